@@ -112,7 +112,7 @@ Result<GoodputRequest> load(const Options& options) {
   request.scenario = *scenario;
   request.failures = *failures;
   if (!options.log.empty()) {
-    Result<IncidentLog> log = read_incident_log(options.log);
+    Result<IncidentLog> log = of_this_project(read_incident_log(options.log), options.log, "a log of incidents");
     if (!log) return tl::unexpected(log.error());
     request.failures.model = std::move(log->model);
     request.fits = std::move(log->fits);

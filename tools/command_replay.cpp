@@ -20,6 +20,7 @@
 #include "sim/io/step_record.hpp"
 #include "sim/report/perfetto.hpp"
 #include "tools/command_rows.hpp"
+#include "tools/import_results.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/rank_times.hpp"
 #include "tracer/replay.hpp"
@@ -32,8 +33,17 @@ namespace fs = std::filesystem;
 struct Options {
   std::vector<std::string> files;
   std::int64_t step = -1;
+  std::string topology;
+  int gpus = 0;
   std::string out;
   bool json = false;
+};
+
+/// A step in the simulator and how it is described.
+struct ReplayedStep {
+  StepGraph graph;
+  std::string summary;               ///< of the page
+  nlohmann::ordered_json described;  ///< of --json
 };
 
 /// Time of all streams by operation, largest first.
@@ -48,45 +58,55 @@ std::vector<std::pair<std::string, Duration>> time_by_name(const StepRecord& rec
   return sorted;
 }
 
-std::string page(const Replay& replay, const Timeline& timeline, const StepRecord& record, const TextStyle& style) {
+std::string longest_operations(const StepRecord& record, Duration step_time, const TextStyle& style) {
   constexpr std::size_t kMaxNames = 12;
-  const double error = seconds(timeline.step_time) / std::max(1e-12, seconds(replay.recorded)) - 1;
-  std::string text = record.scenario + "\n";
-  text += paragraph(
-              "  ",
-              fmt::format("recorded {}, replayed {} ({}): {} kernels and copies of {} GPU{}, {} waits "
-                          "between streams, {} of the host{}",
-                          to_text(replay.recorded), to_text(timeline.step_time), signed_percent(error, 2), replay.works,
-                          record.ranks.size(), record.ranks.size() == 1 ? "" : "s", replay.waits, replay.syncs,
-                          replay.met > 0 ? fmt::format(", {} collectives across ranks", replay.met) : ""),
-              style) +
-          "\n";
-  text += rank_times(record, "Where the time went", style);
-  text += '\n' + heading("Longest operations, all streams together", style);
+  std::string text = '\n' + heading("Longest operations, all streams together", style);
   const auto names = time_by_name(record);
   for (std::size_t i = 0; i < std::min(kMaxNames, names.size()); ++i)
-    text +=
-        fmt::format("  {:>10}  {:>7}  {}\n", to_text(names[i].second),
-                    percent(seconds(names[i].second) / std::max(1e-12, seconds(timeline.step_time))), names[i].first);
+    text += fmt::format("  {:>10}  {:>7}  {}\n", to_text(names[i].second),
+                        percent(seconds(names[i].second) / std::max(1e-12, seconds(step_time))), names[i].first);
   return text;
 }
 
-std::string json_of(const Replay& replay, const Timeline& timeline, const StepRecord& record) {
-  nlohmann::ordered_json out{{"recording", record.scenario},
-                             {"recorded_s", seconds(replay.recorded)},
-                             {"replayed_s", seconds(timeline.step_time)},
-                             {"gpus", record.ranks.size()},
-                             {"kernels_and_copies", replay.works},
-                             {"waits_between_streams", replay.waits},
-                             {"waits_of_the_host", replay.syncs},
-                             {"collectives_in_which_ranks_meet", replay.met}};
+ReplayedStep described(Replay replay, const Timeline& timeline) {
+  const std::size_t gpus = replay.graph.ranks.size();
+  const double error = seconds(timeline.step_time) / std::max(1e-12, seconds(replay.recorded)) - 1;
+  std::string summary = fmt::format(
+      "recorded {}, replayed {} ({}): {} kernels and copies of {} GPU{}, {} waits between streams, {} of the host{}",
+      to_text(replay.recorded), to_text(timeline.step_time), signed_percent(error, 2), replay.works, gpus,
+      gpus == 1 ? "" : "s", replay.waits, replay.syncs,
+      replay.met > 0 ? fmt::format(", {} collectives across ranks", replay.met) : "");
+  nlohmann::ordered_json json{{"recorded_s", seconds(replay.recorded)},
+                              {"replayed_s", seconds(timeline.step_time)},
+                              {"gpus", gpus},
+                              {"kernels_and_copies", replay.works},
+                              {"waits_between_streams", replay.waits},
+                              {"waits_of_the_host", replay.syncs},
+                              {"collectives_in_which_ranks_meet", replay.met}};
+  return {std::move(replay.graph), std::move(summary), std::move(json)};
+}
+
+ReplayedStep described(const ImportedGraph& step, StepGraph graph, const Timeline& timeline) {
+  std::string summary =
+      fmt::format("{}: {} nodes, simulated {}", step.format, step.nodes.size(), to_text(timeline.step_time));
+  for (const std::string& note : step.notes) summary += "; " + note;
+  nlohmann::ordered_json json{{"format", step.format},
+                              {"nodes", step.nodes.size()},
+                              {"replayed_s", seconds(timeline.step_time)},
+                              {"notes", step.notes}};
+  return {std::move(graph), std::move(summary), std::move(json)};
+}
+
+std::string json_of(const ReplayedStep& step, const StepRecord& record) {
+  nlohmann::ordered_json out{{"recording", record.scenario}};
+  out.update(step.described);
   nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
   for (const auto& [name, time] : time_by_name(record)) by_name[name] = seconds(time);
   out["seconds_by_name"] = by_name;
   return json_file(out);
 }
 
-Result<void> write_all(const Options& options, const Replay& replay, const Timeline& timeline,
+Result<void> write_all(const Options& options, const ReplayedStep& replay, const Timeline& timeline,
                        const StepRecord& record) {
   const fs::path folder = options.out;
   std::error_code ignored;
@@ -125,31 +145,61 @@ std::string name_of(const std::vector<std::string>& files) {
   return files.size() == 1 ? first : fmt::format("{} and {} more", first, files.size() - 1);
 }
 
+Result<ExitCode> show(const Options& options, const ReplayedStep& step, const Timeline& timeline,
+                      const Context& context) {
+  const StepRecord record = record_of(step.graph, timeline, name_of(options.files), StepOrigin::executed);
+  if (!options.out.empty())
+    if (const Result<void> written = write_all(options, step, timeline, record); !written)
+      return tl::unexpected(written.error());
+  if (options.json)
+    fmt::print("{}", json_of(step, record));
+  else
+    fmt::print("{}\n{}\n{}{}", record.scenario, paragraph("  ", step.summary, context.style),
+               rank_times(record, "Where the time went", context.style),
+               longest_operations(record, timeline.step_time, context.style));
+  return ExitCode::done;
+}
+
+/// A step graph of another program.
+Result<ExitCode> run_step(const Options& options, const ImportedGraph& step, const Context& context) {
+  if (options.files.size() > 1 || options.step >= 0)
+    return fail({options.files.front(), 0, "", "",
+                 fmt::format("is a step of one rank, {}: give this file alone, without --step", step.format)});
+  StepGraph graph = step_graph_of(step);
+  const Result<Timeline> timeline = simulate(graph, {}, {.record_spans = true});
+  if (!timeline) return tl::unexpected(timeline.error());
+  if (timeline->step_time == Duration{})
+    return fail({options.files.front(), 0, "", "", "has no times, so that there is nothing to replay"});
+  return show(options, described(step, std::move(graph), *timeline), *timeline, context);
+}
+
 Result<ExitCode> run(const Options& options, const Context& context) {
-  const Result<Replay> replay = read_all(options);
+  const auto foreign = read_foreign_step(options.files.front(), options.topology, options.gpus);
+  if (!foreign) return tl::unexpected(foreign.error());
+  if (*foreign) return run_step(options, **foreign, context);
+  if (!options.topology.empty())
+    return fail(
+        {"", 0, "--topology", options.topology, "is for a step graph, not a recording, whose transfers have times"});
+  Result<Replay> replay = read_all(options);
   if (!replay) return tl::unexpected(replay.error());
   const Result<Timeline> timeline = simulate(replay->graph, {}, {.record_spans = true});
   if (!timeline) return tl::unexpected(timeline.error());
-  const StepRecord record = record_of(replay->graph, *timeline, name_of(options.files), StepOrigin::executed);
-  if (!options.out.empty())
-    if (const Result<void> written = write_all(options, *replay, *timeline, record); !written)
-      return tl::unexpected(written.error());
-  fmt::print("{}",
-             options.json ? json_of(*replay, *timeline, record) : page(*replay, *timeline, record, context.style));
-  return ExitCode::done;
+  return show(options, described(std::move(*replay), *timeline), *timeline, context);
 }
 
 Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("RECORDING", options->files,
                  "a trace of record, a PyTorch profiler JSON, or an SQLite file of Nsight Systems; packed or not. "
-                 "Several: ranks "
-                 "of one run, which synchronize in their collectives")
+                 "Several: ranks of one run, which synchronize in their collectives. Or one step graph (Chakra, SimAI)")
       ->required();
   app.add_option("--step", options->step,
                  "only this step: the range ProfilerStep#N, or the N-th whole step of the work; default: all")
       ->type_name("N")
       ->check(at_least_zero());
+  app.add_option("--topology", options->topology,
+                 "of a Chakra trace: time the transfers that have sizes only on this machine, shipped or a file");
+  app.add_option("--gpus", options->gpus, "of a Chakra trace: ranks of its collectives")->check(in_range(1, 1 << 24));
   app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")
       ->type_name("DIR");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");

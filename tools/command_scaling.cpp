@@ -88,7 +88,7 @@ Result<Question> read_question(Options options) {
       return fail_key("--model", options.model, "has parameters; --parameters is one too many");
     const Result<Model> model = data_paths().and_then([&](const DataPaths& data) {
       return find_file(options.model, data.scenarios / "models", "model").and_then([](const auto& path) {
-        return read_model(path);
+        return of_this_project(read_model(path), path, "a model");
       });
     });
     if (!model) return tl::unexpected(model.error());

@@ -193,7 +193,7 @@ Result<PytorchSchedule> file_of(const Options& options) {
   const ScheduleDialect dialect = options.dialect == "legacy"    ? ScheduleDialect::legacy
                                   : options.dialect == "current" ? ScheduleDialect::current
                                                                  : ScheduleDialect::detect;
-  return read_pytorch_schedule(options.file, dialect);
+  return of_this_project(read_pytorch_schedule(options.file, dialect), options.file, "a pipeline schedule");
 }
 
 Result<ScheduleView> file_view(Options& options) {

@@ -24,6 +24,7 @@
 #include "tools/build_info.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/environment.hpp"
+#include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 #include "tools/progress.hpp"
@@ -90,6 +91,7 @@ std::vector<fs::path> tables_of(const std::vector<std::string>& names) {
 
 /// Tables of operators or collectives. Other tables in a folder are skipped and listed.
 Result<ExitCode> validate_samples(const Options& options, const RowLibrary& library, const Context& context) {
+  constexpr std::string_view kMeasuredTable = "a table of measured kernels or collectives";
   const bool collectives = options.kernels.empty();
   const std::vector<std::string>& names = collectives ? options.collectives : options.kernels;
   const std::vector<fs::path> paths = tables_of(names);
@@ -99,7 +101,7 @@ Result<ExitCode> validate_samples(const Options& options, const RowLibrary& libr
   Progress progress("forecasting", context.show_progress);
   for (std::size_t i = 0; i < paths.size(); ++i) {
     progress.update(static_cast<int>(i), static_cast<int>(paths.size()));
-    const Result<CsvTable> table = CsvTable::read(paths[i]);
+    const Result<CsvTable> table = of_this_project(CsvTable::read(paths[i]), paths[i], kMeasuredTable);
     if (!table && paths.size() == names.size()) return tl::unexpected(table.error());
     if (!table ||
         (paths.size() > names.size() && !(collectives ? is_collective_table(*table) : is_kernel_table(*table)))) {
@@ -107,7 +109,8 @@ Result<ExitCode> validate_samples(const Options& options, const RowLibrary& libr
       continue;
     }
     Result<std::vector<MeasuredSample>> more =
-        collectives ? validate_collectives(*table, library) : validate_kernels(*table, library);
+        of_this_project(collectives ? validate_collectives(*table, library) : validate_kernels(*table, library),
+                        paths[i], kMeasuredTable);
     if (!more) return tl::unexpected(more.error());
     for (MeasuredSample& sample : *more) {
       sample.table = static_cast<int>(files.size());

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -13,10 +11,10 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/engine/simulate.hpp"
+#include "sim/import/transfer_times.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/trace_reader.hpp"
-#include "sim/network/measured_network.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
 #include "tracer/named_record.hpp"
@@ -31,7 +29,6 @@ namespace fs = std::filesystem;
 using Counts = std::vector<std::pair<std::string, std::int64_t>>;
 
 const TextTable kFound({-28, 8});
-constexpr const char* kChakraTitle = "Chakra execution trace";
 
 std::string summary_of(const std::string& name, const std::string& format, const Counts& found) {
   std::string text = fmt::format("{}: {}\n", name, format);
@@ -55,36 +52,17 @@ tl::unexpected<Error> fail_option(const char* option, const std::string& value, 
   return fail({"", 0, option, value, message});
 }
 
-/// Collectives without a time take that of all `gpus` of the machine, without other traffic. Sizes are Chakra's: what one rank puts
-/// in, of an all-gather its share.
-Result<void> time_collectives(ImportedGraph& step, const ImportOptions& options) {
-  if (options.topology.empty()) return {};
-  if (options.gpus < 2)
-    return fail_option("--gpus", std::to_string(options.gpus),
+/// With --topology transfers without a time take that of --gpus ranks of the machine.
+Result<void> time_transfers(ImportedGraph& step, const std::string& file, const std::string& topology, int gpus) {
+  if (topology.empty()) return {};
+  if (gpus < 2)
+    return fail_option("--gpus", std::to_string(gpus),
                        "is the number of ranks of the collectives, which --topology needs (allowed: 2 and more)");
-  if (step.format != kChakraTitle)
-    return fail_option("--topology", options.topology, fmt::format("is for a Chakra trace, not a {}", step.format));
-  Result<Cluster> cluster = named_topology(options.topology);
+  Result<Cluster> cluster = named_topology(topology);
   if (!cluster) return tl::unexpected(cluster.error());
-  cluster->world_size = options.gpus;
-  if (const auto faults = impossible_values(*cluster); !faults.empty())
-    return fail_option("--gpus", std::to_string(options.gpus), faults.front().message);
   const Result<Profile> profile = named_profile(cluster->gpu);
   if (!profile) return tl::unexpected(profile.error());
-  std::vector<int> ranks(static_cast<std::size_t>(options.gpus));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  const GroupPlacement group = place(*cluster, ranks, 1);
-  const std::unique_ptr<NetworkModel> network = make_network(*cluster, *profile);
-  std::int64_t timed = 0;
-  for (ImportedNode& node : step.nodes) {
-    if (node.kind != ImportedNode::Kind::collective || node.duration > Duration{}) continue;
-    const int shares = node.collective == Collective::all_gather ? options.gpus : 1;
-    node.duration = network->cost({node.collective, Bytes{node.size.count * shares}}, group).duration;
-    ++timed;
-  }
-  step.notes.push_back(fmt::format("collectives without a time in the file: {}; they take that of {} ranks on {}",
-                                   timed, options.gpus, cluster->name));
-  return {};
+  return tracecast::time_transfers(step, std::move(*cluster), *profile, gpus, file);
 }
 
 /// The profile of `options.into` with the measurements of one host added.
@@ -197,7 +175,8 @@ class ImportWriter {
   }
 
   Result<ExitCode> write(ImportedGraph& step) const {
-    if (Result<void> timed = time_collectives(step, options_); !timed) return tl::unexpected(timed.error());
+    if (Result<void> timed = time_transfers(step, options_.file, options_.topology, options_.gpus); !timed)
+      return tl::unexpected(timed.error());
     const Result<StepRecord> record = simulated(step_graph_of(step), options_.file);
     if (!record) return tl::unexpected(record.error());
     Counts found = step.found;
@@ -258,9 +237,9 @@ Result<ExitCode> import_with(const Importer& importer, const ImportOptions& opti
 }
 
 Result<bool> is_recording(const std::string& path) {
+  if (is_trace_file(path)) return true;
   const Result<std::string> content = read_packed(path);
   if (!content) return false;  // a folder
-  if (is_trace(*content)) return true;
   return find_foreign(*content, path, {ImportKind::step, ImportKind::recording}).map([](const Importer* importer) {
     return importer != nullptr && importer->kind() == ImportKind::recording;
   });
@@ -294,6 +273,19 @@ Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std
   });
 }
 
+Result<std::optional<ImportedGraph>> read_foreign_step(const std::string& path, const std::string& topology, int gpus) {
+  if (is_trace_file(path)) return std::nullopt;
+  const Result<std::string> content = read_packed(path);
+  if (!content) return tl::unexpected(content.error());
+  const auto importer = find_importer(*content, path, "", {ImportKind::recording, ImportKind::step});
+  if (!importer) return tl::unexpected(importer.error());
+  if ((*importer)->kind() != ImportKind::step) return std::nullopt;
+  Result<ImportedGraph> step = import_as<ImportedGraph>(*content, path, (*importer)->name);
+  if (!step) return tl::unexpected(step.error());
+  if (Result<void> timed = time_transfers(*step, path, topology, gpus); !timed) return tl::unexpected(timed.error());
+  return std::optional(std::move(*step));
+}
+
 Result<StepRecord> read_any_step(const std::string& path) {
   const Result<std::string> content = read_packed(path);
   if (!content) return read_step_record(path);  // a folder
@@ -304,9 +296,13 @@ Result<StepRecord> read_any_step(const std::string& path) {
         .and_then([&](const Trace& trace) { return replay_graph(trace, std::nullopt, path); })
         .and_then([&](const Replay& replay) { return simulated(replay.graph, path); });
   if (*importer == nullptr) return read_step_record(path);
-  return import_as<ImportedGraph>(*content, path, (*importer)->name).and_then([&](const ImportedGraph& step) {
-    return simulated(step_graph_of(step), path);
-  });
+  return import_as<ImportedGraph>(*content, path, (*importer)->name)
+      .and_then([&](const ImportedGraph& step) { return simulated(step_graph_of(step), path); })
+      .and_then([&](StepRecord record) -> Result<StepRecord> {
+        if (record.step_time > Duration{}) return record;
+        return fail(
+            {path, 0, "", "", "has no times, so that there is nothing to compare (allowed: a step with times)"});
+      });
 }
 
 }  // namespace tracecast::cli

@@ -2,6 +2,7 @@
 /// What `tracecast import` writes for each kind of foreign file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,10 @@ struct ImportOptions {
 /// Reads `content`, that of options.file, and writes the result: a topology, trace, timeline, scenario, table or model.
 Result<ExitCode> import_with(const Importer& importer, const ImportOptions& options, const std::string& content,
                              const Context& context);
+
+/// A step graph of another program; nullopt: the file is a recording. With a topology, transfers without a time take that of `gpus`
+/// ranks of it (sim/import/transfer_times.hpp).
+Result<std::optional<ImportedGraph>> read_foreign_step(const std::string& path, const std::string& topology, int gpus);
 
 /// A timeline of predict, execute or replay (or its folder), or a foreign recording or step graph, which is simulated.
 Result<StepRecord> read_any_step(const std::string& path);

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"
 #include "tools/environment.hpp"
 
@@ -28,14 +27,16 @@ Result<Cluster> named_topology(const std::string& name) {
 
 Result<Profile> named_profile(const std::string& name) {
   return data_paths().and_then([&](const DataPaths& data) {
-    return find_file(name, data.profiles, "profile").and_then([](const fs::path& path) { return read_profile(path); });
+    return find_file(name, data.profiles, "profile").and_then([](const fs::path& path) {
+      return of_this_project(read_profile(path), path, "a profile");
+    });
   });
 }
 
 Result<FailureFile> named_failure_model(const std::string& name, const std::vector<std::string>& overrides) {
   return data_paths().and_then([&](const DataPaths& data) {
     return find_file(name, data.scenarios / "failures", "failure model").and_then([&](const fs::path& path) {
-      return read_failure_file(path, overrides);
+      return of_this_project(read_failure_file(path, overrides), path, "a failure model");
     });
   });
 }

@@ -4,16 +4,28 @@
 /// Errors: those of data_paths, find_file and the file's reader.
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/result.hpp"
 #include "sim/cost/profile.hpp"
+#include "sim/import/importers.hpp"
 #include "sim/io/failure_file.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/network/cluster.hpp"
 
 namespace tracecast::cli {
+
+/// `read`, what a reader of the project made of `path`; if that failed on a file of another program, a sentence that says so.
+template <class T>
+Result<T> of_this_project(Result<T> read, const std::filesystem::path& path, std::string_view wanted) {
+  if (read) return read;
+  const auto foreign = fault_of_foreign(path, wanted);
+  return foreign ? Result<T>(fail(*foreign)) : std::move(read);
+}
 
 /// `overrides` as --set takes them: "parallel.tp=4".
 Result<Scenario> named_scenario(const std::string& name, const std::vector<std::string>& overrides = {});

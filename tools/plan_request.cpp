@@ -281,7 +281,7 @@ Result<Economics> load_economics(const PlanOptions& options, const DataPaths& da
                                  const std::vector<MachineChoice>& all) {
   const Result<fs::path> path = find_file(options.economics, data.scenarios / "economics", "economics file");
   if (!path) return tl::unexpected(path.error());
-  Result<Economics> economics = read_economics(*path);
+  Result<Economics> economics = of_this_project(read_economics(*path), *path, "an economics file");
   if (!economics) return economics;
   if (!options.term.empty()) economics->term = *parse_enum<Term>(options.term);
   economics->region = options.region;

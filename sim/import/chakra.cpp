@@ -18,6 +18,7 @@ namespace {
 constexpr std::int64_t kMaxMicroseconds = 8'640'000'000'000;  // 100 days
 constexpr std::int64_t kMaxPicoseconds = kMaxMicroseconds * 1'000'000;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
+constexpr std::uint64_t kMaxRank = (1 << 24) - 1;
 
 /// By Chakra's number; those that we do not have count as the nearest one.
 constexpr std::array<Collective, 9> kCollectives{
@@ -62,7 +63,10 @@ struct Dependencies {
 
 class ChakraReader {
  public:
-  explicit ChakraReader(std::string file) : file_(std::move(file)) { step_.format = "Chakra execution trace"; }
+  explicit ChakraReader(std::string file) : file_(std::move(file)) {
+    step_.format = "Chakra execution trace";
+    step_.sizes_of_input = true;
+  }
 
   /// Lengths and messages: the metadata, then nodes.
   Result<ImportedGraph> read(std::string_view content) {
@@ -102,7 +106,7 @@ class ChakraReader {
           for (const JsonNode& dep : deps->items)
             (key.front() == 'c' ? after.control : after.data).push_back(dep.integer);
       Attributes attributes;
-      for (const char* key : {"is_cpu_op", "comm_type", "pg_name"})
+      for (const char* key : {"is_cpu_op", "comm_type", "pg_name", "comm_src", "comm_dst"})
         if (const JsonNode* value = each.find(key)) set(key, *value, node, attributes);
       if (const JsonNode* list = any(each, {"attr", "attrs", "attribute"}); list != nullptr)
         for (const JsonNode& entry : list->items) json_attribute(entry, node, attributes);
@@ -187,6 +191,8 @@ class ChakraReader {
     if (name == kChakraDuration)
       attributes.picoseconds = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMaxPicoseconds));
     if (name == "comm_size") node.size.count = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMaxBytes));
+    if (name == "comm_src") node.from = static_cast<int>(std::min<std::uint64_t>(number, kMaxRank));
+    if (name == "comm_dst") node.to = static_cast<int>(std::min<std::uint64_t>(number, kMaxRank));
     if (name == "pg_name") node.group = shortened(text);
   }
 

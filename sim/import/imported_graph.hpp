@@ -25,12 +25,15 @@ struct ImportedNode {
   Bytes size;         ///< of a collective or message
   Collective collective = Collective::all_reduce;
   std::string group;
+  int from = -1;  ///< ranks of a message; -1: not in the file
+  int to = -1;
   std::vector<std::int32_t> after;  ///< indices of nodes
   bool operator==(const ImportedNode&) const = default;
 };
 
 struct ImportedGraph {
-  std::string format;  ///< its title
+  std::string format;           ///< its title
+  bool sizes_of_input = false;  ///< sizes of transfers are what one rank puts in: a network model can time them
   std::vector<ImportedNode> nodes;
   std::vector<std::pair<std::string, std::int64_t>> found;
   std::vector<std::string> notes;

@@ -1,11 +1,14 @@
 #include "sim/import/importers.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/import/pytorch_schedule.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/import/recorded_collectives.hpp"
 #include "sim/io/compressed.hpp"
@@ -89,6 +92,8 @@ Result<const Importer*> find_importer(std::string_view content, const std::strin
     return fail({file, 0, "", "", fmt::format("may be several formats: name one (allowed: {})", names_of(found))});
   if (const Candidates others = those_that_recognise(importers_of({}), content, file); !others.empty())
     return fail_kind(*others.front(), *kinds.begin(), file);
+  if (parse_pytorch_schedule(content, file))
+    return fail({file, 0, "", "", "is a pipeline schedule (tracecast schedule --file reads it)"});
   return fail({file, 0, "", "", fmt::format("matches none of the formats {}", names_of(candidates))});
 }
 
@@ -98,6 +103,34 @@ Result<const Importer*> find_foreign(std::string_view content, const std::string
   if (may_be_own && those_that_recognise(importers_of({}), content, file).empty()) return nullptr;
   return find_importer(content, file, "", kinds);
 }
+
+std::optional<Diagnostic> fault_of_foreign(const std::filesystem::path& path, std::string_view wanted) {
+  const Result<std::string> content = read_packed(path);
+  if (!content) return std::nullopt;
+  const Candidates found = those_that_recognise(importers_of({}), *content, path.string());
+  if (found.empty()) return std::nullopt;
+  const KindText& is = text_of(found.front()->kind());
+  return Diagnostic{
+      path.string(), 0, "", "",
+      fmt::format("is {} ({}), not {} (tracecast {} reads it)", is.noun, found.front()->name, wanted, is.command)};
+}
+
+namespace {
+
+/// Of the files that a scenario names, those of other programs once each, in place of what their readers say.
+Error with_foreign_named(const Error& error, const std::filesystem::path& scenario) {
+  Error result;
+  std::map<std::string, std::optional<Diagnostic>> files{{"", std::nullopt}, {scenario.string(), std::nullopt}};
+  for (const Diagnostic& each : error.diagnostics) {
+    const auto [file, added] = files.try_emplace(each.file);
+    if (added) file->second = fault_of_foreign(each.file, "a file of this project");
+    if (added && file->second) result.diagnostics.push_back(*file->second);
+    if (!file->second) result.diagnostics.push_back(each);
+  }
+  return result;
+}
+
+}  // namespace
 
 Result<Cluster> read_any_topology(const std::filesystem::path& path, std::vector<std::string>* notes) {
   const Result<std::string> content = read_packed(path);
@@ -115,8 +148,7 @@ Result<Cluster> read_any_topology(const std::filesystem::path& path, std::vector
 }
 
 Result<Trace> read_any_recording(const std::filesystem::path& path) {
-  std::string first;
-  if (PackedLines lines(path); lines.good() && lines.next(first) && is_trace(first)) {
+  if (is_trace_file(path)) {
     Result<Trace> trace = read_trace(path);
     if (trace) pair_collectives(*trace);
     return trace;
@@ -134,7 +166,10 @@ Result<Scenario> read_any_scenario(const std::filesystem::path& path, const Data
   if (!content) return read_scenario(path, data, overrides);
   const auto importer = find_foreign(*content, path.string(), {ImportKind::launcher, ImportKind::model});
   if (!importer) return tl::unexpected(importer.error());
-  if (*importer == nullptr) return read_scenario(path, data, overrides, read_any_topology);
+  if (*importer == nullptr)
+    return read_scenario(path, data, overrides, read_any_topology).map_error([&path](const Error& error) {
+      return with_foreign_named(error, path);
+    });
   Result<ImportedRun> run = import_run((*importer)->name, *content, path.string(), {.overrides = overrides}, data);
   if (!run) return tl::unexpected(run.error());
   return std::move(run->scenario);

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,6 +64,10 @@ Result<const Importer*> find_importer(std::string_view content, const std::strin
 /// reader must say what it is. Errors: those of find_importer.
 Result<const Importer*> find_foreign(std::string_view content, const std::string& file,
                                      std::initializer_list<ImportKind> kinds);
+
+/// "is a machine (nccl-topology), not a profile (tracecast topology reads it)", for a file that a reader of the project has refused.
+/// nullopt: no importer recognises it.   wanted: "a profile"
+std::optional<Diagnostic> fault_of_foreign(const std::filesystem::path& path, std::string_view wanted);
 
 /// Reads a file as the kind of value T: ImportedTopology, ImportedTrace, ImportedGraph, CollectiveMeasurements, ….
 /// Errors: those of find_importer and of the reader.

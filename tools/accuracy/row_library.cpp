@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "sim/import/importers.hpp"
+
 namespace tracecast::accuracy {
 
 Result<RowLibrary> RowLibrary::open(const DataPaths& data) {
@@ -38,6 +40,8 @@ Result<CsvTable> read_run_table(const DataPaths& data, const std::string& name) 
   const std::filesystem::path shipped = data.scenarios / "runs" / (name + ".csv");
   const bool is_shipped = !std::filesystem::exists(name, code) && std::filesystem::exists(shipped, code);
   Result<CsvTable> table = CsvTable::read(is_shipped ? shipped : std::filesystem::path(name));
+  if (!table || !table->has("id"))
+    if (const auto foreign = fault_of_foreign(name, "a table of runs")) return fail(*foreign);
   std::set<std::string> ids;
   for (std::size_t row = 0; table && table->has("id") && row < table->rows(); ++row)
     if (const std::string id = table->text(row, "id"); !id.empty() && !ids.insert(id).second)

@@ -1,0 +1,105 @@
+// Files of other programs given to commands that do not import them.
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/shell.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+/// 10 us of computation, then an all-gather of 1 MiB of each rank, then a message from rank 1 to rank 9 and one of unknown ranks.
+constexpr const char* kAstra = R"({"workload_graph": [{"Id": 1, "Name": "c", "NodeType": 4, "runtime": 10},
+      {"Id": 2, "Name": "g", "NodeType": 7, "comm_type": 2, "comm_size": 1048576, "data_deps": [1]},
+      {"Id": 3, "Name": "m", "NodeType": 5, "comm_src": 1, "comm_dst": 9, "comm_size": 4194304, "data_deps": [2]},
+      {"Id": 4, "Name": "u", "NodeType": 5, "comm_size": 4194304, "data_deps": [3]}]})";
+
+double microseconds(const Sandbox& sandbox, const std::string& collective) {
+  const Outcome outcome = sandbox.run("tracecast collective --network isolated --json " + collective);
+  REQUIRE(outcome.code == 0);
+  return nlohmann::json::parse(outcome.out)["results"][0]["time_us"].get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("foreign files: every command names the format and the command that reads it", "[e2e][import]") {
+  const Sandbox sandbox;
+  std::ofstream(sandbox.path() / "order.csv") << "0F0,0B0\n";
+  const std::string machine = "docs/formats/samples/nccl-topology.xml";
+  const std::string is_machine = machine + ": is a machine (nccl-topology), not ";
+  const std::pair<std::string, std::string> cases[] = {
+      {"predict " + machine, is_machine + "a launcher's configuration"},
+      {"plan " + machine + " --gpus 64", is_machine + "a launcher's configuration"},
+      {"goodput " + machine + " --days 2", is_machine + "a launcher's configuration"},
+      {"goodput tensor-parallel --days 2 --incidents " + machine, is_machine + "a log of incidents"},
+      {"goodput tensor-parallel --days 2 --failures " + machine, is_machine + "a failure model"},
+      {"compare " + machine + " " + machine, is_machine + "a step graph"},
+      {"replay " + machine, is_machine + "a recording"},
+      {"schedule --file " + machine, is_machine + "a pipeline schedule"},
+      {"profile --from " + machine + " --for tensor-parallel", is_machine + "a recording"},
+      {"validate " + machine, is_machine + "a table of runs"},
+      {"validate --kernels " + machine, is_machine + "a table of measured kernels or collectives"},
+      {"calibrate --runs " + machine, is_machine + "a table of runs"},
+      {"scaling --model " + machine, is_machine + "a model"},
+      {"strategies " + machine, is_machine + "a launcher's configuration"},
+      {"execute " + machine, is_machine + "a launcher's configuration"},
+      {"plan tensor-parallel --gpus 8 --economics " + machine, is_machine + "an economics file"},
+      {"predict tensor-parallel --set model=" + machine, is_machine + "a file of this project"},
+      {"import nccl-tests docs/formats/samples/nccl-tests.txt --into " + machine, is_machine + "a profile"}};
+  for (const auto& [command, sentence] : cases) {
+    INFO(command);
+    const Outcome outcome = sandbox.run("tracecast " + command);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err == sentence + " (tracecast topology reads it)\n");
+  }
+  CHECK(
+      sandbox.run("tracecast predict tensor-parallel --set cluster.profile=docs/formats/samples/nccl-tests.txt").err ==
+      "docs/formats/samples/nccl-tests.txt: is a table of measured collectives (nccl-tests), not a file of this "
+      "project "
+      "(tracecast import reads it)\n");
+  CHECK(sandbox.run("tracecast topology docs/formats/samples/kineto.json").err ==
+        "docs/formats/samples/kineto.json: is a recording (kineto), not a machine (tracecast replay reads it)\n");
+  CHECK(sandbox.run("tracecast predict order.csv").err ==
+        "order.csv: is a pipeline schedule (tracecast schedule --file reads it)\n");
+}
+
+TEST_CASE("foreign files: replay runs a step graph, its transfers timed by a machine", "[e2e][chakra]") {
+  const Sandbox sandbox;
+  std::ofstream(sandbox.path() / "astra.json") << kAstra;
+  const Outcome replayed = sandbox.run("tracecast replay astra.json --topology dgx-h100 --gpus 16 --json");
+  REQUIRE(replayed.code == 0);
+  const auto json = nlohmann::json::parse(replayed.out);
+  // Ranks 1 and 9 are on two nodes: a message of ranks 0 and 8 has the same path.
+  const double gather = microseconds(sandbox, "--topology dgx-h100 --op all_gather --ranks 16 --bytes 16MiB");
+  const double inside = microseconds(sandbox, "--topology dgx-h100 --op send_recv --ranks 2 --bytes 4MiB");
+  const double message = json["seconds_by_name"]["nccl send_recv"].get<double>() * 1e6;
+  CHECK(message > 2 * inside);      // NVLink has nine times the rate of a NIC
+  CHECK(message > 4194304 / 50e3);  // 400 Gb/s
+  CHECK(message < 2 * 4194304 / 50e3);
+  CHECK(json["replayed_s"].get<double>() * 1e6 == Approx(10 + gather + message).epsilon(1e-6));
+  CHECK(json["notes"][1] == "messages without a time in the file: 1; they take that between their two ranks");
+  CHECK(json["notes"][2] == "messages without a time and ranks (comm_src, comm_dst): 1; they take none");
+  CHECK(sandbox.run("tracecast replay astra.json --topology dgx-h100 --gpus 8").err ==
+        "astra.json: m = 9: is the rank of a message, beyond --gpus 8\n");
+  const Outcome page = sandbox.run("tracecast replay astra.json --topology dgx-h100 --gpus 16 --out replayed");
+  CHECK(page.out.find("Chakra execution trace: 4 nodes, simulated ") != std::string::npos);
+  CHECK(sandbox.run("tracecast compare replayed replayed").code == 0);
+}
+
+TEST_CASE("foreign files: a step without times is not compared or replayed", "[e2e][import]") {
+  const Sandbox sandbox;
+  std::ofstream(sandbox.path() / "et.json")
+      << R"({"schema": "1.1.1-chakra.0.0.4", "nodes": [{"id": 1, "name": "aten::mm", "ctrl_deps": 0}]})";
+  CHECK(sandbox.run("tracecast compare et.json et.json").err ==
+        "et.json: has no times, so that there is nothing to compare (allowed: a step with times)\n");
+  CHECK(sandbox.run("tracecast replay et.json").err == "et.json: has no times, so that there is nothing to replay\n");
+  const Outcome several = sandbox.run("tracecast replay et.json et.json");
+  CHECK(several.err ==
+        "et.json: is a step of one rank, PyTorch execution trace: give this file alone, without --step\n");
+  CHECK(sandbox.run("tracecast replay docs/formats/samples/kineto.json --topology dgx-h100 --gpus 8").err ==
+        "--topology = dgx-h100: is for a step graph, not a recording, whose transfers have times\n");
+}
