@@ -31,6 +31,7 @@ struct Options {
   std::vector<int> hops;
   std::optional<std::uint64_t> ecmp;  ///< seed
   std::vector<std::string> exported;  ///< format and file
+  std::vector<std::string> broken;
   bool switches = false;
   bool json = false;
 };
@@ -86,9 +87,12 @@ Result<ExitCode> topology(const Options& options, const Context& context) {
   const Result<Cluster> cluster = sized_cluster(options, notes);
   if (!cluster) return tl::unexpected(cluster.error());
   if (const Result<void> ok = check_hops(options, *cluster); !ok) return tl::unexpected(ok.error());
-  const bool each = options.switches || options.ecmp;  // the ECMP hash distinguishes individual switches
+  // The ECMP hash distinguishes individual switches, and single ones break.
+  const bool each = options.switches || options.ecmp || !options.broken.empty();
   const Topology topology(*cluster, each ? FabricDetail::switches : FabricDetail::planes);
-  TopologyReport report = describe(topology);
+  Result<TopologyReport> described = describe(topology, options.broken);
+  if (!described) return tl::unexpected(described.error());
+  TopologyReport& report = *described;
   for (const std::string& note : notes) report.findings.push_back({false, note});
   std::optional<TopologyPath> path;
   if (!options.hops.empty()) path = path_between(topology, options.hops[0], options.hops[1], routing(options));
@@ -111,6 +115,7 @@ Run add_options(CLI::App& app) {
       ->needs(hops);
   app.add_option("--svg", options->svg, "write the picture to a file");
   app.add_option("--export", options->exported, "write the cluster in another format: simgrid FILE")->expected(2);
+  app.add_option("--broken", options->broken, "switches that do not work, as --hops names them: what the fabric loses");
   app.add_flag("--switches", options->switches, "list every switch, also in planes of equal switches");
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return topology(*options, context); };

@@ -16,8 +16,9 @@ struct Wait {
   std::vector<std::int32_t> on;  ///< indices into the list of waits: the streams that it depends on
 };
 
-/// Describes the first cycle found from the first wait on. Without a cycle (the partner has finished), describes the last
-/// wait that was reached.   Requires at least one wait
+/// Describes the shortest cycle through the first wait that is in one (a strongly connected component of the waits).
+/// Without a cycle (the partner has finished), describes the last wait that the first one depends on.
+/// Requires at least one wait
 Error describe_cycle(const std::vector<Wait>& waits);
 
 }  // namespace tracecast::engine

@@ -60,6 +60,11 @@ std::string to_json(const TopologyReport& report, const std::optional<TopologyPa
               {"distances_from_rank_0", distances},
               {"bisection_bytes_per_second", report.bisection.bytes_per_second},
               {"findings", findings}};
+  if (!report.cut.empty()) out["bisection_cut"] = parts_json(report.cut, true);
+  if (report.broken)
+    out["broken"] = {{"parts", report.broken->names},
+                     {"whole_bisection_bytes_per_second", report.broken->whole_bisection.bytes_per_second},
+                     {"cut_off_nodes", report.broken->cut_off}};
   if (path) out["path"] = path_json(*path);
   return json_file(out);
 }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/network/bisection.hpp"
@@ -109,6 +110,51 @@ std::vector<TopologyDistance> distances_of(const Topology& topology, std::vector
   return distances;
 }
 
+/// The bisection, and the links that limit it by level.
+void add_bisection(TopologyReport& report, const Topology& topology, const BrokenVertices& broken) {
+  const Bisection bisection = bisect(topology, broken);
+  report.bisection = bisection.rate;
+  Parts parts;
+  for (const int id : bisection.cut) {
+    const TopologyLink link = topology.link(id);
+    TopologyPart& part = parts[link_name(topology, link)];
+    part.count += link.cables;
+    part.each = {link.capacity.bytes_per_second / link.cables};
+    part.total.bytes_per_second += link.capacity.bytes_per_second;
+  }
+  report.cut = parts.take();
+}
+
+std::optional<int> switch_named(const Topology& topology, const std::string& name) {
+  for (int id = topology.first_switch(); id < topology.vertex_count(); ++id)
+    if (topology.name(id) == name) return id;
+  return std::nullopt;
+}
+
+/// "64 leaf - spine of 50 GB/s, 8 …".
+std::string cut_text(const TopologyReport& report) {
+  std::vector<std::string> parts;
+  for (const TopologyPart& part : report.cut)
+    parts.push_back(fmt::format("{} {} of {}", grouped(part.count), part.name, to_text(part.each)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// "without spine 0 #4 it is 12.5 % less; all nodes are connected".
+std::string broken_text(const TopologyReport& report) {
+  const TopologyReport::Broken& broken = *report.broken;
+  const double change = 1 - static_cast<double>(report.bisection.bytes_per_second) /
+                                static_cast<double>(std::max<std::int64_t>(1, broken.whole_bisection.bytes_per_second));
+  constexpr std::size_t kShown = 8;
+  const std::size_t count = broken.cut_off.size();
+  const std::vector<std::string> shown(broken.cut_off.begin(),
+                                       broken.cut_off.begin() + static_cast<std::ptrdiff_t>(std::min(count, kShown)));
+  const std::string reach = count == 0 ? "all nodes are connected"
+                                       : fmt::format("{} node{} cut off: {}{}", count, count == 1 ? " is" : "s are",
+                                                     fmt::join(shown, " "), count > kShown ? " …" : "");
+  return fmt::format("without {}: {} less than the {} of the whole machine; {}", fmt::join(broken.names, ", "),
+                     percent(change), to_text(broken.whole_bisection), reach);
+}
+
 }  // namespace
 
 std::string grouped(std::int64_t count) {
@@ -136,7 +182,27 @@ TopologyReport describe(const Topology& topology) {
   report.links = count_links(topology);
   report.findings = check_cluster(cluster);
   report.distances = distances_of(topology, report.findings);
-  if (topology.nodes() > 1 || cluster.node.gpus > 1) report.bisection = bisection_bandwidth(topology);
+  if (topology.nodes() > 1 || cluster.node.gpus > 1) add_bisection(report, topology, {});
+  return report;
+}
+
+Result<TopologyReport> describe(const Topology& topology, const std::vector<std::string>& broken) {
+  TopologyReport report = describe(topology);
+  if (broken.empty()) return report;
+  if (topology.nodes() == 1) return fail({"", 0, "--broken", broken.front(), "needs a machine of several nodes"});
+  BrokenVertices vertices;
+  for (const std::string& name : broken) {
+    const std::optional<int> vertex = switch_named(topology, name);
+    if (!vertex)
+      return fail({"", 0, "--broken", name,
+                   fmt::format("is not a switch of the fabric (the first is '{}', the last '{}')",
+                               topology.name(topology.first_switch()), topology.name(topology.vertex_count() - 1))});
+    vertices.insert(*vertex);
+  }
+  report.broken = {broken, report.bisection, {}};
+  add_bisection(report, topology, vertices);
+  for (const int node : cut_off_nodes(topology, vertices))
+    report.broken->cut_off.push_back(fmt::format("node{}", node));
   return report;
 }
 
@@ -248,6 +314,8 @@ std::string to_terminal(const TopologyReport& report, const TextStyle& style) {
   if (report.bisection.bytes_per_second > 0)
     text += fmt::format("Bisection bandwidth {} in one direction, {} per GPU of one half\n", to_text(report.bisection),
                         to_text(Bandwidth{report.bisection.bytes_per_second / std::max(1, report.ranks / 2)}));
+  if (!report.cut.empty()) text += paragraph("  ", "limited by " + cut_text(report), style);
+  if (report.broken) text += paragraph("  ", broken_text(report), style);
   for (const TopologyFinding& finding : report.findings)
     text += paragraph(finding.is_error ? "error: " : "warning: ", finding.sentence, style);
   return text;

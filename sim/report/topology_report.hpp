@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/result.hpp"
 #include "sim/base/units.hpp"
 #include "sim/network/routing.hpp"
 #include "sim/network/topology.hpp"
@@ -61,7 +62,15 @@ struct TopologyReport {
   std::vector<TopologyPart> vertices;
   std::vector<TopologyPart> links;
   std::vector<TopologyDistance> distances;
-  Bandwidth bisection;  ///< 0: the cluster has only one GPU
+  Bandwidth bisection;            ///< 0: the cluster has only one GPU
+  std::vector<TopologyPart> cut;  ///< links by level that limit it, count of one direction
+  /// With broken parts, which the bisection above leaves out.
+  struct Broken {
+    std::vector<std::string> names;
+    Bandwidth whole_bisection;         ///< of the machine with all its parts
+    std::vector<std::string> cut_off;  ///< nodes that do not reach the others
+  };
+  std::optional<Broken> broken;
   std::vector<TopologyFinding> findings;
   bool has_errors() const;
 };
@@ -69,7 +78,10 @@ struct TopologyReport {
 /// "75,776".
 std::string grouped(std::int64_t count);
 
-/// Takes time linear in the size of the cluster.
+/// Takes time linear in the size of the cluster, apart from the maximum flow. `broken`: names of vertices (Topology::name)
+/// that do not work; bisection, cut and connected parts are those without them.
+/// Errors: a name that no switch has; broken parts of a machine of one node.
+Result<TopologyReport> describe(const Topology& topology, const std::vector<std::string>& broken);
 TopologyReport describe(const Topology& topology);
 TopologyPath path_between(const Topology& topology, int from, int to, RoutingOptions options = {});
 

@@ -93,3 +93,26 @@ TEST_CASE("topology and import: impossible options are one error message, with e
             .find("has the root element <system>, not <platform>") != std::string::npos);
   CHECK(error("import topology docs").find("is a folder, not a file") != std::string::npos);
 }
+
+TEST_CASE("topology: --broken says what a fabric loses without a switch", "[e2e][network]") {
+  const Sandbox sandbox;
+  const std::string command = "tracecast topology meta-24k-h100 --ranks 2048 --broken ";
+  const auto all =
+      nlohmann::json::parse(sandbox.run("tracecast topology meta-24k-h100 --ranks 2048 --switches --json").out);
+  const Outcome unknown = sandbox.run(command + "backbone");
+  CHECK(unknown.code == 2);
+  CHECK(unknown.err.find("--broken = backbone: is not a switch of the fabric (the first is '") != std::string::npos);
+  // The first switch is the one that the error names: a leaf.
+  const std::size_t at = unknown.err.find("the first is '") + 14;
+  const std::string leaf = unknown.err.substr(at, unknown.err.find('\'', at) - at);
+  const Outcome broken = sandbox.run(command + "'" + leaf + "' --json");
+  REQUIRE(broken.code == 0);
+  const auto json = nlohmann::json::parse(broken.out);
+  CHECK(json["broken"]["parts"] == nlohmann::json::array({leaf}));
+  CHECK(json["broken"]["whole_bisection_bytes_per_second"] == all["bisection_bytes_per_second"]);
+  CHECK(json["bisection_bytes_per_second"] < all["bisection_bytes_per_second"]);
+  CHECK(sandbox.run(command + "'" + leaf + "'").out.find("without " + leaf + ": ") != std::string::npos);
+  CHECK(
+      sandbox.run("tracecast topology dgx-h100 --ranks 8 --broken leaf").err.find("needs a machine of several nodes") !=
+      std::string::npos);
+}
