@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
@@ -15,6 +16,7 @@
 #include "tools/command_rows.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
+#include "tools/named_values.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/option_error.hpp"
 
@@ -26,8 +28,10 @@ struct Options {
   double tokens = 0;
   double flops = 0;
   std::string rule = "6nd";
-  std::string topology;
-  int gpus = 0;
+  std::vector<std::string> topologies;
+  std::vector<int> gpus;
+  std::string dtype;
+  bool modules = false;
   double days = 0;
   double utilisation = 0;
   std::string model;
@@ -44,19 +48,50 @@ struct Question {
   std::optional<LossLaw> law;
   ModelBudget optimal;
   std::vector<DeviceGroup> devices;
+  double dies = 1;  ///< devices of a module
 };
 
-Result<std::vector<DeviceGroup>> read_devices(const Options& options) {
-  const Result<Cluster> cluster = named_topology(options.topology);
+/// The GPU of a machine, or the module that has several of them (MI250X: two dies) if `modules`.
+Result<Profile> read_gpu(const std::string& topology, bool modules) {
+  const Result<Cluster> cluster = named_topology(topology);
   if (!cluster) return tl::unexpected(cluster.error());
-  const Result<Profile> profile = named_profile(cluster->gpu);
-  if (!profile) return tl::unexpected(profile.error());
-  auto peak = profile->peak_flops.find(Precision::bf16);
-  if (peak == profile->peak_flops.end()) peak = profile->peak_flops.find(Precision::fp16);
-  if (peak == profile->peak_flops.end()) peak = profile->peak_flops.begin();
-  if (peak == profile->peak_flops.end())
-    return fail_key("--topology", options.topology, "has a GPU without a peak rate");
-  return std::vector<DeviceGroup>{{profile->name, static_cast<double>(options.gpus), peak->second}};
+  if (!modules) return named_profile(cluster->gpu);
+  Result<Profile> module = named_profile(cluster->gpu + "-module");
+  if (!module) return fail_key("--modules", topology, "has GPUs that are whole modules");
+  return module;
+}
+
+/// The precision asked for, else 16 bit, else the first that the profile has.
+Result<double> peak_of(const Profile& profile, const std::string& dtype) {
+  std::vector<Precision> wanted = {Precision::bf16, Precision::fp16};
+  if (!dtype.empty()) wanted = {values_by_name<Precision>().at(dtype)};
+  for (const Precision precision : wanted)
+    if (const auto peak = profile.peak_flops.find(precision); peak != profile.peak_flops.end()) return peak->second;
+  if (!dtype.empty()) return fail_key("--dtype", dtype, fmt::format("has no peak rate on {}", profile.name));
+  if (profile.peak_flops.empty()) return fail_key("--topology", profile.name, "has a GPU without a peak rate");
+  return profile.peak_flops.begin()->second;
+}
+
+Result<std::vector<DeviceGroup>> read_devices(const Options& options) {
+  std::vector<DeviceGroup> devices;
+  for (std::size_t i = 0; i < options.topologies.size(); ++i) {
+    const Result<Profile> profile = read_gpu(options.topologies[i], options.modules);
+    if (!profile) return tl::unexpected(profile.error());
+    const Result<double> peak = peak_of(*profile, options.dtype);
+    if (!peak) return tl::unexpected(peak.error());
+    devices.push_back({profile->name, static_cast<double>(options.gpus[i]), *peak});
+  }
+  return devices;
+}
+
+/// GPUs of a module where the topology counts parts of modules; 1 elsewhere.
+double dies_of_module(const Options& options) {
+  if (options.topologies.empty() || options.modules) return 1;
+  const Result<Profile> die = read_gpu(options.topologies.front(), false);
+  const Result<Profile> module = read_gpu(options.topologies.front(), true);
+  const Result<double> of_die = die ? peak_of(*die, options.dtype) : 0.0;
+  const Result<double> of_module = module ? peak_of(*module, options.dtype) : 0.0;
+  return of_die && of_module && *of_die > 0 && *of_module > 0 ? *of_module / *of_die : 1;
 }
 
 /// A published law, or a JSON file with its coefficients: {"form": "additive", "irreducible": 1.7, …}.
@@ -113,23 +148,53 @@ Result<Question> read_question(Options options) {
     question.how = "given";
   }
   question.optimal = compute_optimal(question.compute);
-  if (options.topology.empty()) return question;
-  if (options.gpus == 0) return fail_key("--topology", options.topology, "needs --gpus");
+  if (options.topologies.empty()) return question;
+  if (options.gpus.size() != options.topologies.size())
+    return fail_key("--topology", fmt::format("{}", fmt::join(options.topologies, ",")),
+                    options.gpus.empty() ? "needs --gpus" : "needs as many numbers of --gpus");
   if ((options.days > 0) == (options.utilisation > 0)) return fail("a machine needs --days or --utilisation");
   Result<std::vector<DeviceGroup>> devices = read_devices(options);
   if (!devices) return tl::unexpected(devices.error());
   question.devices = std::move(*devices);
+  question.dies = dies_of_module(options);
   return question;
+}
+
+double peak_of_all(const Question& question) {
+  double peak = 0;
+  for (const DeviceGroup& group : question.devices) peak += group.count * group.peak_flops;
+  return peak;
 }
 
 double days_of(const Question& question, const Options& options) {
   if (options.days > 0) return options.days;
-  const DeviceGroup& group = question.devices.front();
-  return days_at(question.compute, group.count, options.utilisation * group.peak_flops);
+  return days_at(question.compute, 1, options.utilisation * peak_of_all(question));
 }
 
 std::string warning(double utilisation) {
   return plausible(utilisation) ? "" : "   warning: training sustains 10 to 60 % of the peak";
+}
+
+/// The machine, and the rate that it has to sustain for so many days.
+std::string machine_lines(const Question& question, double days) {
+  const SustainedRate rate = sustained_rate(question.compute, days, question.devices);
+  std::string text;
+  for (const DeviceGroup& group : question.devices)
+    text += fmt::format("  {:<11}  {:g} x {}, peak {:.4g} TFLOP/s each\n", text.empty() ? "machine" : "", group.count,
+                        group.device, group.peak_flops * 1e-12);
+  text += fmt::format("  days         {:.4g}\n  rate         {:.4g} TFLOP/s per GPU, {:.1f} % of the peak{}\n", days,
+                      rate.flops_per_device * 1e-12, 100 * rate.utilisation, warning(rate.utilisation));
+  if (question.dies > 1)
+    text += fmt::format("  modules      these are dies, {:g} to a module; with --modules they are modules: {:.1f} %\n",
+                        question.dies, 100 * rate.utilisation / question.dies);
+  if (question.devices.size() > 1) {
+    const double equal = equal_work_peak(question.devices);
+    text += fmt::format("  together     {:.4g} of {:.4g} PFLOP/s, if each GPU's batch is in proportion to its peak\n",
+                        rate.flops * 1e-15, peak_of_all(question) * 1e-15);
+    text += fmt::format("  equal work   all wait for the slowest GPU: {:.4g} PFLOP/s count, of which {:.1f} %{}\n",
+                        equal * 1e-15, 100 * rate.flops / equal, warning(rate.flops / equal));
+  }
+  return text;
 }
 
 std::string page(const Question& question, const Options& options) {
@@ -150,13 +215,7 @@ std::string page(const Question& question, const Options& options) {
         fmt::format("  least loss   {:.4f} by {}: {:.4g} B parameters, {:.4g} B tokens\n",
                     loss_of(*question.law, least), question.law->name, least.parameters * 1e-9, least.tokens * 1e-9);
   }
-  if (question.devices.empty()) return text;
-  const double days = days_of(question, options);
-  const SustainedRate rate = sustained_rate(question.compute, days, question.devices);
-  text += fmt::format("  machine      {:g} x {}, peak {:.4g} TFLOP/s each\n", question.devices.front().count,
-                      question.devices.front().device, question.devices.front().peak_flops * 1e-12);
-  text += fmt::format("  days         {:.4g}\n  rate         {:.4g} TFLOP/s per GPU, {:.1f} % of the peak{}\n", days,
-                      rate.flops_per_device * 1e-12, 100 * rate.utilisation, warning(rate.utilisation));
+  if (!question.devices.empty()) text += machine_lines(question, days_of(question, options));
   return text;
 }
 
@@ -177,12 +236,20 @@ std::string json_answer(const Question& question, const Options& options) {
   if (!question.devices.empty()) {
     const double days = days_of(question, options);
     const SustainedRate rate = sustained_rate(question.compute, days, question.devices);
+    std::string parts;
+    double gpus = 0;
+    for (const DeviceGroup& group : question.devices) {
+      gpus += group.count;
+      parts += fmt::format("{}{{\"gpu\": \"{}\", \"gpus\": {}, \"peak_flops_per_s\": {}}}", parts.empty() ? "" : ", ",
+                           group.device, group.count, group.peak_flops);
+    }
     text += fmt::format(
-        ",\n  \"machine\": {{\"gpu\": \"{}\", \"gpus\": {}, \"days\": {}, \"flops_per_s_per_gpu\": {}, "
-        "\"utilisation\": "
-        "{}, \"plausible\": {}}}",
-        question.devices.front().device, question.devices.front().count, days, rate.flops_per_device, rate.utilisation,
-        plausible(rate.utilisation));
+        ",\n  \"machine\": {{\"gpu\": \"{}\", \"gpus\": {}, \"days\": {}, \"flops_per_s\": {}, "
+        "\"flops_per_s_per_gpu\": {}, \"utilisation\": {}, \"plausible\": {}, \"dies_per_module\": {},\n    "
+        "\"equal_work\": {{\"peak_flops_per_s\": {}, \"utilisation\": {}}}, \"parts\": [{}]}}",
+        question.devices.front().device, gpus, days, rate.flops, rate.flops_per_device, rate.utilisation,
+        plausible(rate.utilisation), question.dies, equal_work_peak(question.devices),
+        rate.flops / equal_work_peak(question.devices), parts);
   }
   return text + "\n}\n";
 }
@@ -264,8 +331,15 @@ Run add_options(CLI::App& app) {
   app.add_option("--rule", options->rule, "rule for FLOPs from parameters and tokens")
       ->check(one_of({"6nd", "5.7nd"}))
       ->capture_default_str();
-  app.add_option("--topology", options->topology, "a machine, for days or the rate; its GPU's 16-bit peak counts");
-  app.add_option("--gpus", options->gpus, "number of GPUs of that machine")->check(in_range(1, 1 << 24));
+  app.add_option("--topology", options->topologies,
+                 "a machine, for days or the rate; several: abci-a,abci-v. The peaks of their GPUs count")
+      ->delimiter(',');
+  app.add_option("--gpus", options->gpus, "number of GPUs of that machine, or of each")
+      ->delimiter(',')
+      ->check(in_range(1, 1 << 24));
+  app.add_option("--dtype", options->dtype, "the precision whose peak counts; default: 16 bit")
+      ->check(one_of(names_of(values_by_name<Precision>())));
+  app.add_flag("--modules", options->modules, "--gpus counts modules, where the machine's GPUs are dies (MI250X)");
   app.add_option("--days", options->days, "days of training; prints the required rate")->check(in_range(1e-6, 1e9));
   app.add_option("--utilisation", options->utilisation, "share of the peak; prints the number of days")
       ->check(in_range(1e-6, 1.0));

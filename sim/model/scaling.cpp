@@ -1,5 +1,6 @@
 #include "sim/model/scaling.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/base/result.hpp"
@@ -47,6 +48,13 @@ SustainedRate sustained_rate(double compute, double days, std::span<const Device
   return {flops, flops / count, flops / peak};
 }
 
+double equal_work_peak(std::span<const DeviceGroup> devices) {
+  TRACECAST_ASSERT(!devices.empty(), "a machine has devices");
+  double count = 0;
+  for (const DeviceGroup& group : devices) count += group.count;
+  return count * std::ranges::min(devices, {}, &DeviceGroup::peak_flops).peak_flops;
+}
+
 double days_at(double compute, double devices, double flops_per_device) {
   return compute / (devices * flops_per_device) / kSecondsPerDay;
 }
@@ -68,7 +76,11 @@ std::span<const MachineClaim> machine_claims() {
   static const std::vector<MachineClaim> kClaims = {
       {"A100 (OpenAI)", {{"A100", 25'000, kA100}}, 90, "the days are a guess of the lecture"},
       {"Frontier", {{"MI250X", 37'888, kMi250x}}, 75, "modules: 9,472 nodes of 4"},
-      {"LUMI", {{"MI250X", 20'480, kMi250x}}, 140, "20,480 counts dies of 10,240 modules"},
+      {"LUMI",
+       {{"MI250X", 20'480, kMi250x}},
+       140,
+       "20,480 counts dies, here taken for modules as Frontier's; 3e25 FLOPs would take 63.2 % of the peak of the "
+       "dies"},
       {"Aurora", {{"PVC", 63'744, kPvc}}, 30, "the days are a guess of the lecture"},
       {"Fugaku", {{"A64FX", 158'976, kA64fx}}, 2100, "fp32 peak"},
       {"ABCI", {{"A100", 960, kA100}, {"V100", 4'352, kV100}}, 770, ""}};

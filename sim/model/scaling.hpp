@@ -52,6 +52,9 @@ struct SustainedRate {
 };
 /// Requires days > 0 and at least one device.
 SustainedRate sustained_rate(double compute, double days, std::span<const DeviceGroup> devices);
+/// The peak of a machine where every device does the same work, as data parallelism with equal batches: all wait for the
+/// slowest kind, so it counts for all. With batches in proportion to the peaks the sum of peaks counts. FLOP/s.
+double equal_work_peak(std::span<const DeviceGroup> devices);
 /// Days at a rate per device.
 double days_at(double compute, double devices, double flops_per_device);
 /// Training runs sustain 10 to 60 % of the peak; a rate outside that range is probably an error.

@@ -77,3 +77,58 @@ TEST_CASE("scaling: 25,000 A100 for 90 days sustain half of their peak", "[row-1
   CHECK(machine["flops_per_s_per_gpu"].get<double>() == Approx(154.3e12).epsilon(1e-3));
   CHECK(machine["utilisation"].get<double>() == Approx(0.495).margin(0.001));
 }
+
+TEST_CASE("scaling: dies and modules of MI250X give the answers of the tables",
+          "[row-1-9][row-1-10][requirements][e2e][scaling]") {
+  const Sandbox sandbox;
+  const auto machine = [&](const std::string& options) {
+    const Outcome outcome = sandbox.run("tracecast scaling --flops 3e25 --json " + options);
+    REQUIRE(outcome.code == 0);
+    return nlohmann::json::parse(outcome.out)["machine"];
+  };
+  const auto tables = nlohmann::json::parse(sandbox.run("tracecast scaling --tables --json").out)["machines"];
+  const auto claimed = [&](const std::string& name) {
+    for (const auto& row : tables)
+      if (row["machine"] == name && row["flops"].get<double>() == 3e25) return row["utilisation"].get<double>();
+    return 0.0;
+  };
+  const auto modules = machine("--topology frontier --gpus 37888 --days 75 --modules");
+  CHECK(modules["utilisation"].get<double>() == Approx(0.319).margin(0.0005));
+  CHECK(modules["utilisation"].get<double>() == Approx(claimed("Frontier")).epsilon(1e-3));
+  CHECK(machine("--topology lumi --gpus 20480 --days 140 --modules")["utilisation"].get<double>() ==
+        Approx(claimed("LUMI")).epsilon(1e-3));
+  // Twice the dies are the same modules; as many dies are half of them.
+  const auto dies = machine("--topology frontier --gpus 75776 --days 75");
+  CHECK(dies["utilisation"].get<double>() == Approx(0.319).margin(0.0005));
+  CHECK(dies["dies_per_module"] == 2);
+  const std::string text = sandbox.run("tracecast scaling --flops 3e25 --topology lumi --gpus 20480 --days 140").out;
+  CHECK(text.find("63.2 % of the peak   warning") != std::string::npos);
+  CHECK(text.find("these are dies, 2 to a module; with --modules they are modules: 31.6 %") != std::string::npos);
+  CHECK(sandbox.run("tracecast scaling --tables").out.find("63.2 %") != std::string::npos);
+  CHECK(sandbox.run("tracecast scaling --flops 1e24 --topology dgx-a100 --gpus 8 --days 9 --modules")
+            .err.find("--modules = dgx-a100: has GPUs that are whole modules") != std::string::npos);
+  // Fugaku counts its fp32 peak in the table.
+  CHECK(machine("--topology fugaku --gpus 158976 --days 2100 --dtype fp32")["utilisation"].get<double>() ==
+        Approx(claimed("Fugaku")).epsilon(1e-2));
+}
+
+TEST_CASE("scaling: ABCI's A100 and V100 together, with batches by speed and with equal ones",
+          "[row-1-13][requirements][e2e][scaling]") {
+  const Sandbox sandbox;
+  const std::string both = "tracecast scaling --flops 3e25 --topology abci-a,abci-v --gpus 960,4352";
+  const auto machine = nlohmann::json::parse(sandbox.run(both + " --days 770 --json").out)["machine"];
+  // 960 x 312 + 4352 x 125 TFLOP/s; equal work: 5312 x 125.
+  CHECK(machine["gpus"] == 5312);
+  CHECK(machine["flops_per_s"].get<double>() == Approx(451e15).epsilon(1e-3));
+  CHECK(machine["utilisation"].get<double>() == Approx(0.535).margin(0.0005));
+  CHECK(machine["equal_work"]["peak_flops_per_s"].get<double>() == Approx(664e15).epsilon(1e-3));
+  CHECK(machine["equal_work"]["utilisation"].get<double>() == Approx(0.679).margin(0.0005));
+  CHECK(machine["parts"].size() == 2);
+  const std::string text = sandbox.run(both + " --days 770").out;
+  CHECK(text.find("450.9 of 843.5 PFLOP/s") != std::string::npos);
+  // At 40 % of the peak: 3e25 / (0.4 x 843.5e15) s.
+  const auto days = nlohmann::json::parse(sandbox.run(both + " --utilisation 0.4 --json").out)["machine"]["days"];
+  CHECK(days.get<double>() == Approx(1029).epsilon(1e-3));
+  CHECK(sandbox.run("tracecast scaling --flops 3e25 --topology abci-a,abci-v --gpus 960 --days 9")
+            .err.find("--topology = abci-a,abci-v: needs as many numbers of --gpus") != std::string::npos);
+}
