@@ -15,6 +15,7 @@
 #include "sim/base/parallel_for.hpp"
 #include "sim/forecast/change.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/forecast/schedule_runs.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
@@ -184,6 +185,9 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
     return run_forecast(options, *scenario);
   }();
   if (!run) return tl::unexpected(located(std::move(run.error()), *scenario));
+  if (run->plan.parallel.pp > 1 && run->schedule.flush)
+    if (const Result<double> bubble = schedule_bubble(*scenario, run->schedule); bubble)
+      run->forecast.schedule_bubble = *bubble;
   run->forecast.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   run->forecast.peak_rss_mib = peak_rss_mib();
   const std::optional<Unchanged> without_set = forecast_unchanged(options, *scenario, run->forecast);

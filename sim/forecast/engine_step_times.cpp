@@ -59,7 +59,9 @@ EngineStepTimes::EngineStepTimes(Scenario scenario, bool keep_batch, double heal
 Result<Duration> EngineStepTimes::engine_time(const Scenario& scenario, int gpu_speed_percent) const {
   const Result<ForecastRun> run = forecast(scenario);
   if (!run) return tl::unexpected(located(run.error(), scenario));
-  if (gpu_speed_percent == 100) return run->timeline.step_time;
+  // Beyond the simulated step: the other steps of a period of local SGD do not average.
+  const Duration step = run->forecast.averaging ? from_seconds(run->forecast.step_time_s) : run->timeline.step_time;
+  if (gpu_speed_percent == 100) return step;
   Duration slowest;
   for (std::size_t rank = 0; rank < run->graph.ranks.size(); ++rank) {
     const Result<Timeline> timeline =
@@ -67,7 +69,7 @@ Result<Duration> EngineStepTimes::engine_time(const Scenario& scenario, int gpu_
     if (!timeline) return tl::unexpected(timeline.error());
     slowest = std::max(slowest, timeline->step_time);
   }
-  return slowest;
+  return slowest + (step - run->timeline.step_time);
 }
 
 Result<StepTime> EngineStepTimes::of(const MachineState& state) const {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/cost/costs.hpp"
+#include "sim/forecast/averaging.hpp"
 #include "sim/forecast/causes.hpp"
 #include "sim/forecast/colocated.hpp"
 #include "sim/forecast/perturbation_effects.hpp"
@@ -19,6 +20,7 @@
 #include "sim/graph/stage_loads.hpp"
 #include "sim/graph/without_overlap.hpp"
 #include "sim/network/measured_network.hpp"
+#include "sim/plan/sharding.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -162,6 +164,21 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* othe
   return run;
 }
 
+/// The same, or the mean of a period of steps where replicas average their parameters now and then.
+Result<ForecastRun> forecast_steps(const Scenario& scenario, const Scenario* other, const ForecastOptions& options) {
+  const int period = scenario.parallel.averaging_period;
+  if (!averages_parameters(scenario.parallel) || period < 1) return forecast_jobs(scenario, other, options);
+  Scenario each = scenario;
+  each.parallel.averaging_period = 1;
+  Result<ForecastRun> run = forecast_jobs(each, other, options);
+  if (!run) return run;
+  each.parallel.averaging_period = 0;
+  const Result<ForecastRun> local = forecast_jobs(each, other, options);
+  if (!local) return tl::unexpected(local.error());
+  mean_of_period(*run, local->forecast, period);
+  return run;
+}
+
 }  // namespace
 
 EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options) {
@@ -171,7 +188,7 @@ EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options
 }
 
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
-  Result<ForecastRun> run = forecast_jobs(scenario, nullptr, options);
+  Result<ForecastRun> run = forecast_steps(scenario, nullptr, options);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
   if (options.explain) run->forecast.causes = find_causes(*run, engine_of(scenario, options));
   if (options.perturbation_effects)
@@ -188,7 +205,7 @@ Result<ForecastRun> forecast_colocated(Scenario job, Scenario other, const Forec
   const Result<ForecastRun> alone =
       forecast(job, {.network = options.network, .transfers_slow_compute = options.transfers_slow_compute});
   if (!alone) return tl::unexpected(alone.error());
-  Result<ForecastRun> run = forecast_jobs(job, &other, options);
+  Result<ForecastRun> run = forecast_steps(job, &other, options);
   if (!run) return tl::unexpected(located(std::move(run.error()), job));
   run->forecast.undisturbed_step_s = alone->forecast.step_time_s;
   run->forecast.perturbations.push_back({other.name + " runs on the nodes in between", alone->forecast.step_time_s});

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,17 @@ struct PerturbationEffect {
   double step_without_s = 0;
 };
 
+/// parallel.data_parallel = parameter_averaging: the steps of a period. Of every `period` steps one ends with the mean of
+/// the parameters, the others have no traffic between replicas. The forecast's times are the means of a period; graph,
+/// timeline, spans and causes are those of the step that averages. Nothing is said about the loss.
+struct Averaging {
+  int period = 1;
+  int replicas = 1;
+  double local_step_s = 0;      ///< without averaging
+  double averaging_step_s = 0;  ///< with it
+  double sent_bytes = 0;        ///< by one GPU to average once
+};
+
 struct Forecast {
   std::string scenario;
   int ranks = 0;
@@ -51,6 +63,7 @@ struct Forecast {
   double mfu = 0;
   double hfu = 0;
   double bubble_fraction = 0;                     ///< mean over ranks
+  std::optional<double> schedule_bubble;          ///< of the schedule alone (schedule_runs.hpp); set by the caller
   std::array<double, kTrafficKinds> exposed_s{};  ///< mean over ranks
   /// Mean over ranks, by operator kind, recomputation included; and `contention`, what transfers added to all kinds.
   std::map<std::string, double> compute_s;
@@ -66,6 +79,7 @@ struct Forecast {
   std::vector<Cause> causes;                      ///< filled with ForecastOptions::explain
   std::vector<PerturbationEffect> perturbations;  ///< filled with perturbation_effects
   double undisturbed_step_s = 0;                  ///< with perturbations: the step time without all of them
+  std::optional<Averaging> averaging;             ///< with parameter_averaging every few steps
   bool flushes = true;  ///< false: the schedule is asynchronous; the forecast step still fills and drains its pipeline
   int classes = 0;
   std::int64_t events = 0;

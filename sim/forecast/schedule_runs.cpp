@@ -139,6 +139,13 @@ Result<PipelineTimes> stage_times_in(const Scenario& scenario, const Schedule& s
   return times;
 }
 
+Result<double> schedule_bubble(const Scenario& scenario, const Schedule& schedule) {
+  Result<PipelineTimes> times = stage_times_in(scenario, schedule);
+  if (!times) return tl::unexpected(std::move(times.error()));
+  times->latency = 0;
+  return run_schedule(schedule, *times).map([](const ScheduleRun& run) { return run.bubble_fraction; });
+}
+
 RankPassTimes mean_pass_times(const Schedule& schedule, const ScheduleRun& run) {
   const double chunks = static_cast<double>(schedule.chunks) / schedule.replicas;
   RankPassTimes times;

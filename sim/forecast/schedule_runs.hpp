@@ -31,6 +31,11 @@ RankPassTimes mean_pass_times(const Schedule& schedule, const ScheduleRun& run);
 /// Errors: another number of ranks than parallel.pp; those of make_plan.
 Result<PipelineTimes> stage_times_in(const Scenario& scenario, const Schedule& schedule);
 
+/// The bubble of the schedule alone, with the times of the scenario's stages: waiting in forward and backward over their
+/// makespan, without host, messages, data parallelism and optimizer. One micro-batch on P stages makes (P-1)/P.
+/// Errors: those of stage_times_in and run_schedule.
+Result<double> schedule_bubble(const Scenario& scenario, const Schedule& schedule);
+
 /// The pipeline of a simulated step.
 struct ScenarioRun {
   Schedule schedule;

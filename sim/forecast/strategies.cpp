@@ -4,6 +4,9 @@
 #include <array>
 #include <set>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/traffic.hpp"
 
@@ -17,7 +20,7 @@ struct Strategy {
   void (*apply)(Scenario& scenario, int ranks);
 };
 
-constexpr int kMicrobatches = 4;
+constexpr int kMicrobatches = kOneGpuBatch;
 
 void data_parallel(Scenario& s, int ranks) { s.parallel.dp = ranks; }
 void zero(Scenario& s, int ranks, int stage) {
@@ -236,6 +239,7 @@ Result<StrategyRow> row_of(const Scenario& base, const Strategy& strategy, int r
   const auto shapes = gemm_shapes(run->graph);
   row.same_operators = std::includes(whole_shapes.begin(), whole_shapes.end(), shapes.begin(), shapes.end());
   row.bubble = run->forecast.bubble_fraction;
+  row.global_batch = scenario.training.global_batch_size;
   return row;
 }
 
@@ -249,7 +253,43 @@ std::vector<std::string> names_where(const StrategyRow& row, bool below) {
   return names;
 }
 
+/// Weights, gradients and optimizer states in `names`.
+std::vector<std::string> states_in(std::vector<std::string> names) {
+  std::erase_if(names, [](const std::string& name) { return name == "tokens" || name == "activations"; });
+  return names;
+}
+
+constexpr double kMostlyHidden = 0.5;
+constexpr double kSmallBubble = 0.01;
+
 }  // namespace
+
+std::vector<std::string> pros(const StrategyRow& row) {
+  std::vector<std::string> list;
+  if (row.same_operators) list.emplace_back("the model's code stays that of one GPU");
+  const std::vector<std::string> less = states_in(divided(row));
+  if (!less.empty()) list.push_back(fmt::format("each rank keeps a part of {}", fmt::join(less, ", ")));
+  if (row.global_batch == kOneGpuBatch) list.emplace_back("the global batch stays as it is");
+  if (row.hidden >= kMostlyHidden) list.emplace_back("computation hides most of the communication");
+  return list;
+}
+
+std::vector<std::string> cons(const StrategyRow& row) {
+  std::vector<std::string> list;
+  if (row.global_batch > kOneGpuBatch)
+    list.push_back(
+        fmt::format("large batch: it grows with the ranks, {} times here (critical_batch_tokens says the price)",
+                    row.global_batch / kOneGpuBatch));
+  const std::vector<std::string> kept = states_in(whole(row));
+  if (!kept.empty()) list.push_back(fmt::format("memory: every rank keeps all {}", fmt::join(kept, ", ")));
+  if (std::ranges::any_of(row.traffic, [](const StrategyTraffic& t) { return t.per_layer && t.per_microbatch; }))
+    list.emplace_back("traffic in every layer and micro-batch needs fast links");
+  if (row.hidden < kMostlyHidden) list.emplace_back("the step waits for most of the communication");
+  if (row.bubble > kSmallBubble) list.emplace_back("bubble: ranks wait for each other");
+  if (!row.same_operators) list.emplace_back("every layer has to be rewritten for divided operators");
+  if (!row.limit.empty() && row.largest > 0) list.push_back(fmt::format("no more than {} ranks here", row.largest));
+  return list;
+}
 
 std::vector<std::string> divided(const StrategyRow& row) { return names_where(row, true); }
 std::vector<std::string> whole(const StrategyRow& row) { return names_where(row, false); }

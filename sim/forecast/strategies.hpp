@@ -10,6 +10,7 @@
 ///   how often        calls per step, compared with those for twice the layers and for twice the micro-batches
 ///   hidden           1 - exposed / busy time of that traffic
 ///   same operators   true if the matrix multiplications have the shapes of one GPU: the code stays the same
+///   global batch     sequences of a step; one GPU with as many micro-batches has kOneGpuBatch
 ///   up to            the largest power of two of ranks that the plan accepts, each with its own micro-batch
 #pragma once
 
@@ -40,18 +41,27 @@ struct StrategyRow {
   int ranks = 1;
   std::map<std::string, double> share;  ///< of one rank: tokens, weights, gradients, optimizer, activations; 1: whole
   std::vector<StrategyTraffic> traffic;
-  double hidden = 0;            ///< share of the communication time that the step does not wait for
-  bool same_operators = false;  ///< the matrix multiplications of one GPU
-  int largest = 0;              ///< ranks; 0: no limit found
-  std::string limit;            ///< error message of the plan for twice as many ranks
-  double bubble = 0;            ///< mean over ranks
+  double hidden = 0;              ///< share of the communication time that the step does not wait for
+  bool same_operators = false;    ///< the matrix multiplications of one GPU
+  int largest = 0;                ///< ranks; 0: no limit found
+  std::string limit;              ///< error message of the plan for twice as many ranks
+  double bubble = 0;              ///< mean over ranks
+  std::int64_t global_batch = 0;  ///< sequences of a step
 };
+
+/// The global batch of one GPU in this table: micro-batches of one sequence. Every strategy has as many micro-batches.
+inline constexpr int kOneGpuBatch = 4;
 
 /// "per step", "per micro-batch", "per layer" or "per layer and micro-batch".
 std::string how_often(const StrategyTraffic& traffic);
 /// The names in `share` that are divided (below 0.9) or whole.
 std::vector<std::string> divided(const StrategyRow& row);
 std::vector<std::string> whole(const StrategyRow& row);
+
+/// What speaks for and against a strategy, derived from its row: operators of one GPU, what it divides, a batch that stays;
+/// a batch that grows with the ranks, states that every rank keeps whole, traffic in every layer, waits, bubble, limits.
+std::vector<std::string> pros(const StrategyRow& row);
+std::vector<std::string> cons(const StrategyRow& row);
 
 /// One row per strategy: dp, zero-1, zero-2, zero-3, hsdp, pp, tp, tp-gather, cp, ep, ps. The layout of `base` is
 /// ignored. A strategy that is impossible for the model or machine has the reason as `limit` and no traffic. Requires

@@ -36,6 +36,8 @@ Lane lane_of(Slot slot) {
     case Slot::parameters:
     case Slot::resharded:
       return Lane::parameters;
+    case Slot::replicas:
+      return Lane::replicas;
     default:
       return Lane::gradients;
   }
@@ -99,8 +101,9 @@ void DataParallel::wait_for_bucket(TemplateWriter& writer, const Chunk& chunk, i
 }
 
 EventRef DataParallel::reduce(TemplateWriter& writer, const GradientBucket& bucket) {
-  const bool group = context_.table.placement(bucket.expert ? Slot::expert_gradients : Slot::gradients).ranks > 1;
-  const bool replicas = !bucket.expert && context_.table.placement(Slot::replicas).ranks > 1;
+  const bool group =
+      active() && context_.table.placement(bucket.expert ? Slot::expert_gradients : Slot::gradients).ranks > 1;
+  const bool replicas = !bucket.expert && reduces_over_replicas();
   if (!group && !replicas && !offloads()) return {};
   const EventRef ready = context_.rank_event("gradients ready", bucket.chunk, bucket.index, bucket.every_microbatch);
   writer.mark_as(ready);
@@ -116,7 +119,7 @@ EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const Gradient
     return context_.rank_event(purpose, bucket.chunk, bucket.index, bucket.every_microbatch);
   };
   EventRef done = ready;
-  if (context_.table.placement(slot).ranks > 1) {
+  if (active() && context_.table.placement(slot).ranks > 1) {
     const Collective what = sharded(1) ? Collective::reduce_scatter : Collective::all_reduce;
     std::vector<EventRef> waits{done};
     const Slot other = bucket.expert ? Slot::gradients : Slot::expert_gradients;
@@ -125,10 +128,11 @@ EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const Gradient
     done = writer.collective({lane_of(slot), Traffic::gradients, slot, {what, size}}, std::move(waits),
                              event("gradients reduced"));
   }
-  if (!bucket.expert && context_.table.placement(Slot::replicas).ranks > 1) {
+  if (!bucket.expert && reduces_over_replicas()) {
     const Bytes shard = size / context_.table.placement(slot).ranks;
-    done = writer.collective({Lane::replicas, Traffic::gradients, Slot::replicas, {Collective::all_reduce, shard}},
-                             {done}, event("gradients replicated"));
+    done = writer.collective(
+        {lane_of(Slot::replicas), Traffic::gradients, Slot::replicas, {Collective::all_reduce, shard}}, {done},
+        event("gradients replicated"));
   }
   return done;
 }
@@ -169,6 +173,12 @@ EventRef DataParallel::update_on_host(TemplateWriter& writer, const Bucket& para
   if (offloads_parameters()) return updated;
   const Bytes size{own * parameter_bytes()};
   return copy(writer, Lane::from_host, size, {updated}, context_.rank_event("parameters from the host", 0, 0, false));
+}
+
+EventRef DataParallel::average(TemplateWriter& writer, const Bucket& all) {
+  const Slot slot = sharded(1) ? Slot::replicas : Slot::gradients;
+  const CollectiveCall call{Collective::all_reduce, Bytes{own_parameters(all) * averaged_bytes()}};
+  return writer.collective({lane_of(slot), Traffic::parameters, slot, call}, {writer.mark()});
 }
 
 ParameterServers DataParallel::server_setup() const {

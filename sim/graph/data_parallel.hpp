@@ -19,7 +19,9 @@ class DataParallel {
  public:
   explicit DataParallel(BuildContext& context) : context_(context) {}
 
-  bool active() const { return context_.plan.gradient_group() > 1; }
+  bool active() const { return context_.plan.gradient_group() > 1 && (sharded(1) || !averages()); }
+  /// True if replicas average parameters and do not reduce gradients (parameter_averaging).
+  bool averages() const { return averages_parameters(context_.plan.parallel); }
   /// True if the states of ZeRO stage `stage` are divided.
   bool sharded(int stage) const { return context_.plan.parallel.zero_stage >= stage; }
   /// True if the pipeline has two copies of the model. Their gradients are summed before everything else.
@@ -95,6 +97,11 @@ class DataParallel {
                            EventRef arrived);
   /// Offloaded optimizer: the host updates this rank's share of `parameters`, and the new parameters are copied back.
   EventRef update_on_host(TemplateWriter& writer, const Bucket& parameters);
+  /// All replicas take the mean of their parameters: an all-reduce of what each rank updates (the fp32 copy, if it keeps
+  /// one). Returns its event.   Requires averages() and several replicas
+  EventRef average(TemplateWriter& writer, const Bucket& all);
+  /// Bytes that this reduces for each parameter.
+  std::int64_t averaged_bytes() const { return context_.plan.training.master_weights ? 4 : parameter_bytes(); }
   /// Asynchronous servers: a step is never shorter than their time for one push of every worker.
   void serve_step(TemplateWriter& writer, const Chunk& chunk);
   /// Parameter servers: they update, and every worker pulls the parameters and waits for them.
@@ -103,6 +110,7 @@ class DataParallel {
   BuildContext& context() const { return context_; }
 
  private:
+  bool reduces_over_replicas() const { return !averages() && context_.table.placement(Slot::replicas).ranks > 1; }
   bool asynchronous() const { return context_.plan.parallel.data_parallel == DataParallelKind::async_parameter_server; }
   /// Asynchronous workers push and pull without waiting for each other.
   Slot server_slot() const { return asynchronous() ? Slot::alone : Slot::gradients; }

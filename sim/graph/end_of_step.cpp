@@ -100,10 +100,19 @@ void EndOfStep::reduce_norm_gradients(TemplateWriter& writer, const std::vector<
     writer.wait(writer.collective({Lane::tensor, Traffic::tensor_parallel, Slot::tensor, call}, {writer.mark()}));
 }
 
-/// Over all ranks, a barrier across the pipeline.
+/// Over all ranks, a barrier across the pipeline. Replicas that average parameters have norms of their own: those of one
+/// rank need no message, those of tensor ranks or of a shard group their communicator. (Replicas with stages have no
+/// communicator of just their ranks here; they meet in one of all ranks.)
 void EndOfStep::all_reduce_scalar(TemplateWriter& writer, Bytes size) {
   if (context_.plan.world_size == 1) return;
   const CollectiveCall call{Collective::all_reduce, size};
+  if (data_.averages() && context_.plan.parallel.pp == 1 && (context_.plan.parallel.tp == 1 || !data_.sharded(1))) {
+    const Slot slot = data_.sharded(1) ? Slot::gradients : Slot::tensor;
+    const Lane lane = data_.sharded(1) ? Lane::gradients : Lane::tensor;
+    if (context_.table.placement(slot).ranks > 1)
+      writer.wait(writer.collective({lane, Traffic::control, slot, call}, {writer.mark()}));
+    return;
+  }
   writer.wait(writer.collective({Lane::global, Traffic::control, Slot::world, call}, {writer.mark()}));
 }
 
@@ -151,11 +160,21 @@ void EndOfStep::update(TemplateWriter& writer, const std::vector<Chunk>& chunks,
   writer.compute(work("update", data_.own_parameters(all), update_bytes()));
 }
 
+/// The mean of the replicas' parameters replaces them; ranks with an fp32 copy make the 16-bit one again.
+void EndOfStep::average(TemplateWriter& writer, const Bucket& all) {
+  writer.wait(data_.average(writer, all));
+  const std::int64_t parameter = data_.parameter_bytes();
+  if (data_.averaged_bytes() > parameter)
+    writer.compute(work("average cast", data_.own_parameters(all), data_.averaged_bytes() + parameter));
+}
+
 std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chunks) {
   return context_.find_template(
       {TemplateKind::optimizer, pp, context_.kind_number()}, 0, [&](TemplateWriter& writer, Template&) {
         const Bucket all = parameters_of(chunks);
         update(writer, chunks, all);
+        if (data_.averages() && context_.plan.parallel.averaging_period > 0 && context_.plan.gradient_group() > 1)
+          average(writer, all);
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.trained();
         writer.compute(work("zero_grad", held, data_.gradient_bytes()));
         if (all.quantised() > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised()));

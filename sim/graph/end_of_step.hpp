@@ -32,6 +32,7 @@ class EndOfStep {
   void all_reduce_scalar(TemplateWriter& writer, Bytes size);
   void layer_norms(TemplateWriter& writer, const std::vector<Chunk>& chunks);
   void update(TemplateWriter& writer, const std::vector<Chunk>& chunks, const Bucket& all);
+  void average(TemplateWriter& writer, const Bucket& all);
   void gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& chunks);
 
   DataParallel& data_;

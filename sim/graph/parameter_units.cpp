@@ -100,6 +100,7 @@ std::int64_t ParameterUnits::bucket_size(bool first) const {
     case DataParallelKind::automatic:
     case DataParallelKind::parameter_server:
     case DataParallelKind::async_parameter_server:
+    case DataParallelKind::parameter_averaging:
       break;
   }
   // Megatron-LM's default.

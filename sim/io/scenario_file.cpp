@@ -23,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double kMostTokens = 1e15;  ///< as training.train_tokens
+
 /// Where values of the command line are.
 constexpr const char* kOverrides = "--set";
 
@@ -112,8 +114,13 @@ class ScenarioReader {
 
   /// A measurement is of the run in the file. It still holds if --set changes only what a real run does not know.
   void drop_measurement(ObjectReader& root) {
-    constexpr std::array kBesideTheRun{"cluster.gpu_spread", "cluster.routing", "cluster.routing_seed",
-                                       "training.train_tokens", "training.critical_batch_tokens"};
+    constexpr std::array kBesideTheRun{"cluster.gpu_spread",
+                                       "cluster.routing",
+                                       "cluster.routing_seed",
+                                       "training.train_tokens",
+                                       "training.critical_batch_tokens",
+                                       "training.dataset_samples",
+                                       "training.epochs"};
     const auto changes_run = [&](const auto& place) {
       return place.second.file == kOverrides && place.first != "measured" && !place.first.starts_with("measured.") &&
              std::ranges::find(kBesideTheRun, place.first) == kBesideTheRun.end();
@@ -210,7 +217,23 @@ class ScenarioReader {
     for (const auto& [key, old_name] : training.old_names())
       scenario_.notes.push_back(fmt::format("training.{} is now called training.{}", old_name, key));
     if (stack_) drop_unfit_precision(*stack_, scenario_.training);
+    count_epochs(training);
     training.finish();
+  }
+
+  /// A data set and its epochs are a number of tokens. A file that this program wrote has both.
+  void count_epochs(ObjectReader& training) {
+    Training& t = scenario_.training;
+    if (t.dataset_samples == 0) return;
+    const auto tokens =
+        static_cast<double>(t.dataset_samples) * static_cast<double>(t.epochs) * static_cast<double>(t.seq_length);
+    if (tokens > kMostTokens) {
+      training.error("epochs", fmt::format("make {:.3g} tokens (allowed: at most {:.0e})", tokens, kMostTokens));
+    } else if (t.train_tokens != 0 && static_cast<double>(t.train_tokens) != tokens) {
+      training.error("train_tokens", fmt::format("contradicts dataset_samples x epochs x seq_length = {:.0f}", tokens));
+    } else {
+      t.train_tokens = t.dataset_samples * t.epochs * t.seq_length;
+    }
   }
 
   void read_cluster(ObjectReader& reader) {

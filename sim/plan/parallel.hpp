@@ -32,6 +32,9 @@ enum class DataParallelKind {
   deepspeed,               ///< DeepSpeed: the bucket sizes below
   parameter_server,        ///< workers push gradients to servers, which update, and pull parameters, all together
   async_parameter_server,  ///< the same, each worker at its own pace
+  /// Local SGD: every replica updates its own parameters, and every averaging_period steps all take the mean of them.
+  /// A replica is one rank of dp, or with shard_group the ranks that share a copy, which reduce gradients in every step.
+  parameter_averaging,
 };
 template <>
 struct EnumNames<DataParallelKind> {
@@ -40,7 +43,8 @@ struct EnumNames<DataParallelKind> {
       {DataParallelKind::ddp, "ddp"},
       {DataParallelKind::deepspeed, "deepspeed"},
       {DataParallelKind::parameter_server, "parameter_server"},
-      {DataParallelKind::async_parameter_server, "async_parameter_server"}};
+      {DataParallelKind::async_parameter_server, "async_parameter_server"},
+      {DataParallelKind::parameter_averaging, "parameter_averaging"}};
 };
 
 /// How tensor parallelism divides linear layers.
@@ -116,6 +120,7 @@ struct Parallel {
   std::int64_t prefetch_bucket_size = 0;         ///< deepspeed, stage 3: gathered ahead; 0: 5e7
   std::int64_t param_persistence_threshold = 0;  ///< deepspeed, stage 3: smaller tensors stay whole; 0: 1e5
   int servers = 1;                               ///< parameter servers, each a host of the cluster's kind
+  int averaging_period = 1;                      ///< parameter_averaging: steps; 0: replicas never meet
   ContextExchange cp_comm_type = ContextExchange::p2p;
   MoeDispatcher moe_dispatcher = MoeDispatcher::alltoall;
   int moe_chunks = 1;  ///< parts of a micro-batch; the exchange of one runs beside the experts' work on another
@@ -207,6 +212,8 @@ struct Training {
   std::vector<std::string> lora_targets = {};  ///< of "qkv", "proj", "fc1", "fc2"; empty: all
   double frozen_fraction = 0;                  ///< first part of the layers, and the embedding, that is not trained
   std::int64_t train_tokens = 0;               ///< for 'days to train'; 0: not asked
+  std::int64_t dataset_samples = 0;  ///< sequences of the data set; with epochs they are train_tokens; 0: none
+  std::int64_t epochs = 1;           ///< passes over the data set
   /// Critical batch size: larger batches need more tokens in all (scaling.hpp). 0: batch size does not matter.
   std::int64_t critical_batch_tokens = 0;
   bool operator==(const Training&) const = default;

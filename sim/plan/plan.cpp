@@ -53,6 +53,10 @@ bool check_training(PlanCheck& check, const Training& t) {
   check_low_precision_activations(check, t);
   check.at_least("training.train_tokens", t.train_tokens, 0);
   check.at_least("training.critical_batch_tokens", t.critical_batch_tokens, 0);
+  check.at_least("training.dataset_samples", t.dataset_samples, 0);
+  check.at_least("training.epochs", t.epochs, 1);
+  if (t.epochs != 1 && t.dataset_samples == 0)
+    check.fault("training.epochs", fmt::to_string(t.epochs), "needs training.dataset_samples");
   if (!(t.loss_mask_fraction > 0 && t.loss_mask_fraction <= 1)) {
     check.fault("training.loss_mask_fraction", fmt::to_string(t.loss_mask_fraction), "must be above 0 and at most 1");
   }
@@ -291,6 +295,10 @@ int Plan::gradient_group() const { return parallel.dp * parallel.cp; }
 bool Plan::gathers_again(bool root) const { return parallel.reshard_after_forward && (!root || parallel.reshard_root); }
 
 int Plan::shard_group() const { return parallel.shard_group > 0 ? parallel.shard_group : gradient_group(); }
+
+std::int64_t steps_of_epoch(const Training& training) {
+  return ceil_div(training.dataset_samples, training.global_batch_size);
+}
 
 double tokens_to_train(const Training& training) {
   const double batch = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);

@@ -84,6 +84,9 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
 /// Tokens that the whole training takes with batches of this size: train_tokens, and more where a critical batch is given
 /// (tokens_with_batch of model/scaling.hpp). 0: not asked.
 double tokens_to_train(const Training& training);
+/// Steps in which all samples of the data set are seen once; the last batch may be smaller and counts as a step.
+/// Requires a checked training with dataset_samples
+std::int64_t steps_of_epoch(const Training& training);
 
 /// Names of the axes in `order` as in "tp-cp-ep-dp-pp".
 Result<std::array<Axis, kAxes>> parse_rank_order(const std::string& order);

@@ -42,6 +42,29 @@ bool has_servers(const Parallel& p) {
          p.data_parallel == DataParallelKind::async_parameter_server;
 }
 
+bool averages_parameters(const Parallel& p) { return p.data_parallel == DataParallelKind::parameter_averaging; }
+
+namespace {
+
+/// Replicas that train on their own hold all that they update.
+void check_averaging(PlanCheck& check, const Parallel& p) {
+  if (!averages_parameters(p)) {
+    if (p.averaging_period != 1)
+      check.fault("parallel.averaging_period", fmt::to_string(p.averaging_period),
+                  "needs parallel.data_parallel = parameter_averaging");
+    return;
+  }
+  check.at_least("parallel.averaging_period", p.averaging_period, 0);
+  const int all = p.dp * p.cp;
+  if (p.zero_stage > 0 && (p.shard_group == 0 || p.shard_group == all))
+    check.fault("parallel.zero_stage", fmt::to_string(p.zero_stage),
+                "divides one copy over all ranks, which leaves nothing to average (allowed: 0, or a smaller "
+                "parallel.shard_group)");
+  if (p.cp > 1 || p.ep > 1) check.fault("parallel.data_parallel", "parameter_averaging", "needs cp and ep 1");
+}
+
+}  // namespace
+
 void check_data_parallel(PlanCheck& check, const Parallel& p) {
   const auto needs = [&](const char* key, std::int64_t value, bool there, const char* kind) {
     if (value != 0 && !there)
@@ -57,6 +80,7 @@ void check_data_parallel(PlanCheck& check, const Parallel& p) {
   needs("servers", p.servers - 1, has_servers(p), "parameter_server or async_parameter_server");
   needs("ddp_bucket_size", p.ddp_bucket_size, p.data_parallel == DataParallelKind::automatic || has_servers(p),
         "automatic or parameter servers");
+  check_averaging(check, p);
   const bool whole = p.data_parallel == DataParallelKind::ddp || has_servers(p);
   if (whole && p.zero_stage != 0)
     check.fault("parallel.zero_stage", fmt::to_string(p.zero_stage),

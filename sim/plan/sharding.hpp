@@ -21,6 +21,8 @@ namespace tracecast {
 
 /// Do servers hold the parameters?
 bool has_servers(const Parallel& parallel);
+/// True with parameter_averaging: no gradients are reduced between replicas.
+bool averages_parameters(const Parallel& parallel);
 
 /// FSDP and ZeRO-3 reduce the gradients of every micro-batch; ZeRO-2 too, unless a pipeline makes that ruinous: then
 /// gradients are accumulated whole (Llama 3, arXiv 2407.21783, 3.3.2) and reduced once in a step.

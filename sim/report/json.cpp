@@ -118,9 +118,23 @@ Json unchanged_json(const Unchanged& unchanged, const Forecast& after) {
 Json training(const Training& training, const Forecast& f) {
   constexpr double kSecondsPerDay = 86400;
   const double needed = tokens_to_train(training);
-  return {{"tokens", training.train_tokens},
-          {"tokens_with_this_batch", needed},
-          {"days", needed / f.tokens_per_s / kSecondsPerDay}};
+  Json out = {{"tokens", training.train_tokens},
+              {"tokens_with_this_batch", needed},
+              {"days", needed / f.tokens_per_s / kSecondsPerDay}};
+  if (training.dataset_samples > 0)
+    out.update({{"samples", training.dataset_samples},
+                {"epochs", training.epochs},
+                {"steps_per_epoch", steps_of_epoch(training)}});
+  return out;
+}
+
+Json averaging(const Averaging& averaging) {
+  return {{"period", averaging.period},
+          {"replicas", averaging.replicas},
+          {"local_step_s", averaging.local_step_s},
+          {"averaging_step_s", averaging.averaging_step_s},
+          {"sent_bytes", averaging.sent_bytes},
+          {"sent_bytes_per_step", averaging.sent_bytes / averaging.period}};
 }
 
 Json notes(const Scenario& scenario, const Forecast& f) {
@@ -158,6 +172,8 @@ std::string result_json(const Scenario& scenario, const Forecast& f, const Uncha
     out["routing"] = {{"policy", "ecmp"}, {"seed", scenario.cluster.routing_seed}};
   if (!f.perturbations.empty()) out["perturbed"] = perturbed(f);
   if (scenario.training.train_tokens > 0) out["training"] = training(scenario.training, f);
+  if (f.averaging) out["averaging"] = averaging(*f.averaging);
+  if (f.schedule_bubble) out["schedule_bubble_fraction"] = *f.schedule_bubble;
   if (scenario.measured) out["measured"] = measured(*scenario.measured, f);
   if (unchanged != nullptr) out["unchanged"] = unchanged_json(*unchanged, f);
   out["engine"] = {

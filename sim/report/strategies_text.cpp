@@ -24,6 +24,13 @@ std::string limit_text(const StrategyRow& row) {
   return row.largest > 0 ? fmt::format("{} ranks; then {}", row.largest, row.limit) : row.limit;
 }
 
+/// "16 sequences, 4 times that of one GPU".
+std::string batch_text(const StrategyRow& row) {
+  const std::string text = fmt::format("{} sequences", row.global_batch);
+  const std::int64_t times = row.global_batch / kOneGpuBatch;
+  return times > 1 ? text + fmt::format(", {} times that of one GPU", times) : text + ", as on one GPU";
+}
+
 std::string code_text(const StrategyRow& row) {
   return row.same_operators ? "the operators of one GPU" : "operators of other shapes than one GPU's";
 }
@@ -56,19 +63,23 @@ std::string strategies_terminal(const std::vector<StrategyRow>& rows, const Text
                        (row.bubble > 0.01 ? ", bubble " + percent(row.bubble, 0) + " of the step" : ""));
     fact("runs", code_text(row));
     fact("up to", limit_text(row));
+    fact("global batch", batch_text(row));
+    for (const std::string& pro : pros(row)) fact("pro", pro);
+    for (const std::string& con : cons(row)) fact("con", con);
   }
   return text;
 }
 
 std::string strategies_markdown(const std::vector<StrategyRow>& rows) {
   std::string text =
-      "| strategy | divided | whole on every rank | communicates | hidden | runs | up to |\n"
-      "| --- | --- | --- | --- | --- | --- | --- |\n";
+      "| strategy | divided | whole on every rank | communicates | hidden | runs | up to | pros | cons |\n"
+      "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
   for (const StrategyRow& row : rows) {
     std::vector<std::string> traffic;
     for (const StrategyTraffic& each : row.traffic) traffic.push_back(traffic_text(each));
-    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", row.title, list(divided(row)), list(whole(row)),
-                        fmt::join(traffic, "; "), percent(row.hidden, 0), code_text(row), limit_text(row));
+    text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", row.title, list(divided(row)),
+                        list(whole(row)), fmt::join(traffic, "; "), percent(row.hidden, 0), code_text(row),
+                        limit_text(row), fmt::join(pros(row), "; "), fmt::join(cons(row), "; "));
   }
   return text;
 }
@@ -89,7 +100,10 @@ std::string strategies_json(const std::vector<StrategyRow>& rows) {
                    {"bubble_fraction", row.bubble},
                    {"same_operators", row.same_operators},
                    {"largest_ranks", row.largest},
-                   {"limit", row.limit}});
+                   {"limit", row.limit},
+                   {"global_batch", row.global_batch},
+                   {"pros", pros(row)},
+                   {"cons", cons(row)}});
   }
   return json_file(Json{{"strategies", out}});
 }

@@ -108,9 +108,33 @@ std::string change_text(double seconds) {
 std::string training_text(const Training& training, double tokens_per_s) {
   const auto tokens = static_cast<double>(training.train_tokens);
   const double needed = tokens_to_train(training);
-  std::string text = fmt::format("{} for {:.4g} T tokens", duration_in_words(needed / tokens_per_s), needed / 1e12);
+  const std::string amount =
+      needed < 1e9 ? fmt::format("{:.4g} M", needed * 1e-6) : fmt::format("{:.4g} T", needed * 1e-12);
+  std::string text = fmt::format("{} for {} tokens", duration_in_words(needed / tokens_per_s), amount);
   if (needed > tokens) text += fmt::format(" ({:.4g} T with small batches)", tokens / 1e12);
   return text + ", without interruptions";
+}
+
+/// "10 of 128 samples, 4 steps each: 40 steps, 2.13 s".
+std::string epochs_text(const Training& training, double step_s) {
+  const std::int64_t steps = steps_of_epoch(training);
+  const auto all = static_cast<double>(steps * training.epochs);
+  return fmt::format("{} of {} samples, {} step{} each: {} steps, {}", number(static_cast<double>(training.epochs), 1),
+                     number(static_cast<double>(training.dataset_samples), 1), number(static_cast<double>(steps), 1),
+                     steps == 1 ? "" : "s", number(all, 1), duration_in_words(all * step_s));
+}
+
+/// "every 100 steps of 4 replicas: 1.31 s with it, 1.02 s without; 21.2 GB sent per GPU, 212 MB a step; …".
+std::string averaging_text(const Averaging& averaging) {
+  const auto bytes = [](double count) {
+    return count < 1e9 ? fmt::format("{:.3g} MB", count * 1e-6) : fmt::format("{:.3g} GB", count * 1e-9);
+  };
+  const std::string when =
+      averaging.period == 1 ? "every step" : fmt::format("every {} steps", number(averaging.period, 1));
+  return fmt::format(
+      "{} over {} replicas: {} with it, {} without; {} sent per GPU, {} per step; the loss is not forecast", when,
+      number(averaging.replicas, 1), time_text(averaging.averaging_step_s), time_text(averaging.local_step_s),
+      bytes(averaging.sent_bytes), bytes(averaging.sent_bytes / averaging.period));
 }
 
 /// "37.2 s; with it 22.6 % less, mostly exposed parameters (-8.05 s)".
@@ -146,6 +170,11 @@ std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle&
                fmt::format("{} TFLOP/s per GPU   MFU {}   HFU {}", number(f.model_tflops_per_gpu, 3), percent(f.mfu),
                            percent(f.hfu)),
                style);
+  if (f.averaging)
+    text += paragraph("  " + pad_right("averaging", kLabelWidth) + "  ", averaging_text(*f.averaging), style);
+  if (scenario.training.dataset_samples > 0)
+    text +=
+        paragraph("  " + pad_right("epochs", kLabelWidth) + "  ", epochs_text(scenario.training, f.step_time_s), style);
   if (scenario.training.train_tokens > 0) {
     text += fact("training", training_text(scenario.training, f.tokens_per_s), style);
   }
@@ -276,6 +305,12 @@ std::string where_the_time_goes(const Forecast& f, const TextStyle& style) {
     text += row.part ? paint(figures, Colour::grey, style) : figures;
     text += (drawn.empty() ? "" : paint(drawn, row.colour, style)) + "\n";
   }
+  if (f.schedule_bubble)
+    text += paragraph("  ",
+                      fmt::format("the schedule alone has a bubble of {}: forward and backward without host, messages "
+                                  "and optimizer",
+                                  percent(*f.schedule_bubble)),
+                      style);
   return text;
 }
 
@@ -367,12 +402,35 @@ std::string memory_legend(const Forecast& f, const TextStyle& style) {
   return text + "\n";
 }
 
-std::string memory(const Forecast& f, const TextStyle& style) {
+/// "17.64 GB weights, 17.64 GB gradients": the parts that there are, in the GB that papers count in.
+std::string memory_parts_text(const MemoryByKind& memory) {
+  std::vector<std::string> parts;
+  for (const MemoryPart& part : kMemoryParts)
+    if (const Bytes bytes = memory.*part.bytes; bytes > Bytes{})
+      parts.push_back(fmt::format("{:.2f} GB {}", static_cast<double>(bytes.count) * 1e-9, part.name));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// "states: 18 bytes per trained parameter (2 weights, 4 gradients, 12 optimizer), 9 times its 16-bit weight; …".
+std::string bytes_text(const Plan& plan) {
+  const Training& t = plan.training;
+  const StateBytes bytes = bytes_per_parameter(t, plan.parallel.zero_stage);
+  const std::int64_t weight = t.dtype == Precision::fp32 ? 4 : 2;
+  return fmt::format(
+      "states before they are divided: {} bytes per trained parameter ({} weights, {} gradients, {} "
+      "optimizer), {:.3g} times its {}-bit weight",
+      bytes.total(), bytes.weights, bytes.gradients, bytes.optimizer,
+      static_cast<double>(bytes.total()) / static_cast<double>(weight), 8 * weight);
+}
+
+std::string memory(const Forecast& f, const Plan& plan, const TextStyle& style) {
   const Bytes peak = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].total();
   std::string text = heading(fmt::format("Memory per GPU ({:.1f} GiB usable)", gib(f.memory_capacity)), style);
   const std::string verdict = f.fits ? paint("fits", Colour::green, style) : paint("does not fit", Colour::red, style);
   text += fmt::format("  {}: the peak is {:.1f} GiB, on pipeline rank {} (rank {})\n", verdict, gib(peak),
                       f.tightest_pp_rank, f.peak_rank);
+  text += paragraph("  ", memory_parts_text(f.memory[static_cast<std::size_t>(f.tightest_pp_rank)]) + " there", style);
+  text += paragraph("  ", bytes_text(plan), style);
   const Bytes full_scale = std::max(peak, f.memory_capacity);
   for (const MemoryRow& row : memory_rows(f)) {
     const bool over = row.memory.total() > f.memory_capacity;
@@ -394,7 +452,14 @@ std::string bandwidth_text(const AxisBandwidth& each) {
   return fmt::format("{:>7.4g} of {:>6.4g} GB/s", each.required * 1e-9, each.available * 1e-9);
 }
 
-std::string bandwidth(const Forecast& f, const TextStyle& style) {
+/// "a node's 3,200 Gb/s are 400 GB/s for 8 GPUs, 50 GB/s for each": vendors name the first, a rank has the last.
+std::string node_rate_text(const NodeSpec& node) {
+  const double rate = static_cast<double>(node.nic_rate.bytes_per_second) * node.nics * 1e-9;
+  return fmt::format("network: a node's {} Gb/s are {:.4g} GB/s for {} GPUs, {:.4g} GB/s for each", number(8 * rate, 1),
+                     rate, node.gpus, rate / node.gpus);
+}
+
+std::string bandwidth(const Forecast& f, const Cluster& cluster, const TextStyle& style) {
   std::string text = heading("Bandwidth that each axis asks of its links (per GPU)", style);
   for (const AxisBandwidth& each : f.bandwidth) {
     const std::string group = each.nodes > 1 ? fmt::format("{} ranks on {} nodes", each.ranks, each.nodes)
@@ -407,6 +472,8 @@ std::string bandwidth(const Forecast& f, const TextStyle& style) {
                           : figures + paint(drawn, each.ratio() > kBusyLinks ? Colour::red : Colour::yellow, style);
     text += "\n";
   }
+  if (std::ranges::any_of(f.bandwidth, [](const AxisBandwidth& each) { return each.nodes > 1; }))
+    text += paragraph("  ", node_rate_text(cluster.node), style);
   return text;
 }
 
@@ -484,8 +551,8 @@ std::string terminal_page(const Scenario& scenario, const Plan& plan, const Fore
   if (unchanged != nullptr) page += "\n" + what_changes(scenario, *unchanged, forecast, style);
   page += "\n" + where_the_time_goes(forecast, style);
   if (!forecast.causes.empty()) page += "\n" + explain_page(forecast, style);
-  page += "\n" + memory(forecast, style);
-  if (!forecast.bandwidth.empty()) page += "\n" + bandwidth(forecast, style);
+  page += "\n" + memory(forecast, plan, style);
+  if (!forecast.bandwidth.empty()) page += "\n" + bandwidth(forecast, scenario.cluster, style);
   return page + "\n" + where_it_comes_from(scenario, forecast, style);
 }
 

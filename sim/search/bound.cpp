@@ -25,7 +25,7 @@ struct BoundTable::LayoutState {
   std::int64_t microbatches = 0;
   const PipelineShape* shape = nullptr;
   const LayerCosts* costs = nullptr;
-  const ShardTraffic* traffic = nullptr;  ///< null: one rank, or parameter servers
+  const ShardTraffic* traffic = nullptr;  ///< null: one rank, parameter servers or averaging
   bool shards = false;                    ///< ZeRO-3: its traffic occurs for each micro-batch
   LinkTime message;                       ///< between stages
   bool fills_domains = false;             ///< all GPUs of a domain belong to one pipeline rank
@@ -290,7 +290,7 @@ bool BoundTable::set_sharding(LayoutState& state, const Layout& layout) {
   training.offload_optimizer = layout.offload.optimizer;
   training.offload_parameters = layout.offload.parameters;
   training.offload_activations = layout.offload.activations;
-  const bool reduces = p.dp * p.cp > 1 && !has_servers(p);
+  const bool reduces = p.dp * p.cp > 1 && !has_servers(p) && !averages_parameters(p);
   state.traffic = reduces ? &traffic_of(layout, p.dp) : nullptr;
   state.shards = reduces && p.zero_stage == 3;
   return can_offload(state);

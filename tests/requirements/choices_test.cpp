@@ -1,6 +1,7 @@
 // Requirements on choosing a layout and on inspecting a run.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include <catch2/catch.hpp>
 
@@ -67,21 +68,86 @@ TEST_CASE("the best layout depends on the fabric", "[row-0-33][requirements][sea
 }
 
 TEST_CASE(
-    "405B on 16,384 GPUs needs data, tensor and pipeline parallelism and ZeRO; without any one it is slower "
-    "or does not fit",
-    "[row-1-39][requirements][memory]") {
-  const Forecast all = run(shipped_scenario("llama3-405b-16k")).forecast;
-  REQUIRE(all.fits);
-  const auto without = [&](const std::vector<std::string>& overrides) {
-    const Forecast f = run(shipped_scenario("llama3-405b-16k", overrides)).forecast;
-    return !f.fits || f.step_time_s > all.step_time_s;
+    "a search for 405B on 16,384 GPUs uses data, tensor and pipeline parallelism and ZeRO; the best without any "
+    "one of them is slower or does not fit",
+    "[row-1-39][requirements][search]") {
+  const Scenario scenario = shipped_scenario("llama3-405b-16k");
+  SearchSpace space;
+  space.tp = {1, 2, 4, 8, 16};
+  space.pp = {1, 2, 4, 8, 16, 32, 64};
+  space.vpp = {1, 2, 4, 8};
+  space.recompute = {Recompute::none, Recompute::selective, Recompute::full};
+  space.zero_stage = {0, 1, 2, 3};
+  const auto best = [&](const SearchSpace& choices) {
+    const SearchResult found = search(scenario, choices, {.best = 1, .threads = 1});
+    return found.best.empty() ? std::nullopt : std::optional(found.best.front());
   };
-  CHECK(without({"parallel.tp=1", "parallel.sequence_parallel=false", "parallel.dp=1024"}));
-  CHECK(without({"parallel.pp=1", "parallel.vpp=1", "parallel.dp=2048"}));
-  CHECK(without({"parallel.pp=1", "parallel.vpp=1", "parallel.dp=2048", "parallel.zero_stage=3"}));
-  CHECK(without({"parallel.zero_stage=0"}));
-  // Without data parallelism the model's 128 stages of one layer use a sixteenth of the machine.
-  CHECK(without({"parallel.dp=1", "parallel.pp=128", "parallel.vpp=1", "cluster.world_size=1024"}));
+  const std::optional<Evaluation> all = best(space);
+  REQUIRE(all);
+  CHECK(all->layout.tp > 1);
+  CHECK(all->layout.pp > 1);
+  CHECK(all->layout.zero_stage > 0);
+  CHECK(16384 / (all->layout.tp * all->layout.pp) > 1);
+  const auto worse = [&](auto limit) {
+    SearchSpace less = space;
+    limit(less);
+    const std::optional<Evaluation> without = best(less);
+    return !without || without->step_time_s > 1.01 * all->step_time_s;
+  };
+  CHECK(worse([](SearchSpace& s) { s.tp = {1}; }));
+  CHECK(worse([](SearchSpace& s) { s.pp = s.vpp = {1}; }));
+  CHECK(worse([](SearchSpace& s) { s.zero_stage = {0}; }));
+  // Without data parallelism the machine has more ranks than the model can be divided into.
+  SearchSpace alone = space;
+  alone.tp = {8, 16};
+  alone.pp = {64};
+  const std::optional<Evaluation> few = best(alone);
+  CHECK((!few || few->step_time_s > 1.01 * all->step_time_s));
+}
+
+TEST_CASE("the best micro-batch lies inside: a larger one has more bubble, a smaller one slower kernels",
+          "[row-3-31][row-4-23][requirements][cost]") {
+  std::vector<double> times;
+  for (const int micro_batch : {1, 2, 4, 8, 16, 32}) {
+    Scenario scenario = small_scenario(1, 4, 1);
+    scenario.training.seq_length = 512;
+    scenario.training.global_batch_size = 64;
+    scenario.training.micro_batch_size = micro_batch;
+    times.push_back(run(scenario).forecast.step_time_s);
+  }
+  const auto least = std::ranges::min_element(times);
+  CHECK(least != times.begin());
+  CHECK(least != times.end() - 1);
+  CHECK(times.front() > 1.05 * *least);
+  CHECK(times.back() > 1.05 * *least);
+}
+
+TEST_CASE("the planner takes the largest micro-batch that fits where it is the fastest",
+          "[row-1-21][requirements][search]") {
+  Scenario scenario = small_scenario(1, 1, 1);
+  scenario.training.seq_length = 4096;
+  scenario.training.global_batch_size = 64;
+  SearchSpace space;
+  space.micro_batch_size = {1, 2, 4, 8, 16, 32, 64};
+  space.zero_stage = {0};
+  const SearchResult found = search(scenario, space, {.best = 1, .threads = 1, .exhaustive = true});
+  REQUIRE_FALSE(found.best.empty());
+  CHECK(found.counts.out_of_memory > 0);
+  std::int64_t most = 0;
+  for (const Evaluation& each : found.simulated)
+    if (each.fits) most = std::max(most, each.layout.micro_batch_size);
+  CHECK(most < 64);
+  CHECK(found.best.front().layout.micro_batch_size == most);
+}
+
+TEST_CASE("continued pre-training costs per step what pre-training costs, frozen layers less",
+          "[row-2-12][requirements][plan]") {
+  Scenario scenario = small_scenario(1, 1, 2);
+  const double scratch = run(scenario).forecast.step_time_s;
+  scenario.training.train_tokens = 20'000'000'000;
+  CHECK(run(scenario).forecast.step_time_s == scratch);
+  scenario.training.frozen_fraction = 0.5;
+  CHECK(run(scenario).forecast.step_time_s < 0.8 * scratch);
 }
 
 TEST_CASE("every class of ranks has its timeline in one trace, and the report the mean of them",

@@ -6,6 +6,7 @@
 #include "sim/graph/template_writer.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
+#include "sim/report/terminal.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"
@@ -165,7 +166,7 @@ TEST_CASE("memory is (P + G + O) / N + activations, and transients on top", "[ro
 }
 
 TEST_CASE("70B moves 122.5 GB per gather, 245 GB in a step without resharding, 367.5 GB with",
-          "[row-3-10][row-3-11][row-3-12][requirements][graph]") {
+          "[row-3-10][row-3-11][requirements][graph]") {
   // The AWS P5 guide's numbers with its 70e9 parameters of 2 bytes; ring factor 7/8.
   CHECK(bus_bandwidth(Collective::all_gather, 8, Bytes{140'000'000'000}, from_seconds(1)) == 122.5e9);
   CHECK(bus_bandwidth(Collective::reduce_scatter, 8, Bytes{140'000'000'000}, from_seconds(1)) == 122.5e9);
@@ -180,11 +181,25 @@ TEST_CASE("70B moves 122.5 GB per gather, 245 GB in a step without resharding, 3
   };
   CHECK(sent({"parallel.reshard_after_forward=false"}) == Approx(2 * whole * 7 / 8));
   CHECK(sent({"parallel.reshard_root=true"}) == Approx(3 * whole * 7 / 8));
-  // 245 GB in a second are 1960 Gb/s. The 3200 Gb/s that the guide sets beside them are a node's, and eight ranks of
-  // one node use NVLink: the step has no traffic between nodes at all.
-  CHECK(245e9 * 8 / 1e9 == 1960);
-  for (const TrafficCount& each : count_traffic(forecast(shipped_scenario("llama3-70b-fsdp-8")).value().graph, 0))
-    CHECK(each.nodes == 1);
+}
+
+TEST_CASE("245 GB in a second are 1960 Gb/s of one GPU: a node's 3200 Gb/s are eight GPUs', and one node uses NVLink",
+          "[row-3-12][requirements][bandwidth]") {
+  // Eight ranks of one node: all of it over NVLink, nothing over the network.
+  const ForecastRun node =
+      forecast(shipped_scenario("llama3-70b-fsdp-8", {"parallel.reshard_after_forward=false"})).value();
+  REQUIRE(node.forecast.bandwidth.size() == 1);
+  CHECK(node.forecast.bandwidth.front().link == "nvlink");
+  CHECK(node.forecast.bandwidth.front().sent_bytes == Approx(2 * 141.1e9 * 7 / 8).epsilon(1e-3));
+  // Four nodes: what a GPU sends out is set against its 400 Gb/s, not against the node's 3200.
+  const Scenario scenario = shipped_scenario("p5-llama3-70b-32");
+  const ForecastRun nodes = forecast(scenario).value();
+  const auto network = std::ranges::find(nodes.forecast.bandwidth, "network", &AxisBandwidth::link);
+  REQUIRE(network != nodes.forecast.bandwidth.end());
+  CHECK(8 * network->available == Approx(400e9));
+  CHECK(network->ratio() == Approx(network->required / 50e9));
+  const std::string page = terminal_page(scenario, nodes.plan, nodes.forecast, {.width = 110});
+  CHECK(page.find("network: a node's 3,200 Gb/s are 400 GB/s for 8 GPUs, 50 GB/s for each") != std::string::npos);
 }
 
 TEST_CASE("a P5 node has 32 EFA links of 100 Gb/s, four per GPU", "[row-3-13][requirements][network]") {

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/network/network_model.hpp"
 #include "tests/graph/small_scenario.hpp"
 
 using namespace tracecast;
@@ -35,7 +36,11 @@ TEST_CASE("parameter servers take W^2/(Q(W-1)) times a ring", "[row-2-3][row-2-4
   CHECK(push_s(servers(1), size) + push_s(servers(1), size) == Approx(1.28));
   CHECK(push_s(servers(4), size) + push_s(servers(4), size) == Approx(0.32));
   CHECK(push_s(servers(100), size) == Approx(0.08));  // never less than a worker's own link
-  const double ring = 2.0 * 7 / 8 * 1e9 / 12.5e9;
+  // One server's port is busy all the time: eight workers' bytes at its line rate, once in and once out.
+  CHECK(8 * 1e9 / push_s(servers(1), size) == Approx(12.5e9));
+  CHECK(8 * 1e9 / push_s(servers(100), size) < 100 * 12.5e9);
+  // The ring's wire time is its bytes over the same NICs.
+  const double ring = bus_bandwidth(Collective::all_reduce, 8, size, from_seconds(1)) / 12.5e9;
   CHECK(ring == Approx(0.14));
   CHECK(2 * push_s(servers(1), size) / ring == Approx(64.0 / 7));  // 9.14
   CHECK(2 * push_s(servers(4), size) / ring == Approx(64.0 / 28));

@@ -50,6 +50,42 @@ TEST_CASE("DP divides data, keeps the model, all-reduces gradients once in a ste
   CHECK(row("dp").limit.empty());  // nothing stops it but the batch, which grows with the ranks
 }
 
+TEST_CASE("pros and cons: DP and ZeRO grow the batch, DP keeps the model whole, PP waits, TP sends in every layer",
+          "[row-1-17][row-1-18][row-1-19][row-1-20][requirements][report]") {
+  const auto has = [](const Words& list, const std::string& begin) {
+    return std::ranges::any_of(list, [&](const std::string& each) { return each.starts_with(begin); });
+  };
+  CHECK(has(pros(row("dp")), "the model's code stays that of one GPU"));
+  CHECK(has(cons(row("dp")), "large batch: it grows with the ranks, 4 times here"));
+  CHECK(has(cons(row("dp")), "memory: every rank keeps all weights, gradients, optimizer"));
+  CHECK(has(cons(row("zero-3")), "large batch"));
+  CHECK_FALSE(has(cons(row("zero-3")), "memory"));
+  CHECK(has(pros(row("zero-3")), "each rank keeps a part of weights, gradients, optimizer"));
+  CHECK(has(cons(row("zero-1")), "memory: every rank keeps all weights, gradients"));
+  CHECK(has(pros(row("pp")), "the global batch stays as it is"));
+  CHECK(has(cons(row("pp")), "bubble"));
+  CHECK(has(cons(row("pp")), "no more than 16 ranks"));
+  CHECK_FALSE(has(cons(row("pp")), "large batch"));
+  CHECK(has(cons(row("tp")), "traffic in every layer and micro-batch"));
+  CHECK(has(cons(row("tp")), "the step waits for most of the communication"));
+  CHECK(has(cons(row("tp")), "every layer has to be rewritten"));
+}
+
+TEST_CASE("the global batch grows with the data-parallel ranks, and the table says so",
+          "[row-1-22][row-1-35][requirements][report]") {
+  const std::vector<StrategyRow> eight = strategy_table(base(), 8).value();
+  for (std::size_t i = 0; i < eight.size(); ++i) {
+    CAPTURE(eight[i].name);
+    if (eight[i].traffic.empty()) continue;
+    const bool by_data = eight[i].share.at("tokens") < 0.9 && eight[i].name != "cp";
+    CHECK(table()[i].global_batch == (by_data ? 4 * 4 : 4));
+    CHECK(eight[i].global_batch == (by_data ? 8 * 4 : 4));
+  }
+  const std::string page = strategies_terminal(eight, {.width = 100});
+  CHECK(page.find("32 sequences, 8 times that of one GPU") != std::string::npos);
+  CHECK(page.find("4 sequences, as on one GPU") != std::string::npos);
+}
+
 TEST_CASE("ZeRO-3 divides the model between uses, gathers weights and scatters gradients layer by layer",
           "[row-1-18][row-3-2][requirements][report]") {
   CHECK(divided(row("zero-3")) == Words{"tokens", "weights", "gradients", "optimizer"});
