@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "sim/base/words.hpp"
 #include "sim/forecast/measured_runs.hpp"
 #include "sim/io/csv_table.hpp"
 
@@ -13,22 +14,40 @@ namespace {
 std::vector<MeasuredRun> read_runs() {
   const Result<CsvTable> table = CsvTable::parse(kMeasuredRuns, "published-evidence.csv");
   TRACECAST_ASSERT(table.has_value(), "the table that is compiled in was written by calibrate");
+  enum Column {
+    id,
+    source,
+    gpu,
+    architecture,
+    stack,
+    precision,
+    experts,
+    parameters,
+    ranks,
+    seq_length,
+    measured,
+    error
+  };
+  const std::vector<std::string> columns{"id",      "source",     "gpu",   "architecture", "stack",      "precision",
+                                         "experts", "parameters", "ranks", "seq_length",   "measured_s", "error"};
+  TRACECAST_ASSERT(table->header() == columns, "its columns are those of calibrate");
   std::vector<MeasuredRun> runs;
+  runs.reserve(table->rows());
   for (std::size_t row = 0; row < table->rows(); ++row) {
-    const auto text = [&](const char* column) { return table->text(row, column); };
-    const auto number = [&](const char* column) { return table->number(row, column).value_or(0); };
-    runs.push_back({.id = text("id"),
-                    .source = text("source"),
-                    .gpu = text("gpu"),
-                    .architecture = text("architecture"),
-                    .stack = text("stack"),
-                    .precision = text("precision"),
-                    .experts = number("experts") > 0,
-                    .parameters = number("parameters"),
-                    .ranks = static_cast<int>(number("ranks")),
-                    .seq_length = number("seq_length"),
-                    .measured_s = number("measured_s"),
-                    .error = number("error")});
+    const std::vector<std::string>& fields = table->fields(row);
+    const auto number = [&](Column column) { return parse_number<double>(fields[column]).value_or(0); };
+    runs.push_back({.id = fields[id],
+                    .source = fields[source],
+                    .gpu = fields[gpu],
+                    .architecture = fields[architecture],
+                    .stack = fields[stack],
+                    .precision = fields[precision],
+                    .experts = number(experts) > 0,
+                    .parameters = number(parameters),
+                    .ranks = static_cast<int>(number(ranks)),
+                    .seq_length = number(seq_length),
+                    .measured_s = number(measured),
+                    .error = number(error)});
   }
   return runs;
 }

@@ -22,9 +22,14 @@ class CsvScanner {
   int line() const { return line_; }
   bool open_quote() const { return quoted_; }
 
-  std::vector<std::string> record() {
-    std::vector<std::string> fields(1);
+  /// `columns`: as many fields as are expected.
+  std::vector<std::string> record(std::size_t columns) {
+    std::vector<std::string> fields;
+    fields.reserve(columns + 1);
+    fields.emplace_back();
     for (; !rest_.empty(); rest_.remove_prefix(1)) {
+      take_plain_text(fields.back());
+      if (rest_.empty()) break;
       const char c = rest_.front();
       if (c == '\n') ++line_;
       if (quoted_)
@@ -35,13 +40,20 @@ class CsvScanner {
         fields.emplace_back();
       else if (c == '\n')
         return end_of_record(fields);
-      else if (c != '\r')
-        fields.back() += c;
     }
     return fields;
   }
 
  private:
+  /// Moves everything up to the next separator, quote or end of line to the field.
+  void take_plain_text(std::string& field) {
+    if (quoted_) return;
+    std::size_t size = 0;
+    const auto is_plain = [](char c) { return c != ',' && c != '\n' && c != '"' && c != '\r'; };
+    while (size < rest_.size() && is_plain(rest_[size])) ++size;
+    field.append(rest_.substr(0, size));
+    rest_.remove_prefix(size);
+  }
   std::vector<std::string> end_of_record(std::vector<std::string>& fields) {
     rest_.remove_prefix(1);
     return std::move(fields);
@@ -73,12 +85,12 @@ Result<CsvTable> CsvTable::parse(std::string_view text, std::string file) {
   table.file_ = std::move(file);
   CsvScanner scanner(text);
   if (scanner.done()) return fail(at(table.file_, 0, "", "has no header line"));
-  table.header_ = scanner.record();
+  table.header_ = scanner.record(0);
   for (std::size_t c = 0; c < table.header_.size(); ++c)
     if (!table.columns_.emplace(table.header_[c], c).second)
       return fail(at(table.file_, 1, shortened(table.header_[c]), "is a column twice"));
   while (!scanner.done()) {
-    Row row{scanner.line(), scanner.record()};
+    Row row{scanner.line(), scanner.record(table.header_.size())};
     if (row.fields.size() == 1 && row.fields[0].empty()) continue;
     if (row.fields.size() != table.header_.size())
       return fail(at(table.file_, row.line, "",

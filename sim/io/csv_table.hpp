@@ -29,6 +29,8 @@ class CsvTable {
   const std::vector<std::string>& header() const { return header_; }
   /// Line of the file that the row begins on.
   int line(std::size_t row) const { return rows_[row].line; }
+  /// The fields of a row, in the order of the header.
+  const std::vector<std::string>& fields(std::size_t row) const { return rows_[row].fields; }
   /// "" for an empty field and for a column that the table lacks.
   const std::string& text(std::size_t row, const std::string& column) const;
   /// Empty when the field is empty. Errors: the field is not a finite number; error_at makes the diagnostic.
