@@ -1,5 +1,6 @@
 #include "sim/graph/link_classes.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -44,18 +45,56 @@ void each_load(const LinkUsers& users, const OnLoad& f) {
       f(user, load->link, static_cast<std::uint32_t>(load->weights));
 }
 
+/// [program] the channels at which its ranks see others. Most ranks have many channels to few others; where all ranks of a
+/// program use the same channels to the same ends, one to each other rank tells as much as all of them.
+using SeenChannels = std::vector<std::vector<std::int32_t>>;
+
+/// Of each channel of a rank: the first channel to the same other rank (-1: to none), and the channel there.
+using ChannelEnds = std::vector<std::pair<std::int32_t, std::int32_t>>;
+
+ChannelEnds channel_ends(const Rank& rank) {
+  ChannelEnds ends;
+  for (const ChannelEnd& end : rank.channels) {
+    const auto first = std::find_if(rank.channels.begin(), rank.channels.end(),
+                                    [&](const ChannelEnd& other) { return other.rank == end.rank; });
+    ends.emplace_back(end.rank < 0 ? -1 : static_cast<std::int32_t>(first - rank.channels.begin()), end.channel);
+  }
+  return ends;
+}
+
+SeenChannels seen_channels(const StepGraph& graph) {
+  std::size_t programs = 0;
+  for (const Rank& rank : graph.ranks) programs = std::max(programs, static_cast<std::size_t>(rank.program) + 1);
+  std::vector<std::optional<ChannelEnds>> expected(programs);
+  std::vector<bool> alike(programs, true);
+  SeenChannels seen(programs);
+  for (const Rank& rank : graph.ranks) {
+    const auto program = static_cast<std::size_t>(rank.program);
+    ChannelEnds ends = channel_ends(rank);
+    if (expected[program] && expected[program] != ends) alike[program] = false;
+    if (!expected[program] || expected[program]->size() < ends.size()) expected[program] = std::move(ends);
+  }
+  for (std::size_t program = 0; program < seen.size(); ++program)
+    for (std::size_t channel = 0; expected[program] && channel < expected[program]->size(); ++channel)
+      if (!alike[program] || (*expected[program])[channel].first == static_cast<std::int32_t>(channel))
+        seen[program].push_back(static_cast<std::int32_t>(channel));
+  return seen;
+}
+
 /// The communicators by slot, and the ranks at the channels.
 template <class See>
-void each_edge_of_ranks(const LinkedStep& step, const See& see) {
+void each_edge_of_ranks(const LinkedStep& step, const SeenChannels& channels, const See& see) {
   constexpr std::uint32_t kChannels = 1 << 16;  // above the numbers of slots and of the other ends' channels
   const auto ranks = static_cast<std::int32_t>(step.graph.ranks.size());
   for (std::int32_t r = 0; r < ranks; ++r) {
     const Rank& rank = step.graph.ranks[static_cast<std::size_t>(r)];
     for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot)
       if (rank.communicators[slot] >= 0) see(r, ranks + rank.communicators[slot], static_cast<std::uint32_t>(slot));
-    for (std::size_t channel = 0; channel < rank.channels.size(); ++channel)
-      if (const ChannelEnd end = rank.channels[channel]; end.rank >= 0)
-        see(r, end.rank, static_cast<std::uint32_t>(channel + 1) * kChannels + static_cast<std::uint32_t>(end.channel));
+    for (const std::int32_t channel : channels[static_cast<std::size_t>(rank.program)])
+      if (static_cast<std::size_t>(channel) < rank.channels.size())
+        if (const ChannelEnd end = rank.channels[static_cast<std::size_t>(channel)]; end.rank >= 0)
+          see(r, end.rank,
+              static_cast<std::uint32_t>(channel + 1) * kChannels + static_cast<std::uint32_t>(end.channel));
   }
 }
 
@@ -69,10 +108,10 @@ void each_member(const StepGraph& graph, const See& see) {
 
 /// A rank sees its users and the ranks at its channels, a user sees its ranks and its links, a link sees its users.
 template <class See>
-void each_edge(const LinkedStep& step, std::size_t kind, const See& see) {
+void each_edge(const LinkedStep& step, const SeenChannels& channels, std::size_t kind, const See& see) {
   const auto ranks = static_cast<std::int32_t>(step.graph.ranks.size());
   if (kind == kRanks) {
-    each_edge_of_ranks(step, see);
+    each_edge_of_ranks(step, channels, see);
     for (std::size_t i = 0; i < step.senders.size(); ++i) see(step.senders[i].rank, ranks + step.user_of(i), 0);
     return;
   }
@@ -88,14 +127,14 @@ void each_edge(const LinkedStep& step, std::size_t kind, const See& see) {
 /// Refines ranks and communicators without links, and makes the classes their labels. The classes with links are finer, so the
 /// answer stays the same. But what differs in one rank passes along the pipeline by a stage in a round, and these rounds are
 /// short.
-void refine_without_links(const LinkedStep& step, Nodes& nodes) {
+void refine_without_links(const LinkedStep& step, const SeenChannels& channels, Nodes& nodes) {
   const std::size_t ranks = step.graph.ranks.size();
   Nodes some;
   some.labels.assign(nodes.labels.begin(),
                      nodes.labels.begin() + static_cast<std::ptrdiff_t>(ranks + step.graph.communicators.size()));
   some.begins = {0, ranks, some.labels.size()};
   const NodeClasses classes = refine(some, [&](std::size_t kind, const auto& see) {
-    kind == kRanks ? each_edge_of_ranks(step, see) : each_member(step.graph, see);
+    kind == kRanks ? each_edge_of_ranks(step, channels, see) : each_member(step.graph, see);
   });
   for (std::size_t i = 0; i < classes.of.size(); ++i) nodes.labels[i] = static_cast<std::uint32_t>(classes.of[i]);
 }
@@ -104,8 +143,10 @@ void refine_without_links(const LinkedStep& step, Nodes& nodes) {
 
 LinkClasses refine(const LinkedStep& step) {
   Nodes nodes = nodes_of(step);
-  refine_without_links(step, nodes);
-  const NodeClasses classes = refine(nodes, [&](std::size_t kind, const auto& see) { each_edge(step, kind, see); });
+  const SeenChannels channels = seen_channels(step.graph);
+  refine_without_links(step, channels, nodes);
+  const NodeClasses classes =
+      refine(nodes, [&](std::size_t kind, const auto& see) { each_edge(step, channels, kind, see); });
   return {classes.of_kind(nodes, kRanks), classes.of_kind(nodes, kUsers), classes.of_kind(nodes, kLinks),
           classes.count(kRanks),          classes.count(kUsers),          classes.count(kLinks)};
 }
