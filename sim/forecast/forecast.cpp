@@ -10,6 +10,7 @@
 #include "sim/forecast/averaging.hpp"
 #include "sim/forecast/causes.hpp"
 #include "sim/forecast/colocated.hpp"
+#include "sim/forecast/layout_forecasts.hpp"
 #include "sim/forecast/perturbation_effects.hpp"
 #include "sim/forecast/summary.hpp"
 #include "sim/forecast/timed_schedule.hpp"
@@ -42,8 +43,10 @@ Result<void> check(const Scenario& scenario, const ForecastOptions& options) {
 /// Builds the step graphs of a scenario.
 class GraphMaker {
  public:
-  GraphMaker(const Scenario& scenario, const Costs& costs, const NetworkModel& network, const ForecastRun& run)
-      : scenario_(scenario), costs_(costs), network_(network), run_(run) {}
+  /// `known`: loads of earlier steps on the machine; null: none.
+  GraphMaker(const Scenario& scenario, const Costs& costs, const NetworkModel& network, const ForecastRun& run,
+             KnownLoads* known)
+      : scenario_(scenario), costs_(costs), network_(network), run_(run), known_(known) {}
 
   /// The graph of all ranks, or with one rank for each class that the plan's coordinates give.
   StepGraph build(bool unfold) const {
@@ -57,7 +60,9 @@ class GraphMaker {
   StepGraph build_folded(const ClusterLinks& links) const {
     if (!perturbs_stages_alike()) return fold(build(true), links);
     StepGraph graph = build(false);
-    graph.loads = loads_by_stage(graph, run_.plan, groups_of(scenario_.model, run_.plan, run_.schedule), links);
+    const Groups groups = groups_of(scenario_.model, run_.plan, run_.schedule);
+    graph.loads = known_ != nullptr ? known_->by_stage(graph, run_.plan, groups, links)
+                                    : loads_by_stage(graph, run_.plan, groups, links);
     if (!graph.loads) graph = fold(build(true), links);
     return graph;
   }
@@ -82,6 +87,7 @@ class GraphMaker {
   const Costs& costs_;
   const NetworkModel& network_;
   const ForecastRun& run_;
+  KnownLoads* const known_;
 };
 
 /// Time that each op of a template takes alone, summed.
@@ -139,7 +145,8 @@ Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scen
   });
 }
 
-Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* other, const ForecastOptions& options) {
+Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* other, const ForecastOptions& options,
+                                  KnownLoads* known = nullptr) {
   if (Result<void> checked = check(scenario, options); !checked) return tl::unexpected(std::move(checked.error()));
   ForecastRun run;
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
@@ -152,7 +159,7 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* othe
   run.schedule = std::move(*schedule);
   run.network = StepNetwork(options.network, other != nullptr ? machine_of(scenario, *other) : scenario.cluster,
                             scenario.profile.architecture);
-  Result<void> simulated = simulate_jobs(run, {scenario, costs, *network, run}, scenario, other, options);
+  Result<void> simulated = simulate_jobs(run, {scenario, costs, *network, run, known}, scenario, other, options);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
   summarise(run, scenario, options);
   constexpr double kMostMfu = 2;  // 1, and attention counted without its causal mask is at most twice its work
@@ -194,6 +201,12 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   if (options.perturbation_effects)
     if (Result<void> added = add_perturbation_effects(scenario, options, run->forecast); !added)
       return tl::unexpected(std::move(added.error()));
+  return run;
+}
+
+Result<ForecastRun> LayoutForecasts::forecast(const Scenario& scenario) {
+  Result<ForecastRun> run = forecast_jobs(scenario, nullptr, {}, &known_);
+  if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
   return run;
 }
 

@@ -98,11 +98,30 @@ std::vector<int> Groups::members(int rank, Slot slot) const {
   return group;
 }
 
+std::vector<std::int64_t> Groups::key() const {
+  const Parallel& p = plan_.parallel;
+  return {first_stage_,
+          last_stage_,
+          needed_.experts,
+          needed_.embedding,
+          needed_.mirrors,
+          needed_.gathers,
+          p.tp,
+          p.ep,
+          p.etp,
+          p.pp,
+          p.reshard_group,
+          hybrid(),
+          plan_.shard_group(),
+          plan_.gradient_group()};
+}
+
+bool Groups::hybrid() const { return plan_.parallel.zero_stage > 0 && plan_.shard_group() < plan_.gradient_group(); }
+
 /// Without hybrid sharding: all of dp x cp share one copy, and there is one replica.
 int Groups::shard_part(int position, bool replicas) const {
   const int size = plan_.shard_group();
-  const bool hybrid = plan_.parallel.zero_stage > 0 && size < plan_.gradient_group();
-  if (!hybrid) return replicas ? position : 0;
+  if (!hybrid()) return replicas ? position : 0;
   return replicas ? position % size : position / size;
 }
 

@@ -2,6 +2,7 @@
 /// The ranks of every communicator of a plan.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "sim/graph/template_writer.hpp"
@@ -53,8 +54,11 @@ class Groups {
   int block_begin(int rank, Slot slot) const;
   /// Part of its block that the rank at `position` belongs to: a number from 0 to the block's size - 1.
   int part(Slot slot, int position) const;
+  /// With the grid, everything that decides the groups: equal numbers, equal groups.
+  std::vector<std::int64_t> key() const;
 
  private:
+  bool hybrid() const;
   int shard_part(int position, bool replicas) const;
   int resharded_part(int position) const;
   int expert_part(int position, bool data) const;

@@ -1,6 +1,7 @@
 #include "sim/graph/stage_loads.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <list>
 #include <map>
 #include <utility>
@@ -18,16 +19,26 @@ bool one_rank_per_stage(const StepGraph& graph, const Plan& plan) {
                      [&](const Rank& rank) { return rank.multiplicity == plan.world_size / plan.parallel.pp; });
 }
 
+/// What the programs of a graph transfer.
+struct ProgramTransfers {
+  explicit ProgramTransfers(const StepGraph& graph) : called(called_collectives(graph)) {
+    for (std::size_t program = 0; program < graph.programs.size(); ++program)
+      sent.push_back(sent_messages(graph, program));
+  }
+  std::vector<CalledCollectives> called;                   ///< [program]
+  std::vector<std::map<std::int32_t, std::int32_t>> sent;  ///< [program] messages by channel
+};
+
 /// Adds the users of links and classifies the links, up to rotations of the nodes by some GPUs.
 class StageLoads {
  public:
   StageLoads(const StepGraph& graph, const Plan& plan, const Groups& groups, const ClusterLinks& links,
-             const std::vector<CalledCollectives>& called, LinkOrbits orbits)
+             const ProgramTransfers& transfers, LinkOrbits orbits)
       : graph_(graph),
         plan_(plan),
         groups_(groups),
         links_(links),
-        called_(called),
+        transfers_(transfers),
         orbits_(std::move(orbits)),
         shapes_(links),
         capacities_(as_index(orbits_.count())),
@@ -127,7 +138,7 @@ class StageLoads {
   /// The collectives that a group calls; null: none.
   const std::vector<std::int32_t>* calls_of(const Group& group) const {
     const Rank& rank = graph_.ranks[as_index(pp_of(first_rank(group)))];
-    const auto& called = called_[as_index(rank.program)];
+    const auto& called = transfers_.called[as_index(rank.program)];
     const auto found = called.find(static_cast<std::int32_t>(slot_));
     const bool calls = rank.communicators[static_cast<std::size_t>(slot_)] >= 0 && found != called.end();
     return calls ? &found->second : nullptr;
@@ -265,7 +276,7 @@ class StageLoads {
   bool add_messages(int pp) {
     const Rank& rank = graph_.ranks[as_index(pp)];
     std::map<std::int32_t, std::vector<FoldedTransfer>> by_receiver;  // messages that load links, by pipeline rank
-    for (const auto& [channel, payload] : sent_messages(graph_, as_index(rank.program))) {
+    for (const auto& [channel, payload] : transfers_.sent[as_index(rank.program)]) {
       const Message& message = graph_.messages[as_index(payload)];
       if (!loads_links({Collective::send_recv, message.size}, message.cost, 2)) continue;
       by_receiver[rank.channels[as_index(channel)].rank].push_back(
@@ -342,7 +353,7 @@ class StageLoads {
   const Plan& plan_;
   const Groups& groups_;
   const ClusterLinks& links_;
-  const std::vector<CalledCollectives>& called_;  ///< [program]
+  const ProgramTransfers& transfers_;
   const LinkOrbits orbits_;
   TransferShapes shapes_;
   std::vector<std::int64_t> capacities_;  ///< [orbit] bytes per second; 0: no user so far
@@ -360,20 +371,117 @@ class StageLoads {
   LinkPath path_;
 };
 
-}  // namespace
-
-std::optional<FoldedLoads> loads_by_stage(const StepGraph& folded, const Plan& plan, const Groups& groups,
-                                          const ClusterLinks& links) {
-  if (links.hashed() || !one_rank_per_stage(folded, plan)) return std::nullopt;  // hashed: no two paths are equivalent
-  const std::vector<CalledCollectives> called = called_collectives(folded);
+/// Requires one rank for each stage, and paths that are not hashed
+std::optional<FoldedLoads> find_loads(const StepGraph& folded, const Plan& plan, const Groups& groups,
+                                      const ClusterLinks& links, const ProgramTransfers& transfers) {
   for (int step = 1; step <= links.gpus(); ++step) {
     std::optional<LinkOrbits> orbits = links.orbits(step);
     if (!orbits) continue;
-    StageLoads loads(folded, plan, groups, links, called, std::move(*orbits));
+    StageLoads loads(folded, plan, groups, links, transfers, std::move(*orbits));
     if (loads.add_users()) return loads.loads();
   }
   TRACECAST_ASSERT(false, "a rotation by all GPUs of a node leaves all users in place");
   return std::nullopt;
+}
+
+/// Everything that decides the loads of a graph on one cluster.
+class TransferKey {
+ public:
+  TransferKey(const StepGraph& graph, const Plan& plan, const Groups& groups, const ProgramTransfers& transfers) {
+    add({plan.world_size});
+    for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp})
+      add({plan.grid.size(axis), plan.grid.stride(axis)});
+    const std::vector<std::int64_t> divided = groups.key();
+    numbers_.insert(numbers_.end(), divided.begin(), divided.end());
+    add_ranks(graph);
+    add_transfers(graph);
+    add_programs(transfers);
+  }
+
+  std::vector<std::int64_t> take() { return std::move(numbers_); }
+
+ private:
+  void add(std::initializer_list<std::int64_t> numbers) { numbers_.insert(numbers_.end(), numbers); }
+  void add_size(std::size_t size) { add({static_cast<std::int64_t>(size)}); }
+
+  void add_ranks(const StepGraph& graph) {
+    add_size(graph.communicators.size());
+    add_size(graph.ranks.size());
+    for (const Rank& rank : graph.ranks) {
+      add({rank.representative, rank.multiplicity, rank.program});
+      add_size(rank.communicators.size());
+      for (const std::int32_t communicator : rank.communicators) add({communicator});
+      add_size(rank.channels.size());
+      for (const ChannelEnd& end : rank.channels) add({end.rank, end.channel});
+    }
+  }
+
+  void add_cost(const CollectiveCost& cost) {
+    add({cost.duration.picoseconds, cost.latency.picoseconds, static_cast<std::int64_t>(cost.algorithm)});
+  }
+
+  void add_transfers(const StepGraph& graph) {
+    add_size(graph.collectives.size());
+    for (const CostedCollective& each : graph.collectives) {
+      add({each.slot, static_cast<std::int64_t>(each.call.collective), each.call.size.count});
+      add_cost(each.cost);
+    }
+    add_size(graph.messages.size());
+    for (const Message& each : graph.messages) {
+      add({each.size.count});
+      add_cost(each.cost);
+    }
+  }
+
+  void add_programs(const ProgramTransfers& transfers) {
+    for (std::size_t program = 0; program < transfers.called.size(); ++program) {
+      add_size(transfers.called[program].size());
+      for (const auto& [slot, collectives] : transfers.called[program]) {
+        add({slot});
+        add_size(collectives.size());
+        for (const std::int32_t each : collectives) add({each});
+      }
+      add_size(transfers.sent[program].size());
+      for (const auto& [channel, message] : transfers.sent[program]) add({channel, message});
+    }
+  }
+
+  std::vector<std::int64_t> numbers_;
+};
+
+/// Whether the plan's coordinates may give the classes; hashed: no two paths are equivalent.
+bool has_stage_classes(const StepGraph& folded, const Plan& plan, const ClusterLinks& links) {
+  return !links.hashed() && one_rank_per_stage(folded, plan);
+}
+
+}  // namespace
+
+std::optional<FoldedLoads> loads_by_stage(const StepGraph& folded, const Plan& plan, const Groups& groups,
+                                          const ClusterLinks& links) {
+  if (!has_stage_classes(folded, plan, links)) return std::nullopt;
+  return find_loads(folded, plan, groups, links, ProgramTransfers(folded));
+}
+
+std::optional<FoldedLoads> KnownLoads::by_stage(const StepGraph& folded, const Plan& plan, const Groups& groups,
+                                                const ClusterLinks& links) {
+  if (!has_stage_classes(folded, plan, links)) return std::nullopt;
+  const ProgramTransfers transfers(folded);
+  std::vector<std::int64_t> key = TransferKey(folded, plan, groups, transfers).take();
+  std::vector<std::shared_ptr<const Answer>> answers;
+  {
+    const std::lock_guard lock(mutex_);
+    answers = answers_;
+  }
+  for (const std::shared_ptr<const Answer>& each : answers)
+    if (each->transfers == key) return each->loads;
+  auto found =
+      std::make_shared<const Answer>(Answer{std::move(key), find_loads(folded, plan, groups, links, transfers)});
+  const std::lock_guard lock(mutex_);
+  if (answers_.size() < kMost)
+    answers_.push_back(found);
+  else
+    answers_[std::exchange(oldest_, (oldest_ + 1) % kMost)] = found;
+  return found->loads;
 }
 
 }  // namespace tracecast

@@ -6,7 +6,11 @@
 /// refinement decides (folded_step.hpp).
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include "sim/graph/groups.hpp"
 #include "sim/graph/step_graph.hpp"
@@ -19,5 +23,24 @@ namespace tracecast {
 /// Nothing if the ranks of a pipeline rank are of several classes there, or become so when links are shared.
 std::optional<FoldedLoads> loads_by_stage(const StepGraph& folded, const Plan& plan, const Groups& groups,
                                           const ClusterLinks& links);
+
+/// The loads of the last graphs, for graphs with the same transfers: neighbouring layouts of a search often differ only in
+/// what ranks compute. Thread-safe.   Requires the same cluster in all calls
+class KnownLoads {
+ public:
+  /// As loads_by_stage(), with the same answer.
+  std::optional<FoldedLoads> by_stage(const StepGraph& folded, const Plan& plan, const Groups& groups,
+                                      const ClusterLinks& links);
+
+ private:
+  static constexpr std::size_t kMost = 32;
+  struct Answer {
+    std::vector<std::int64_t> transfers;  ///< and their ranks: everything that decides the loads
+    std::optional<FoldedLoads> loads;
+  };
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const Answer>> answers_;  ///< kMost at most, the oldest is replaced
+  std::size_t oldest_ = 0;
+};
 
 }  // namespace tracecast

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/parallel_for.hpp"
+#include "sim/forecast/layout_forecasts.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/schedule/schedule.hpp"
 
@@ -64,9 +66,8 @@ void copy_times(Evaluation& result, const Forecast& forecast) {
   result.exposed_s = forecast.exposed_s;
 }
 
-}  // namespace
-
-Evaluation evaluate(const Scenario& scenario, const Layout& layout, const LayoutBound& bound, double memory_headroom) {
+Evaluation evaluate(const Scenario& scenario, const Layout& layout, const LayoutBound& bound, double memory_headroom,
+                    LayoutForecasts& forecasts) {
   Evaluation result;
   result.layout = layout;
   result.bound = bound;
@@ -77,13 +78,20 @@ Evaluation evaluate(const Scenario& scenario, const Layout& layout, const Layout
   if (!memory) return result;
   result.memory = *memory;
   if (result.memory > usable) return result;
-  const Result<ForecastRun> run = forecast(candidate);
+  const Result<ForecastRun> run = forecasts.forecast(candidate);
   result.valid = run.has_value();
   if (!run) return result;
   result.memory = tightest(run->forecast.memory);
   result.fits = result.memory <= usable;
   if (result.fits) copy_times(result, run->forecast);
   return result;
+}
+
+}  // namespace
+
+Evaluation evaluate(const Scenario& scenario, const Layout& layout, const LayoutBound& bound, double memory_headroom) {
+  LayoutForecasts forecasts;
+  return evaluate(scenario, layout, bound, memory_headroom, forecasts);
 }
 
 bool is_same_run(const Evaluation& a, const Evaluation& b) {
@@ -151,10 +159,10 @@ std::vector<std::pair<Layout, LayoutBound>> as_round(const SearchSpace& space, s
 
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options) {
   return [&scenario, threads = thread_count(options.threads), headroom = options.memory_headroom,
-          evaluated = options.evaluated](SearchRound round) {
+          evaluated = options.evaluated, forecasts = std::make_shared<LayoutForecasts>()](SearchRound round) {
     std::vector<Evaluation> evaluations(round.size());
     parallel_for(round.size(), threads, [&](std::size_t i) {
-      evaluations[i] = evaluate(scenario, round[i].first, round[i].second, headroom);
+      evaluations[i] = evaluate(scenario, round[i].first, round[i].second, headroom, *forecasts);
       if (evaluated) evaluated();
     });
     return evaluations;

@@ -1,5 +1,7 @@
 #include "sim/graph/link_classes.hpp"
 
+#include <tuple>
+
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
@@ -115,6 +117,73 @@ TEST_CASE("Coordinates give the classes of a healthy job, but not if a link diff
   CHECK_FALSE(loads(hashed));
   CHECK_FALSE(loads_by_stage(forecast(scenario, {.unfold = true})->graph, run.plan, groups,
                              ClusterLinks(scenario.cluster, scenario.profile.architecture)));
+}
+
+TEST_CASE("Ranks of one program whose channels lead elsewhere are of two classes", "[graph][folding]") {
+  // 0 and 2 run program 0. Their first channels lead to alike ranks; the second one of 2 leads to a rank of program 2.
+  StepGraph graph;
+  graph.ranks.resize(5);
+  const std::int32_t programs[] = {0, 1, 0, 1, 2};
+  for (std::size_t rank = 0; rank < 5; ++rank) graph.ranks[rank].program = programs[rank];
+  graph.ranks[0].channels = {{1, 0}, {1, 0}};
+  graph.ranks[2].channels = {{3, 0}, {4, 0}};
+  LinkedStep step{graph, {}, {}, {}, {}};
+  CHECK(refine(step).rank == std::vector<std::int32_t>{0, 1, 2, 1, 3});
+  graph.ranks[2].channels = {{3, 0}, {3, 0}};
+  CHECK(refine(step).rank == std::vector<std::int32_t>{0, 1, 0, 1, 2});
+}
+
+/// All numbers of the loads.
+std::vector<std::int64_t> numbers_of(const std::optional<FoldedLoads>& loads) {
+  std::vector<std::int64_t> numbers;
+  if (!loads) return numbers;
+  for (const auto* transfers : {&loads->collectives, &loads->messages}) {
+    numbers.push_back(static_cast<std::int64_t>(transfers->size()));
+    for (const FoldedTransfer& each : *transfers) {
+      for (const std::int64_t number :
+           {std::int64_t{each.owner}, std::int64_t{each.number}, each.shape.latency.picoseconds,
+            each.shape.moving.picoseconds, each.shape.limit.bytes_per_second})
+        numbers.push_back(number);
+      for (const LinkWeight& load : each.shape.loads) {
+        numbers.push_back(load.link);
+        numbers.push_back(load.weight);
+      }
+    }
+  }
+  return numbers;
+}
+
+TEST_CASE("Loads known from other layouts are those of each layout", "[graph][folding]") {
+  std::vector<Scenario> layouts;
+  for (const int zero : {1, 0, 3}) {
+    Scenario scenario = test::small_scenario(8, 4, 16);
+    scenario.parallel.zero_stage = zero;
+    layouts.push_back(scenario);
+    scenario.training.recompute = Recompute::full;  // the same transfers
+    layouts.push_back(scenario);
+    scenario.parallel.vpp = 2;
+    layouts.push_back(scenario);
+    scenario.parallel.rank_order = "tp-pp-dp-cp-ep";
+    layouts.push_back(scenario);
+    scenario.training.micro_batch_size = 2;
+    layouts.push_back(scenario);
+    scenario.parallel.shard_group = zero == 0 ? 0 : 8;
+    layouts.push_back(scenario);
+  }
+  for (const auto& [tp, pp, dp] : {std::tuple{4, 4, 32}, {8, 2, 32}})
+    layouts.push_back(test::small_scenario(tp, pp, dp));
+  KnownLoads known;
+  int with_loads = 0;
+  for (int round = 0; round < 2; ++round)
+    for (const Scenario& scenario : layouts) {
+      const ForecastRun run = forecast(scenario, {.network = NetworkKind::isolated}).value();
+      const Groups groups = groups_of(scenario.model, run.plan, run.schedule);
+      const ClusterLinks links(scenario.cluster, scenario.profile.architecture);
+      const auto loads = loads_by_stage(run.graph, run.plan, groups, links);
+      CHECK(numbers_of(known.by_stage(run.graph, run.plan, groups, links)) == numbers_of(loads));
+      with_loads += loads ? 1 : 0;
+    }
+  CHECK(with_loads > 20);
 }
 
 }  // namespace
