@@ -18,6 +18,11 @@ struct Interval {
   std::int8_t traffic = -1;  ///< -1: compute
 };
 
+/// `times` relative to `ready`, as times of the step.
+inline Interval after(std::int64_t ready, const Interval& times) {
+  return {ready + times.arrival, ready + times.start, ready + times.end, times.traffic};
+}
+
 /// True if `a` ends after `b`. Ties are broken by the other members, so that the last of several transfers does not depend
 /// on the order in which streams are executed.
 inline bool ends_later(const Interval& a, const Interval& b) {

@@ -154,11 +154,6 @@ inline bool Worker<Recorder>::is_isolated(const OpContext& at, std::int64_t host
   return true;
 }
 
-/// `times` relative to `ready`, as times of the step.
-inline Interval after(std::int64_t ready, const Interval& times) {
-  return {ready + times.arrival, ready + times.start, ready + times.end, times.traffic};
-}
-
 /// An isolated run: adds the constants that were found when it was compiled.
 template <class Recorder>
 inline void Worker<Recorder>::execute_fast(const OpContext& at, const StreamOp& op, const FusedRun& run,

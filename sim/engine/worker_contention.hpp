@@ -201,8 +201,8 @@ inline void Worker<Recorder>::time_fused_run(const OpContext& at, const StreamOp
     if (rank.own == nullptr) rank.own = std::make_unique<RunTimes>();
     run.times = rank.own.get();
     contention_->runs.time(
-        state_.compiled.fused_runs.all[static_cast<std::size_t>(op.fused_run)], run.ready, at.host_base,
-        [&](StreamId stream) { return streams_of(at)[stream].clock; }, progress, *rank.own);
+        op.fused_run, run.ready, at.host_base, [&](StreamId stream) { return streams_of(at)[stream].clock; }, progress,
+        *rank.own);
   }
   run.length = run.times->length;
 }
