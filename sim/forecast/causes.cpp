@@ -18,6 +18,7 @@ const Op& op_of(const StepGraph& graph, const Span& span) {
 
 std::string operator_cause(const CostedOperator& costed) {
   if (costed.recomputed) return "recomputation";
+  if (costed.op.pass == Pass::optimizer) return "optimizer";
   switch (costed.op.kind) {
     case OperatorKind::gemm:
     case OperatorKind::grouped_gemm:
@@ -26,8 +27,6 @@ std::string operator_cause(const CostedOperator& costed) {
     case OperatorKind::scores:
     case OperatorKind::softmax:
       return "attention";
-    case OperatorKind::optimizer:
-      return "optimizer";
     default:
       return "memory-bound operators";
   }

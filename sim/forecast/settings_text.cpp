@@ -11,6 +11,7 @@
 #include "sim/network/rack_use.hpp"
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
+#include "sim/plan/muon.hpp"
 
 namespace tracecast {
 
@@ -70,6 +71,18 @@ std::string trained_text(const Model& model, const Training& training) {
   if (training.frozen_fraction > 0)
     text += fmt::format("; the first {} layers and the embedding are frozen", frozen_layers(model, training));
   return text;
+}
+
+std::string optimizer_text(const Parallel& parallel, const Training& training) {
+  if (training.optimizer == OptimizerKind::adam_8bit) return "optimizer: adam_8bit, both states in a byte each";
+  if (training.optimizer != OptimizerKind::muon) return "";
+  std::string text =
+      fmt::format("optimizer: muon, {} over data parallelism", to_string(muon_sharding(parallel, training)));
+  if (parallel.tp > 1) text += fmt::format(", {} over tensor parallelism", to_string(training.muon_tensor));
+  return text + fmt::format(
+                    "; {} Newton-Schulz iterations in bf16, at the rate of other matrix multiplications, which no "
+                    "measurement of them has confirmed; adam for tables, output layer, norms and biases",
+                    training.muon_steps);
 }
 
 std::string path_text(const Cluster& cluster) {

@@ -45,7 +45,8 @@ TemplateWork sum_up(const StepGraph& graph, const Template& each, FlopsConventio
   for (const Op& op : each.ops) {
     if (op.type != OpType::compute || op.payload < 0) continue;
     const CostedOperator& costed = graph.operators[static_cast<std::size_t>(op.payload)];
-    const auto kind = static_cast<std::size_t>(costed.op.kind);
+    const bool update = costed.op.pass == Pass::optimizer;  // Muon's multiplications too
+    const auto kind = static_cast<std::size_t>(update ? OperatorKind::optimizer : costed.op.kind);
     work.by_kind[kind] += op.duration.picoseconds;
     work.by_provenance[static_cast<std::size_t>(costed.cost.provenance)] += op.duration.picoseconds;
     work.spread[kind] += std::llround(costed.cost.spread * static_cast<double>(op.duration.picoseconds));

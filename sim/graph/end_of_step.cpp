@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "sim/graph/muon_update.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
 
@@ -36,7 +37,10 @@ std::int64_t EndOfStep::update_bytes() const {
   switch (training.optimizer) {
     case OptimizerKind::adam:
     case OptimizerKind::lamb:
+    case OptimizerKind::muon:  // of what it leaves to Adam
       return 12 + 4 * state + copy;
+    case OptimizerKind::adam_8bit:
+      return 12 + 4 + copy;
     case OptimizerKind::momentum:
     case OptimizerKind::lars:
       return 12 + 2 * state + copy;
@@ -157,7 +161,16 @@ void EndOfStep::update(TemplateWriter& writer, const std::vector<Chunk>& chunks,
     return;
   }
   layer_norms(writer, chunks);
-  writer.compute(work("update", data_.own_parameters(all), update_bytes()));
+  Bucket rest = all;
+  if (context_.plan.training.optimizer == OptimizerKind::muon) {
+    MuonUpdate muon(data_);
+    rest = {};
+    for (const Chunk& chunk : chunks) {
+      muon.write(writer, chunk);
+      rest += muon.left_to_adam(chunk);
+    }
+  }
+  writer.compute(work("update", data_.own_parameters(rest), update_bytes()));
 }
 
 /// The mean of the replicas' parameters replaces them; ranks with an fp32 copy make the 16-bit one again.

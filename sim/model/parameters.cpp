@@ -5,8 +5,16 @@ namespace {
 
 using Groups = std::vector<ParameterGroup>;
 
-void matrix(Groups& groups, Part part, Split split, std::int64_t count) {
-  if (count > 0) groups.push_back({part, split, count, true});
+struct Matrix {
+  std::int64_t inputs = 0;
+  std::int64_t outputs = 0;
+  std::int64_t pieces = 1;
+  bool row_parallel = false;
+};
+
+void matrix(Groups& groups, Part part, Split split, const Matrix& m) {
+  const std::int64_t count = m.inputs * m.outputs * m.pieces;
+  if (count > 0) groups.push_back({part, split, count, true, m.inputs, m.outputs, m.pieces, m.row_parallel});
 }
 
 void vector(Groups& groups, Part part, Split split, std::int64_t count) {
@@ -19,9 +27,9 @@ std::int64_t norm_size(const Model& model) { return model.hidden_size * (model.n
 void add_attention(Groups& groups, const Model& model) {
   const std::int64_t query = model.num_attention_heads * model.head_dim;
   const std::int64_t key_value = std::int64_t{2} * model.num_query_groups * model.head_dim;
-  matrix(groups, Part::attention, Split::tensor, model.hidden_size * query);
-  matrix(groups, Part::attention, Split::query_groups, model.hidden_size * key_value);
-  matrix(groups, Part::attention, Split::tensor, query * model.hidden_size);
+  matrix(groups, Part::attention, Split::tensor, {model.hidden_size, query});
+  matrix(groups, Part::attention, Split::query_groups, {model.hidden_size, key_value / 2, 2});
+  matrix(groups, Part::attention, Split::tensor, {query, model.hidden_size, 1, true});
   if (model.qkv_bias) {
     vector(groups, Part::attention, Split::tensor, query);
     vector(groups, Part::attention, Split::query_groups, key_value);
@@ -39,22 +47,23 @@ void add_latent_attention(Groups& groups, const Model& model) {
   const std::int64_t heads = model.num_attention_heads;
   const std::int64_t query = heads * (latent.nope_dim + latent.rope_dim);
   if (latent.q_rank > 0) {
-    matrix(groups, Part::attention, Split::replicated, h * latent.q_rank);
+    matrix(groups, Part::attention, Split::replicated, {h, latent.q_rank});
     vector(groups, Part::norm, Split::replicated, latent.q_rank);
-    matrix(groups, Part::attention, Split::tensor, latent.q_rank * query);
+    matrix(groups, Part::attention, Split::tensor, {latent.q_rank, query});
   } else {
-    matrix(groups, Part::attention, Split::tensor, h * query);
+    matrix(groups, Part::attention, Split::tensor, {h, query});
   }
-  matrix(groups, Part::attention, Split::replicated, h * (latent.kv_rank + latent.rope_dim));
+  matrix(groups, Part::attention, Split::replicated, {h, latent.kv_rank + latent.rope_dim});
   vector(groups, Part::norm, Split::replicated, latent.kv_rank);
-  matrix(groups, Part::attention, Split::tensor, latent.kv_rank * heads * (latent.nope_dim + latent.v_dim));
-  matrix(groups, Part::attention, Split::tensor, heads * latent.v_dim * h);
+  matrix(groups, Part::attention, Split::tensor, {latent.kv_rank, heads * (latent.nope_dim + latent.v_dim)});
+  matrix(groups, Part::attention, Split::tensor, {heads * latent.v_dim, h, 1, true});
 }
 
 /// Two matrices h x f and f x h, or three when gated.
 void add_mlp(Groups& groups, const Model& model, std::int64_t width) {
   const std::int64_t inputs = model.gated() ? 2 : 1;
-  matrix(groups, Part::mlp, Split::tensor, (inputs + 1) * model.hidden_size * width);
+  matrix(groups, Part::mlp, Split::tensor, {model.hidden_size, width, inputs});
+  matrix(groups, Part::mlp, Split::tensor, {width, model.hidden_size, 1, true});
   if (!model.mlp_bias || width == 0) return;
   vector(groups, Part::mlp, Split::tensor, inputs * width);
   vector(groups, Part::mlp, Split::replicated, model.hidden_size);
@@ -63,15 +72,16 @@ void add_mlp(Groups& groups, const Model& model, std::int64_t width) {
 void add_experts(Groups& groups, const Model& model) {
   const MixtureOfExperts& moe = *model.moe;
   const std::int64_t inputs = model.gated() ? 2 : 1;
-  matrix(groups, Part::router, Split::replicated, model.hidden_size * moe.experts);
+  matrix(groups, Part::router, Split::replicated, {model.hidden_size, moe.experts});
   if (moe.router_bias) vector(groups, Part::router, Split::replicated, moe.experts);
-  matrix(groups, Part::expert, Split::expert, moe.experts * (inputs + 1) * model.hidden_size * moe.ffn_hidden);
+  matrix(groups, Part::expert, Split::expert, {model.hidden_size, moe.ffn_hidden, moe.experts * inputs});
+  matrix(groups, Part::expert, Split::expert, {moe.ffn_hidden, model.hidden_size, moe.experts, true});
   if (moe.expert_bias) {
     vector(groups, Part::expert, Split::expert, moe.experts * inputs * moe.ffn_hidden);
     vector(groups, Part::expert, Split::expert_bias, moe.experts * model.hidden_size);
   }
   add_mlp(groups, model, moe.shared_ffn_hidden);
-  if (moe.shared_expert_gate) matrix(groups, Part::mlp, Split::replicated, model.hidden_size);
+  if (moe.shared_expert_gate) matrix(groups, Part::mlp, Split::replicated, {model.hidden_size, 1});
 }
 
 }  // namespace
@@ -110,14 +120,14 @@ std::vector<ParameterGroup> head_parameter_groups(const Model& model) {
   const int stacks = model.encoder_layers > 0 ? 2 : 1;
   if (model.final_norm) vector(groups, Part::norm, Split::replicated, stacks * norm_size(model));
   if (!model.tied_embeddings) {
-    matrix(groups, Part::output, Split::tensor, model.vocab_size * model.hidden_size);
+    matrix(groups, Part::output, Split::tensor, {model.hidden_size, model.vocab_size});
   }
   return groups;
 }
 
 std::vector<ParameterGroup> mtp_parameter_groups(const Model& model) {
   Groups groups = layer_parameter_groups(model, model.layers() - 1);
-  matrix(groups, Part::mlp, Split::tensor, 2 * model.hidden_size * model.hidden_size);
+  matrix(groups, Part::mlp, Split::tensor, {2 * model.hidden_size, model.hidden_size});
   vector(groups, Part::norm, Split::replicated, 3 * norm_size(model));
   return groups;
 }

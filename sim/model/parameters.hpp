@@ -31,6 +31,11 @@ struct ParameterGroup {
   Split split = Split::tensor;
   std::int64_t count = 0;
   bool matrix = false;  ///< multiplied with every token it sees; biases, norms and tables are not
+  /// Of matrices: `pieces` of inputs x outputs, which are updated one by one. Row-parallel ones are divided by inputs.
+  std::int64_t inputs = 0;
+  std::int64_t outputs = 0;
+  std::int64_t pieces = 0;
+  bool row_parallel = false;
   bool operator==(const ParameterGroup&) const = default;
 };
 

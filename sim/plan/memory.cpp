@@ -6,6 +6,7 @@
 
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
+#include "sim/plan/muon.hpp"
 #include "sim/plan/parameter_states.hpp"
 #include "sim/plan/precision.hpp"
 #include "sim/plan/rank_parameters.hpp"
@@ -24,15 +25,24 @@ bool is_16_bit(Precision precision) { return precision == Precision::fp16 || pre
 /// Copies of the parameters that compute: 16 bit, unless everything is fp32.
 std::int64_t compute_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
 
-/// Adam and LAMB have two states per parameter, momentum and LARS one.
-std::int64_t optimizer_states(OptimizerKind kind) {
-  switch (kind) {
+/// Of one state of one parameter. Without master weights the states are as wide as the parameters.
+std::int64_t state_size(const Training& training) {
+  if (training.dtype != Precision::fp32 && !training.master_weights) return 2;
+  return element_size(training.optimizer_state_dtype);
+}
+
+/// Bytes of all states of one parameter: two in Adam and LAMB, and in Muon for what it leaves to Adam; one in momentum and LARS.
+std::int64_t states_size(const Training& training) {
+  switch (training.optimizer) {
     case OptimizerKind::adam:
     case OptimizerKind::lamb:
+    case OptimizerKind::muon:
+      return 2 * state_size(training);
+    case OptimizerKind::adam_8bit:
       return 2;
     case OptimizerKind::momentum:
     case OptimizerKind::lars:
-      return 1;
+      return state_size(training);
     case OptimizerKind::sgd:
       return 0;
   }
@@ -144,6 +154,16 @@ MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& p
     memory.gradients += Bytes{2 * trained};
   memory.weights += Bytes{(parameters - trained) * compute_size(plan.training)} / (stage == 3 ? shards : 1);
   return memory;
+}
+
+/// What `matrices` elements of Muon's matrices take beside Adam's states: one state less, and where they are dealt out whole, the
+/// rank with the largest one (0: not to be considered) holds at least that.
+Bytes without_second_state(std::int64_t matrices, std::int64_t largest, const Plan& plan, int shards) {
+  const std::int64_t divided = plan.parallel.zero_stage >= 1 ? matrices / shards : matrices;
+  const StateBytes each = bytes_per_parameter(plan.training, plan.parallel.zero_stage);
+  const bool whole = muon_sharding(plan.parallel, plan.training) == MuonSharding::layerwise && matrices > 0;
+  const std::int64_t held = whole ? std::max(divided, largest) : divided;
+  return Bytes{held * (each.optimizer - state_size(plan.training)) - divided * each.optimizer};
 }
 
 /// The embedding, and the output layer with the final norm.
@@ -322,15 +342,14 @@ MemoryByKind rank_memory(const Model& model, const Plan& plan, const Schedule& s
 }  // namespace
 
 StateBytes bytes_per_parameter(const Training& training, int zero_stage) {
-  const std::int64_t states = optimizer_states(training.optimizer);
-  const std::int64_t state = element_size(training.optimizer_state_dtype);
-  if (training.dtype == Precision::fp32) return {4, 4, state * states};
+  const std::int64_t states = states_size(training);
+  if (training.dtype == Precision::fp32) return {4, 4, states};
   const std::int64_t gradients = element_size(training.grad_reduce_dtype);
-  if (!training.master_weights) return {2, gradients, 2 * states};
-  if (zero_stage == 3) return {4, 4, state * states};
+  if (!training.master_weights) return {2, gradients, states};
+  if (zero_stage == 3) return {4, 4, states};
   const bool copies_gradients =
       training.dtype == Precision::fp16 && is_16_bit(training.grad_reduce_dtype) && zero_stage < 2;
-  return {2, gradients, 4 + state * states + (copies_gradients ? 4 : 0)};
+  return {2, gradients, 4 + states + (copies_gradients ? 4 : 0)};
 }
 
 MemoryByKind model_states(std::int64_t parameters, const Training& training, int zero_stage, int shards) {
@@ -349,6 +368,9 @@ MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan
   memory.weights = (dense.weights + experts.weights + weight_copies(parameters, plan)) * weight_versions;
   memory.gradients = dense.gradients + experts.gradients;
   memory.optimizer = dense.optimizer + experts.optimizer;
+  if (plan.training.optimizer == OptimizerKind::muon)
+    memory.optimizer += without_second_state(parameters.matrices, parameters.largest_matrix, plan, plan.shard_group()) +
+                        without_second_state(parameters.expert_matrices, 0, plan, expert_shard_group(plan));
   if (plan.training.offload_optimizer) memory.host = std::exchange(memory.optimizer, Bytes{});
   if (plan.training.offload_parameters) memory.host += std::exchange(memory.weights, Bytes{});
   if (has_servers(plan.parallel)) memory.optimizer = Bytes{};
@@ -357,8 +379,7 @@ MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan
 
 Bytes gradient_copies(const MemoryByKind& states, const Plan& plan) {
   const StateBytes each = bytes_per_parameter(plan.training, plan.parallel.zero_stage);
-  const std::int64_t lasting =
-      4 + element_size(plan.training.optimizer_state_dtype) * optimizer_states(plan.training.optimizer);
+  const std::int64_t lasting = 4 + states_size(plan.training);
   if (!plan.training.master_weights || each.optimizer <= lasting) return {};
   return Bytes{states.optimizer.count * (each.optimizer - lasting) / each.optimizer};
 }

@@ -142,14 +142,43 @@ struct EnumNames<Recompute> {
                                                     {Recompute::full, "full"}};
 };
 
-enum class OptimizerKind { adam, sgd, momentum, lars, lamb };
+enum class OptimizerKind { adam, sgd, momentum, lars, lamb, adam_8bit, muon };
 template <>
 struct EnumNames<OptimizerKind> {
-  static constexpr NamedValue<OptimizerKind> table[] = {{OptimizerKind::adam, "adam"},
-                                                        {OptimizerKind::sgd, "sgd"},
-                                                        {OptimizerKind::momentum, "momentum"},
-                                                        {OptimizerKind::lars, "lars"},
-                                                        {OptimizerKind::lamb, "lamb"}};
+  static constexpr NamedValue<OptimizerKind> table[] = {
+      {OptimizerKind::adam, "adam"}, {OptimizerKind::sgd, "sgd"},   {OptimizerKind::momentum, "momentum"},
+      {OptimizerKind::lars, "lars"}, {OptimizerKind::lamb, "lamb"}, {OptimizerKind::adam_8bit, "adam_8bit"},
+      {OptimizerKind::muon, "muon"}};
+};
+
+/// Which data-parallel rank orthogonalises which matrices (muon.hpp).
+enum class MuonSharding {
+  automatic,   ///< zero_stage 0: replicated, 1 and 2: layerwise, 3: all_to_all
+  replicated,  ///< every rank all of its matrices
+  layerwise,   ///< every rank holds the states of whole matrices (Megatron-Core's layer-wise optimizer)
+  gather,      ///< states are divided by elements; every rank gathers every matrix and orthogonalises all
+  all_to_all,  ///< the same, but each matrix is sent to one rank, which sends the parts of the result back
+};
+template <>
+struct EnumNames<MuonSharding> {
+  static constexpr NamedValue<MuonSharding> table[] = {{MuonSharding::automatic, "automatic"},
+                                                       {MuonSharding::replicated, "replicated"},
+                                                       {MuonSharding::layerwise, "layerwise"},
+                                                       {MuonSharding::gather, "gather"},
+                                                       {MuonSharding::all_to_all, "all_to_all"}};
+};
+
+/// What Muon does with matrices that tensor parallelism divides: Megatron-Core's --muon-tp-mode.
+enum class MuonTensorMode {
+  blockwise,    ///< every rank orthogonalises its part by itself
+  duplicated,   ///< parts are gathered, every rank orthogonalises the whole matrix
+  distributed,  ///< every rank keeps its part; products of a matrix with itself are summed over the ranks
+};
+template <>
+struct EnumNames<MuonTensorMode> {
+  static constexpr NamedValue<MuonTensorMode> table[] = {{MuonTensorMode::blockwise, "blockwise"},
+                                                         {MuonTensorMode::duplicated, "duplicated"},
+                                                         {MuonTensorMode::distributed, "distributed"}};
 };
 
 /// What the loss works in.
@@ -193,6 +222,9 @@ struct Training {
   bool flash_attention = true;
   std::string attention_kernel = {};  ///< of fused attention, as the profile names them; empty: the profile's first
   OptimizerKind optimizer = OptimizerKind::adam;
+  MuonSharding muon_sharding = MuonSharding::automatic;
+  MuonTensorMode muon_tensor = MuonTensorMode::blockwise;
+  int muon_steps = 5;                ///< Newton-Schulz iterations of one update
   bool master_weights = true;        ///< fp32 copy of 16-bit parameters in the optimizer
   bool offload_optimizer = false;    ///< optimizer states and the update are on the host (ZeRO-Offload)
   bool offload_parameters = false;   ///< zero_stage 3 with offload_optimizer: shards wait on the host (ZeRO-Infinity)

@@ -9,6 +9,7 @@
 #include "sim/model/scaling.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
+#include "sim/plan/muon.hpp"
 #include "sim/plan/plan_check.hpp"
 #include "sim/plan/precision.hpp"
 #include "sim/plan/sharding.hpp"
@@ -338,6 +339,7 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
     check_sharding(check, p);
     check_data_parallel(check, p);
     check_offloading(check, p, training);
+    check_muon(check, p, training);
     check_batch(check, p, training);
     if (order) check_order_complete(check, p);
   }

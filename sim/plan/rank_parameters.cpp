@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/plan/fine_tuning.hpp"
+#include "sim/plan/muon.hpp"
 #include "sim/plan/precision.hpp"
 
 namespace tracecast {
@@ -33,6 +34,9 @@ RankParameters& RankParameters::operator+=(const RankParameters& other) {
   quantised_experts += other.quantised_experts;
   trained += other.trained;
   trained_experts += other.trained_experts;
+  matrices += other.matrices;
+  expert_matrices += other.expert_matrices;
+  largest_matrix = std::max(largest_matrix, other.largest_matrix);
   return *this;
 }
 
@@ -55,12 +59,27 @@ RankParameters with_trained(RankParameters parameters, bool trained) {
   return parameters;
 }
 
+void add_matrices(RankParameters& parameters, const std::vector<ParameterGroup>& groups, const Model& model,
+                  const Parallel& parallel) {
+  for (const ParameterGroup& group : groups) {
+    if (!is_orthogonalised(group)) continue;
+    const std::int64_t held = share(group, model, parallel);
+    if (group.part == Part::expert) {
+      parameters.expert_matrices += held;
+    } else {
+      parameters.matrices += held;
+      parameters.largest_matrix = std::max(parameters.largest_matrix, held / group.pieces);
+    }
+  }
+}
+
 }  // namespace
 
 RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Plan& plan,
                                      int layer) {
   RankParameters parameters =
       with_trained(rank_parameters(groups, model, plan.parallel), trains_weights(model, plan.training, layer));
+  if (parameters.trained > 0) add_matrices(parameters, groups, model, plan.parallel);
   const std::int64_t adapters = adapter_parameters(model, plan.training, layer, plan.parallel.tp);
   parameters.dense += adapters;
   parameters.trained += adapters;

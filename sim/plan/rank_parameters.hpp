@@ -24,11 +24,15 @@ struct RankParameters {
   std::int64_t quantised_experts = 0;  ///< of `experts`
   std::int64_t trained = 0;            ///< of `dense`, with gradients and optimizer states (fine_tuning.hpp)
   std::int64_t trained_experts = 0;    ///< of `experts`
+  std::int64_t matrices = 0;           ///< of `trained`, those that Muon orthogonalises (muon.hpp)
+  std::int64_t expert_matrices = 0;    ///< of `trained_experts`
+  std::int64_t largest_matrix = 0;     ///< of `matrices`; a sum keeps the larger one
   std::int64_t total() const { return dense + experts; }
   RankParameters& operator+=(const RankParameters& other);
   friend RankParameters operator*(const RankParameters& a, std::int64_t count) {
-    return {a.dense * count,   a.experts * count,        a.quantised * count, a.quantised_experts * count,
-            a.trained * count, a.trained_experts * count};
+    return {a.dense * count,   a.experts * count,         a.quantised * count, a.quantised_experts * count,
+            a.trained * count, a.trained_experts * count, a.matrices * count,  a.expert_matrices * count,
+            a.largest_matrix};
   }
   bool operator==(const RankParameters&) const = default;
 };

@@ -13,6 +13,7 @@ namespace tracecast {
 namespace {
 
 constexpr double kLeft = 150;
+constexpr double kCharacter = 7;  ///< width of a mean one
 constexpr double kTop = 84;
 constexpr double kCellWidth = 92;
 constexpr double kCellHeight = 44;
@@ -91,20 +92,23 @@ std::string heat_map(const Sweep& sweep) {
   const SweepAxis& rows = sweep.axes[0];
   const SweepAxis& columns = sweep.axes[1];
   const RateRange range = range_of(sweep.points);
+  std::size_t longest = rows.key.size();
+  for (const std::string& value : rows.values) longest = std::max(longest, value.size());
+  const double left = std::max(kLeft, 28 + kCharacter * static_cast<double>(longest));
   SvgCanvas picture;
   picture.text(16, 28, sweep.scenario + ": tokens per second and GPU", "title");
-  const double width = kLeft + kCellWidth * static_cast<double>(columns.values.size()) + 20;
-  picture.text(kLeft, kTop - 28, columns.key, "soft");
-  picture.text(kLeft - 12, kTop - 8, rows.key, "soft end");
+  const double width = left + kCellWidth * static_cast<double>(columns.values.size()) + 20;
+  picture.text(left, kTop - 28, columns.key, "soft");
+  picture.text(left - 12, kTop - 8, rows.key, "soft end");
   for (std::size_t c = 0; c < columns.values.size(); ++c)
-    picture.text(kLeft + kCellWidth * (static_cast<double>(c) + 0.5), kTop - 8, columns.values[c], "mid");
+    picture.text(left + kCellWidth * (static_cast<double>(c) + 0.5), kTop - 8, columns.values[c], "mid");
   for (std::size_t i = 0; i < sweep.points.size(); ++i) {
     const GridPoint& p = sweep.points[i];
     const std::size_t row = i / columns.values.size();
     const std::size_t column = i % columns.values.size();
-    const double x = kLeft + kCellWidth * static_cast<double>(column);
+    const double x = left + kCellWidth * static_cast<double>(column);
     const double y = kTop + kCellHeight * static_cast<double>(row);
-    if (column == 0) picture.text(kLeft - 12, y + kCellHeight / 2 + 4, p.values[0], "end");
+    if (column == 0) picture.text(left - 12, y + kCellHeight / 2 + 4, p.values[0], "end");
     draw_cell(picture, x, y, p, range);
   }
   const double bottom = kTop + kCellHeight * static_cast<double>(rows.values.size());

@@ -504,6 +504,8 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
   if (const std::string rate = rate_text(s.profile, s.training); !rate.empty()) lines.push_back(rate);
   lines.push_back(attention_text(s));
   if (const std::string trained = trained_text(s.model, s.training); !trained.empty()) lines.push_back(trained);
+  if (const std::string optimizer = optimizer_text(s.parallel, s.training); !optimizer.empty())
+    lines.push_back(optimizer);
   if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
   if (const std::string racks = rack_text(s); !racks.empty()) lines.push_back(racks);
   if (const std::string paths = path_text(s.cluster); !paths.empty()) lines.push_back(paths);

@@ -102,7 +102,7 @@ TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, a
       "--pipeline-model-parallel-layout \"Et*3|(tt|)*29,m|L\" --mtp-num-layers 1 --micro-batch-size 1\n"
       "--global-batch-size 8192 --recompute-granularity selective --recompute-modules mla_up_proj moe_act mlp\n"
       "--cuda-graph-impl transformer_engine --cuda-graph-scope attn --overlap-moe-expert-parallel-comm\n"
-      "--delay-wgrad-compute --optimizer dist_muon --bf16\n";
+      "--delay-wgrad-compute --optimizer dist_muon --muon-num-ns-steps 6 --bf16\n";
   const ImportedRun run = imported("megatron", arguments, "run.sh", givens("deepseek-v3-mtp", 256));
   Layers layers(32, 2);
   layers[0] = 3;
@@ -124,7 +124,9 @@ TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, a
   CHECK(assumed("cuda-graph-scope = attn: "));
   CHECK(run.scenario.parallel.pp_schedule == "combined-1f1b");
   CHECK(assumed("delay-wgrad-compute: not modelled"));
-  CHECK(assumed("optimizer = muon: taken as adam"));
+  CHECK(run.scenario.training.optimizer == OptimizerKind::muon);
+  CHECK(run.scenario.training.muon_steps == 6);
+  CHECK(run.scenario.parallel.zero_stage == 1);  // dealt out by whole matrices
 }
 
 // Defaults of ParallelismConfig, TorchContextParallelConfig and set_mixed_precision (docs/references.md#format-accelerate).
@@ -252,7 +254,7 @@ TEST_CASE("launchers: one run described four times is one scenario", "[io][launc
 TEST_CASE("launchers: what is emitted, with what was listed, is imported as the same run", "[io][launch]") {
   const std::string name = GENERATE(as<std::string>(), "llama3-405b-16k", "llama3-405b-1024", "llm-jp-13b-mdx",
                                     "llama2-7b-abci", "p5-llama3-70b-64", "p5-llama2-13b-hybrid-32",
-                                    "torchtitan-llama3-8b-128gpu", "deepseek-v3-2048", "bloom-176b");
+                                    "torchtitan-llama3-8b-128gpu", "deepseek-v3-2048", "bloom-176b", "moonlight-muon");
   const Scenario before = in_plain_terms(shipped_scenario(name));
   for (const Importer* format : importers()) {
     const auto* launcher = std::get_if<Launcher>(&format->read);

@@ -7,6 +7,7 @@
 
 #include "sim/import/launchers/megatron_settings.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
+#include "sim/plan/muon.hpp"
 #include "sim/plan/stages.hpp"
 
 namespace tracecast {
@@ -53,18 +54,43 @@ void emit_pipeline(Settings& said, RunSettings& settings, const Scenario& scenar
   if (p.rank_order == "tp-cp-ep-pp-dp" || p.rank_order == "tp-cp-ep-dp-pp") settings.take("parallel.rank_order");
 }
 
+/// Muon whose matrices are dealt out whole: instead of the distributed optimizer, and without its overlap.
+bool deals_matrices(const Scenario& scenario) {
+  return scenario.training.optimizer == OptimizerKind::muon && scenario.parallel.zero_stage == 1 &&
+         muon_sharding(scenario.parallel, scenario.training) == MuonSharding::layerwise;
+}
+
+void emit_optimizer(Settings& said, RunSettings& settings, const Scenario& scenario) {
+  const Training& t = scenario.training;
+  if (t.optimizer == OptimizerKind::sgd) {
+    settings.take("training.optimizer");
+    said.push_back({"optimizer", "sgd"});
+  }
+  const bool whole = scenario.parallel.zero_stage == 0;
+  if (t.optimizer != OptimizerKind::muon || (!whole && !deals_matrices(scenario))) return;
+  settings.take("training.optimizer");
+  settings.take("training.muon_sharding");
+  settings.take("training.muon_tensor");
+  settings.take("training.muon_steps");
+  said.push_back({"optimizer", whole ? "muon" : "dist_muon"});
+  said.push_back({"muon-tp-mode", std::string(to_string(t.muon_tensor))});
+  said.push_back({"muon-num-ns-steps", std::to_string(t.muon_steps)});
+}
+
 void emit_sharding(Settings& said, RunSettings& settings, const Scenario& scenario) {
   constexpr std::array kStrategies{"no_shard", "optim", "optim_grads", "optim_grads_params"};
   const Parallel& p = scenario.parallel;
   const std::int64_t stage = settings.take("parallel.zero_stage").integer;
-  if (stage > 0) said.push_back({"use-distributed-optimizer"});
+  const bool dealt = deals_matrices(scenario);
+  if (stage > 0 && !dealt) said.push_back({"use-distributed-optimizer"});
   if (stage > 1) {
     said.push_back({"use-megatron-fsdp"});
     said.push_back({"data-parallel-sharding-strategy", kStrategies.at(static_cast<std::size_t>(stage))});
     said.push_back({"ckpt-format", "fsdp_dtensor"});
   }
-  const bool gather = settings.take("parallel.overlap_param_gather").boolean;
-  if (stage > 0 && gather) said.push_back({"overlap-param-gather"});
+  const bool gather = scenario.parallel.overlap_param_gather;
+  if (!dealt || !gather) settings.take("parallel.overlap_param_gather");
+  if (stage > 0 && gather && !dealt) said.push_back({"overlap-param-gather"});
   const std::int64_t group = settings.take("parallel.shard_group").integer;
   if (group > 0)
     said.push_back(
@@ -117,6 +143,7 @@ Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   for (const auto& [key, value] : emit_rows(settings, kMegatronRows))
     said.push_back({key, value.kind == JsonNode::Kind::boolean ? "" : value.text()});
   emit_pipeline(said, settings, scenario);
+  emit_optimizer(said, settings, scenario);
   emit_sharding(said, settings, scenario);
   emit_precision(said, settings, scenario.training);
   emit_recompute(said, settings, scenario.training);
@@ -156,6 +183,9 @@ constexpr std::array kBridgeNames{
     BridgeName{"use-megatron-fsdp", "ddp", "use_megatron_fsdp"},
     BridgeName{"data-parallel-sharding-strategy", "ddp", "data_parallel_sharding_strategy"},
     BridgeName{"num-distributed-optimizer-instances", "ddp", "num_distributed_optimizer_instances"},
+    BridgeName{"optimizer", "optimizer", "optimizer"},
+    BridgeName{"muon-tp-mode", "optimizer", "muon_tp_mode"},
+    BridgeName{"muon-num-ns-steps", "optimizer", "muon_num_ns_steps"},
     BridgeName{"grad-reduce-in-bf16", "ddp", "grad_reduce_in_fp32", "false"},
     BridgeName{"accumulate-allreduce-grads-in-fp32", "ddp", "grad_reduce_in_fp32", "true"},
     BridgeName{"ckpt-format", "checkpoint", "ckpt_format"},
@@ -214,7 +244,7 @@ EmittedRun emit_megatron_bridge(const Scenario& given) {
     if (std::string& lines = sections[section]; lines.find(line) == std::string::npos) lines += line;
   }
   std::string text;
-  for (const Name section : {"model", "train", "ddp", "checkpoint", "dist"})
+  for (const Name section : {"model", "train", "optimizer", "ddp", "checkpoint", "dist"})
     if (sections.contains(section)) text += fmt::format("{}:\n{}", section, sections[section]);
   return {text, settings.left()};
 }

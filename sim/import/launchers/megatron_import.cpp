@@ -309,14 +309,29 @@ void name_what_is_not_modelled(RunImport& run) {
   constexpr Name kDelay = "delay-wgrad-compute";
   if (run.flag(kDelay).value_or(false))
     run.assume("delay-wgrad-compute: not modelled; weight gradients stay beside their input gradients");
+}
+
+/// dist_muon deals whole matrices out to the data-parallel ranks, which is stage 1 of ZeRO here; its distributed optimizer stays off.
+void import_optimizer(RunImport& run) {
   constexpr std::array kOptimizers{std::pair<Name, Name>{"adam", "adam"}, std::pair<Name, Name>{"sgd", "sgd"},
-                                   std::pair<Name, Name>{"muon", "muon"}, std::pair<Name, Name>{"dist_muon", "muon"}};
+                                   std::pair<Name, Name>{"muon", "muon"},
+                                   std::pair<Name, Name>{"dist_muon", "dist_muon"}};
+  constexpr std::array kModes{std::pair<Name, Name>{"blockwise", "blockwise"},
+                              std::pair<Name, Name>{"duplicated", "duplicated"},
+                              std::pair<Name, Name>{"distributed", "distributed"}};
+  const auto mode = run.choice<Name>("muon-tp-mode", kModes);
+  const auto steps = run.count("muon-num-ns-steps");
   const auto optimizer = run.choice<Name>("optimizer", kOptimizers);
-  if (optimizer && *optimizer != "muon") run.put("training.optimizer", std::string(*optimizer), "optimizer");
-  if (optimizer == Name("muon"))
-    run.assume(
-        "optimizer = muon: taken as adam; the orthogonalisation of the update is not counted, and Adam keeps a "
-        "second state of each matrix");
+  if (!optimizer) return;
+  const bool dealt = *optimizer == "dist_muon";
+  const bool muon = dealt || *optimizer == "muon";
+  run.put("training.optimizer", std::string(muon ? "muon" : *optimizer), "optimizer");
+  if (dealt && run.given_count("parallel.zero_stage", 0) == 0) {
+    run.put("parallel.zero_stage", 1, "optimizer");
+    if (!run.has("overlap-param-gather")) run.put_flag("parallel.overlap_param_gather", false);
+  }
+  if (muon && mode) run.put("training.muon_tensor", std::string(*mode), "muon-tp-mode");
+  if (muon && steps) run.put("training.muon_steps", *steps, "muon-num-ns-steps");
 }
 
 void import_dispatcher(RunImport& run) {
@@ -395,6 +410,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_recompute_modules(run);
   import_cuda_graphs(run);
   name_what_is_not_modelled(run);
+  import_optimizer(run);
   import_dispatcher(run);
   import_context_parallel(run);
   import_duration(run);
