@@ -418,9 +418,10 @@ std::string bytes_text(const Plan& plan) {
   const std::int64_t weight = t.dtype == Precision::fp32 ? 4 : 2;
   return fmt::format(
       "states before they are divided: {} bytes per trained parameter ({} weights, {} gradients, {} "
-      "optimizer), {:.3g} times its {}-bit weight",
+      "optimizer), {:.3g} times its {}-bit weight{}",
       bytes.total(), bytes.weights, bytes.gradients, bytes.optimizer,
-      static_cast<double>(bytes.total()) / static_cast<double>(weight), 8 * weight);
+      static_cast<double>(bytes.total()) / static_cast<double>(weight), 8 * weight,
+      t.optimizer == OptimizerKind::muon ? "; one state less for the matrices that Muon orthogonalises" : "");
 }
 
 std::string memory(const Forecast& f, const Plan& plan, const TextStyle& style) {
