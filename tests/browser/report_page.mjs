@@ -1,4 +1,4 @@
-// Opens the reports of predict, plan, goodput, compare and validate in Chromium, with the network off.
+// Opens the reports of predict, plan, goodput, compare and validate, and the decision page of plan in Chromium, with the network off.
 //   node report_page.mjs TRACECAST [FOLDER FOR SCREENSHOTS]
 import { execFileSync } from "node:child_process";
 import { statSync } from "node:fs";
@@ -112,6 +112,24 @@ await inBrowser(async (browser, folder) => {
   await planned.selectOption("#offer", "2");
   assert.match(await text(planned, "#detail"), /tp \d+ .*step [\d.]+ s, bound/s);
   await looks("plan", plan);
+
+  // The decision page has no script: what is printed must be right and readable as it is.
+  const decision = join(folder, "decision.html");
+  execFileSync(tracecast, ["plan", "llama2-7b-abci", "--topology", "abci-a,dgx-h100", "--gpus", "32,64", "--tp", "1,2", "--pp", "1,2", "--objective", "cost",
+    "--tokens", "100B", "--term", "owned", "--no-upgrades", "--page", decision], { stdio: ["ignore", "pipe", "inherit"] });
+  const decided = await open(decision);
+  const cells = selector => decided.$$eval(selector, all => all.map(cell => cell.textContent));
+  const amount = cell => Number(cell.replaceAll(",", ""));
+  assert.match(await text(decided, "#section-answer"), /Take \d+ GPUs of .* days and [\d,]+ USD/);
+  const [first] = await cells("#section-candidates tbody tr:first-child td:nth-child(6)");
+  assert((await text(decided, "#section-answer")).includes(`${first} USD`), "the answer is the first candidate");
+  const lines = (await cells("#section-money tbody td:nth-child(2)")).map(amount);
+  const total = lines.pop();
+  assert.equal(total, amount(first));
+  assert(lines.length > 3 && Math.abs(lines.reduce((a, b) => a + b, 0) - total) < lines.length, `the lines ${lines} sum to ${total}`);
+  assert.equal((await cells("#section-trade-off svg, #section-sizes svg, #section-money svg")).length, 3);
+  assert((await cells("#section-changes li")).length > 0 && (await cells("#section-assumptions li")).length > 3);
+  await looks("decision", decision);
 
   const goodput = run("goodput", "goodput", "llama3-405b-16k", "--days", "54", "--failures", "llama3-54-days");
   const good = await open(goodput);
