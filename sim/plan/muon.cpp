@@ -71,37 +71,30 @@ std::vector<MuonMatrices> joined(const std::vector<MuonMatrices>& matrices) {
   return out;
 }
 
-/// Numbers of matrices of each kind on the rank with the most elements.
+/// The matrices of the rank with the most elements. Those that go around all ranks leave them as they are against each other.
 std::vector<MuonMatrices> dealt(const std::vector<MuonMatrices>& matrices, int ranks, bool expert) {
-  using Load = std::pair<std::int64_t, int>;
+  using Load = std::pair<std::int64_t, std::size_t>;
   std::priority_queue<Load, std::vector<Load>, std::greater<>> least;
-  for (int rank = 0; rank < ranks; ++rank) least.emplace(0, rank);
-  std::vector<std::vector<MuonMatrices>> of(static_cast<std::size_t>(ranks));
-  for (const MuonMatrices& m : matrices) {
+  for (int rank = 0; rank < ranks; ++rank) least.emplace(0, static_cast<std::size_t>(rank));
+  std::vector<MuonMatrices> share;
+  std::vector<std::vector<MuonMatrices>> rest(static_cast<std::size_t>(ranks));
+  Load most{0, 0};
+  for (MuonMatrices m : matrices) {
     if (m.expert != expert) continue;
-    // What goes around whole leaves all ranks as they are against each other.
-    const std::int64_t each = m.count / ranks;
-    std::vector<Load> loads;
-    for (; !least.empty(); least.pop()) loads.push_back(least.top());
-    for (auto& [load, rank] : loads) {
-      if (each == 0) break;
-      load += each * m.held_elements;
-      of[static_cast<std::size_t>(rank)].push_back(m);
-      of[static_cast<std::size_t>(rank)].back().count = each;
-    }
-    for (const Load& load : loads) least.push(load);
-    for (std::int64_t left = m.count % ranks; left > 0; --left) {
+    const std::int64_t left = m.count % ranks;
+    m.count /= ranks;
+    share.push_back(m);
+    m.count = 1;
+    for (std::int64_t i = 0; i < left; ++i) {
       const auto [load, rank] = least.top();
       least.pop();
+      rest[rank].push_back(m);
       least.emplace(load + m.held_elements, rank);
-      of[static_cast<std::size_t>(rank)].push_back(m);
-      of[static_cast<std::size_t>(rank)].back().count = 1;
+      most = std::max(most, Load{load + m.held_elements, rank});
     }
   }
-  int fullest = 0;
-  for (std::int64_t most = -1; !least.empty(); least.pop())
-    if (least.top().first > most) std::tie(most, fullest) = least.top();
-  return of[static_cast<std::size_t>(fullest)];
+  share.insert(share.end(), rest[most.second].begin(), rest[most.second].end());
+  return share;
 }
 
 }  // namespace
