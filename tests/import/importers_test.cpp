@@ -40,6 +40,7 @@ TEST_CASE("importers: a file is recognised by its content", "[import]") {
                                                  {"tests/fuzz/corpus/accelerate.yaml", "accelerate"},
                                                  {"tests/fuzz/corpus/aicb.csv", "simai"},
                                                  {"tests/fuzz/corpus/astra-sim.yml", "astra-sim"},
+                                                 {"tests/fuzz/corpus/automodel.yaml", "automodel"},
                                                  {"tests/fuzz/corpus/calculon-application.json", "calculon"},
                                                  {"tests/fuzz/corpus/calculon-execution.json", "calculon"},
                                                  {"tests/fuzz/corpus/chakra.et", "chakra"},

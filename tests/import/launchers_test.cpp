@@ -203,6 +203,118 @@ TEST_CASE("launchers: what is missing is asked for", "[io][launch][error]") {
         "ds.json: training.seq_length: is not in the file: give --set training.seq_length=4096, say");
 }
 
+TEST_CASE("launchers: of an unknown family the error says so, and --model replaces it", "[io][launch][error]") {
+  const std::string config = R"({"model_type": "weird", "hidden_size": 64})";
+  RunGivens all = givens("", 8);
+  const std::string unknown = refusal("hugging-face", config, "w.json", all);
+  CHECK(unknown.starts_with("w.json:1: model_type = \"weird\": is unknown (allowed: "));
+  CHECK(unknown.find("--model") == std::string::npos);
+  all.model = "llama-3.1-8b";
+  CHECK(import_run("hugging-face", config, "w.json", all, kData).has_value());
+}
+
+// The JSON that --debug.save_config_file writes (Trainer.Config.to_dict, docs/references.md#format-torchtitan).
+TEST_CASE("launchers: torchtitan's saved configuration is the same run as its TOML", "[io][launch]") {
+  const std::string toml = R"([model]
+name = "llama3"
+flavor = "70B"
+[training]
+local_batch_size = 8
+seq_len = 8192
+[parallelism]
+tensor_parallel_degree = 8
+[activation_checkpoint]
+mode = "full"
+)";
+  const auto json = [](const std::string& training, const std::string& policy, const std::string& parallelism = "") {
+    return R"({"hf_assets_path": "./assets", "dump_folder": "./outputs", "model_spec": {"name": "llama3", "flavor": "70B",
+      "model": {"dim": 8192, "layers": [{"attention": {"n_heads": 64}}]}}, "training": {)" +
+           training + R"(, "steps": 10, "dtype": "float32", "mixed_precision_param": "bfloat16",
+      "mixed_precision_reduce": "float32", "gc_freq": 50}, "parallelism": {"data_parallel_shard_degree": -1,
+      "tensor_parallel_degree": 8, "enable_sequence_parallel": true)" +
+           parallelism + R"(}, "activation_checkpoint": )" + policy + R"(, "compile": {"enable": false},
+      "optimizer": {"name": "AdamW", "lr": 0.0003}})";
+  };
+  const RunGivens all{.model = "", .topology = "dgx-h100", .gpus = 64, .overrides = {}};
+  const ImportedRun old = imported("torchtitan", toml, "a.toml", all);
+  for (const std::string& saved :
+       {json(R"("local_batch_size": 8, "global_batch_size": -1, "seq_len": 8192)", R"({"mode": "full"})"),
+        json(R"("num_tokens_per_microbatch_per_dp_rank": 65536, "max_context_length": 8192)",
+             R"({"save_regions": [], "debug": false})")}) {
+    const ImportedRun run = imported("torchtitan", saved, "b.json", all);
+    CHECK(run.scenario.model == old.scenario.model);
+    CHECK(run.scenario.parallel == old.scenario.parallel);
+    CHECK(run.scenario.training == old.scenario.training);
+    REQUIRE(run.assumptions.size() > 0);
+    CHECK(run.assumptions[0] == "no converter (float8, mx): the file does not say what converts the model");
+  }
+  const std::string sizes = R"("local_batch_size": 8, "seq_len": 8192)";
+  CHECK(refusal("torchtitan", json(sizes, R"({"debug": false})"), "b.json", all)
+            .find("activation_checkpoint: does not say which policy it is: give --set training.recompute=selective_op "
+                  "(SelectiveAC) or full (FullAC)") != std::string::npos);
+  CHECK(refusal("torchtitan",
+                json(R"("num_tokens_per_microbatch_per_dp_rank": 8191, "max_context_length": 8192)", "null"), "b.json",
+                all)
+            .find("is not a multiple of max_context_length = 8192") != std::string::npos);
+  CHECK(imported("torchtitan", json(sizes, "null"), "b.json", all).scenario.training.recompute == Recompute::none);
+
+  // An order of its own: the nearest schedule is asked for.
+  const std::string order =
+      json(sizes, "null", R"(, "pipeline_parallel_degree": 4, "pipeline_parallel_schedule": "PipelineScheduleMulti",
+      "pipeline_parallel_schedule_csv": "order.csv")");
+  CHECK(refusal("torchtitan", order, "b.json", all)
+            .find("parallelism.pipeline_parallel_schedule_csv = \"order.csv\": has an order of its own: give --set "
+                  "parallel.pp_schedule=NAME, the nearest by name, then run the order itself on the stages of the "
+                  "result with tracecast schedule --file order.csv --times-from SCENARIO") != std::string::npos);
+  RunGivens named = all;
+  named.overrides = {"parallel.pp_schedule=zb-h1"};
+  CHECK(imported("torchtitan", order, "b.json", named).scenario.parallel.pp_schedule == "zb-h1");
+}
+
+TEST_CASE("launchers: Automodel's recipes are FSDP2 runs of Hugging Face models", "[io][launch]") {
+  // As examples/llm_pretrain/llama3_70b_pretrain.yaml has it, shortened; and a run without a pipeline, by its older names.
+  const RunGivens all{.model = "", .topology = "dgx-h100", .gpus = 64, .overrides = {}};
+  const ImportedRun pipeline =
+      imported("automodel", content_of(source_dir() / "tests/fuzz/corpus/automodel.yaml"), "a.yaml", all);
+  const Parallel& p = pipeline.scenario.parallel;
+  CHECK(pipeline.scenario.model.name == "llama-3.1-70b");
+  CHECK(p.tp == 4);
+  CHECK(p.pp == 4);
+  CHECK(p.vpp == 5);  // 80 layers, 4 in each of 20 stages
+  CHECK(p.zero_stage == 3);
+  CHECK_FALSE(p.reshard_after_forward);  // Automodel's choice with a pipeline
+  CHECK_FALSE(p.sequence_parallel);
+  CHECK(pipeline.scenario.training.micro_batch_size == 1);
+  CHECK(pipeline.scenario.training.global_batch_size == 128);
+  CHECK(pipeline.scenario.training.seq_length == 4096);
+  CHECK(pipeline.scenario.training.recompute == Recompute::full);
+  CHECK(pipeline.scenario.training.grad_reduce_dtype == Precision::fp32);
+  CHECK(pipeline.unmapped.empty());
+
+  const std::string plain = R"(model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
+  pretrained_model_name_or_path: Qwen/Qwen3-8B
+step_scheduler: {global_batch_size: 128, local_batch_size: 2}
+distributed:
+  _target_: nemo_automodel.components.distributed.fsdp2.FSDP2Manager
+  dp_size: none
+  dp_replicate_size: 8
+  tp_size: 1
+  sequence_parallel: true
+dataset: {seq_length: 2048}
+peft: {dim: 16}
+)";
+  const ImportedRun run = imported("automodel", plain, "b.yaml", all);
+  CHECK(run.scenario.training.micro_batch_size == 2);
+  CHECK(run.scenario.parallel.reshard_after_forward);
+  CHECK(run.scenario.parallel.shard_group == 8);
+  CHECK_FALSE(run.scenario.parallel.sequence_parallel);  // without tensor parallelism
+  CHECK(run.scenario.training.lora_rank == 16);
+  CHECK(refusal("automodel", "model: {pretrained_model_name_or_path: a/b}\n", "c.yaml", all)
+            .find("c.yaml:1: model.pretrained_model_name_or_path = \"a/b\": is not a shipped model: give --model") !=
+        std::string::npos);
+}
+
 TEST_CASE("launchers: DeepSpeed's three batch numbers give each other", "[io][launch]") {
   const ImportedRun run =
       imported("deepspeed",

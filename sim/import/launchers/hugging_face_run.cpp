@@ -9,12 +9,14 @@ namespace tracecast {
 namespace {
 
 void import_hugging_face(RunImport& run) {
+  constexpr std::array<std::string_view, 1> kEverything{""};
+  if (run.given("model") != nullptr) return run.pass_over(kEverything);  // --model replaces the file's
+  run.model_refused = true;
   if (!is_hugging_face(run.theirs()))
     return run.errors.push_back(
         {run.file(), 0, "model_type", "", "is missing: expected the config.json of a Hugging Face model"});
   const std::optional<Model> model = read_hugging_face(run.theirs(), run.file(), "", run.errors);
   if (model) run.put("model", parse_json(to_json(*model), run.file())->root);
-  constexpr std::array<std::string_view, 1> kEverything{""};
   run.pass_over(kEverything);
 }
 

@@ -74,7 +74,7 @@ void ask(RunImport& run, const std::string& key, const std::string& advice) {
 }
 
 void ask_for_the_rest(RunImport& run) {
-  ask(run, "model", "give --model or --set model=NAME, a shipped model or a file");
+  if (!run.model_refused) ask(run, "model", "give --model or --set model=NAME, a shipped model or a file");
   if (run.given("model.num_layers") != nullptr) ask(run, "model.vocab_size", "give --set model.vocab_size=128256, say");
   ask(run, "cluster.topology", "give --topology or --set cluster.topology=NAME, a shipped machine or a file");
   ask(run, "cluster.world_size", "give --gpus or --set cluster.world_size=N");
@@ -177,6 +177,7 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
   if (!givens.model.empty())
     if (const Result<void> put = put_model(run, givens.model, data); !put) return tl::unexpected(put.error());
   run.gpus = givens.gpus;
+  for (const std::string& each : givens.overrides) run.overridden.push_back(each.substr(0, each.find('=')));
   launcher.import(run);
   run.list_unmapped();
   if (const JsonNode* model = run.given("model"); model != nullptr && model->kind == JsonNode::Kind::string)

@@ -39,7 +39,7 @@ bool is_megatron(std::string_view content, std::string_view file) {
 
 bool is_megatron_bridge(std::string_view content, std::string_view file) {
   return is_yaml(file) && head_contains(content, "model:") && head_contains(content, "train:") &&
-         !head_contains(content, "MODEL_ARGS:");
+         !head_contains(content, "MODEL_ARGS:") && !head_contains(content, "nemo_automodel.");
 }
 
 }  // namespace

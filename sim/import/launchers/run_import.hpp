@@ -5,6 +5,7 @@
 /// have no effect on the time of a step (learning rates, logging, paths: each importer names them), or as not mapped.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -77,6 +78,11 @@ class RunImport {
   /// Layers of a virtual stage, embedding and loss counted as account_for_* says; 0: open.
   std::int64_t layers_per_stage = 0;
   std::string layers_per_stage_key;
+  std::vector<std::string> overridden;  ///< keys of a scenario that the user sets
+  bool is_overridden(std::string_view key) const {
+    return std::find(overridden.begin(), overridden.end(), key) != overridden.end();
+  }
+  bool model_refused = false;  ///< the file describes a model, and an error says what is wrong with it
   std::vector<Diagnostic> errors;
   std::vector<std::string> assumptions;
   std::vector<UnmappedSetting> unmapped;

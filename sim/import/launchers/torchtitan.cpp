@@ -1,4 +1,5 @@
-/// torchtitan's TOML of the job, as it was until February 2026.
+/// torchtitan's TOML of the job, as it was until February 2026, and the JSON of the whole configuration that a run saves since then
+/// (--debug.save_config_file): its configurations are Python functions, which nothing else can read.
 /// Source of the defaults: torchtitan/config/job_config.py, 0.2.2; docs/references.md#format-torchtitan
 #include <algorithm>
 #include <array>
@@ -26,28 +27,37 @@ constexpr std::array kTorchtitanRows{
     SettingRow{"training.seq_length", "training.seq_len", Kind::size},
 };
 
-constexpr std::array<Name, 22> kWithoutEffect{"job.",
-                                              "profiling.",
-                                              "metrics.",
-                                              "comm.",
-                                              "lr_scheduler.",
-                                              "checkpoint.",
-                                              "validation.",
-                                              "debug.",
-                                              "experimental.",
-                                              "compile.components",
-                                              "compile.model",
-                                              "model.hf_assets_path",
-                                              "model.tokenizer_path",
-                                              "optimizer.lr",
-                                              "optimizer.eps",
-                                              "optimizer.beta",
-                                              "optimizer.weight_decay",
-                                              "training.max_norm",
-                                              "training.dataset",
-                                              "training.seed",
-                                              "training.gc_freq",
-                                              "quantize."};
+constexpr Name kWithoutEffect[] = {"job.",
+                                   "hf_assets_path",
+                                   "dump_folder",
+                                   "tokenizer.",
+                                   "dataloader.",
+                                   "profiler.",
+                                   "profiling.",
+                                   "metrics.",
+                                   "comm.",
+                                   "lr_scheduler.",
+                                   "checkpoint.",
+                                   "validation.",
+                                   "validator.",
+                                   "override.",
+                                   "debug.",
+                                   "experimental.",
+                                   "activation_checkpoint.",
+                                   "compile.backend",
+                                   "compile.components",
+                                   "compile.model",
+                                   "model.hf_assets_path",
+                                   "model.tokenizer_path",
+                                   "optimizer.lr",
+                                   "optimizer.eps",
+                                   "optimizer.beta",
+                                   "optimizer.weight_decay",
+                                   "training.max_norm",
+                                   "training.dataset",
+                                   "training.seed",
+                                   "training.gc_",
+                                   "quantize."};
 
 struct Flavour {
   Name model;
@@ -75,6 +85,25 @@ void import_model(RunImport& run) {
   run.put("model", std::string(known->ours), "model.flavor");
 }
 
+/// A JSON has the model as model_spec, with a description of its layers that the flavour stands for. In configurations since mid-2026 the
+/// length of a sequence is max_context_length, and a micro-batch is a number of tokens.
+Result<JsonDocument> parse_torchtitan(const std::string& text, const std::string& file) {
+  if (!is_json_object(text)) return parse_toml(text, file);
+  Result<JsonDocument> document = parse_json(text, file);
+  if (!document) return document;
+  for (JsonMember& each : document->root.members) {
+    if (each.key == "model_spec") {
+      each.key = "model";
+      std::erase_if(each.value.members,
+                    [](const JsonMember& member) { return member.key != "name" && member.key != "flavor"; });
+    }
+    if (each.key == "training")
+      for (JsonMember& member : each.value.members)
+        if (member.key == "max_context_length") member.key = "seq_len";
+  }
+  return document;
+}
+
 /// FSDP over `shard` ranks, `replicate` copies of them; -1 is what is left.
 void import_sharding(RunImport& run) {
   constexpr Name kShard = "parallelism.data_parallel_shard_degree";
@@ -99,12 +128,19 @@ void import_pipeline(RunImport& run) {
   constexpr Name kFirst = "parallelism.pipeline_parallel_first_stage_less_layers";
   constexpr Name kLast = "parallelism.pipeline_parallel_last_stage_less_layers";
   const std::string schedule = run.word(kSchedule);
+  const std::string csv = run.word("parallelism.pipeline_parallel_schedule_csv");
   const auto per_stage = run.count(kLayers);
   const std::int64_t first = run.count(kFirst).value_or(1);
   const std::int64_t last = run.count(kLast).value_or(1);
   const std::int64_t pp = run.given_count("parallel.pp", 1);
   if (pp <= 1) return;
-  const std::string name = schedule.empty() ? "1F1B" : schedule;
+  if (!csv.empty() && !run.is_overridden("parallel.pp_schedule"))
+    return run.error("parallelism.pipeline_parallel_schedule_csv",
+                     fmt::format("has an order of its own: give --set parallel.pp_schedule=NAME, the nearest by name, "
+                                 "then run the order itself on the stages of the result with tracecast schedule --file "
+                                 "{} --times-from SCENARIO",
+                                 shortened(csv)));
+  const std::string name = !csv.empty() || schedule.empty() ? "1F1B" : schedule;
   const ScheduleVariant* variant = find_schedule(name);
   if (variant == nullptr) return run.error(kSchedule, "unknown schedule (see tracecast schedule --help)");
   run.put("parallel.pp_schedule", std::string(variant->name), kSchedule);
@@ -129,6 +165,16 @@ void import_batch(RunImport& run) {
   constexpr Name kLocal = "training.local_batch_size";
   constexpr Name kGlobal = "training.global_batch_size";
   constexpr Name kMicro = "parallelism.pipeline_parallel_microbatch_size";
+  constexpr Name kTokens = "training.num_tokens_per_microbatch_per_dp_rank";
+  if (const auto tokens = run.count(kTokens)) {
+    const std::int64_t length = run.given_count("training.seq_length", 1);
+    if (*tokens < length || *tokens % length != 0)
+      return run.error(kTokens, fmt::format("is not a multiple of max_context_length = {}", length));
+    run.put("training.micro_batch_size", *tokens / length, kTokens);
+    if (const auto global = run.count(kGlobal); global && *global > 0)
+      run.put("training.global_batch_size", *global, kGlobal);
+    return;
+  }
   const std::int64_t local = run.count(kLocal).value_or(8);
   const std::int64_t micro = run.count(kMicro).value_or(1);
   const bool pipeline = run.given_count("parallel.pp", 1) > 1;
@@ -142,11 +188,35 @@ void import_batch(RunImport& run) {
   run.accumulation_key = kLocal;
 }
 
+/// The JSON has a model_spec; its members are those of a TOML's model (parse_torchtitan).
+bool is_saved_configuration(const JsonNode& root) {
+  return root.find("hf_assets_path") != nullptr || root.find("model_converters") != nullptr ||
+         root.find("dump_folder") != nullptr;
+}
+
+/// Since mid-2026 a policy is a Python class, of which the JSON has the fields only.
+void import_policy(RunImport& run, const JsonNode& policy) {
+  constexpr Name kPolicy = "activation_checkpoint";
+  const JsonNode* regions = policy.find("save_regions");
+  const bool all = regions != nullptr && regions->items.size() == 1 && regions->items[0].string == "*";
+  if (policy.kind == JsonNode::Kind::null)
+    run.put("training.recompute", std::string("none"), kPolicy);
+  else if (regions != nullptr && (all || regions->items.empty()))
+    run.put("training.recompute", std::string(all ? "selective_op" : "full"), kPolicy);
+  else if (!run.is_overridden("training.recompute"))
+    run.error(
+        kPolicy,
+        "does not say which policy it is: give --set training.recompute=selective_op (SelectiveAC) or full (FullAC)");
+}
+
 void import_torchtitan_recompute(RunImport& run) {
   constexpr std::array kModes{std::pair<Name, Name>{"none", "none"}, std::pair<Name, Name>{"selective", "selective_op"},
                               std::pair<Name, Name>{"full", "full"}};
   constexpr Name kMode = "activation_checkpoint.mode";
   constexpr Name kOption = "activation_checkpoint.selective_ac_option";
+  if (const JsonNode* policy = run.theirs().find("activation_checkpoint");
+      policy != nullptr && !run.has(kMode) && is_saved_configuration(run.theirs()))
+    return import_policy(run, *policy);
   const Name mode = run.choice<Name>(kMode, kModes).value_or("selective_op");
   const std::string option = run.word(kOption);
   if (mode == "selective_op" && option != "op" && option != "" && option != "1")
@@ -162,6 +232,13 @@ void import_precision(RunImport& run) {
   constexpr Name kParam = "training.mixed_precision_param";
   run.put("training.grad_reduce_dtype", std::string(run.choice<Name>(kReduce, kTypes).value_or("fp32")), kReduce);
   run.put("training.dtype", std::string(run.choice<Name>(kParam, kTypes).value_or("bf16")), kParam);
+  if (is_saved_configuration(run.theirs()) && !run.is_overridden("training.dtype")) {
+    constexpr Name kSaved = "model_converters.converters";
+    const JsonNode* saved = run.find(kSaved);
+    if (saved != nullptr && !saved->items.empty())
+      return run.error(kSaved, "does not say which converters these are: give --set training.dtype=fp8, mxfp8 or bf16");
+    if (saved == nullptr) run.assume("no converter (float8, mx): the file does not say what converts the model");
+  }
   constexpr Name kConverters = "model.converters";
   const JsonNode* converters = run.find(kConverters);
   if (converters == nullptr || converters->kind != JsonNode::Kind::array) return;
@@ -189,7 +266,8 @@ void import_others(RunImport& run) {
   const bool compiled = run.flag(kCompile).value_or(run.flag("training.compile").value_or(false));
   run.put_flag("training.compiled", compiled, kCompile);
   run.put_flag("training.unfused_elementwise", !compiled, kCompile);
-  run.put_flag("parallel.sequence_parallel", run.given_count("parallel.tp", 1) > 1,
+  const bool sequence_parallel = run.flag("parallelism.enable_sequence_parallel").value_or(true);
+  run.put_flag("parallel.sequence_parallel", sequence_parallel && run.given_count("parallel.tp", 1) > 1,
                "parallelism.tensor_parallel_degree");
   run.find("training.steps");
 }
@@ -342,6 +420,8 @@ EmittedRun emit_torchtitan(const Scenario& scenario) {
 }
 
 bool is_torchtitan(std::string_view content, std::string_view) {
+  if (is_json_object(content))
+    return has_key(content, "model_spec") && has_key(content, "parallelism") && has_key(content, "training");
   return head_contains(content, "[parallelism]") ||
          (head_contains(content, "[training]") && head_contains(content, "[model]"));
 }
@@ -349,6 +429,6 @@ bool is_torchtitan(std::string_view content, std::string_view) {
 }  // namespace
 
 const Importer kTorchtitan{"torchtitan", "configuration of torchtitan (TOML)", "launchers.md", is_torchtitan,
-                           Launcher{parse_toml, RunImport::Names::dotted, import_torchtitan, emit_torchtitan}};
+                           Launcher{parse_torchtitan, RunImport::Names::dotted, import_torchtitan, emit_torchtitan}};
 
 }  // namespace tracecast

@@ -1,0 +1,231 @@
+/// YAML of NeMo Automodel: Hugging Face models on FSDP2, with a recipe's sections.
+/// Source: components/distributed/config.py (FSDP2Config), examples/llm_pretrain; docs/references.md#format-automodel
+#include <array>
+
+#include <fmt/format.h>
+
+#include "sim/base/words.hpp"
+#include "sim/import/importers.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
+#include "sim/import/launchers/yaml_document.hpp"
+#include "sim/import/recognise.hpp"
+#include "sim/schedule/schedule.hpp"
+
+namespace tracecast {
+namespace {
+
+using Name = std::string_view;
+
+constexpr Name kWithoutEffect[] = {"recipe",
+                                   "seed",
+                                   "rng.",
+                                   "dist_env.",
+                                   "checkpoint.",
+                                   "loss_fn.",
+                                   "dataset.",
+                                   "dataloader.",
+                                   "validation_dataset",
+                                   "validation_dataloader.",
+                                   "lr_scheduler.",
+                                   "wandb.",
+                                   "mlflow.",
+                                   "ci.",
+                                   "clip_grad_norm.",
+                                   "step_scheduler.",
+                                   "optimizer.",
+                                   "model._target_",
+                                   "model.trust_remote_code",
+                                   "model.load_base_model",
+                                   "distributed._target_",
+                                   "distributed.dp_size",
+                                   "distributed.enable_fsdp2_prefetch",
+                                   "distributed.fsdp2_",
+                                   "distributed.mp_policy._target_",
+                                   "distributed.mp_policy.cast_forward_inputs",
+                                   "distributed.mp_policy.output_dtype",
+                                   "distributed.pipeline._target_",
+                                   "distributed.pipeline.dtype",
+                                   "distributed.pipeline.scale_grads",
+                                   "autopipeline._target_",
+                                   "autopipeline.dtype",
+                                   "autopipeline.scale_grads",
+                                   "packed_sequence."};
+
+struct HubModel {
+  Name id;  ///< of the Hugging Face hub
+  Name ours;
+};
+constexpr std::array kHubModels{HubModel{"meta-llama/llama-2-7b", "llama-2-7b"},
+                                HubModel{"meta-llama/llama-2-13b", "llama-2-13b"},
+                                HubModel{"meta-llama/llama-2-70b", "llama-2-70b"},
+                                HubModel{"meta-llama/llama-3.1-8b", "llama-3.1-8b"},
+                                HubModel{"meta-llama/llama-3.1-70b", "llama-3.1-70b"},
+                                HubModel{"meta-llama/llama-3.1-405b", "llama-3.1-405b"},
+                                HubModel{"meta-llama/meta-llama-3-8b", "llama-3-8b"},
+                                HubModel{"meta-llama/meta-llama-3-70b", "llama-3-70b"},
+                                HubModel{"meta-llama/meta-llama-3.1-8b", "llama-3.1-8b"},
+                                HubModel{"meta-llama/meta-llama-3.1-70b", "llama-3.1-70b"},
+                                HubModel{"meta-llama/meta-llama-3.1-405b", "llama-3.1-405b"},
+                                HubModel{"mistralai/mixtral-8x7b-v0.1", "mixtral-8x7b"},
+                                HubModel{"openai/gpt-oss-20b", "gpt-oss-20b"},
+                                HubModel{"deepseek-ai/deepseek-v3", "deepseek-v3"},
+                                HubModel{"deepseek-ai/deepseek-v3-base", "deepseek-v3"},
+                                HubModel{"qwen/qwen3-8b", "qwen3-8b"},
+                                HubModel{"qwen/qwen3-30b-a3b", "qwen3-30b-a3b"},
+                                HubModel{"qwen/qwen3-235b-a22b", "qwen3-235b-a22b"}};
+
+void import_hub_model(RunImport& run) {
+  if (run.given("model") != nullptr) return;
+  for (const char* key : {"model.pretrained_model_name_or_path", "model.config.pretrained_model_name_or_path"}) {
+    std::string id = lower_case(run.word(key));
+    if (id.empty()) continue;
+    for (const Name suffix : {"-instruct", "-hf"})
+      if (id.ends_with(suffix)) id.resize(id.size() - suffix.size());
+    const auto* known =
+        std::find_if(kHubModels.begin(), kHubModels.end(), [&id](const HubModel& each) { return each.id == id; });
+    if (known != kHubModels.end()) return run.put("model", std::string(known->ours), key);
+    run.model_refused = true;
+    return run.error(key, "is not a shipped model: give --model, the config.json of the model or a shipped one");
+  }
+}
+
+/// "none" stands for a degree that follows from the others.
+std::int64_t degree_of(RunImport& run, Name key) {
+  const JsonNode* node = run.find(key);
+  if (node == nullptr || (node->kind == JsonNode::Kind::string && lower_case(node->string) == "none")) return 1;
+  return run.count(key).value_or(1);
+}
+
+/// The strategy by its name, or by the class that managed it until 2026.
+void import_strategy(RunImport& run) {
+  constexpr Name kStrategy = "distributed.strategy";
+  constexpr Name kReshard = "distributed.reshard_after_forward";
+  constexpr Name kReplicate = "distributed.dp_replicate_size";
+  const std::string manager = run.word("distributed._target_");
+  std::string strategy = lower_case(run.word(kStrategy));
+  if (strategy.empty())
+    strategy = manager.ends_with("DDPManager")            ? "ddp"
+               : manager.ends_with("MegatronFSDPManager") ? "megatron_fsdp"
+                                                          : "fsdp2";
+  if (strategy == "ddp") return run.put("parallel.data_parallel", std::string("ddp"), kStrategy);
+  if (strategy != "fsdp2" && strategy != "megatron_fsdp")
+    return run.error(kStrategy, "is not supported (allowed: fsdp2 megatron_fsdp ddp)");
+  run.put("parallel.zero_stage", run.count("distributed.zero_dp_strategy").value_or(3), kStrategy);
+  run.shard_copies = degree_of(run, kReplicate);
+  run.shard_copies_key = kReplicate;
+  const std::optional<bool> reshard = run.flag(kReshard);
+  run.put_flag("parallel.reshard_after_forward", reshard.value_or(run.given_count("parallel.pp", 1) == 1), kReshard);
+  if (!reshard && run.given_count("parallel.pp", 1) == 1)
+    run.assume(
+        "parallel.reshard_after_forward = true: Automodel keeps the parameters of the last layer, here it does not");
+}
+
+/// The pipeline's section was `autopipeline` until 2026.
+std::string pipeline_key(const RunImport& run, Name key) {
+  const std::string now = fmt::format("distributed.pipeline.{}", key);
+  return run.has(now) ? now : fmt::format("autopipeline.{}", key);
+}
+
+void import_pipeline(RunImport& run) {
+  if (run.given_count("parallel.pp", 1) == 1) return;
+  const std::string schedule_key = pipeline_key(run, "pp_schedule");
+  const std::string layers_key = pipeline_key(run, "layers_per_stage");
+  const std::string written = run.word(schedule_key);
+  const std::string name = written.empty() ? "1f1b" : written;
+  const ScheduleVariant* variant = find_schedule(name);
+  if (variant == nullptr) return run.error(schedule_key, "unknown schedule (see tracecast schedule --help)");
+  run.put("parallel.pp_schedule", std::string(variant->name), schedule_key);
+  run.put("parallel.vpp", variant->default_chunks, schedule_key);
+  run.layers_per_stage = run.count(layers_key).value_or(0);
+  run.layers_per_stage_key = layers_key;
+}
+
+/// With a pipeline the local batch is cut into micro-batches; without one it is the micro-batch.
+void import_batches(RunImport& run) {
+  constexpr Name kLocal = "step_scheduler.local_batch_size";
+  constexpr Name kGlobal = "step_scheduler.global_batch_size";
+  const std::string micro_key = pipeline_key(run, "pp_microbatch_size");
+  const bool pipeline = run.given_count("parallel.pp", 1) > 1;
+  const auto local = run.count(kLocal);
+  const auto micro = run.count(micro_key);
+  if (pipeline)
+    run.put("training.micro_batch_size", micro.value_or(1), micro_key);
+  else if (local)
+    run.put("training.micro_batch_size", *local, kLocal);
+  if (const auto global = run.count(kGlobal)) run.put("training.global_batch_size", *global, kGlobal);
+  if (pipeline && local && run.has(kGlobal))
+    run.assume(
+        fmt::format("one pipeline run of all micro-batches: Automodel fills and drains the pipeline for each local "
+                    "batch of {}",
+                    *local));
+}
+
+void import_length(RunImport& run) {
+  for (const char* key : {"packed_sequence.packed_sequence_size", "dataset.seq_length", "dataset.seq_len"})
+    if (const auto length = run.count(key); length && *length > 0) return run.put("training.seq_length", *length, key);
+}
+
+void import_types(RunImport& run) {
+  constexpr std::array kTypes{std::pair<Name, Name>{"bfloat16", "bf16"},
+                              std::pair<Name, Name>{"torch.bfloat16", "bf16"}, std::pair<Name, Name>{"float32", "fp32"},
+                              std::pair<Name, Name>{"torch.float32", "fp32"}};
+  constexpr Name kParam = "distributed.mp_policy.param_dtype";
+  constexpr Name kReduce = "distributed.mp_policy.reduce_dtype";
+  const bool fp8 = run.flag("fp8.enabled").value_or(false);
+  const Name type = run.choice<Name>(kParam, kTypes).value_or("bf16");
+  run.put("training.dtype", std::string(fp8 ? Name("fp8") : type), fp8 ? Name("fp8.enabled") : kParam);
+  run.put("training.grad_reduce_dtype", std::string(run.choice<Name>(kReduce, kTypes).value_or("fp32")), kReduce);
+}
+
+void import_checkpointing(RunImport& run) {
+  constexpr Name kKey = "distributed.activation_checkpointing";
+  const JsonNode* node = run.find(kKey);
+  if (node == nullptr) return;
+  const bool flag = node->kind == JsonNode::Kind::boolean;
+  if (!flag && node->string != "full" && node->string != "selective")
+    return run.error(kKey, "is not supported (allowed: true false full selective)");
+  const char* const recompute = flag                     ? (node->boolean ? "full" : "none")
+                                : node->string == "full" ? "full"
+                                                         : "selective_op";
+  run.put("training.recompute", std::string(recompute), kKey);
+}
+
+void import_automodel(RunImport& run) {
+  run.put("stack", std::string("pytorch-fsdp"));
+  import_hub_model(run);
+  for (const auto& [ours, theirs] : {std::pair("parallel.tp", "distributed.tp_size"),
+                                     {"parallel.pp", "distributed.pp_size"},
+                                     {"parallel.cp", "distributed.cp_size"},
+                                     {"parallel.ep", "distributed.ep_size"}})
+    if (const std::int64_t degree = degree_of(run, theirs); degree != 1) run.put(ours, degree, theirs);
+  import_strategy(run);
+  import_pipeline(run);
+  import_batches(run);
+  import_length(run);
+  import_types(run);
+  import_checkpointing(run);
+  const bool tensor = run.given_count("parallel.tp", 1) > 1;
+  const bool async = run.flag("distributed.enable_async_tensor_parallel").value_or(false);
+  run.put_flag("parallel.tp_comm_overlap", tensor && async, "distributed.enable_async_tensor_parallel");
+  run.put_flag("parallel.sequence_parallel",
+               tensor && (run.flag("distributed.sequence_parallel").value_or(false) || async),
+               "distributed.sequence_parallel");
+  const bool compiled =
+      run.flag("distributed.enable_compile").value_or(false) || run.flag("compile.enabled").value_or(false);
+  run.put_flag("training.compiled", compiled, "distributed.enable_compile");
+  run.put_flag("training.unfused_elementwise", !compiled, "distributed.enable_compile");
+  if (const auto rank = run.count("peft.dim")) run.put("training.lora_rank", *rank, "peft.dim");
+  run.pass_over(kWithoutEffect);
+}
+
+bool is_automodel(std::string_view content, std::string_view) {
+  return head_contains(content, "nemo_automodel.") ||
+         (head_contains(content, "step_scheduler:") && head_contains(content, "distributed:"));
+}
+
+}  // namespace
+
+const Importer kAutomodel{"automodel", "configuration of NeMo Automodel (YAML)", "launchers.md", is_automodel,
+                          Launcher{parse_yaml, RunImport::Names::dotted, import_automodel, nullptr}};
+
+}  // namespace tracecast
