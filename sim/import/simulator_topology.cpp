@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -151,6 +152,11 @@ class AstraSim {
 
 /// Line 1: nodes, GPUs of a server, NVSwitches, other switches, links, GPU type. Line 2: ids of the switches. Then links:
 /// source, destination, rate, latency, error rate. GPUs have the lowest ids, then NVSwitches.
+///
+/// A switch that GPUs are connected to is a leaf (asw), the others are above them (psw, dsw). The fabric is rail-optimised if no leaf
+/// serves two GPUs of one server. Two leaves of one GPU (dual ToR) are two NICs. The rates of the links below and above a leaf give its
+/// oversubscription.
+/// Source: docs/references.md#format-simai-topology
 class SimAi {
  public:
   SimAi(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
@@ -199,7 +205,10 @@ class SimAi {
     if (!rate) return fail_at(line, words[2], "must be a rate such as 2880Gbps");
     if (!latency || *latency > kLongestLatency) return fail_at(line, words[3], "must be a time such as 0.0005ms");
     ++links_;
-    if (*from >= gpus()) return {};
+    if (*from >= gpus()) {
+      between_.push_back({static_cast<int>(*from), static_cast<int>(*to), rate->bytes_per_second});
+      return {};
+    }
     if (*to < gpus() + head_[2]) {
       node_.gpu_link = *rate;
       node_.link_latency = *latency;
@@ -207,7 +216,52 @@ class SimAi {
       node_.nic_rate = *rate;
       node_.nic_latency = *latency;
       if (*from < head_[1]) ++nics_;
+      Leaf& leaf = leaves_[static_cast<int>(*to)];
+      leaf.down += rate->bytes_per_second;
+      ++leaf.gpus_of_server[static_cast<int>(*from) / head_[1]];
     }
+    return {};
+  }
+
+  /// A switch that GPUs are connected to.
+  struct Leaf {
+    std::int64_t down = 0;              ///< bytes/s of the links to GPUs
+    std::int64_t up = 0;                ///< of the links to switches that are no leaves
+    std::map<int, int> gpus_of_server;  ///< [server]
+  };
+  struct SwitchLink {
+    int from;
+    int to;
+    std::int64_t rate;
+  };
+
+  bool is_leaf(int node) const { return leaves_.contains(node); }
+
+  /// Errors: leaves that are not connected with each other.
+  Result<void> build_fabric(ImportedTopology& imported) {
+    Cluster& cluster = imported.cluster;
+    bool higher = false;
+    for (const SwitchLink& each : between_) {
+      if (is_leaf(each.from) && !is_leaf(each.to)) leaves_[each.from].up += each.rate;
+      if (is_leaf(each.to) && !is_leaf(each.from)) leaves_[each.to].up += each.rate;
+      higher = higher || (!is_leaf(each.from) && !is_leaf(each.to));
+    }
+    std::size_t servers = 0;
+    bool rails = head_[1] > 1;
+    double oversubscription = 1;
+    for (const auto& [id, leaf] : leaves_) {
+      servers = std::max(servers, leaf.gpus_of_server.size());
+      rails = rails && std::ranges::all_of(leaf.gpus_of_server, [](const auto& each) { return each.second == 1; });
+    }
+    cluster.fabric = rails ? FabricKind::rail_optimized : FabricKind::fat_tree;
+    cluster.tiers = {{"leaf", 0, 1, {}}};
+    if (static_cast<int>(servers) == cluster.max_nodes) return {};
+    for (const auto& [id, leaf] : leaves_) {
+      if (leaf.up == 0) return fail({file_, 0, "", "", fmt::format("has no link from switch {} to one above it", id)});
+      oversubscription = std::max(oversubscription, static_cast<double>(leaf.down) / static_cast<double>(leaf.up));
+    }
+    cluster.tiers = {{"leaf", static_cast<int>(servers), oversubscription, {}}, {"spine", 0, 1, {}}};
+    if (higher) imported.notes.push_back("switches above the second level are taken as without oversubscription");
     return {};
   }
 
@@ -218,7 +272,7 @@ class SimAi {
     return Bandwidth{std::max<std::int64_t>(1, std::llround(*number * 0.125e9))};
   }
 
-  ImportedTopology build(std::string_view gpu) {
+  Result<ImportedTopology> build(std::string_view gpu) {
     ImportedTopology imported;
     imported.format = "SimAI topology";
     Cluster& cluster = imported.cluster;
@@ -233,13 +287,11 @@ class SimAi {
     node.nics = nics_;
     node.cpu = CpuKind::intel;
     node.pcie = kGpuFacts[0].pcie;
-    cluster.fabric = FabricKind::fat_tree;
-    cluster.tiers = {{"fabric", 0, 1, {}}};
     cluster.max_nodes = gpus() / head_[1];
+    if (const auto ok = build_fabric(imported); !ok) return tl::unexpected(ok.error());
     imported.found = {{"GPUs", gpus()}, {"NVSwitches", head_[2]}, {"switches", head_[3]}, {"links", links_}};
     if (known == std::end(kGpuFacts))
       imported.notes.push_back(fmt::format("GPU {} has no profile here: taken as {}", name, cluster.gpu));
-    imported.notes.push_back("the links between switches are taken as a fat tree without oversubscription");
     return imported;
   }
 
@@ -249,6 +301,8 @@ class SimAi {
   int links_ = 0;
   int nics_ = 0;
   NodeSpec node_;
+  std::map<int, Leaf> leaves_;  ///< [id]
+  std::vector<SwitchLink> between_;
 };
 
 Result<ImportedTopology> read_astra_sim_network(std::string_view text, const std::string& file) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/shell.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 
@@ -102,4 +103,31 @@ TEST_CASE("foreign files: a step without times is not compared or replayed", "[e
         "et.json: is a step of one rank, PyTorch execution trace: give this file alone, without --step\n");
   CHECK(sandbox.run("tracecast replay docs/formats/samples/kineto.json --topology dgx-h100 --gpus 8").err ==
         "--topology = dgx-h100: is for a step graph, not a recording, whose transfers have times\n");
+}
+
+TEST_CASE("foreign files: packed fabrics are read, and a GPU without a profile is named", "[e2e][import]") {
+  const Sandbox sandbox;
+  const std::string fabric = (source_dir() / "tests/fuzz/corpus/iblinkinfo.txt").string();
+  const Outcome plain = sandbox.run("tracecast import '" + fabric + "'");
+  const Outcome packed =
+      sandbox.run("gzip -c '" + fabric + "' > iblinkinfo.txt.gz; tracecast import iblinkinfo.txt.gz");
+  CHECK(packed.code == 0);
+  CHECK(nlohmann::json::parse(packed.out)["node"] == nlohmann::json::parse(plain.out)["node"]);
+  // An RTX A6000 by its compute capability, 8.6.
+  std::ofstream(sandbox.path() / "node.xml") << R"(<system version="1">
+  <cpu numaid="0" affinity="ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="85">
+    <pci busid="0000:1b:00.0" class="0x030200" vendor="0x10de" device="0x2230" subsystem_vendor="0x10de" subsystem_device="0x1459" link_speed="16.0 GT/s PCIe" link_width="16">
+      <gpu dev="0" sm="86" rank="0" gdr="1"/>
+    </pci>
+    <pci busid="0000:1c:00.0" class="0x030200" vendor="0x10de" device="0x2230" subsystem_vendor="0x10de" subsystem_device="0x1459" link_speed="16.0 GT/s PCIe" link_width="16">
+      <gpu dev="1" sm="86" rank="1" gdr="1"/>
+    </pci>
+  </cpu>
+</system>
+)";
+  const std::string forecast =
+      "tracecast predict tensor-parallel --set cluster.topology=node.xml --set cluster.world_size=2 --set "
+      "parallel.tp=2";
+  CHECK(sandbox.run(forecast).err.find("unknown profile 'sm-86'") != std::string::npos);
+  CHECK(sandbox.run(forecast + " --set cluster.profile=a100").out.find("2 x A100") != std::string::npos);
 }

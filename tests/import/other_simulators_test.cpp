@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "sim/engine/simulate.hpp"
 #include "sim/import/calculon.hpp"
@@ -191,6 +192,61 @@ TEST_CASE("simai: every sample is read, or rejected with the reason", "[io][sima
     CHECK(machine->cluster.node.nic_rate.bytes_per_second == rate * 125'000'000LL);
     CHECK(read_topology_text(to_topology_json(*machine, file), "t.json"));
   }
+}
+
+TEST_CASE("simai: rails, dual ToR and oversubscription are in the links between switches", "[io][simai]") {
+  // 8 servers of 2 GPUs, an NVSwitch each. `leaf_of(server, gpu)` lists the leaves, which have `uplinks` links of 400 Gb/s to two spines.
+  const auto machine = [](const auto& leaf_of, int leaves, int uplinks) {
+    std::string links;
+    int count = 0;
+    const auto add = [&](int from, int to, const char* rate) {
+      links += fmt::format("{} {} {} 0.0005ms 0\n", from, to, rate);
+      ++count;
+    };
+    for (int gpu = 0; gpu < 16; ++gpu) {
+      add(gpu, 16 + gpu / 2, "2880Gbps");
+      for (const int leaf : leaf_of(gpu / 2, gpu % 2)) add(gpu, 24 + leaf, "200Gbps");
+    }
+    for (int leaf = 0; leaf < leaves; ++leaf)
+      for (int up = 0; up < uplinks; ++up) add(24 + leaf, 24 + leaves + up % 2, "400Gbps");
+    const std::string text = fmt::format("{} 2 8 {} {} H100\n16 17\n{}", 16 + 8 + leaves + 2, leaves + 2, count, links);
+    const Result<ImportedTopology> read = import_as<ImportedTopology>(text, "t", "simai-topology");
+    if (!read) FAIL(to_string(read.error()));
+    return read->cluster;
+  };
+  // Segments of 4 servers, two leaves for each of the two rails: 4 ports of 200 Gb/s below a leaf.
+  const auto dual_rails = [](int server, int gpu) {
+    const int segment = server / 4;
+    return std::vector<int>{4 * segment + gpu, 4 * segment + 2 + gpu};
+  };
+  const Cluster dual = machine(dual_rails, 8, 1);
+  CHECK(dual.fabric == FabricKind::rail_optimized);
+  CHECK(dual.node.nics == 4);
+  CHECK(dual.node.nic_rate == 25_GBps);
+  REQUIRE(dual.tiers.size() == 2);
+  CHECK(dual.tiers[0].nodes == 4);
+  CHECK(dual.tiers[0].oversubscription == 2);  // 800 Gb/s below, 400 above
+  CHECK(machine(dual_rails, 8, 4).tiers[0].oversubscription == 1);
+  // Both GPUs of a server on one leaf, as DCN+ has them.
+  const auto one_leaf = [](int server, int) { return std::vector<int>{server / 4}; };
+  const Cluster tree = machine(one_leaf, 2, 2);
+  CHECK(tree.fabric == FabricKind::fat_tree);
+  CHECK(tree.tiers[0].nodes == 4);
+  CHECK(tree.tiers[0].oversubscription == 2);  // 8 x 200 below, 800 above
+  // All servers below the same leaves: what is above them carries nothing.
+  const auto all = [](int, int gpu) { return std::vector<int>{gpu}; };
+  CHECK(machine(all, 2, 0).tiers.size() == 1);
+  CHECK(machine(all, 2, 0).fabric == FabricKind::rail_optimized);
+}
+
+TEST_CASE("calculon: settings without a counterpart are named", "[io][calculon]") {
+  const auto read = read_calculon(
+      R"({"num_procs": 8, "tensor_par": 8, "pipeline_par": 1, "data_par": 1, "pipeline_interleaving": 1, "batch_size": 8,
+          "microbatch_size": 1, "seq_par_ag_redo": true, "fused_activation": true, "weight_offload": false})",
+      "c.json");
+  if (!read) FAIL(to_string(read.error()));
+  CHECK(read->notes == std::vector<std::string>{"seq_par_ag_redo has no counterpart and was left out",
+                                                "fused_activation has no counterpart and was left out"});
 }
 
 TEST_CASE("astra-sim: networks become topologies, the rest is rejected with the reason", "[io][astra-sim]") {
