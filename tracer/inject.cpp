@@ -332,6 +332,11 @@ int nccl_init(void** context, std::uint64_t communicator, int* events, const cha
   return begin_communicator(context, events, communicator, nodes, ranks, rank, nccl::Recorder::kEvents);
 }
 
+int nccl_init_v6(void** context, std::uint64_t communicator, int* events, const char*, int nodes, int ranks, int rank,
+                 void*) {
+  return begin_communicator(context, events, communicator, nodes, ranks, rank, nccl::Recorder::kEventsV6);
+}
+
 int nccl_init_v4(void** context, int* events, const char*, std::uint64_t communicator, int nodes, int ranks, int rank,
                  void*) {
   return begin_communicator(context, events, communicator, nodes, ranks, rank, nccl::Recorder::kEventsV4);
@@ -359,6 +364,8 @@ int nccl_finalize(void* context) {
 
 // NCCL looks up these symbols, the newest that it knows first.
 extern "C" {
+__attribute__((visibility("default"))) nccl::Profiler ncclProfiler_v6{
+    "tracecast", nccl_init_v6, nccl_start<nccl::Event>, nccl_stop, nccl_state, nccl_finalize};
 __attribute__((visibility("default")))
 nccl::Profiler ncclProfiler_v5{"tracecast", nccl_init, nccl_start<nccl::Event>, nccl_stop, nccl_state, nccl_finalize};
 __attribute__((visibility("default"))) nccl::ProfilerV4 ncclProfiler_v4{

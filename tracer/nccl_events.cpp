@@ -86,6 +86,8 @@ void* Recorder::start(void* context, const Event& event) {
       return begin_launch(communicator);
     case kGroup:
       return begin_group(communicator);
+    case kCopyEngine:
+      return begin_copies(communicator, event);
     case kCollective:
       add(communicator, collective_of(event.collective), event.collective.group);
       return nullptr;
@@ -110,6 +112,24 @@ void* Recorder::start(void* context, const EventV4& event) {
 void* Recorder::begin_launch(const Communicator& communicator) {
   last_launch = {&communicator, ++launches_};
   if (clock_.begin_launch) clock_.begin_launch(last_launch.id);
+  return &launch_handle;
+}
+
+void* Recorder::begin_copies(const Communicator& communicator, const Event& event) {
+  TraceCollective c;
+  c.name = text(event.copy_engine.function);
+  c.type = text(event.copy_engine.type);
+  c.algorithm = "CE";
+  c.count = static_cast<std::int64_t>(event.copy_engine.count) * (counts_one_rank(c.name) ? communicator.ranks : 1);
+  c.sequence = static_cast<std::int64_t>(event.copy_engine.sequence);
+  c.communicator = communicator.id;
+  c.nodes = communicator.nodes;
+  c.ranks = communicator.ranks;
+  c.rank = communicator.rank;
+  c.start_ns = c.end_ns = clock_.now();
+  c.launch = ++launches_;
+  writer_.collective(c);
+  if (clock_.begin_launch) clock_.begin_launch(c.launch);
   return &launch_handle;
 }
 

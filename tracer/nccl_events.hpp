@@ -6,6 +6,8 @@
 /// carry it. So a collective is tied to its kernel, whose times are exact; its own time is that of the host. Operations
 /// of a CUDA graph are reported at each replay by another thread and have no number; nor do those of version 4.
 ///
+/// A collective of copy engines has no kernel: its copies are made between start and stop and carry its number (version 6).
+///
 /// Sends and receives of one kernel that cover all ranks are one AllToAll. Counts are those of the larger buffer, as nccl-tests
 /// counts them.
 /// Source: NCCL 2.28.9, src/enqueue.cc (ncclLaunchKernel, hostStreamPlanTask) and src/plugin/profiler.cc.
@@ -41,6 +43,7 @@ class Recorder {
   /// Mask of the event types to report. Channels of kernels are not: they cost a proxy thread and nodes of CUDA graphs, and CUPTI
   /// times kernels exactly.
   static constexpr int kEvents = static_cast<int>(kGroup | kCollective | kPointToPoint | kKernelLaunch);
+  static constexpr int kEventsV6 = kEvents | static_cast<int>(kCopyEngine);
   static constexpr int kEventsV4 = static_cast<int>(kGroup | kCollective | kPointToPoint);
 
   /// A communicator's context, for start() and end_communicator().
@@ -71,6 +74,7 @@ class Recorder {
   };
 
   void* begin_launch(const Communicator& communicator);
+  void* begin_copies(const Communicator& communicator, const Event& event);
   void* begin_group(Communicator& communicator);
   void add(Communicator& communicator, TraceCollective operation, void* group);
   void write(Group& group);

@@ -1,8 +1,9 @@
 /// \file
-/// The part of NCCL's profiler plug-in interface that a recorder reads: version 5 (NCCL 2.28 and later; 2.29 and 2.30 look for
-/// 6 and 7 first and then accept 5) and version 4 (NCCL 2.26 and 2.27). NCCL does not install a header for it; this file declares the
-/// ABI between plug-in and library.
-/// Source: NCCL sources, src/include/plugin/profiler/profiler_v4.h, profiler_v5.h and nccl_profiler.h (docs/references.md#nccl-profiler).
+/// The part of NCCL's profiler plug-in interface that a recorder reads: version 6 (NCCL 2.29 and later; 2.30 looks for 7 first and then
+/// accepts 6), version 5 (NCCL 2.28) and version 4 (NCCL 2.26 and 2.27). Version 6 is 5 with collectives of copy engines. NCCL does not
+/// install a header for it; this file declares the ABI between plug-in and library.
+/// Source: NCCL sources, src/include/plugin/profiler/profiler_v4.h to profiler_v6.h and nccl_profiler.h
+/// (docs/references.md#nccl-profiler).
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,10 @@ enum EventType : std::uint64_t {
   kCollective = 1 << 1,
   kPointToPoint = 1 << 2,
   kKernelLaunch = 1 << 11,  ///< around the launch of a kernel; version 5
+  kCopyEngine = 1 << 12,    ///< around the copies of a collective that copy engines do; version 6
 };
 
-/// Of version 5.
+/// Of versions 5 and 6.
 struct Event {
   std::uint64_t type;
   void* parent;
@@ -49,6 +51,21 @@ struct Event {
     struct {
       void* stream;
     } kernel_launch;
+    struct {
+      std::uint64_t sequence;  ///< counts the communicator's collectives of copy engines
+      const char* function;    ///< "AllGather"
+      const void* send_buffer;
+      void* receive_buffer;
+      std::size_t count;
+      int root;
+      const char* type;
+      const char* synchronisation;
+      bool in_batch;
+      std::uint32_t batch_size;
+      std::uint32_t batches;
+      std::uint32_t copy_sequence;
+      void* stream;
+    } copy_engine;  ///< version 6
     struct {
       int pid;
       std::uint8_t channel;
@@ -119,6 +136,8 @@ static_assert(offsetof(Event, collective.channels) == 80 && offsetof(Event, coll
 static_assert(offsetof(Event, collective.protocol) == 96 && offsetof(Event, collective.group) == 104);
 static_assert(offsetof(Event, point_to_point.type) == 40 && offsetof(Event, point_to_point.count) == 48);
 static_assert(offsetof(Event, point_to_point.peer) == 56 && offsetof(Event, point_to_point.group) == 64);
+static_assert(offsetof(Event, copy_engine.count) == 56 && offsetof(Event, copy_engine.type) == 72);
+static_assert(offsetof(Event, copy_engine.batch_size) == 92 && offsetof(Event, copy_engine.stream) == 104);
 static_assert(sizeof(Event) == 112 && sizeof(Profiler) == 48);
 static_assert(offsetof(EventV4, type) == 0 && offsetof(EventV4, parent) == 8 && offsetof(EventV4, rank) == 16);
 static_assert(offsetof(EventV4, collective.sequence) == 24 && offsetof(EventV4, collective.protocol) == 96);

@@ -69,7 +69,30 @@ class Pairing {
       const auto kernel = of_correlation_.find(each->second);
       if (kernel != of_correlation_.end()) return take(*kernel->second, group);
     }
-    return false;
+    return pair_with_copies(begin, end, group);
+  }
+
+  /// A collective of copy engines lasts from its first copy to its last.
+  template <class Iterator>
+  bool pair_with_copies(Iterator begin, Iterator end, const std::vector<TraceCollective*>& group) {
+    if (copies_.empty())
+      for (const TraceCopy& copy : trace_.copies) copies_.emplace(copy.correlation, &copy);
+    std::int64_t first = INT64_MAX;
+    std::int64_t last = INT64_MIN;
+    for (auto each = begin; each != end; ++each) {
+      const auto [copy, behind] = copies_.equal_range(each->second);
+      for (auto one = copy; one != behind; ++one) {
+        first = std::min(first, one->second->start_ns);
+        last = std::max(last, one->second->end_ns);
+      }
+    }
+    if (first >= last) return false;
+    for (TraceCollective* each : group) {
+      each->start_ns = first;
+      each->end_ns = last;
+      ++paired_;
+    }
+    return true;
   }
 
   void pair_by_time(const std::vector<TraceCollective*>& group) {
@@ -106,6 +129,7 @@ class Pairing {
   Trace& trace_;
   std::unordered_map<std::int64_t, const TraceKernel*> of_correlation_;
   std::unordered_multimap<std::int64_t, std::int64_t> launches_;           ///< [id] correlations
+  std::unordered_multimap<std::int64_t, const TraceCopy*> copies_;         ///< [correlation]
   std::map<std::optional<Collective>, std::vector<NcclLaunch>> kinds_;     ///< not launched yet, the next one last
   std::map<std::optional<Collective>, std::vector<NcclLaunch>> launched_;  ///< without a collective, the last one last
   std::unordered_set<const TraceKernel*> taken_;

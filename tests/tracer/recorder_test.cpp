@@ -218,6 +218,23 @@ TEST_CASE("recorder: a collective has the times of its kernel", "[recorder][e2e]
   REQUIRE(replay);
 }
 
+TEST_CASE("recorder: a collective of copy engines has the times of its copies", "[recorder][e2e]") {
+  const Run run("init kernels 1 nccl 6 5");
+  CAPTURE(run.output, run.errors);
+  const Trace trace = run.trace();
+  CHECK(trace.copies.size() == 15);
+  REQUIRE(trace.collectives.size() == 5);
+  for (std::size_t i = 0; i < 5; ++i) {
+    const TraceCollective& c = trace.collectives[i];
+    CHECK(c.name == "AllGather");
+    CHECK(c.algorithm == "CE");
+    CHECK(c.count == 8 << 20);  // of all 8 ranks
+    CHECK(c.sequence == static_cast<std::int64_t>(i));
+    CHECK(c.start_ns == trace.copies[3 * i].start_ns);
+    CHECK(c.end_ns == trace.copies[3 * i + 1].end_ns);
+  }
+}
+
 TEST_CASE("recorder: of a long run the last whole steps are kept", "[recorder][e2e]") {
   const Run run("init steps 6 kernels 5", "", "--steps 2");
   CAPTURE(run.output, run.errors);

@@ -101,6 +101,26 @@ void nccl(int version, int count) {
   const char* const plugin = std::getenv("NCCL_PROFILER_PLUGIN");
   void* context = nullptr;
   int events = 0;
+  if (version == 6) {  // all-gathers by copy engines: two copies between start and stop
+    const auto* profiler = symbol<Profiler*>(plugin, "ncclProfiler_v6");
+    profiler->init(&context, 0xABC, &events, "world", 1, 8, 3, nullptr);
+    for (int i = 0; i < count; ++i) {
+      Event event{};
+      event.type = kCopyEngine;
+      event.copy_engine.sequence = static_cast<std::uint64_t>(i);
+      event.copy_engine.function = "AllGather";
+      event.copy_engine.count = 1 << 20;
+      event.copy_engine.type = "ncclInt8";
+      void* copies = nullptr;
+      profiler->start_event(context, &copies, &event);
+      peer_copy();
+      peer_copy();
+      profiler->stop_event(copies);
+      peer_copy();  // of the program
+    }
+    profiler->finalize(context);
+    return;
+  }
   if (version == 5) {
     const auto* profiler = symbol<Profiler*>(plugin, "ncclProfiler_v5");
     profiler->init(&context, 0xABC, &events, "world", 2, 8, 3, nullptr);
