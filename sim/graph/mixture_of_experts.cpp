@@ -124,8 +124,16 @@ void permute(OpWriter& writer, Pass pass, const std::string& name) {
 // ---- Experts
 // ---------------------------------------------------------------------------------------------------------
 
-/// One multiplication of every local expert, on one of `parts` parts of the tokens.
-void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t out, std::int64_t in, int parts) {
+/// True if a multiplication of experts applies the activation to its result and quantises it, so that neither passes
+/// through memory: fc1 forward SwiGLU, the input gradient of fc2 its derivative. docs/references.md#fused-experts
+bool fuses_activation(const LayerShape& s) {
+  return s.training.fused_experts && is_narrow(s.precision_of(LinearPart::experts));
+}
+
+/// One multiplication of every local expert, on one of `parts` parts of the tokens. `quantised`: an earlier
+/// multiplication wrote its input in few bits.
+void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t out, std::int64_t in, int parts,
+             bool quantised) {
   const LayerShape& s = writer.shape;
   const Precision precision = s.precision_of(LinearPart::experts);
   const std::int64_t experts = local_experts(s);
@@ -138,23 +146,26 @@ void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t 
                             : GemmShape{per_expert, out, in, experts, false};
   if (!wgrad) {
     quantise_weights(writer, name, precision, pass, out * in * experts);
-    quantise(writer, name, precision, pass, rows * (pass == Pass::dgrad ? out : in));
+    if (!quantised) quantise(writer, name, precision, pass, rows * (pass == Pass::dgrad ? out : in));
   }
   writer.compute(OperatorKind::grouped_gemm, pass, precision, name, operands);
 }
 
 void grouped_fc1(OpWriter& writer, Pass pass, int parts) {
   const LayerShape& s = writer.shape;
-  grouped(writer, pass, "expert_fc1", gate_factor(s.model) * expert_width(s), s.model.hidden_size, parts);
+  grouped(writer, pass, "expert_fc1", gate_factor(s.model) * expert_width(s), s.model.hidden_size, parts,
+          pass == Pass::dgrad && fuses_activation(s));
 }
 
 void grouped_fc2(OpWriter& writer, Pass pass, int parts) {
-  grouped(writer, pass, "expert_fc2", writer.shape.model.hidden_size, expert_width(writer.shape), parts);
+  const LayerShape& s = writer.shape;
+  grouped(writer, pass, "expert_fc2", s.model.hidden_size, expert_width(s), parts,
+          pass == Pass::forward && fuses_activation(s));
 }
 
 void activate_chunk(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
-  activation(writer, pass, ceil_div(expert_tokens(s), chunks(s)) * expert_width(s));
+  if (!fuses_activation(s)) activation(writer, pass, ceil_div(expert_tokens(s), chunks(s)) * expert_width(s));
 }
 
 void shared_forward(OpWriter& writer) {

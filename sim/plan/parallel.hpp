@@ -234,6 +234,9 @@ struct Training {
   /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
   /// torch.compile), not as one kernel each.
   bool unfused_elementwise = false;
+  /// Multiplications of 8-bit experts apply and quantise the gated activation, forward and backward (Transformer Engine's
+  /// grouped MLP).
+  bool fused_experts = false;
   double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
   CrossEntropy cross_entropy = CrossEntropy::automatic;
   /// 16-bit gradients stay beside the fp32 ones that they are added to (DeepSpeed's BF16_Optimizer). Where the

@@ -86,6 +86,10 @@ void check_precision(PlanCheck& check, const Model& model, const Training& t) {
     check.fault("training.fp8_param_gather", "true",
                 fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));
   }
+  if (t.fused_experts && model.moe && !is_narrow(t.dtype)) {
+    check.fault("training.fused_experts", "true",
+                fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));
+  }
 }
 
 void check_fine_tuning(PlanCheck& check, const Model& model, const Training& t) {
@@ -125,6 +129,7 @@ void check_routing(PlanCheck& check, const Model& model, const Parallel& p, cons
   needs_experts(t.expert_imbalance > 1, "training.expert_imbalance", fmt::to_string(t.expert_imbalance));
   needs_experts(t.expert_capacity_factor > 0, "training.expert_capacity_factor",
                 fmt::to_string(t.expert_capacity_factor));
+  needs_experts(t.fused_experts, "training.fused_experts", "true");
 }
 
 /// Fills in dp, or checks it: tp cp pp dp is the number of ranks.

@@ -107,6 +107,34 @@ TEST_CASE("moe: DeepEP sends a token once per node that it reaches", "[oracle][g
   CHECK(inside < 8 * 8192.0 * 7168 * 2);
 }
 
+TEST_CASE("moe: fused experts leave out the activation and the casts of what it writes", "[oracle][graph][moe]") {
+  const Model model = deepseek_layer();
+  Settings settings;
+  settings.training.dtype = Precision::mxfp8;
+  const Plan plan = plan_of(model, settings);
+  settings.training.fused_experts = true;
+  const Plan fused = plan_of(model, settings);
+  const auto moved = [](const WorkList& list) {
+    double bytes = 0;
+    for (const Work& work : list)
+      if (const auto* shape = std::get_if<ElementwiseShape>(&work.op.shape); shape != nullptr)
+        bytes += static_cast<double>(shape->traffic.count);
+    return bytes;
+  };
+  const LayerWork separate(model, plan), together(model, fused);
+  // T K f_e elements. Forward: SwiGLU reads two and writes one of 2 bytes, the cast reads 2 bytes and writes two of 1 and
+  // a scale for 32. Backward: SwiGLU reads three and writes two, the cast is of both halves.
+  const double elements = 8192.0 * 8 * 2048, cast = 2 + 2 * (1 + 1.0 / 32);
+  CHECK(moved(separate.forward(0)) - moved(together.forward(0)) == Approx(elements * (6 + cast)));
+  CHECK(moved(separate.backward(0, BackwardPart::all, false)) - moved(together.backward(0, BackwardPart::all, false)) ==
+        Approx(elements * (10 + 2 * cast)));
+  CHECK(grouped_flops(together.forward(0)) == grouped_flops(separate.forward(0)));
+  settings.training.dtype = Precision::bf16;
+  const auto wide = make_plan(model, settings.parallel, settings.training, 64);
+  REQUIRE(!wide);
+  CHECK(to_string(wide.error()) == "training.fused_experts = true: needs an 8- or 4-bit training.dtype, not bf16");
+}
+
 TEST_CASE("moe: imbalance multiplies what is exchanged and what the experts do", "[oracle][graph][moe]") {
   const Model model = deepseek_layer();
   Settings settings;

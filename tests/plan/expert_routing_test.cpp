@@ -65,6 +65,7 @@ TEST_CASE("routing: settings of experts need experts", "[error][plan][moe]") {
   training.expert_imbalance = 0.5;
   training.expert_capacity_factor = 1.5;
   training.moe_dispatch_dtype = Precision::fp8;
+  training.fused_experts = true;
   Parallel parallel;
   parallel.moe_dispatcher = MoeDispatcher::deepep;
   parallel.moe_chunks = 2;
@@ -77,5 +78,6 @@ TEST_CASE("routing: settings of experts need experts", "[error][plan][moe]") {
         "parallel.moe_chunks = 2: needs a model with experts\n"
         "parallel.moe_shared_overlap = true: needs a model with experts\n"
         "training.moe_dispatch_dtype = fp8: needs a model with experts\n"
-        "training.expert_capacity_factor = 1.5: needs a model with experts");
+        "training.expert_capacity_factor = 1.5: needs a model with experts\n"
+        "training.fused_experts = true: needs a model with experts");
 }
