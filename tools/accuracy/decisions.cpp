@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "sim/base/quantile.hpp"
+#include "tools/accuracy/own_runs.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -47,6 +47,18 @@ double ratio_error(const RowForecast& a, const RowForecast& b) {
 double doublings(const CsvTable& table, const RowForecast& a, const RowForecast& b, const char* column) {
   const double x = std::max(1e-9, number(table, a, column)), y = std::max(1e-9, number(table, b, column));
   return std::abs(std::log2(x / y));
+}
+
+/// The `count` others whose errors correlate most with the run's.
+Rows most_similar(const CsvTable& table, const RowForecast& row, const Rows& known, std::size_t count) {
+  std::vector<std::pair<double, const RowForecast*>> similar;
+  for (const RowForecast* other : known)
+    if (other != &row) similar.emplace_back(error_correlation(table, row, *other), other);
+  std::ranges::stable_sort(similar, [](const auto& a, const auto& b) { return a.first > b.first; });
+  Rows out;
+  for (const auto& [correlation, other] : similar)
+    if (out.size() < count) out.push_back(other);
+  return out;
 }
 
 }  // namespace
@@ -134,41 +146,20 @@ double layout_distance(const CsvTable& table, const RowForecast& a, const RowFor
   return sum;
 }
 
-double distance(const CsvTable& table, const RowForecast& a, const RowForecast& b) {
-  for (const char* column : {"gpu", "gpu_mem_gb", "arch"})
-    if (table.text(a.row, column) != table.text(b.row, column)) return std::numeric_limits<double>::infinity();
-  double sum = layout_distance(table, a, b);
-  for (const char* column :
-       {"precision", "precision_detail", "recompute", "framework", "compiled", "schedule", "zero_stage"})
-    if (table.text(a.row, column) != table.text(b.row, column)) sum += 1;
-  return sum;
-}
-
-std::optional<double> own_scale(const CsvTable& table, const RowForecast& row, const Rows& known) {
-  std::vector<std::pair<double, double>> similar;  // distance, log(measured / forecast)
-  for (const RowForecast* other : known) {
-    if (other == &row) continue;
-    const double d = distance(table, row, *other);
-    if (d <= kMaxDistance) similar.emplace_back(d, std::log(other->measured_s / other->predicted_s));
-  }
-  if (similar.size() < 3) return std::nullopt;
-  std::sort(similar.begin(), similar.end());
-  return std::exp((similar[0].second + similar[1].second + similar[2].second) / 3);
-}
-
 OwnCluster own_cluster(const CsvTable& table, const Rows& rows) {
   OwnCluster out;
   for (const auto& [source, group] : groups(table, rows, {"source"})) {
     if (group.size() < 8) continue;
     std::vector<double> before, after;
     for (const RowForecast* row : group) {
-      const std::optional<double> scale = own_scale(table, *row, group);
-      if (!scale) {
-        ++out.without_scale;
+      const Rows similar = most_similar(table, *row, group, 3);
+      const OwnFit own = own_fit(table, *row, similar);
+      if (own.runs < 3) {
+        ++out.without_similar;
         continue;
       }
       before.push_back(std::abs(row->error()));
-      after.push_back(std::abs((1 + row->error()) * *scale - 1));
+      after.push_back(std::abs((1 + row->error()) * own.factor - 1));
     }
     if (after.empty()) continue;
     ++out.sources;

@@ -3,7 +3,6 @@
 /// cancels.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "sim/io/csv_table.hpp"
@@ -45,24 +44,12 @@ CostOfChoice cost_of_choice(const CsvTable& table, const std::vector<const RowFo
 /// micro-batches.
 double layout_distance(const CsvTable& table, const RowForecast& a, const RowForecast& b);
 
-/// How much two runs differ: 0 the same, infinite on different GPUs. Each doubling of size, length, micro-batch or
-/// degrees adds to it, and so does a different precision, recomputation or stack.
-double distance(const CsvTable& table, const RowForecast& a, const RowForecast& b);
-
-/// Runs at a larger distance give no scale: unlike rows harm (docs/references.md#one-scale).
-inline constexpr double kMaxDistance = 3.0;
-
-/// The factor measured / forecast, geometric mean over the three closest of `known`. Empty: fewer than three are within
-/// kMaxDistance.
-std::optional<double> own_scale(const CsvTable& table, const RowForecast& row,
-                                const std::vector<const RowForecast*>& known);
-
-/// Errors of runs before and after own_scale() by the other runs of their source: median per source of at least eight
-/// runs, mean over sources.
+/// Errors of runs before and after own_fit() (own_runs.hpp) with the three most similar other runs of their source: median
+/// per source of at least eight runs, mean over sources.
 struct OwnCluster {
   int sources = 0;
   int rows = 0;
-  int without_scale = 0;  ///< rows without a scale
+  int without_similar = 0;  ///< rows with fewer than three similar ones
   double before = 0;
   double after = 0;
 };
