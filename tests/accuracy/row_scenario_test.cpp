@@ -194,6 +194,17 @@ TEST_CASE("row: a pipeline of which only the depth is reported is interleaved wh
   CHECK(row(",framework,pp,vp", ",NeMo,4,1").value().scenario.parallel.pp_schedule != "interleaved-1f1b");  // reported
 }
 
+TEST_CASE("row: DeepSeek-V3 routes a token to 4 of 8 groups of experts, other models to any", "[accuracy]") {
+  const auto limit = [](const char* values) {
+    return row(",attention_kind,moe_experts,moe_topk,moe_ffn_hidden", values)
+        .value()
+        .scenario.model.moe->routing_group_limit;
+  };
+  CHECK(limit(",mla,256,8,2048") == 4);
+  CHECK(limit(",mla,384,8,2048") == 0);  // Kimi K2
+  CHECK(limit(",,256,8,2048") == 0);
+}
+
 TEST_CASE("row: what a note says about dispatcher and launches takes precedence over the stack", "[accuracy]") {
   const auto said = [](const std::string& stack, const std::string& note) {
     return row(",framework,notes,moe_experts,moe_topk,moe_ffn_hidden", "," + stack + "," + note + ",8,2,1024")
@@ -222,6 +233,11 @@ TEST_CASE("row: switches of a launcher's recipe", "[accuracy]") {
   CHECK(with("8,1,1", "cuda_graph", "local:full_iteration").training.cuda_graphs);
   CHECK_FALSE(with("8,1,1", "cuda_graph", "none:full_iteration").training.cuda_graphs);
   CHECK_FALSE(with("8,1,1", "cuda_graph", "transformer_engine:moe_router").training.cuda_graphs);
+  // Whole steps of experts in MXFP8 are captured with the fused grouped MLP.
+  CHECK(with("8,1,1", "cuda_graph,precision", "full_iteration,mxfp8").training.fused_experts);
+  CHECK(with("8,1,1", "notes,precision", "fused grouped MLP,mxfp8").training.fused_experts);
+  CHECK_FALSE(with("8,1,1", "cuda_graph,precision", "full_iteration,bf16").training.fused_experts);
+  CHECK_FALSE(row(",cuda_graph,precision", ",full_iteration,mxfp8").value().scenario.training.fused_experts);
   // A prediction layer m is left out.
   CHECK(with("8,2,2", "pp_layout", "Et*8|t*8|t*15|tmL;").parallel.pp_layout == std::vector<int>{8, 8, 15, 1});
   CHECK(with("8,2,2", "pp_layout", "Et*8|t*8|t*8|tmL").parallel.pp_layout.empty());  // not 32 layers

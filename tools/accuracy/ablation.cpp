@@ -97,6 +97,10 @@ void no_step_overhead(RowScenario& row) { row.scenario.profile.host.step_overhea
 void no_weight_gradient(RowScenario& row) { row.scenario.profile.in_training.weight_gradient = 1; }
 void no_slowest_gpu(RowScenario& row) { row.scenario.profile.in_training.slowest_gpu = 1; }
 void no_best_micro_batch(RowScenario& row) { row.guess_micro_batch = false; }
+void no_fused_experts(RowScenario& row) { row.scenario.training.fused_experts = false; }
+void no_routing_groups(RowScenario& row) {
+  if (row.scenario.model.moe) row.scenario.model.moe->routing_groups = row.scenario.model.moe->routing_group_limit = 0;
+}
 void no_expert_overlap(RowScenario& row) {
   Parallel& p = row.scenario.parallel;
   if (p.pp_schedule == "combined-1f1b") p.pp_schedule = default_schedule(p.vpp);
@@ -212,6 +216,18 @@ const std::vector<LeftOut>& rules() {
        {},
        no_deepep,
        "recipes in source code"},
+      {"routing-groups",
+       "tokens of DeepSeek-V3 reach any group of experts",
+       no_routing_groups,
+       {},
+       no_stack_change,
+       "the model's config.json"},
+      {"fused-experts",
+       "activations of experts are kernels of their own",
+       no_fused_experts,
+       {},
+       no_stack_change,
+       "recipes and cuDNN's kernels"},
       {"expert-overlap",
        "no computation hides the exchange of experts",
        no_expert_overlap,

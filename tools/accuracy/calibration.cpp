@@ -17,26 +17,29 @@ constexpr double kConverged = 1e-6;
 
 using Priors = std::array<double, kCostParameters>;
 
-/// Prior deviations of what an architecture differs by: bootstrap ranges and spreads between GPUs of
-/// docs/references.md#in-training-factors; what overlaps or waits on other software is known least.
-constexpr Priors kOwn{
-    0.050,  // gemm
-    0.075,  // gemm_fp8
-    0.100,  // gemm_fp4
-    0.150,  // grouped_gemm
-    0.100,  // attention
-    0.125,  // unfused_attention
-    0.150,  // memory_bound
-    0.100,  // optimizer
-    0.200,  // host
-    0.125,  // tensor_parallel
-    0.200,  // context_parallel
-    0.300,  // expert_parallel
-    0.200,  // pipeline
-    0.200,  // data_parallel
+constexpr double kFixed = 1e-4;  ///< prior deviation of what has no factor
+
+/// Prior deviations of one kind of work: of c_k and of d_ak.
+struct Prior {
+  CostParameter kind;
+  double common;
+  double own;
 };
-/// What training adds on every architecture: kernels 8 to 44 % (docs/references.md#in-training-factors).
-constexpr Priors kCommon{0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.10, 0.20, 0.125, 0.20, 0.30, 0.20, 0.20};
+/// Common: what training adds on every architecture, kernels 8 to 44 %. Own: bootstrap ranges and spreads between GPUs.
+/// What overlaps or waits on other software is known least. docs/references.md#in-training-factors
+constexpr std::array<Prior, kFittedKinds.size()> kPriors{
+    Prior{CostParameter::gemm, 0.25, 0.050},         Prior{CostParameter::gemm_fp8, 0.25, 0.075},
+    Prior{CostParameter::gemm_fp4, 0.25, 0.100},     Prior{CostParameter::grouped_gemm, 0.25, 0.150},
+    Prior{CostParameter::attention, 0.25, 0.100},    Prior{CostParameter::unfused_attention, 0.25, 0.125},
+    Prior{CostParameter::memory_bound, 0.25, 0.150}, Prior{CostParameter::host, 0.20, 0.200},
+    Prior{CostParameter::data_parallel, 0.20, 0.200}};
+
+constexpr Priors priors(double Prior::*deviation) {
+  Priors all{};
+  all.fill(kFixed);
+  for (const Prior& prior : kPriors) all[static_cast<std::size_t>(prior.kind)] = prior.*deviation;
+  return all;
+}
 
 /// Assumptions of a fit.
 struct Assumptions {
@@ -46,8 +49,6 @@ struct Assumptions {
   double source_prior = 0.10;  ///< of a source around the truth: deviation of the source bias
 };
 
-constexpr double kFixed = 1e-4;  ///< prior deviation of what has no factor
-
 /// MoE runs are fitted after dense ones, and change little but their own kinds of work. Releases of one configuration
 /// differ by a factor of two, so that single runs carry little weight.
 Assumptions assumptions_of_experts() {
@@ -56,10 +57,9 @@ Assumptions assumptions_of_experts() {
   Assumptions assumed{.common = {}, .own = {}, .noise = kRelease, .source_prior = kRelease};
   assumed.common.fill(kFixed);
   assumed.own.fill(kSettled);
-  for (const CostParameter kind : {CostParameter::grouped_gemm, CostParameter::expert_parallel}) {
-    assumed.common[static_cast<std::size_t>(kind)] = kCommon[static_cast<std::size_t>(kind)];
-    assumed.own[static_cast<std::size_t>(kind)] = kOwn[static_cast<std::size_t>(kind)];
-  }
+  constexpr auto kGrouped = static_cast<std::size_t>(CostParameter::grouped_gemm);
+  assumed.common[kGrouped] = priors(&Prior::common)[kGrouped];
+  assumed.own[kGrouped] = priors(&Prior::own)[kGrouped];
   return assumed;
 }
 
@@ -230,7 +230,8 @@ Result<ArchitectureFactors> shipped_factors(const RowLibrary& library) {
 CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows, const FitChoice& choice) {
   std::vector<const RowForecast*> dense, experts;
   for (const RowForecast* row : rows) (row->moe ? experts : dense).push_back(row);
-  CalibrationFit result = fit(dense, Assumptions{.common = kCommon, .own = kOwn}, choice, isolated(choice));
+  CalibrationFit result =
+      fit(dense, Assumptions{.common = priors(&Prior::common), .own = priors(&Prior::own)}, choice, isolated(choice));
   if (experts.empty()) return result;
   CalibrationFit own = fit(experts, assumptions_of_experts(), choice, result.factors);
   own.rows += result.rows;

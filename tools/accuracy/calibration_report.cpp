@@ -25,10 +25,10 @@ std::string factors_table(const ArchitectureFactors& factors) {
     rule += " ---: |";
   }
   text += "\n" + rule + "\n";
-  for (std::size_t k = 0; k < kCostParameters; ++k) {
-    text += fmt::format("| {} |", to_string(static_cast<CostParameter>(k)));
+  for (const CostParameter kind : kFittedKinds) {
+    text += fmt::format("| {} |", to_string(kind));
     for (const auto& [architecture, values] : factors)
-      text += values[k] == 1 ? " |" : fmt::format(" {:.2f} |", values[k]);
+      text += fmt::format(" {:.2f} |", values[static_cast<std::size_t>(kind)]);
     text += "\n";
   }
   return text;
@@ -104,8 +104,9 @@ std::string decision_table(const CsvTable& table, const std::vector<RowForecast>
   text += fmt::format("| cost of choosing the forecast's best layout | {} groups | {} %; the best in {} |\n",
                       choice.groups, percent(choice.mean), choice.best);
   text += fmt::format(
-      "| own cluster: scale from three similar runs | {} rows of {} sources, {} without | {} % before, {} % after |\n",
-      own.rows, own.sources, own.without_scale, percent(own.before), percent(own.after));
+      "| own cluster: corrected by the three most similar runs | {} rows of {} sources, {} without | {} % before, {} % "
+      "after |\n",
+      own.rows, own.sources, own.without_similar, percent(own.before), percent(own.after));
   return text;
 }
 

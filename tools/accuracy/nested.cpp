@@ -114,9 +114,28 @@ RunBand inner_band(const Table& table, const Indices& train, const RuleSet& used
   return fit_run_band(samples);
 }
 
-double inner_error(const Table& table, const Indices& train, const RuleSet& used) {
-  const std::vector<RowForecast> rows = inner_errors(table, train, used);
-  return measure(pointers(rows)).mean_of_medians;
+/// Measures of dense runs and of those with experts.
+std::array<double, 2> measures(const std::vector<RowForecast>& rows) {
+  Rows dense, experts;
+  for (const RowForecast& row : rows) (row.moe ? experts : dense).push_back(&row);
+  return {measure(dense).mean_of_medians, measure(experts).mean_of_medians};
+}
+
+std::array<double, 2> inner_measures(const Table& table, const Indices& train, const RuleSet& used) {
+  return measures(inner_errors(table, train, used));
+}
+
+/// True if the measures without the rule are larger: of dense runs, of those with experts, or the sum of both, as it changes
+/// them. Elsewhere it acts only through the fit, and the difference is noise.
+bool lowers_error(const Table& table, const Indices& train, std::size_t rule, const std::array<double, 2>& with,
+                  const std::array<double, 2>& without) {
+  std::array<bool, 2> changed{};
+  for (const std::size_t row : train)
+    if (table.changes(rule, row)) changed[table.plain[row].moe ? 1 : 0] = true;
+  double gain = 0;
+  for (std::size_t kind = 0; kind < 2; ++kind)
+    if (changed[kind]) gain += without[kind] - with[kind];
+  return gain > 0;
 }
 
 /// Chooses rules and fits factors and bands.
@@ -124,12 +143,13 @@ void fit_fold(const Table& table, Fold& fold) {
   const std::vector<LeftOut>& all = rules();
   const RuleSet everything(all.size(), true);
   fold.used = everything;
-  const double error = inner_error(table, fold.train, everything);
+  const std::array<double, 2> with = inner_measures(table, fold.train, everything);
   for (std::size_t rule = 0; rule < all.size(); ++rule) {
     if (!chosen_by_errors(all[rule])) continue;
     RuleSet without = everything;
     without[rule] = false;
-    fold.used[rule] = table.tested(rule, fold.train) && error < inner_error(table, fold.train, without);
+    fold.used[rule] = table.tested(rule, fold.train) &&
+                      lowers_error(table, fold.train, rule, with, inner_measures(table, fold.train, without));
   }
   const std::vector<RowForecast> rows = table.with(fold.train, fold.used);
   fold.fit = fit_factors(pointers(rows), table.choice);
@@ -278,13 +298,6 @@ Way forward_in_time(const std::vector<Way>& dates, const std::vector<double>& ye
   return way;
 }
 
-/// Measures of dense runs and of those with experts.
-std::array<double, 2> measures(const std::vector<RowForecast>& rows) {
-  Rows dense, experts;
-  for (const RowForecast& row : rows) (row.moe ? experts : dense).push_back(&row);
-  return {measure(dense).mean_of_medians, measure(experts).mean_of_medians};
-}
-
 /// What all folds of a way forecast, each with its own rules and fit changed by `change`.
 template <class Change>
 std::array<double, 2> first_order(const Table& table, const Way& way, int threads, Change change) {
@@ -346,8 +359,9 @@ FactorScore score_factor(const Table& table, const std::vector<Way>& ways, CostP
 int determined_factors(const std::vector<RowForecast>& rows) {
   std::set<std::pair<std::string, std::size_t>> kinds;
   for (const RowForecast* row : scored(rows))
-    for (std::size_t k = 0; k < kCostParameters; ++k)
-      if (row->sensitivities.path_s[k] > 0) kinds.emplace(row->architecture, k);
+    for (const CostParameter kind : kFittedKinds)
+      if (row->sensitivities.path_s[static_cast<std::size_t>(kind)] > 0)
+        kinds.emplace(row->architecture, static_cast<std::size_t>(kind));
   return static_cast<int>(kinds.size());
 }
 
@@ -406,8 +420,8 @@ Result<Nested> nested_scores(const CsvTable& table, const CsvTable& sources, con
   out.ways.push_back(forward_in_time(out.dates, *years));
   for (std::size_t rule = 0; rule < rules().size(); ++rule)
     out.rules.push_back(score_rule(known, out.ways, rule, options.threads));
-  for (std::size_t k = 0; k < kCostParameters; ++k)
-    out.factors.push_back(score_factor(known, out.ways, static_cast<CostParameter>(k), options.threads));
+  for (const CostParameter kind : kFittedKinds)
+    out.factors.push_back(score_factor(known, out.ways, kind, options.threads));
   out.plain = std::move(known.plain);
   return out;
 }

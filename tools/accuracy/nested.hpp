@@ -13,8 +13,9 @@
 ///
 ///   factors   are fitted (calibration.hpp); an architecture without runs gets the common ones
 ///   rules     (rules() of ablation.hpp) without evidence outside the table are used only if the error with them is
-///             smaller than without them: the measure of errors.hpp on parts of the training part that were left out of
-///             it in turn (kInnerParts groups of sources). A rule that no run of the training part tests is not used,
+///             smaller than without them: the measure of errors.hpp, of dense runs, of those with experts, or both, as the
+///             rule changes them, on parts of the training part that were left out of it in turn (kInnerParts groups of
+///             sources). A rule that no run of the training part tests is not used,
 ///             so that a stack left out has none of the settings that were fitted to its runs
 ///   bands     get their widths (band_fit.hpp) from the same inner errors, and from those of parts of the training part
 ///             whose stacks, and whose architectures, were left out of it in turn

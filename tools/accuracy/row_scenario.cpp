@@ -23,6 +23,9 @@ constexpr std::int64_t kDefaultVocabulary = 51'200;
 constexpr std::int64_t kPackedSpan =
     400;  ///< tokens that a packed token attends to, docs/references.md#packed-sequences
 
+/// Models with latent attention and so many experts limit the groups of a token: docs/references.md#deepseek-v3
+constexpr int kDeepSeekExperts = 256;
+
 /// Time of fp8 GEMMs with a scale for each row, in PyTorch, relative to one scale for the tensor. Llama 3 8B on 8
 /// H100 reaches 6,420 tokens/s with row scales and 7,190 with one scale (torchtitan, commit 7a04053): 12 % of a step,
 /// of which these GEMMs are 40 %.
@@ -132,6 +135,11 @@ class RowReader {
     moe.ffn_hidden = fields_.required_size("moe_ffn_hidden");
     moe.shared_ffn_hidden = fields_.count("moe_shared_ffn_hidden", 0);
     moe.leading_dense_layers = fields_.small_count("moe_dense_layers", 0);
+    if (m.latent_attention && moe.experts == kDeepSeekExperts) {
+      moe.routing_groups = 8;
+      moe.routing_group_limit = 4;
+      assume("tokens routed to 4 of 8 groups of experts, as DeepSeek-V3's");
+    }
     m.moe = moe;
   }
 
@@ -323,7 +331,9 @@ class RowReader {
     }
     if (compiled == "cuda_graph" || mentions("CUDA graphs")) t.cuda_graphs = true;
     if (const std::string& graph = text("cuda_graph"); !graph.starts_with("none") && has_word(graph, "full_iteration"))
-      t.cuda_graphs = true;
+      t.cuda_graphs = t.fused_experts = true;
+    // Megatron-Bridge's recipes of experts in MXFP8 that capture whole steps: docs/references.md#fused-experts.
+    t.fused_experts = (t.fused_experts || mentions("fused grouped MLP")) && s.model.moe && t.dtype == Precision::mxfp8;
     if (mentions("activation offload")) t.offload_activations = true;
     read_recompute(t);
   }
