@@ -106,7 +106,10 @@ struct RecoveryPolicy {
   JobTime spare_mtbf{};  ///< of one idle spare, exponential, noticed at once; 0: spares do not fail
   Law repair{LawKind::exponential, 86400, 1};  ///< until a failed node is back, as a spare
   Elastic elastic = Elastic::off;
-  JobTime reconfigure{};                 ///< for a replica to leave or rejoin
+  JobTime reconfigure{};  ///< for a replica to leave or rejoin
+  /// With elastic: a failure that takes no node (software, a cable) restarts the processes of one replica, and the others go
+  /// on. Else it restarts the whole job.
+  bool replica_restart = false;
   bool elastic_rollback = false;         ///< the lost replica held states without a copy (ZeRO)
   JobTime flap_budget = job_time(30.0);  ///< transport retries, docs/references.md#failure-timeline
   bool failures_in_restart = true;       ///< false: parts do not age during an outage

@@ -156,7 +156,12 @@ void JobSimulation::on_interruption(int index, JobTime detection, JobTime taken_
   Damage& damage = outage().damage;
   damage.taken_before = std::min(damage.taken_before, taken_before);
   const bool replaced = kind.replace_probability >= 1 || random.uniform() <= kind.replace_probability;
-  if (replaced) take_down(nodes_taken(kind.scope, spec_.failures, spec_.machine), random);
+  const int taken = replaced ? nodes_taken(kind.scope, spec_.failures, spec_.machine) : 0;
+  take_down(taken, random);
+  if (taken == 0 && spec_.recovery.replica_restart && spec_.recovery.elastic != Elastic::off) {
+    ++outage().restarting;
+    outage().failed_nodes.push_back(failed_node_);
+  }
   const bool others_hold_the_state = can_shrink() && !spec_.recovery.elastic_rollback;
   if (was_running && !others_hold_the_state) roll_back();
 }

@@ -133,12 +133,20 @@ bool JobSimulation::can_shrink() const {
   const Outage& outage = std::get<Outage>(state_);
   const Damage& damage = outage.damage;
   const bool spoilt = damage.taken_before != kNever || damage.steps_at_most != INT64_MAX;
-  if (spec_.recovery.elastic == Elastic::off || outage.missing == 0 || spoilt) return false;
-  const int replicas = (outage.missing + static_cast<int>(down_nodes_.size())) * spec_.replicas_per_node;
+  const int leaving = outage.missing + outage.restarting;
+  if (spec_.recovery.elastic == Elastic::off || leaving == 0 || spoilt) return false;
+  const int replicas = (leaving + static_cast<int>(down_nodes_.size())) * spec_.replicas_per_node;
   return replicas < spec_.replicas;
 }
 
-/// The replicas of the failed nodes leave the job. Idle spares bring them back later.
+/// One replica starts its processes again; the others have its states.
+JobTime JobSimulation::replica_restart_time() const {
+  const Machine replica{std::max(1, spec_.machine.gpus / std::max(1, spec_.replicas)), spec_.machine.gpus_per_node};
+  return restart_time(spec_.recovery, replica, SpareState::cold);
+}
+
+/// The replicas of the failed nodes leave the job. Idle spares bring them back later; those that only restart return when
+/// their processes are up.
 void JobSimulation::shrink() {
   Outage& outage = this->outage();
   down_nodes_.insert(down_nodes_.end(), outage.failed_nodes.begin(), outage.failed_nodes.end());
@@ -146,7 +154,9 @@ void JobSimulation::shrink() {
   const int swaps = std::min(spares_, outage.missing);
   for (int n = 0; n < swaps; ++n) timers_.push_back({now_ + spec_.recovery.spare_swap, Timer::What::replica_back, -1});
   spares_ -= swaps;
-  outage.missing = 0;
+  for (int n = 0; n < outage.restarting; ++n)
+    timers_.push_back({now_ + replica_restart_time(), Timer::What::replica_back, -1});
+  outage.missing = outage.restarting = 0;
   rate_.reset();
   enter(OutagePhase::shrink, spec_.recovery.reconfigure);
 }
@@ -156,6 +166,7 @@ void JobSimulation::replace_nodes() {
   Outage& outage = this->outage();
   if (outage.missing == 0) {
     outage.failed_nodes.clear();
+    outage.restarting = 0;
     const SpareState spare = outage.swapped ? spec_.recovery.spare_state : SpareState::cold;
     return enter(OutagePhase::restart, restart_time(spec_.recovery, spec_.machine, spare));
   }

@@ -75,7 +75,8 @@ struct Outage {
   int cause = -1;                   ///< kind of failure that began it
   Damage damage{};                  ///< of all failures so far
   int missing = 0;                  ///< nodes to replace before the job can restart
-  std::vector<int> failed_nodes{};  ///< the missing ones, by number (elastic continuation)
+  int restarting = 0;               ///< nodes that stay, whose replica restarts (replica_restart)
+  std::vector<int> failed_nodes{};  ///< missing and restarting ones, by number (elastic continuation)
   bool swapped = false;             ///< a spare took part
 };
 
@@ -144,6 +145,7 @@ class JobSimulation {
   void maintain();
   void resume() { state_ = Running{}; }
   bool can_shrink() const;
+  JobTime replica_restart_time() const;
   void roll_back();
   JobTime next_repair() const;
 

@@ -279,6 +279,28 @@ TEST_CASE("the best simulated interval agrees with Young, Daly and Lambert", "[o
   CHECK(best->trials.size() >= 11);
 }
 
+TEST_CASE("best interval: all that are not significantly worse, from the shortest to the longest",
+          "[oracle][reliability]") {
+  JobSpec spec = quiet_job();
+  spec.failures.kinds = {every(11135)};
+  spec.horizon = s(2 * 86400.0);
+  spec.checkpoint = every_steps(1000, {.stall = s(60)});
+  GoodputOptions options;
+  options.threads = 1;
+  // Two histories say nothing: no interval is worse.
+  options.min_histories = 2;
+  const BestInterval vague = best_interval(spec, one_second_steps(), 700, options).value();
+  CHECK(vague.at_least == vague.trials.front().interval_steps);
+  CHECK(vague.at_most == vague.trials.back().interval_steps);
+  // Many say a lot: the shortest and the longest are worse, and the best is in the range.
+  options.min_histories = 300;
+  const BestInterval sharp = best_interval(spec, one_second_steps(), 700, options).value();
+  CHECK(sharp.at_least > sharp.trials.front().interval_steps);
+  CHECK(sharp.at_most < sharp.trials.back().interval_steps);
+  CHECK(sharp.at_least <= sharp.interval_steps);
+  CHECK(sharp.at_most >= sharp.interval_steps);
+}
+
 TEST_CASE("the interval of a mean is Student's, and histories are added until it is narrow enough",
           "[oracle][reliability]") {
   // t(0.975, 2) = 4.30265; mean 2, standard deviation 1.

@@ -327,6 +327,50 @@ TEST_CASE("elastic continuation trains (D-1)/D of the batch until the node is ba
   CHECK(history.tokens == 100'000 + 41 * 750 + 43'000);
 }
 
+TEST_CASE("a replica restarts alone after a failure that takes no node, the whole job without replica_restart",
+          "[oracle][reliability]") {
+  JobSpec spec = quiet_job(4);
+  FailureKind kind = once(100.5);
+  kind.scope = RateUnit::job;
+  spec.failures.kinds = {kind};
+  spec.recovery.elastic = Elastic::shrink_batch;
+  spec.recovery.replica_restart = true;
+  spec.recovery.reconfigure = s(5);
+  spec.recovery.scheduler = s(40);
+  spec.recovery.communicators_per_1k_ranks = s(250);
+  spec.machine = {16, 4};
+  spec.horizon = s(195);
+  const History history = run(spec, one_second_steps(4));
+  // 100 steps, half of one lost, 5 s. The replica of 4 GPUs needs 40 + 250 x 0.004 = 41 s from 100.5 on: it is back at
+  // 141.5, after 36 steps of 750 tokens from 105.5 on. 5 s; then 48 whole steps until 195.
+  CHECK(of(history, TimeCategory::lost) == s(0.5));
+  CHECK(of(history, TimeCategory::restart) == s(10));
+  CHECK(history.tokens == 100'000 + 36 * 750 + 48'000);
+  CHECK(history.interruptions == 1);
+  // Without it, 16 GPUs start again for 44 s and the replicas go on from the last checkpoint, the beginning.
+  spec.recovery.replica_restart = false;
+  const History all = run(spec, one_second_steps(4));
+  CHECK(of(all, TimeCategory::restart) == s(44));
+  CHECK(of(all, TimeCategory::lost) == s(100.5));
+}
+
+TEST_CASE("a spare brings the replica back after the swap", "[oracle][reliability]") {
+  JobSpec spec = quiet_job(4);
+  FailureKind kind = once(100.5);
+  kind.scope = RateUnit::node;
+  spec.failures.kinds = {kind};
+  spec.recovery.elastic = Elastic::shrink_batch;
+  spec.recovery.reconfigure = s(5);
+  spec.recovery.spares = 1;
+  spec.recovery.spare_swap = s(20);
+  spec.recovery.repair = {LawKind::fixed, 1000, 1};
+  spec.horizon = s(195);
+  const History history = run(spec, one_second_steps(4));
+  // From 105.5 on 15 steps without the replica, which the spare replaces from 120.5 on; 5 s; 69 whole steps until 195.
+  CHECK(of(history, TimeCategory::restart) == s(10));
+  CHECK(history.tokens == 100'000 + 15 * 750 + 69'000);
+}
+
 TEST_CASE("elastic continuation rolls back if only the lost node had a shard", "[oracle][reliability]") {
   JobSpec spec = quiet_job(4);
   FailureKind kind = once(105.5);
