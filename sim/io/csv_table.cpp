@@ -33,7 +33,7 @@ class CsvScanner {
       const char c = rest_.front();
       if (c == '\n') ++line_;
       if (quoted_)
-        inside_quotes(c, fields.back());
+        take_quote(fields.back());
       else if (c == '"')
         quoted_ = true;
       else if (c == ',')
@@ -45,24 +45,28 @@ class CsvScanner {
   }
 
  private:
-  /// Moves everything up to the next separator, quote or end of line to the field.
+  /// Moves everything up to the next quote, and outside of quotes to the next separator or end of line, to the field.
   void take_plain_text(std::string& field) {
-    if (quoted_) return;
-    std::size_t size = 0;
-    const auto is_plain = [](char c) { return c != ',' && c != '\n' && c != '"' && c != '\r'; };
-    while (size < rest_.size() && is_plain(rest_[size])) ++size;
-    field.append(rest_.substr(0, size));
-    rest_.remove_prefix(size);
+    const char* const begin = rest_.data();
+    const char* const end = begin + rest_.size();
+    const char* at = begin;
+    if (quoted_) {
+      at = std::find(begin, end, '"');
+      line_ += static_cast<int>(std::count(begin, at, '\n'));
+    } else {
+      while (at != end && *at != ',' && *at != '\n' && *at != '"' && *at != '\r') ++at;
+    }
+    field.append(begin, at);
+    rest_.remove_prefix(static_cast<std::size_t>(at - begin));
   }
   std::vector<std::string> end_of_record(std::vector<std::string>& fields) {
     rest_.remove_prefix(1);
     return std::move(fields);
   }
-  void inside_quotes(char c, std::string& field) {
-    if (c != '"') {
-      field += c;
-    } else if (rest_.size() > 1 && rest_[1] == '"') {
-      field += c;
+  /// Two quotes are one in the text; one ends the quoted part.
+  void take_quote(std::string& field) {
+    if (rest_.size() > 1 && rest_[1] == '"') {
+      field += '"';
       rest_.remove_prefix(1);
     } else {
       quoted_ = false;
