@@ -2,9 +2,10 @@
 /// Colour refinement: the coarsest partition of labelled nodes in which all nodes of a class have one label and see,
 /// over edges of every label, as many nodes of every class.
 ///
-/// A node's colour is a 64-bit hash. In each round it takes in the colours of the nodes that it sees, until the
-/// number of colours stops growing. The partition is then checked by sums of 128 bits (ListSum). If two nodes that differ
-/// got the same colour, refinement starts again with another salt.
+/// In each round a class is divided into parts whose nodes see as much of every class, by sums of 64-bit hashes. The largest
+/// part keeps the number of the class, and later rounds add only what has changed: the edges to nodes with a new class. The
+/// last partition is checked by sums of 128 bits (ListSum). If two nodes that differ stayed in one class, refinement starts
+/// again with another salt.
 ///
 /// Nodes are of kinds (ranks, communicators, links), which never share a class. Edges are given by a function
 /// `each_edge(kind, see)` that calls see(node, seen, label) for the nodes of a kind, so that they need not be stored.
@@ -78,21 +79,45 @@ struct NodeClasses {
   std::vector<std::int32_t> of_kind(const Nodes& nodes, std::size_t kind) const;
 };
 
-/// Classes of equal colours, numbered in the order of their first nodes; `count` of them.
-std::vector<std::int32_t> number_colours(const std::vector<NodeColour>& colours, std::int32_t& count);
-std::vector<NodeColour> first_colours(const Nodes& nodes, NodeColour salt);
+/// A partition while it is refined.
+struct Partition {
+  std::vector<std::int32_t> of;      ///< [node] its class
+  std::vector<std::int32_t> before;  ///< [node] its class before the last split of its kind
+  std::vector<NodeColour> seen;      ///< [node] sum over what it sees
+  std::int32_t count = 0;            ///< of classes
+};
 
-/// One more round. A kind sees the new colours of the kinds before it: news travels through all kinds in one round. A round
-/// that splits no class leaves each kind stable against all others, as one does in which all see old colours.
+/// Nodes of one kind and label are of one class; they have seen nothing.
+Partition first_partition(const Nodes& nodes, NodeColour salt);
+/// Divides the classes of a kind by what its nodes see; without `news` they see what they saw. True if any was divided.
+bool split(Partition& partition, std::size_t begin, std::size_t end, bool news);
+/// [node] the classes, numbered by their first node.
+std::vector<std::int32_t> numbered_by_first(const Partition& partition);
+
+/// One more round; true if it divides any class. A kind sees the new classes of the kinds before it: news travels through
+/// all kinds in one round. Of each node, every kind has seen `before` when the node's kind is split again.
 template <class EachEdge>
-void next_round(const Nodes& nodes, std::vector<NodeColour>& colours, const EachEdge& each_edge) {
-  std::vector<NodeColour> seen(colours.size());
+bool next_round(const Nodes& nodes, Partition& partition, bool first, NodeColour salt, const EachEdge& each_edge) {
+  const auto colour = [salt](std::int32_t seen_class, std::uint32_t label) {
+    return mix((static_cast<std::uint64_t>(static_cast<std::uint32_t>(seen_class)) << 32 | label) + salt);
+  };
+  const auto add_all = [&](std::int32_t node, std::int32_t other, std::uint32_t label) {
+    partition.seen[static_cast<std::size_t>(node)] += colour(partition.of[static_cast<std::size_t>(other)], label);
+  };
+  bool news = first;  // for the kind at hand
+  const auto add_changed = [&](std::int32_t node, std::int32_t other, std::uint32_t label) {
+    const std::int32_t now = partition.of[static_cast<std::size_t>(other)];
+    const std::int32_t before = partition.before[static_cast<std::size_t>(other)];
+    if (now == before) return;
+    partition.seen[static_cast<std::size_t>(node)] += colour(now, label) - colour(before, label);
+    news = true;
+  };
+  bool splits = false;
   for (std::size_t kind = 0; kind < nodes.kinds(); ++kind) {
-    each_edge(kind, [&](std::int32_t node, std::int32_t other, std::uint32_t label) {
-      seen[static_cast<std::size_t>(node)] += combine(colours[static_cast<std::size_t>(other)], label);
-    });
-    for (std::size_t i = nodes.begins[kind]; i < nodes.begins[kind + 1]; ++i) colours[i] = combine(colours[i], seen[i]);
+    first ? each_edge(kind, add_all) : each_edge(kind, add_changed);
+    splits |= split(partition, nodes.begins[kind], nodes.begins[kind + 1], std::exchange(news, first));
   }
+  return splits;
 }
 
 /// True if the partition satisfies what is said above. `class_of`: [node]
@@ -106,25 +131,22 @@ bool is_stable(const Nodes& nodes, const std::vector<std::int32_t>& class_of, co
   return classes_agree(nodes, class_of, seen);
 }
 
-/// Nothing when two nodes that differ got one colour.
+/// Nothing when two nodes that differ stayed in one class.
 template <class EachEdge>
 std::optional<NodeClasses> refine_with_salt(const Nodes& nodes, const EachEdge& each_edge, NodeColour salt) {
   NodeClasses classes;
-  std::int32_t count = 0;
-  std::vector<NodeColour> colours = first_colours(nodes, salt);
-  classes.of = number_colours(colours, count);
-  for (std::int32_t before = -1; before != count;) {
-    before = count;
-    next_round(nodes, colours, each_edge);
-    classes.of = number_colours(colours, count);
+  {
+    Partition partition = first_partition(nodes, salt);
+    for (bool first = true; next_round(nodes, partition, first, mix(salt), each_edge);) first = false;
+    classes.of = numbered_by_first(partition);
+    for (const std::size_t begin : nodes.begins)
+      classes.begins.push_back(begin < nodes.labels.size() ? classes.of[begin] : partition.count);
   }
-  for (const std::size_t begin : nodes.begins)
-    classes.begins.push_back(begin < nodes.labels.size() ? classes.of[begin] : count);
   if (!is_stable(nodes, classes.of, each_edge)) return std::nullopt;
   return classes;
 }
 
-/// The coarsest stable partition. Takes edges x rounds; as many rounds as the longest path that news travels.
+/// The coarsest stable partition. Takes as many rounds as the longest path that news travels; later rounds are short.
 template <class EachEdge>
 NodeClasses refine(const Nodes& nodes, const EachEdge& each_edge) {
   constexpr NodeColour kAttempts = 8;  // one in 10^7 of a million nodes fails, by the birthday bound

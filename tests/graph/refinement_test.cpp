@@ -1,5 +1,10 @@
 #include "sim/graph/refinement.hpp"
 
+#include <algorithm>
+#include <map>
+#include <random>
+#include <tuple>
+
 #include <catch2/catch.hpp>
 
 using namespace tracecast;
@@ -53,4 +58,44 @@ TEST_CASE("refinement: a partition is stable only if every node of a class sees 
   CHECK_FALSE(pairs.stable({0, 0, 1, 1, 2, 2}));  // nodes 4 and 5 see two classes
   CHECK_FALSE(pairs.stable({0, 0, 0, 0, 1, 2}));  // nodes 0 and 2 see two classes
   CHECK_FALSE(Pairs(8).stable({0, 0, 0, 0, 1, 1}));
+}
+
+TEST_CASE("refinement: random graphs, as refined by the lists of what nodes see", "[property][classes]") {
+  using Edge = std::tuple<std::int32_t, std::int32_t, std::uint32_t>;  // node, the one that it sees, label
+  std::mt19937 random(5);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int graph = 0; graph < 200; ++graph) {
+    const int size = 12 + below(60);
+    const int first_kind = size / 2;
+    Nodes nodes;
+    for (int i = 0; i < size; ++i) {
+      nodes.add(below(8) == 0 ? 1 : 0);
+      if (i + 1 == first_kind || i + 1 == size) nodes.end_kind();
+    }
+    std::vector<Edge> edges;
+    // Rings and pairs, so that classes stay large, and some edges at random.
+    for (std::int32_t i = 0; i < size; ++i) edges.emplace_back(i, (i + 1) % size, 0);
+    for (int i = below(4); i-- > 0;) edges.emplace_back(below(size), below(size), static_cast<std::uint32_t>(below(2)));
+    const NodeClasses classes = refine(nodes, [&](std::size_t kind, const auto& see) {
+      for (const auto& [node, other, label] : edges)
+        if ((node >= first_kind) == (kind == 1)) see(node, other, label);
+    });
+    std::vector<std::int32_t> expected(static_cast<std::size_t>(size));
+    for (int round = 0; round <= size; ++round) {
+      std::map<std::vector<std::int64_t>, std::int32_t> known;
+      std::vector<std::int32_t> next;
+      for (std::int32_t i = 0; i < size; ++i) {
+        std::vector<std::int64_t> seen;
+        for (const auto& [node, other, label] : edges)
+          if (node == i) seen.push_back(std::int64_t{expected[static_cast<std::size_t>(other)]} * 2 + label);
+        std::sort(seen.begin(), seen.end());
+        seen.push_back(i >= first_kind ? 1 : 0);
+        seen.push_back(static_cast<std::int64_t>(nodes.labels[static_cast<std::size_t>(i)]));
+        seen.push_back(expected[static_cast<std::size_t>(i)]);
+        next.push_back(known.try_emplace(seen, static_cast<std::int32_t>(known.size())).first->second);
+      }
+      expected = next;
+    }
+    CHECK(classes.of == expected);
+  }
 }
