@@ -1,10 +1,12 @@
 /// `tracecast import`: turns files of other programs into files of this project.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -19,10 +21,38 @@ namespace {
 
 constexpr std::string_view kAnyMachine = "topology";  // as a format: any machine, by content
 
-/// `import FILE`, or `import FORMAT FILE`.
+bool is_format(const std::string& name) {
+  return name == kAnyMachine ||
+         std::ranges::any_of(importers(), [&](const Importer* each) { return each->name == name; });
+}
+
+/// `import FILE…`, or `import FORMAT FILE…`.
 ImportOptions with_format(ImportOptions options) {
-  if (options.file.empty()) options.file = std::exchange(options.format, "");
+  std::error_code none;
+  if (options.file.empty()) {
+    options.file = std::exchange(options.format, "");
+  } else if (!is_format(options.format) && std::filesystem::exists(options.format, none)) {
+    options.more.insert(options.more.begin(), std::exchange(options.file, std::exchange(options.format, "")));
+  }
   return options;
+}
+
+/// The records of all files, one file after the other. Each is read alone first, for messages with its own lines.
+Result<std::string> all_records(const Importer& importer, const ImportOptions& options, std::string content) {
+  if (importer.kind() != ImportKind::measurements)
+    return fail(
+        {options.more.front(), 0, "", "",
+         fmt::format("is a second file; {} takes one (allowed: several of measured collectives)", importer.name)});
+  if (const auto first = import_as<CollectiveMeasurements>(content, options.file, importer.name); !first)
+    return tl::unexpected(first.error());
+  for (const std::string& file : options.more) {
+    const Result<std::string> next = read_packed(file);
+    if (!next) return next;
+    if (const auto read = import_as<CollectiveMeasurements>(*next, file, importer.name); !read)
+      return tl::unexpected(read.error());
+    content += '\n' + *next;
+  }
+  return content;
 }
 
 Result<ExitCode> import(const ImportOptions& options, const Context& context) {
@@ -30,7 +60,12 @@ Result<ExitCode> import(const ImportOptions& options, const Context& context) {
   if (!content) return tl::unexpected(content.error());
   return (options.format == kAnyMachine ? find_importer(*content, options.file, "", {ImportKind::machine})
                                         : find_importer(*content, options.file, options.format))
-      .and_then([&](const Importer* importer) { return import_with(*importer, options, *content, context); });
+      .and_then([&](const Importer* importer) -> Result<ExitCode> {
+        if (options.more.empty()) return import_with(*importer, options, *content, context);
+        return all_records(*importer, options, *content).and_then([&](const std::string& all) {
+          return import_with(*importer, options, all, context);
+        });
+      });
 }
 
 std::string table_of_formats() {
@@ -48,13 +83,15 @@ Run add_options(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
   app.add_option("format", options->format, "format of the file (below); default: detected by content")->required();
   app.add_option("file", options->file, "the file to read");
+  app.add_option("more", options->more, "of measured collectives: further files, of other processes or programs");
   app.add_option("-o,--output", options->output, "the file to write; default: standard output");
   app.add_option("--into", options->into,
                  "for measured collectives: add them to this profile (a shipped profile or a profile file)")
       ->type_name("PROFILE");
   app.add_option("--model", options->model, "for a run: a shipped model or a model file");
   app.add_option("--topology", options->topology,
-                 "for a run, and to time the collectives of a Chakra trace: a shipped machine or a topology file");
+                 "for a run, to time the transfers of a Chakra trace, and for collectives between hosts: a shipped "
+                 "machine or a topology file");
   app.add_option("--gpus", options->gpus, "for a run: number of GPUs; for a Chakra trace: ranks of its collectives")
       ->check(in_range(1, 1 << 24));
   app.add_option("--set", options->overrides, "for a run: replace a value of its scenario; may be repeated")

@@ -15,6 +15,7 @@
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/trace_reader.hpp"
+#include "sim/network/measured_network.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
 #include "tracer/named_record.hpp"
@@ -73,15 +74,26 @@ Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, co
                              measured.format, base->source);
   if (!options.output.empty()) base->name = fs::path(options.output).stem().string();
   base->kind = "recorded";
-  Result<ProfileWithCollectives> result = with_collectives(std::move(*base), measured);
+  std::optional<Cluster> machine;
+  if (!options.topology.empty()) {
+    Result<Cluster> named = named_topology(options.topology);
+    if (!named) return tl::unexpected(named.error());
+    if (network_of_host(named->node).bytes_per_second <= 0)
+      return fail_option("--topology", options.topology,
+                         "has no hosts with NICs of their own, each a scale-up domain: measurements between hosts "
+                         "cannot be used on it");
+    machine = std::move(*named);
+  }
+  Result<ProfileWithCollectives> result = with_collectives(std::move(*base), measured, machine ? &*machine : nullptr);
   if (!result) {
     Error error = result.error();
     for (Diagnostic& each : error.diagnostics) each.file = options.file;
     return tl::unexpected(std::move(error));
   }
-  if (result->taken == 0)
+  if (result->taken + result->taken_between == 0)
     return fail({options.file, 0, "", "",
-                 "has no collective of one host, and a profile has no others (allowed: up to one node)"});
+                 machine ? "has no collective with as many ranks on each host"
+                         : "has no collective of one host; those between hosts need the machine: give --topology"});
   return result;
 }
 
@@ -143,19 +155,20 @@ class ImportWriter {
 
  private:
   /// Writes `text` to the output file and prints `summary`, or prints `text` alone.
-  Result<ExitCode> deliver(const std::string& text, const std::string& summary) const {
+  Result<ExitCode> deliver(const std::string& text, const std::string& summary,
+                           const std::vector<std::string>& notes = {}) const {
     if (!options_.output.empty())
       if (const Result<void> ok = write_file(options_.output, text); !ok) return tl::unexpected(ok.error());
-    fmt::print("{}", options_.output.empty() ? text : summary);
+    fmt::print("{}", options_.output.empty() ? text : summary + notes_text(notes, style_));
+    if (options_.output.empty()) fmt::print(stderr, "{}", notes_text(notes, style_));
     return ExitCode::done;
   }
 
   Result<ExitCode> write(ImportedTopology& imported) const {
     const fs::path file = options_.file;
     imported.cluster.name = file.stem().string();
-    return deliver(
-        to_topology_json(imported, file.filename().string()),
-        summary_of(imported.cluster.name, imported.format, imported.found) + notes_text(imported.notes, style_));
+    return deliver(to_topology_json(imported, file.filename().string()),
+                   summary_of(imported.cluster.name, imported.format, imported.found), imported.notes);
   }
 
   Result<ExitCode> write(const ImportedTrace& imported) const {
@@ -181,35 +194,37 @@ class ImportWriter {
     if (!record) return tl::unexpected(record.error());
     Counts found = step.found;
     found.insert(found.begin(), {"nodes", static_cast<std::int64_t>(step.nodes.size())});
-    return deliver(to_json(*record), summary_of(options_.file, step.format, found) +
-                                         kFound.row("longest path", to_text(record->step_time)) +
-                                         notes_text(step.notes, style_));
+    return deliver(
+        to_json(*record),
+        summary_of(options_.file, step.format, found) + kFound.row("longest path", to_text(record->step_time)),
+        step.notes);
   }
 
   Result<ExitCode> write(const CollectiveMeasurements& measured) const {
     std::string summary = summary_of(options_.file, measured.format,
                                      {{"calls measured", static_cast<std::int64_t>(measured.calls.size())}});
     if (!measured.gpu.empty()) summary += fmt::format("  GPU {}\n", measured.gpu);
-    summary += notes_text(measured.notes, style_);
-    if (options_.into.empty()) return deliver(to_csv(measured), summary);
+    if (options_.into.empty()) return deliver(to_csv(measured), summary, measured.notes);
     const Result<ProfileWithCollectives> made = put_into_profile(options_, measured);
     if (!made) return tl::unexpected(made.error());
     summary += fmt::format(
-        "  put into {}: {} of one host; {} across hosts are left to the network model\n  written to {}; use it "
+        "  put into {}: {} of one host{}; {} across hosts are left to the network model\n  written to {}; use it "
         "with --set cluster.profile={}\n",
-        options_.into, made->taken, made->across_hosts, options_.output, options_.output);
-    return deliver(to_json(made->profile), summary);
+        options_.into, made->taken,
+        made->taken_between > 0 ? fmt::format(", {} between hosts of {}", made->taken_between, options_.topology) : "",
+        made->left_out, options_.output, options_.output);
+    return deliver(to_json(made->profile), summary, measured.notes);
   }
 
   Result<ExitCode> write(CalculonInput& input) const {
-    const std::string summary = options_.file + ": Calculon\n" + notes_text(input.notes, style_);
+    const std::string summary = options_.file + ": Calculon\n";
     if (input.model) {
       input.model->name = fs::path(options_.file).stem().string();
-      return deliver(to_json(*input.model), summary);
+      return deliver(to_json(*input.model), summary, input.notes);
     }
     std::string settings;
     for (const std::string& each : input.settings) settings += "--set " + each + "\n";
-    return deliver(settings, summary);
+    return deliver(settings, summary, input.notes);
   }
 
   Result<ExitCode> write(const NcclLog& log) const {

@@ -16,8 +16,9 @@ namespace tracecast::cli {
 struct ImportOptions {
   std::string format;  ///< empty: by content
   std::string file;
-  std::string output;  ///< empty: standard output
-  std::string into;    ///< of measured collectives: the profile that they are put into
+  std::vector<std::string> more;  ///< of measured collectives: files of the same format, read together with the first
+  std::string output;             ///< empty: standard output
+  std::string into;               ///< of measured collectives: the profile that they are put into
   // What a launcher's file does not contain:
   std::string model;
   std::string topology;

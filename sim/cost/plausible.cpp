@@ -53,6 +53,33 @@ std::optional<std::string> why_impossible(const Profile& profile, const Measured
   return std::nullopt;
 }
 
+/// Bytes that a host must receive, whatever the algorithm.
+static double received_by_host(const MeasuredCollective& measured) {
+  const auto size = static_cast<double>(measured.size.count);
+  const double others = 1 - 1.0 / measured.nodes;
+  const double ranks_of_host = static_cast<double>(measured.ranks) / measured.nodes;
+  switch (measured.collective) {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return size * others;
+    case Collective::all_to_all:
+      return size * others * ranks_of_host;
+    default:
+      return size;
+  }
+}
+
+static std::optional<std::string> why_impossible_between_hosts(const MeasuredCollective& measured) {
+  if (measured.ranks % measured.nodes != 0)
+    return fmt::format("has {} ranks on {} hosts (allowed: as many on each)", measured.ranks, measured.nodes);
+  if (measured.network.bytes_per_second <= 0) return "needs `network`, the rate of the NICs of a host";
+  const double rate = received_by_host(measured) / measured.seconds;
+  const auto network = static_cast<double>(measured.network.bytes_per_second);
+  if (rate <= 1.02 * network) return std::nullopt;
+  return fmt::format("takes {:.3g} us, in which each host receives {:.4g} GB/s (allowed: up to {:.4g}, its NICs)",
+                     measured.seconds * 1e6, rate * 1e-9, network * 1e-9);
+}
+
 std::optional<std::string> why_impossible(const Profile& profile, const MeasuredCollective& measured) {
   if (!profile.overlap || !(measured.seconds > 0) || measured.ranks < 2) return std::nullopt;
   const double n = measured.ranks;
@@ -67,7 +94,7 @@ std::optional<std::string> why_impossible(const Profile& profile, const Measured
     return fmt::format(
         "takes {:.3g} us, which is {:.4g} GB/s of bus bandwidth (allowed: up to {:.4g}, the memory's rate)",
         measured.seconds * 1e6, busbw * 1e-9, profile.memory_bandwidth * 1e-9);
-  return std::nullopt;
+  return measured.nodes > 1 ? why_impossible_between_hosts(measured) : std::nullopt;
 }
 
 std::string gpu_model(std::string_view name) {

@@ -5,6 +5,7 @@
 ///   computation    FLOPs / time <= 1.1 x peak of its precision (fp32: of TF32, half the 16-bit peak)
 ///   any operator   bytes that must move / time <= 8 x memory bandwidth (what fits caches is faster than memory)
 ///   collective     bus bandwidth <= memory bandwidth: a GPU reads or writes each byte that it sends or receives
+///   between hosts  what a host must receive / time <= 1.02 x rate of its NICs; as many ranks on each host
 ///
 /// CPUs are not checked: their profile's peak is that of some core.
 #pragma once

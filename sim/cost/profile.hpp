@@ -115,7 +115,8 @@ struct MeasuredOperator {
   bool operator==(const MeasuredOperator&) const = default;
 };
 
-/// One measured collective on `ranks` ranks of one host; `size` as nccl-tests counts it (CollectiveCall::size).
+/// One measured collective on `ranks` ranks of `nodes` hosts, as many on each; `size` as nccl-tests counts it
+/// (CollectiveCall::size).
 struct MeasuredCollective {
   Collective collective = Collective::all_reduce;
   int ranks = 2;
@@ -123,6 +124,9 @@ struct MeasuredCollective {
   double seconds = 0;
   double spread = 0;  ///< relative standard deviation
   int samples = 0;
+  int nodes = 1;
+  Bandwidth
+      network{};  ///< of all NICs of a host, one direction: between hosts the measurement holds for these; 0 on one host
   bool operator==(const MeasuredCollective&) const = default;
 };
 

@@ -15,10 +15,11 @@ constexpr int kFittedTo = 64;
 /// Standard deviations by which the largest of `count` normal deviates is expected to exceed their mean.
 double largest_of(int count) { return quantile(boost::math::normal(), (count - 0.375) / (count + 0.25)); }
 
-/// Collectives are recorded on all GPUs at hand.
+/// Collectives of a host are recorded on all GPUs at hand.
 int recorded_on(const Profile& profile) {
   int gpus = 1;
-  for (const MeasuredCollective& each : profile.measured_collectives) gpus = std::max(gpus, each.ranks);
+  for (const MeasuredCollective& each : profile.measured_collectives)
+    if (each.nodes == 1) gpus = std::max(gpus, each.ranks);
   return gpus;
 }
 

@@ -18,6 +18,7 @@
 #include "sim/base/result.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cost/profile.hpp"
+#include "sim/network/cluster.hpp"
 
 namespace tracecast {
 
@@ -42,16 +43,19 @@ Result<CollectiveMeasurements> read_nccl_inspector(std::string_view text, const 
 /// As CSV: collective, ranks, nodes, bytes, time_us, busbw_gb_s, spread, samples.
 std::string to_csv(const CollectiveMeasurements& measurements);
 
-/// A profile whose collectives on one host are the measured ones.
+/// A profile whose collectives are the measured ones.
 struct ProfileWithCollectives {
   Profile profile;
-  std::int64_t taken = 0;
-  std::int64_t across_hosts = 0;  ///< not taken: a profile has collectives of one host
+  std::int64_t taken = 0;          ///< on one host
+  std::int64_t taken_between = 0;  ///< between hosts
+  std::int64_t left_out = 0;       ///< between hosts, without a machine or not as many ranks on each host
 };
 
-/// Puts the measurements of one host into `base`, in place of what it has of the same collective, ranks and size.
+/// Puts the measurements into `base`, in place of what it has of the same collective, ranks, hosts and size. Those between hosts need
+/// `machine`, whose NICs they were measured with, and whose hosts are scale-up domains of their own; nullptr: they are left out.
 /// Errors: the measurements name another GPU than the profile's; a rate that the GPU cannot reach (sim/cost/plausible.hpp),
 /// or that is above its NVLinks (gpu_facts.hpp).
-Result<ProfileWithCollectives> with_collectives(Profile base, const CollectiveMeasurements& measurements);
+Result<ProfileWithCollectives> with_collectives(Profile base, const CollectiveMeasurements& measurements,
+                                                const Cluster* machine = nullptr);
 
 }  // namespace tracecast

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -40,12 +42,18 @@ class InspectorReader {
   explicit InspectorReader(std::string file) : file_(std::move(file)) {}
 
   Result<CollectiveMeasurements> read(std::string_view text) {
+    // Records of several processes may follow each other.
     for (const std::string_view line : split_lines(text)) {
       ++line_;
       const bool last = line.end() == text.end();
       if (!trim(line).empty() && !take(line, last)) return fail_at(line);
     }
     if (error_) return fail(*error_);
+    std::int64_t waiting = 0;
+    for (const auto& [key, call] : calls_) {
+      sums_.add(call.collective, call.ranks, call.nodes, call.bytes, call.seconds);
+      if (call.recorded < call.ranks) ++waiting;
+    }
     if (sums_.empty())
       return fail({file_, 0, "", "", "has no record of a collective with its size and time (coll_perf, p2p_perf)"});
     CollectiveMeasurements result;
@@ -54,6 +62,11 @@ class InspectorReader {
     if (others_ > 0) result.notes.push_back(fmt::format("{} records of other kinds were left out", others_));
     if (host_timed_ > 0)
       result.notes.push_back(fmt::format("{} times were taken on the host and include the launch", host_timed_));
+    if (waiting > 0)
+      result.notes.push_back(
+          fmt::format("{} collectives lack records of some of their ranks: their times may include waiting for others "
+                      "(give the files of all processes)",
+                      waiting));
     if (cut_) result.notes.emplace_back("the last line is cut and was left out");
     return result;
   }
@@ -95,7 +108,19 @@ class InspectorReader {
     const int members = known->second == Collective::send_recv ? 2 : static_cast<int>(ranks);
     const std::int64_t size = bytes * shares(known->second, members);
     if (collective && !agrees(perf, {known->second, members, Bytes{size}, us * 1e-6, 0, 1})) return true;
-    sums_.add(known->second, members, static_cast<int>(std::max<std::int64_t>(1, nodes)), size, us * 1e-6);
+    const auto hosts = static_cast<int>(std::max<std::int64_t>(1, nodes));
+    const std::int64_t number = collective ? integer(perf, "coll_sn", std::int64_t{1} << 60) : -1;
+    const auto id = header.find("id");
+    if (number < 0 || id == header.end() || !id->is_string()) {
+      sums_.add(known->second, members, hosts, size, us * 1e-6);
+      return true;
+    }
+    const Name call_name{id->get<std::string>(), {known->second, number}};
+    const std::int64_t again = times_of_rank_[{call_name, integer(header, "rank", 1 << 24)}]++;
+    const auto [call, added] =
+        calls_.try_emplace(std::pair(call_name, again), Call{known->second, members, hosts, size, us * 1e-6, 0});
+    call->second.seconds = std::min(call->second.seconds, us * 1e-6);
+    ++call->second.recorded;
     return true;
   }
 
@@ -123,9 +148,22 @@ class InspectorReader {
     return true;
   }
 
+  /// A collective as all of its ranks recorded it. The kernel of a rank waits for the others, so the shortest time counts.
+  struct Call {
+    Collective collective;
+    int ranks;
+    int nodes;
+    std::int64_t bytes;
+    double seconds;
+    int recorded;  ///< by so many ranks
+  };
+  using Name = std::pair<std::string, std::pair<Collective, std::int64_t>>;  ///< communicator, function and its number
+
   std::string file_;
   int line_ = 0;
   MeasurementSums sums_;
+  std::map<std::pair<Name, std::int64_t>, std::int64_t> times_of_rank_;  ///< [name, rank] a number may come again
+  std::map<std::pair<Name, std::int64_t>, Call> calls_;                  ///< [name, repetition]
   std::int64_t others_ = 0;
   std::int64_t host_timed_ = 0;
   std::optional<Diagnostic> error_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "sim/import/measurement_sums.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
+#include "sim/network/measured_network.hpp"
 #include "sim/network/network_model.hpp"
 
 namespace tracecast {
@@ -426,31 +428,35 @@ std::optional<std::string> above_links(const MeasuredCollective& measured, doubl
 
 }  // namespace
 
-Result<ProfileWithCollectives> with_collectives(Profile base, const CollectiveMeasurements& measurements) {
+Result<ProfileWithCollectives> with_collectives(Profile base, const CollectiveMeasurements& measurements,
+                                                const Cluster* machine) {
   if (!may_be_same_gpu(measurements.gpu, base.gpu))
     return fail({"", 0, "gpu", measurements.gpu,
                  fmt::format("measured, but profile {} is of another GPU, {} (allowed: measurements of the same GPU)",
                              base.name, base.gpu)});
   const double links = link_rate(base.gpu);
+  const Bandwidth network = machine == nullptr ? Bandwidth{} : network_of_host(machine->node);
   ProfileWithCollectives result;
   for (const MeasuredCall& call : measurements.calls) {
-    if (call.nodes > 1) {
-      ++result.across_hosts;
+    MeasuredCollective m = call.measured;
+    const bool between = call.nodes > 1;
+    if (between && (network.bytes_per_second <= 0 || m.ranks % call.nodes != 0)) {
+      ++result.left_out;
       continue;
     }
-    auto fault = why_impossible(base, call.measured);
-    if (!fault && call.measured.ranks > 1) fault = above_links(call.measured, links);
+    if (between) m.network = network;
+    m.nodes = call.nodes;
+    auto fault = why_impossible(base, m);
+    if (!fault && m.ranks > 1 && !between) fault = above_links(m, links);
     if (fault)
-      return fail({"", 0,
-                   fmt::format("{} of {} bytes over {} ranks", to_string(call.measured.collective),
-                               call.measured.size.count, call.measured.ranks),
+      return fail({"", 0, fmt::format("{} of {} bytes over {} ranks", to_string(m.collective), m.size.count, m.ranks),
                    "", *fault});
-    std::erase_if(base.measured_collectives, [&call](const MeasuredCollective& known) {
-      return known.collective == call.measured.collective && known.ranks == call.measured.ranks &&
-             known.size == call.measured.size;
+    std::erase_if(base.measured_collectives, [&m](const MeasuredCollective& known) {
+      return std::tuple(known.collective, known.ranks, known.nodes, known.size) ==
+             std::tuple(m.collective, m.ranks, m.nodes, m.size);
     });
-    base.measured_collectives.push_back(call.measured);
-    ++result.taken;
+    base.measured_collectives.push_back(m);
+    ++(between ? result.taken_between : result.taken);
   }
   result.profile = std::move(base);
   return result;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,37 +44,71 @@ CollectiveCost with_algorithm(CollectiveCost measured, const CollectiveCost& mod
   return measured;
 }
 
+/// The hosts of a cluster, as far as measurements between hosts depend on them.
+struct Hosts {
+  Bandwidth network;        ///< 0: measurements between hosts are not used
+  double nics_per_gpu = 0;  ///< next to each
+};
+
+Hosts hosts_of(const Cluster* cluster) {
+  if (cluster == nullptr || cluster->faults != NetworkFaults{}) return {};
+  return {network_of_host(cluster->node), static_cast<double>(cluster->node.nics) / cluster->node.gpus_per_host};
+}
+
+bool same_rate(Bandwidth a, Bandwidth b) {
+  const auto x = static_cast<double>(a.bytes_per_second);
+  const auto y = static_cast<double>(b.bytes_per_second);
+  return std::abs(x - y) <= 0.01 * std::max(x, y);
+}
+
 class MeasuredNetwork final : public NetworkModel {
  public:
-  MeasuredNetwork(std::unique_ptr<NetworkModel> model, std::vector<MeasuredCollective> measured)
-      : model_(std::move(model)) {
+  MeasuredNetwork(std::unique_ptr<NetworkModel> model, const std::vector<MeasuredCollective>& measured, Hosts hosts)
+      : model_(std::move(model)), hosts_(hosts) {
     for (const MeasuredCollective& each : measured)
-      curves_[{each.collective, each.ranks}].insert_or_assign(each.size.count, each);
+      if (each.nodes == 1 || (hosts.network.bytes_per_second > 0 && same_rate(each.network, hosts.network)))
+        curves_[{each.collective, each.ranks, each.nodes}].insert_or_assign(each.size.count, each);
   }
 
   CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const override {
     const bool free_choice = call.algorithm == Algorithm::automatic && call.protocol == Protocol::automatic;
-    const auto curve = curves_.find({call.collective, call.collective == Collective::send_recv ? 2 : group.ranks});
-    if (group.ranks <= 1 || group.nodes > 1 || !free_choice || curve == curves_.end()) return model_->cost(call, group);
+    if (group.ranks <= 1 || !free_choice || !measurable(group)) return model_->cost(call, group);
+    const bool message = call.collective == Collective::send_recv;
+    const auto curve =
+        curves_.find({call.collective, message ? 2 : group.ranks, message ? std::min(2, group.nodes) : group.nodes});
+    if (curve == curves_.end()) return model_->cost(call, group);
     return with_algorithm(read_off(curve->second, call.size.count), model_->cost(call, group));
   }
 
  private:
+  /// A run of nccl-tests has the machine to itself.
+  bool measurable(const GroupPlacement& group) const {
+    if (group.nodes <= 1) return true;
+    const double own_nics = std::max(1.0, hosts_.nics_per_gpu * group.ranks_per_node);
+    return group.ranks_per_node * group.nodes == group.ranks && group.oversubscription <= 1 &&
+           group.nics >= own_nics - 1e-9;
+  }
+
   std::unique_ptr<NetworkModel> model_;
-  std::map<std::pair<Collective, int>, Curve> curves_;
+  Hosts hosts_;
+  std::map<std::tuple<Collective, int, int>, Curve> curves_;  ///< [collective, ranks, hosts]
 };
 
 }  // namespace
 
+Bandwidth network_of_host(const NodeSpec& node) {
+  return node.gpus == node.gpus_per_host ? Bandwidth{node.nic_rate.bytes_per_second * node.nics} : Bandwidth{};
+}
+
 std::unique_ptr<NetworkModel> with_measurements(std::unique_ptr<NetworkModel> model,
-                                                std::vector<MeasuredCollective> measured) {
-  return std::make_unique<MeasuredNetwork>(std::move(model), std::move(measured));
+                                                std::vector<MeasuredCollective> measured, const Cluster* cluster) {
+  return std::make_unique<MeasuredNetwork>(std::move(model), measured, hosts_of(cluster));
 }
 
 std::unique_ptr<NetworkModel> make_network(const Cluster& cluster, const Profile& profile) {
   std::unique_ptr<NetworkModel> model = make_analytic_network(cluster, profile.architecture);
   if (profile.measured_collectives.empty()) return model;
-  return with_measurements(std::move(model), profile.measured_collectives);
+  return with_measurements(std::move(model), profile.measured_collectives, &cluster);
 }
 
 }  // namespace tracecast

@@ -1,14 +1,19 @@
 /// \file
 /// Measured collectives, which take precedence over a model.
 ///
-/// A recorded profile holds times of collectives by number of ranks and size, on one scale-up domain or host. A call on
-/// a group inside one domain takes its time from those with as many ranks:
+/// A profile may hold times of collectives by number of ranks and hosts, and size. A call on a group inside one scale-up domain
+/// takes its time from those on one host with as many ranks; a call between hosts from those with as many ranks and hosts, if
+///
+///   - they were measured with NICs of the same rate in each host, and every host of the cluster is a scale-up domain of its own;
+///   - the group has as many ranks on each host, and the NICs next to them for itself;
+///   - no tier that slows it lies between its hosts, and no NIC has a fault.
+///
 ///
 ///   between two sizes   log t is linear in log size
 ///   below the smallest  as long as the smallest
 ///   above the largest   at the bandwidth of the largest
 ///
-/// Other calls (number of ranks not measured, several domains, an algorithm asked for) use the model.
+/// Other calls (numbers not measured, an algorithm asked for) use the model.
 #pragma once
 
 #include <memory>
@@ -19,8 +24,13 @@
 
 namespace tracecast {
 
+/// `cluster`: whose NICs decide about measurements between hosts; nullptr: those are not used.
 std::unique_ptr<NetworkModel> with_measurements(std::unique_ptr<NetworkModel> model,
-                                                std::vector<MeasuredCollective> measured);
+                                                std::vector<MeasuredCollective> measured,
+                                                const Cluster* cluster = nullptr);
+
+/// Rate of all NICs of a host, one direction; 0: no NICs, or a scale-up domain has several hosts.
+Bandwidth network_of_host(const NodeSpec& node);
 
 /// The analytic model of the cluster, with precedence for the profile's measured collectives.
 std::unique_ptr<NetworkModel> make_network(const Cluster& cluster, const Profile& profile);

@@ -43,6 +43,31 @@ TEST_CASE("import chakra --topology: collectives without a time take the network
         "--gpus = 0: is the number of ranks of the collectives, which --topology needs (allowed: 2 and more)\n");
 }
 
+TEST_CASE("import: measurements of several files and hosts go into one profile", "[e2e][network][import]") {
+  const Sandbox sandbox;
+  for (int rank = 0; rank < 2; ++rank)
+    std::ofstream(sandbox.path() / ("rank" + std::to_string(rank) + ".log"))
+        << R"({"header":{"id":"0xa","rank":)" << rank
+        << R"(,"n_ranks":2,"nnodes":2},"coll_perf":{"coll":"AllReduce","coll_sn":1,"coll_msg_size_bytes":1048576,)"
+        << R"("coll_exec_time_us":)" << (rank == 0 ? 900 : 60) << "}}\n";
+  const Outcome put = sandbox.run("tracecast import rank0.log rank1.log --into h100 --topology dgx-h100 -o mine.json");
+  CHECK(put.err.empty());
+  CHECK(
+      put.out.find("put into h100: 0 of one host, 1 between hosts of dgx-h100; 0 across hosts are left to the network "
+                   "model\n") != std::string::npos);
+  const auto profile = nlohmann::json::parse(content_of(sandbox.path() / "mine.json"));
+  CHECK(profile["measured_collectives"][0]["seconds"].get<double>() == Approx(60e-6));
+  CHECK(profile["measured_collectives"][0]["nodes"] == 2);
+  CHECK(profile["measured_collectives"][0]["network"] == "400 GB/s");
+  CHECK(sandbox.run("tracecast predict tensor-parallel --set cluster.profile=$PWD/mine.json").code == 0);
+  CHECK(sandbox.run("tracecast import rank0.log rank1.log --into h100 -o mine.json").err ==
+        "rank0.log: has no collective of one host; those between hosts need the machine: give --topology\n");
+  CHECK(sandbox.run("tracecast import nccl-inspector rank0.log docs/formats/samples/nccl.log")
+            .err.starts_with("docs/formats/samples/nccl.log:1: "));
+  CHECK(sandbox.run("tracecast import kineto docs/formats/samples/kineto.json rank0.log").err ==
+        "rank0.log: is a second file; kineto takes one (allowed: several of measured collectives)\n");
+}
+
 TEST_CASE("collective: --sweep has a line for every power of two from 1 KiB", "[e2e][network]") {
   const Sandbox sandbox;
   const Outcome outcome = sandbox.run("tracecast collective --topology dgx-h100 --bytes 1MiB --sweep --json");

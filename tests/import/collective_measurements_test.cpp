@@ -1,6 +1,7 @@
 #include "sim/import/collective_measurements.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "sim/network/measured_network.hpp"
 #include "tests/import/samples.hpp"
@@ -58,7 +59,7 @@ TEST_CASE("nccl-tests: what one host measured goes into a profile, and a call ta
   REQUIRE(with);
   const ProfileWithCollectives& made = *with;
   CHECK(made.taken == 1);
-  CHECK(made.across_hosts == 1);
+  CHECK(made.left_out == 1);  // no machine is given
   REQUIRE(made.profile.measured_collectives.size() == 2);
   CHECK(made.profile.measured_collectives[0].size == 2_MiB);
   CHECK(made.profile.measured_collectives[1] == one_host.measured);
@@ -68,6 +69,70 @@ TEST_CASE("nccl-tests: what one host measured goes into a profile, and a call ta
   CHECK(cost.duration == 40_us);
   CHECK(cost.latency <= cost.duration);
   CHECK(cost.algorithm != Algorithm::automatic);  // its flows follow from it
+}
+
+TEST_CASE("nccl-tests: what several hosts measured goes into a profile for groups on as many such hosts",
+          "[io][nccl-tests]") {
+  const Cluster machine = dgx_h100(256);
+  const std::string head = "# all_reduce_perf\n# Using devices\n";
+  std::string devices;
+  for (int rank = 0; rank < 16; ++rank)
+    devices += "#  Rank " + std::to_string(rank) + " Group 0 Pid 1 on node" + std::to_string(rank / 8) +
+               " device 0 [0x1b] NVIDIA H100 80GB HBM3\n";
+  // 1 GiB in 6 ms: 179 GB/s, 335.5 GB/s on the bus
+  const CollectiveMeasurements read = tests(
+      head + devices + kHead + " 1073741824 268435456 float sum -1 6000.0 178.96 335.54 0 6000.0 178.96 335.54 0\n");
+  Profile base;
+  base.name = "h100";
+  base.gpu = "H100 SXM 80 GB";
+  base.architecture = "Hopper";
+  base.memory_bandwidth = 3350e9;
+  const auto with = with_collectives(base, read, &machine);
+  if (!with) FAIL(to_string(with.error()));
+  CHECK(with->taken_between == 1);
+  CHECK(with->left_out == 0);
+  REQUIRE(with->profile.measured_collectives.size() == 1);
+  const MeasuredCollective& m = with->profile.measured_collectives[0];
+  CHECK(m.nodes == 2);
+  CHECK(m.network == 400_GBps);
+
+  const auto network = make_network(machine, with->profile);
+  const auto model = make_network(machine, base);
+  const CollectiveCall call{Collective::all_reduce, 1_GiB};
+  const auto cost_on = [&](const std::vector<int>& ranks, int sharing) {
+    return network->cost(call, place(machine, ranks, sharing));
+  };
+  CHECK(cost_on(range(16), 1).duration == 6_ms);
+  CHECK(cost_on(range(16), 1).provenance == Provenance::measured);
+  CHECK(cost_on(range(16, 32), 1).duration == 6_ms);
+  // other numbers of hosts, other ranks on each, NICs shared with other groups: the model
+  for (const auto& [ranks, sharing] : {std::pair(range(32), 1), std::pair(range(16, 0, 2), 1),
+                                       std::pair(range(16, 0, 8), 1), std::pair(range(16), 2)}) {
+    const GroupPlacement group = place(machine, ranks, sharing);
+    CHECK(network->cost(call, group).duration == model->cost(call, group).duration);
+  }
+  // another machine, or a lost NIC
+  Cluster slower = machine;
+  slower.node.nic_rate = 200_Gbps;
+  const GroupPlacement group = place(slower, range(16), 1);
+  CHECK(make_network(slower, with->profile)->cost(call, group).duration ==
+        make_network(slower, base)->cost(call, group).duration);
+  Cluster lost = machine;
+  lost.faults.lost_rails = {3};
+  CHECK(make_network(lost, with->profile)->cost(call, place(lost, range(16), 1)).duration != 6_ms);
+
+  // faster than the NICs of a host
+  CollectiveMeasurements wrong = read;
+  wrong.calls[0].measured.seconds = 2.5e-3;
+  const auto refused = with_collectives(base, wrong, &machine);
+  REQUIRE_FALSE(refused);
+  CHECK(to_string(refused.error()) ==
+        "all_reduce of 1073741824 bytes over 16 ranks: takes 2.5e+03 us, in which each host receives 429.5 GB/s "
+        "(allowed: up to 400, its NICs)");
+  // not as many ranks on each host
+  wrong.calls[0].measured.ranks = 15;
+  wrong.calls[0].measured.seconds = 6e-3;
+  CHECK(with_collectives(base, wrong, &machine)->left_out == 1);
 }
 
 // Headers and rows as print_header and print_line_header of each version write them (docs/references.md#nccl-tests-columns).
@@ -217,8 +282,29 @@ TEST_CASE("nccl-inspector: repeats of a size become one, with their spread", "[i
   REQUIRE(read->calls.size() == 1);
   CHECK(read->calls[0].measured.seconds == Approx(20e-6));
   CHECK(read->calls[0].measured.samples == 3);
-  CHECK(read->notes == std::vector<std::string>{"the last line is cut and was left out"});
+  CHECK(read->notes == std::vector<std::string>{"3 collectives lack records of some of their ranks: their times may "
+                                                "include waiting for others (give the files of all processes)",
+                                                "the last line is cut and was left out"});
   CHECK(sentence(read_nccl_inspector("[]\n", "t")) == "t:1: '[]' is not a record of NCCL's inspector");
+}
+
+// The kernel of a rank waits for the others: the time of the rank that came last is that of the collective.
+TEST_CASE("nccl-inspector: of a collective that all processes recorded the shortest time counts",
+          "[io][nccl-inspector]") {
+  const auto record = [](int rank, int number, int us) {
+    return fmt::format(R"({{"header":{{"id":"0xa","rank":{},"n_ranks":2,"nnodes":2}},"coll_perf":{{"coll":"AllReduce",)"
+                       R"("coll_sn":{},"coll_msg_size_bytes":4096,"coll_exec_time_us":{}}}}}{})",
+                       rank, number, us, "\n");
+  };
+  const auto read = read_nccl_inspector(record(0, 1, 30) + record(0, 2, 50) + record(0, 3, 20) + "\n" +
+                                            record(1, 1, 90) + record(1, 2, 20) + record(1, 3, 21),
+                                        "t");
+  REQUIRE(read);
+  REQUIRE(read->calls.size() == 1);
+  CHECK(read->calls[0].nodes == 2);
+  CHECK(read->calls[0].measured.samples == 3);
+  CHECK(read->calls[0].measured.seconds == Approx(20e-6));  // of 30, 20 and 20
+  CHECK(read->notes.empty());
 }
 
 // As inspector_plugin.cc of NCCL 2.28 fills them; the first is the example of its README (docs/references.md#nccl-inspector).
