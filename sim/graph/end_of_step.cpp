@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/graph/muon_update.hpp"
+#include "sim/graph/optimizer_work.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
 
@@ -14,11 +15,6 @@ Bucket EndOfStep::parameters_of(const std::vector<Chunk>& chunks) const {
   Bucket sum;
   for (const Chunk& chunk : chunks) sum += context_.units.stage(chunk.stage);
   return sum;
-}
-
-Operator EndOfStep::work(std::string name, std::int64_t parameters, std::int64_t bytes) const {
-  return {OperatorKind::optimizer, Pass::optimizer, Precision::fp32, std::move(name),
-          ElementwiseShape{parameters, Bytes{parameters * bytes}}};
 }
 
 /// Both quantised copies of every weight, made once for all micro-batches of the next step; they are counted here
@@ -32,7 +28,7 @@ Operator EndOfStep::quantise_weights(std::int64_t parameters) const {
 /// Bytes that the update reads and writes for each parameter (docs/references.md#elementwise-bytes).
 std::int64_t EndOfStep::update_bytes() const {
   const Training& training = context_.plan.training;
-  const std::int64_t copy = training.dtype == Precision::fp32 || !training.master_weights ? 0 : 2;
+  const std::int64_t copy = written_copy(training);
   const std::int64_t state = element_size(training.optimizer_state_dtype);
   switch (training.optimizer) {
     case OptimizerKind::adam:
@@ -129,7 +125,7 @@ void EndOfStep::layer_norms(TemplateWriter& writer, const std::vector<Chunk>& ch
   const CollectiveCall call{Collective::all_reduce, Bytes{8}};
   for (const Chunk& chunk : chunks)
     for (int unit = 0; unit < context_.units.count(chunk.stage); ++unit) {
-      writer.compute(work("layer_norms", data_.own_parameters(context_.units.unit(chunk.stage, unit)), 8));
+      writer.compute(optimizer_work("layer_norms", data_.own_parameters(context_.units.unit(chunk.stage, unit)), 8));
       if (context_.table.placement(Slot::tensor).ranks > 1)
         writer.wait(writer.collective({Lane::tensor, Traffic::control, Slot::tensor, call}, {writer.mark()}));
       if (data_.sharded(1) && context_.table.placement(Slot::gradients).ranks > 1)
@@ -146,10 +142,10 @@ void EndOfStep::gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& 
   }
   const std::int64_t own = data_.own_parameters(parameters_of(chunks));
   if (context_.plan.training.dtype == Precision::fp16) {
-    writer.compute(work("unscale", own, 2 * data_.gradient_bytes()));
+    writer.compute(optimizer_work("unscale", own, 2 * data_.gradient_bytes()));
     all_reduce_scalar(writer, Bytes{4});  // overflow on any rank
   }
-  writer.compute(work("grad_norm", own, data_.gradient_bytes()));
+  writer.compute(optimizer_work("grad_norm", own, data_.gradient_bytes()));
   all_reduce_scalar(writer, Bytes{8});
   writer.host_sync(writer.mark());
 }
@@ -161,16 +157,12 @@ void EndOfStep::update(TemplateWriter& writer, const std::vector<Chunk>& chunks,
     return;
   }
   layer_norms(writer, chunks);
-  Bucket rest = all;
+  Bucket rest = all;  // what no other update has changed
   if (context_.plan.training.optimizer == OptimizerKind::muon) {
-    MuonUpdate muon(data_);
     rest = {};
-    for (const Chunk& chunk : chunks) {
-      muon.write(writer, chunk);
-      rest += muon.left_to_adam(chunk);
-    }
+    for (const Chunk& chunk : chunks) rest += MuonUpdate(data_).write(writer, chunk);
   }
-  writer.compute(work("update", data_.own_parameters(rest), update_bytes()));
+  writer.compute(optimizer_work("update", data_.own_parameters(rest), update_bytes()));
 }
 
 /// The mean of the replicas' parameters replaces them; ranks with an fp32 copy make the 16-bit one again.
@@ -178,7 +170,7 @@ void EndOfStep::average(TemplateWriter& writer, const Bucket& all) {
   writer.wait(data_.average(writer, all));
   const std::int64_t parameter = data_.parameter_bytes();
   if (data_.averaged_bytes() > parameter)
-    writer.compute(work("average cast", data_.own_parameters(all), data_.averaged_bytes() + parameter));
+    writer.compute(optimizer_work("average cast", data_.own_parameters(all), data_.averaged_bytes() + parameter));
 }
 
 std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chunks) {
@@ -189,7 +181,7 @@ std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chu
         if (data_.averages() && context_.plan.parallel.averaging_period > 0 && context_.plan.gradient_group() > 1)
           average(writer, all);
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.trained();
-        writer.compute(work("zero_grad", held, data_.gradient_bytes()));
+        writer.compute(optimizer_work("zero_grad", held, data_.gradient_bytes()));
         if (all.quantised() > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised()));
         if (!data_.active() || !data_.sharded(1) || data_.sharded(3) || data_.gathers_during_forward()) return;
         for (EventRef event : data_.gather(writer, all, {writer.mark()})) writer.wait(event);

@@ -22,7 +22,6 @@ class EndOfStep {
 
  private:
   Bucket parameters_of(const std::vector<Chunk>& chunks) const;
-  Operator work(std::string name, std::int64_t parameters, std::int64_t bytes) const;
   Operator quantise_weights(std::int64_t parameters) const;
   std::int64_t update_bytes() const;
   void reduce_mirror(TemplateWriter& writer, const std::vector<Chunk>& chunks);

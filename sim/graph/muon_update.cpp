@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "sim/base/integers.hpp"
+#include "sim/graph/optimizer_work.hpp"
 
 namespace tracecast {
 
@@ -21,21 +22,6 @@ std::int64_t MuonUpdate::own_elements(const std::vector<MuonMatrices>& all,
                                                  : ceil_div(held_elements(all, expert), ranks(expert));
   }
   return own;
-}
-
-Bucket MuonUpdate::left_to_adam(const Chunk& chunk) const {
-  const std::vector<MuonMatrices> all = muon_matrices(context_.model, context_.plan, chunk.stage);
-  Bucket rest = context_.units.stage(chunk.stage);
-  rest.parameters.trained -= held_elements(all, false);
-  rest.parameters.trained_experts -= held_elements(all, true);
-  return rest;
-}
-
-void MuonUpdate::elementwise(TemplateWriter& writer, const char* name, std::int64_t elements,
-                             std::int64_t bytes) const {
-  if (elements > 0)
-    writer.compute({OperatorKind::optimizer, Pass::optimizer, Precision::fp32, name,
-                    ElementwiseShape{elements, Bytes{elements * bytes}}});
 }
 
 void MuonUpdate::exchange(TemplateWriter& writer, const std::vector<MuonMatrices>& all, Traffic traffic) {
@@ -86,25 +72,29 @@ void MuonUpdate::orthogonalise(TemplateWriter& writer, const MuonMatrices& matri
   }
 }
 
-void MuonUpdate::write(TemplateWriter& writer, const Chunk& chunk) {
+Bucket MuonUpdate::write(TemplateWriter& writer, const Chunk& chunk) {
   const Training& training = context_.plan.training;
   const std::vector<MuonMatrices> all = muon_matrices(context_.model, context_.plan, chunk.stage);
-  if (all.empty()) return;
+  Bucket rest = context_.units.stage(chunk.stage);
+  if (all.empty()) return rest;
+  rest.parameters.trained -= held_elements(all, false);
+  rest.parameters.trained_experts -= held_elements(all, true);
   const MuonSharding mode = sharding();
   const bool dealt = mode == MuonSharding::layerwise || mode == MuonSharding::all_to_all;
   const std::vector<MuonMatrices> share = dealt ? fullest_share(all, ranks(false), ranks(true)) : all;
   const bool moves = mode == MuonSharding::gather || mode == MuonSharding::all_to_all;
   const std::int64_t own = own_elements(all, share);
   const std::int64_t worked = held_elements(share, false) + held_elements(share, true);
-  const std::int64_t copy = training.dtype == Precision::fp32 || !training.master_weights ? 0 : 2;
 
   // Gradient and momentum are read, momentum and its 16-bit copy are written.
-  elementwise(writer, "momentum", own, data_.gradient_bytes() + 2 * element_size(training.optimizer_state_dtype) + 2);
+  const std::int64_t states = 2 * element_size(training.optimizer_state_dtype);
+  writer.compute(optimizer_work("momentum", own, data_.gradient_bytes() + states + 2));
   if (moves) exchange(writer, all, Traffic::gradients);
-  elementwise(writer, "normalise", worked, 6);  // read for the norm, read and written to be divided by it
+  writer.compute(optimizer_work("normalise", worked, 6));  // read for the norm, read and written to be divided by it
   for (const MuonMatrices& matrices : share) orthogonalise(writer, matrices);
   if (mode == MuonSharding::all_to_all) exchange(writer, all, Traffic::parameters);
-  elementwise(writer, "update", own, 2 + 8 + copy);
+  writer.compute(optimizer_work("update", own, 2 + 8 + written_copy(training)));
+  return rest;
 }
 
 }  // namespace tracecast

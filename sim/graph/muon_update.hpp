@@ -14,16 +14,13 @@ class MuonUpdate {
  public:
   explicit MuonUpdate(DataParallel& data) : data_(data), context_(data.context()) {}
 
-  /// Writes the update of one chunk's matrices.
-  void write(TemplateWriter& writer, const Chunk& chunk);
-  /// Trained parameters of one chunk that Muon leaves to Adam.
-  Bucket left_to_adam(const Chunk& chunk) const;
+  /// Writes the update of one chunk's matrices. Returns its other trained parameters, which Muon leaves to Adam.
+  Bucket write(TemplateWriter& writer, const Chunk& chunk);
 
  private:
   int ranks(bool expert) const;
   MuonSharding sharding() const;
   std::int64_t own_elements(const std::vector<MuonMatrices>& all, const std::vector<MuonMatrices>& share) const;
-  void elementwise(TemplateWriter& writer, const char* name, std::int64_t elements, std::int64_t bytes) const;
   /// Sends 16-bit elements over the data-parallel groups and waits for them.
   void exchange(TemplateWriter& writer, const std::vector<MuonMatrices>& all, Traffic traffic);
   void over_tensor_ranks(TemplateWriter& writer, Collective what, std::int64_t elements);

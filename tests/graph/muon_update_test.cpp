@@ -38,6 +38,18 @@ double newton_schulz(const StepGraph& graph) {
   return sum;
 }
 
+/// Elements that the optimizer's operators of one name work on, on rank 0.
+std::int64_t elements_of(const StepGraph& graph, const std::string& name) {
+  std::int64_t sum = 0;
+  for (const ProgramItem& item : graph.programs[static_cast<std::size_t>(graph.ranks.front().program)])
+    for (const Op& op : graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
+      if (op.type != OpType::compute || op.payload < 0) continue;
+      const Operator& of = graph.operators[static_cast<std::size_t>(op.payload)].op;
+      if (of.name == name) sum += std::get<ElementwiseShape>(of.shape).elements;
+    }
+  return sum;
+}
+
 double closed_form(double r, double c, int steps) { return steps * (4 * r * r * c + 2 * r * r * r); }
 
 /// All seven matrices of 8 layers.
@@ -92,6 +104,23 @@ TEST_CASE("what Muon sends: nothing when matrices are dealt out, all of them gat
   CHECK(adam.forecast.optimizer_s < layerwise.forecast.optimizer_s);
   CHECK(layerwise.forecast.step_time_s < exchanged.forecast.step_time_s);
   CHECK(exchanged.forecast.step_time_s < gathered.forecast.step_time_s);
+}
+
+TEST_CASE("Muon and Adam together update every parameter once, a rank those whose states it holds",
+          "[oracle][graph][muon]") {
+  Scenario scenario = muon_scenario(1, 1, 8, 1);
+  scenario.training.muon_sharding = MuonSharding::gather;
+  const ForecastRun gathered = run(scenario);
+  const std::int64_t all = parameter_count(scenario.model).total();
+  const std::int64_t matrices =
+      held_elements(muon_matrices(scenario.model, gathered.plan, gathered.plan.stages.front()), false);
+  CHECK(elements_of(gathered.graph, "update") == all / 8);
+  CHECK(elements_of(gathered.graph, "momentum") == matrices / 8);
+  CHECK(elements_of(gathered.graph, "normalise") == matrices);  // every rank works on all
+  scenario.training.muon_sharding = MuonSharding::layerwise;
+  const ForecastRun layerwise = run(scenario);
+  CHECK(elements_of(layerwise.graph, "update") == all / 8);  // 8 layers on 8 ranks
+  CHECK(elements_of(layerwise.graph, "normalise") == matrices / 8);
 }
 
 TEST_CASE("Muon over tensor ranks: gathers of matrices, or sums of their products", "[oracle][graph][muon]") {

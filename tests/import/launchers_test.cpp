@@ -310,6 +310,17 @@ peft: {dim: 16}
   CHECK(run.scenario.parallel.shard_group == 8);
   CHECK_FALSE(run.scenario.parallel.sequence_parallel);  // without tensor parallelism
   CHECK(run.scenario.training.lora_rank == 16);
+  // No optimizer is passed over without a word.
+  const auto optimizer = [&](const std::string& name) {
+    return imported("automodel", plain + "optimizer: {_target_: " + name + ", lr: 1.0e-5}\n", "b.yaml", all);
+  };
+  const auto says_adam = [](const ImportedRun& each) {
+    return std::ranges::any_of(each.assumptions,
+                               [](const std::string& one) { return one.find("taken as adam") != std::string::npos; });
+  };
+  CHECK_FALSE(says_adam(optimizer("torch.optim.AdamW")));
+  CHECK(optimizer("torch.optim.SGD").scenario.training.optimizer == OptimizerKind::sgd);
+  CHECK(says_adam(optimizer("torch.optim.Muon")));
   CHECK(refusal("automodel", "model: {pretrained_model_name_or_path: a/b}\n", "c.yaml", all)
             .find("c.yaml:1: model.pretrained_model_name_or_path = \"a/b\": is not a shipped model: give --model") !=
         std::string::npos);

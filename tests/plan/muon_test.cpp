@@ -110,6 +110,10 @@ TEST_CASE("matrices are dealt out so that no rank has much more than the mean", 
     before = most;
   }
   CHECK(fullest_share(all, 1, 1) == all);
+  // 5 and 5 elements go to the first two ranks, both 3 to the third, which has most.
+  const MuonMatrices large{1, 5, 5, 2, false, false};
+  const MuonMatrices small{1, 3, 3, 2, false, false};
+  CHECK(fullest_share({large, small}, 3, 1) == std::vector<MuonMatrices>{small});
   CHECK(count_of(fullest_share(all, 4096, 1)) == 1);
 }
 

@@ -160,6 +160,15 @@ void import_batches(RunImport& run) {
                     *local));
 }
 
+void import_optimizer(RunImport& run) {
+  constexpr Name kClass = "optimizer._target_";
+  const std::string written = run.word(kClass);
+  const std::string name = lower_case(written);
+  if (name.empty() || name.ends_with("adam") || name.ends_with("adamw")) return;
+  if (name.ends_with(".sgd")) return run.put("training.optimizer", std::string("sgd"), kClass);
+  run.assume(fmt::format("optimizer._target_ = {}: taken as adam, with its states and its update", written));
+}
+
 void import_length(RunImport& run) {
   for (const char* key : {"packed_sequence.packed_sequence_size", "dataset.seq_length", "dataset.seq_len"})
     if (const auto length = run.count(key); length && *length > 0) return run.put("training.seq_length", *length, key);
@@ -201,6 +210,7 @@ void import_automodel(RunImport& run) {
   import_strategy(run);
   import_pipeline(run);
   import_batches(run);
+  import_optimizer(run);
   import_length(run);
   import_types(run);
   import_checkpointing(run);
