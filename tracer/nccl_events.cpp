@@ -1,5 +1,6 @@
 #include "tracer/nccl_events.hpp"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,8 +18,12 @@ struct Launch {
 };
 thread_local Launch last_launch;
 
-/// The handle of every launch.
+/// The handles of every launch, and of every group of calls.
 char launch_handle = 0;
+char group_call_handle = 0;
+
+/// The number of this thread's group of calls; 0: none.
+thread_local std::int64_t group_call = 0;
 
 /// NCCL counts the elements of one rank of these; the trace counts the larger buffer.
 bool counts_one_rank(std::string_view function) {
@@ -49,6 +54,19 @@ TraceCollective message_of(const Message& event) {
   return c;
 }
 
+/// A call, by its handle, or else the first one of this function.
+template <class Calls>
+auto call_of(Calls& calls, const void* handle, std::string_view function) {
+  const auto same = std::find_if(calls.begin(), calls.end(), [&](const auto& each) { return each.get() == handle; });
+  if (same != calls.end()) return same;
+  return std::find_if(calls.begin(), calls.end(), [&](const auto& each) { return each->name == function; });
+}
+
+/// NCCL reports the messages instead.
+bool may_be_messages(std::string_view function) {
+  return function == "AlltoAll" || function == "AlltoAllv" || function == "Gather" || function == "Scatter";
+}
+
 bool is_message(const TraceCollective& operation) { return operation.peer >= 0; }
 
 /// Whether messages go to and come from every other rank of a communicator. Two ranks that do not send to themselves exchange a
@@ -70,7 +88,7 @@ bool covers_all_ranks(const std::vector<TraceCollective>& operations, int ranks)
 
 void* Recorder::begin_communicator(std::uint64_t communicator, int nodes, int ranks, int rank) {
   const std::lock_guard lock(mutex_);
-  auto made = std::make_unique<Communicator>(Communicator{communicator, nodes, ranks, rank, {}, 0});
+  auto made = std::make_unique<Communicator>(Communicator{communicator, nodes, ranks, rank, {}});
   void* const context = made.get();
   communicators_[context] = std::move(made);
   return context;
@@ -81,17 +99,28 @@ void* Recorder::start(void* context, const Event& event) {
   const auto found = communicators_.find(context);
   if (found == communicators_.end()) return nullptr;
   Communicator& communicator = *found->second;
+  const auto drop_call = [&](const char* function) {
+    const auto call = call_of(communicator.calls, event.parent, text(function));
+    if (call != communicator.calls.end()) communicator.calls.erase(call);
+  };
   switch (event.type) {
     case kKernelLaunch:
       return begin_launch(communicator);
     case kGroup:
       return begin_group(communicator);
+    case kGroupCall:
+      return begin_group_call(event);
+    case kCollectiveCall:
+      return begin_call(communicator, event);
     case kCopyEngine:
+      drop_call(event.copy_engine.function);
       return begin_copies(communicator, event);
     case kCollective:
+      drop_call(event.collective.function);
       add(communicator, collective_of(event.collective), event.collective.group);
       return nullptr;
     case kPointToPoint:
+      std::erase_if(communicator.calls, [](const auto& each) { return may_be_messages(each->name); });
       add(communicator, message_of(event.point_to_point), event.point_to_point.group);
       return nullptr;
     default:
@@ -115,13 +144,55 @@ void* Recorder::begin_launch(const Communicator& communicator) {
   return &launch_handle;
 }
 
+void* Recorder::begin_group_call(const Event& event) {
+  if (event.group_call.captured) return nullptr;  // reported at each replay
+  group_call = ++launches_;
+  if (clock_.begin_launch) clock_.begin_launch(group_call);
+  return &group_call_handle;
+}
+
+void Recorder::end_group_call() {
+  if (clock_.end_launch) clock_.end_launch();
+  const std::int64_t now = clock_.now();  // after the launches
+  for (auto& [context, communicator] : communicators_)
+    for (const auto& call : communicator->calls)
+      if (call->launch == group_call) call->start_ns = call->end_ns = now;
+  group_call = 0;
+}
+
+void* Recorder::begin_call(Communicator& communicator, const Event& event) {
+  if (event.collective_call.captured || group_call == 0 || communicator.ranks < 2) return nullptr;
+  const auto& calls = communicator.calls;
+  if (!calls.empty() && calls.front()->launch != group_call) write_calls(communicator);
+  TraceCollective c;
+  c.name = text(event.collective_call.function);
+  c.type = text(event.collective_call.type);
+  c.count = static_cast<std::int64_t>(event.collective_call.count) * (counts_one_rank(c.name) ? communicator.ranks : 1);
+  c.communicator = communicator.id;
+  c.nodes = communicator.nodes;
+  c.ranks = communicator.ranks;
+  c.rank = communicator.rank;
+  c.start_ns = c.end_ns = clock_.now();
+  c.launch = group_call;
+  communicator.calls.push_back(std::make_unique<TraceCollective>(std::move(c)));
+  return communicator.calls.back().get();
+}
+
+void Recorder::write_calls(Communicator& communicator) {
+  for (const auto& call : communicator.calls) {
+    call->sequence = kUnreported + communicator.unreported[call->name]++;
+    writer_.collective(*call);
+  }
+  communicator.calls.clear();
+}
+
 void* Recorder::begin_copies(const Communicator& communicator, const Event& event) {
   TraceCollective c;
   c.name = text(event.copy_engine.function);
   c.type = text(event.copy_engine.type);
   c.algorithm = "CE";
   c.count = static_cast<std::int64_t>(event.copy_engine.count) * (counts_one_rank(c.name) ? communicator.ranks : 1);
-  c.sequence = static_cast<std::int64_t>(event.copy_engine.sequence);
+  c.sequence = kCopies + static_cast<std::int64_t>(event.copy_engine.sequence);
   c.communicator = communicator.id;
   c.nodes = communicator.nodes;
   c.ranks = communicator.ranks;
@@ -162,6 +233,7 @@ void Recorder::stop(void* handle) {
     return;
   }
   const std::lock_guard lock(mutex_);
+  if (handle == &group_call_handle) return end_group_call();
   const auto found = groups_.find(handle);
   if (found == groups_.end()) return;
   write(*found->second);
@@ -195,6 +267,7 @@ void Recorder::end_communicator(void* context) {
   if (found == communicators_.end()) return;
   for (auto& [handle, group] : groups_)
     if (group->communicator == found->second.get()) write(*group);
+  write_calls(*found->second);
   std::erase_if(groups_, [&](const auto& each) { return each.second->communicator == found->second.get(); });
   communicators_.erase(found);
 }
@@ -203,11 +276,14 @@ void Recorder::finish() {
   const std::lock_guard lock(mutex_);
   for (auto& [handle, group] : groups_) write(*group);
   groups_.clear();
+  for (auto& [context, communicator] : communicators_) write_calls(*communicator);
 }
 
 std::size_t Recorder::open_groups() const {
   const std::lock_guard lock(mutex_);
-  return groups_.size();
+  std::size_t open = groups_.size();
+  for (const auto& [context, communicator] : communicators_) open += communicator->calls.size();
+  return open;
 }
 
 }  // namespace tracecast::nccl

@@ -8,6 +8,10 @@
 ///
 /// A collective of copy engines has no kernel: its copies are made between start and stop and carry its number (version 6).
 ///
+/// Symmetric kernels, and copy engines before version 6, have no launch and no group: NCCL 2.28 frees their tasks when it schedules them
+/// (ncclSymmetricTaskScheduler). Their collectives are the calls for which NCCL has reported nothing when the communicator is called
+/// again; what the group launches or copies outside of other launches is theirs and carries the number of the group.
+///
 /// Sends and receives of one kernel that cover all ranks are one AllToAll. Counts are those of the larger buffer, as nccl-tests
 /// counts them.
 /// Source: NCCL 2.28.9, src/enqueue.cc (ncclLaunchKernel, hostStreamPlanTask) and src/plugin/profiler.cc.
@@ -18,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -42,7 +47,8 @@ class Recorder {
 
   /// Mask of the event types to report. Channels of kernels are not: they cost a proxy thread and nodes of CUDA graphs, and CUPTI
   /// times kernels exactly.
-  static constexpr int kEvents = static_cast<int>(kGroup | kCollective | kPointToPoint | kKernelLaunch);
+  static constexpr int kEvents =
+      static_cast<int>(kGroup | kCollective | kPointToPoint | kGroupCall | kCollectiveCall | kKernelLaunch);
   static constexpr int kEventsV6 = kEvents | static_cast<int>(kCopyEngine);
   static constexpr int kEventsV4 = static_cast<int>(kGroup | kCollective | kPointToPoint);
 
@@ -55,8 +61,12 @@ class Recorder {
   void end_communicator(void* context);
   /// Writes the operations of all groups that have not ended, at the end of the program.
   void finish();
-  /// Groups that have not ended.
+  /// Groups that have not ended, and calls of which NCCL has reported nothing yet.
   std::size_t open_groups() const;
+
+  /// Added to sequence numbers, since NCCL counts other collectives of the same function by themselves.
+  static constexpr std::int64_t kUnreported = std::int64_t{1} << 40;
+  static constexpr std::int64_t kCopies = std::int64_t{1} << 41;
 
  private:
   struct Communicator {
@@ -66,6 +76,9 @@ class Recorder {
     int rank;
     std::map<std::pair<bool, int>, std::int64_t> messages;  ///< [receives, peer] so far
     std::int64_t all_to_alls = 0;
+    std::vector<std::unique_ptr<TraceCollective>>
+        calls{};  ///< of which NCCL has reported nothing yet; their addresses are handles
+    std::map<std::string, std::int64_t> unreported{};  ///< [function] calls written as such
   };
   struct Group {
     Communicator* communicator = nullptr;
@@ -74,6 +87,10 @@ class Recorder {
   };
 
   void* begin_launch(const Communicator& communicator);
+  void* begin_group_call(const Event& event);
+  void end_group_call();
+  void* begin_call(Communicator& communicator, const Event& event);
+  void write_calls(Communicator& communicator);
   void* begin_copies(const Communicator& communicator, const Event& event);
   void* begin_group(Communicator& communicator);
   void add(Communicator& communicator, TraceCollective operation, void* group);

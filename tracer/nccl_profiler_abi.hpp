@@ -15,8 +15,10 @@ enum EventType : std::uint64_t {
   kGroup = 1 << 0,  ///< the operations of one kernel, after its launch
   kCollective = 1 << 1,
   kPointToPoint = 1 << 2,
-  kKernelLaunch = 1 << 11,  ///< around the launch of a kernel; version 5
-  kCopyEngine = 1 << 12,    ///< around the copies of a collective that copy engines do; version 6
+  kGroupCall = 1 << 8,       ///< from the first call of a group to the end of its launches; version 5
+  kCollectiveCall = 1 << 9,  ///< a call of a collective, in a group; version 5
+  kKernelLaunch = 1 << 11,   ///< around the launch of a kernel; version 5
+  kCopyEngine = 1 << 12,     ///< around the copies of a collective that copy engines do; version 6
 };
 
 /// Of versions 5 and 6.
@@ -48,6 +50,18 @@ struct Event {
       std::uint8_t channels;
       void* group;
     } point_to_point;
+    struct {
+      bool captured;  ///< by a CUDA graph
+      int depth;
+    } group_call;
+    struct {
+      const char* function;
+      std::size_t count;
+      const char* type;
+      int root;
+      void* stream;
+      bool captured;
+    } collective_call;
     struct {
       void* stream;
     } kernel_launch;
@@ -136,6 +150,9 @@ static_assert(offsetof(Event, collective.channels) == 80 && offsetof(Event, coll
 static_assert(offsetof(Event, collective.protocol) == 96 && offsetof(Event, collective.group) == 104);
 static_assert(offsetof(Event, point_to_point.type) == 40 && offsetof(Event, point_to_point.count) == 48);
 static_assert(offsetof(Event, point_to_point.peer) == 56 && offsetof(Event, point_to_point.group) == 64);
+static_assert(offsetof(Event, group_call.captured) == 24 && offsetof(Event, collective_call.function) == 24);
+static_assert(offsetof(Event, collective_call.count) == 32 && offsetof(Event, collective_call.type) == 40);
+static_assert(offsetof(Event, collective_call.stream) == 56 && offsetof(Event, collective_call.captured) == 64);
 static_assert(offsetof(Event, copy_engine.count) == 56 && offsetof(Event, copy_engine.type) == 72);
 static_assert(offsetof(Event, copy_engine.batch_size) == 92 && offsetof(Event, copy_engine.stream) == 104);
 static_assert(sizeof(Event) == 112 && sizeof(Profiler) == 48);

@@ -64,17 +64,33 @@ class Pairing {
     if (launches_.empty())
       for (const TraceExternal& e : trace_.externals)
         if (e.kind == kRecorderIds) launches_.emplace(e.id, e.correlation);
+    if (launches_.empty()) return false;
     const auto [begin, end] = launches_.equal_range(launch);
+    std::vector<const TraceKernel*> kernels;
     for (auto each = begin; each != end; ++each) {
       const auto kernel = of_correlation_.find(each->second);
-      if (kernel != of_correlation_.end()) return take(*kernel->second, group);
+      if (kernel != of_correlation_.end()) kernels.push_back(kernel->second);
     }
-    return pair_with_copies(begin, end, group);
+    if (kernels.empty()) {
+      pair_with_copies(begin, end, group);
+      return true;  // lost, or launched by another thread: the kernel launched last is another one
+    }
+    for (TraceCollective* each : group) take(*kernel_of(*each, kernels), {each});
+    return true;
+  }
+
+  /// The first one of its kind; if none is, as of NCCL's generic kernel and of messages, the first one.
+  static const TraceKernel* kernel_of(const TraceCollective& c, const std::vector<const TraceKernel*>& kernels) {
+    if (kernels.size() == 1) return kernels.front();
+    const auto same = std::find_if(kernels.begin(), kernels.end(), [&c](const TraceKernel* kernel) {
+      return nccl_kernel(kernel->name).collective() == collective_of(c.name);
+    });
+    return same == kernels.end() ? kernels.front() : *same;
   }
 
   /// A collective of copy engines lasts from its first copy to its last.
   template <class Iterator>
-  bool pair_with_copies(Iterator begin, Iterator end, const std::vector<TraceCollective*>& group) {
+  void pair_with_copies(Iterator begin, Iterator end, const std::vector<TraceCollective*>& group) {
     if (copies_.empty())
       for (const TraceCopy& copy : trace_.copies) copies_.emplace(copy.correlation, &copy);
     std::int64_t first = INT64_MAX;
@@ -86,13 +102,12 @@ class Pairing {
         last = std::max(last, one->second->end_ns);
       }
     }
-    if (first >= last) return false;
+    if (first >= last) return;
     for (TraceCollective* each : group) {
       each->start_ns = first;
       each->end_ns = last;
       ++paired_;
     }
-    return true;
   }
 
   void pair_by_time(const std::vector<TraceCollective*>& group) {
@@ -116,14 +131,13 @@ class Pairing {
     return kind == Collective::all_to_all ? std::optional(Collective::send_recv) : kind;
   }
 
-  bool take(const TraceKernel& kernel, const std::vector<TraceCollective*>& group) {
+  void take(const TraceKernel& kernel, const std::vector<TraceCollective*>& group) {
     taken_.insert(&kernel);
     for (TraceCollective* each : group) {
       each->start_ns = kernel.start_ns;
       each->end_ns = kernel.end_ns;
       ++paired_;
     }
-    return true;
   }
 
   Trace& trace_;

@@ -45,10 +45,15 @@ class Nccl {
     return recorder_.start(context, event);
   }
   void collective(void* context, void* group, const char* function, std::size_t count, const char* type,
-                  std::uint64_t sequence = 0) {
+                  std::uint64_t sequence = 0, const char* algorithm = "RING", std::uint8_t channels = 24,
+                  void* call = nullptr) {
     nccl::Event event{};
     event.type = nccl::kCollective;
-    event.collective = {sequence, function, nullptr, nullptr, count, 0, type, 24, 16, "RING", "SIMPLE", group};
+    event.parent = call;
+    event.collective = {sequence,  function, nullptr,
+                        nullptr,   count,    0,
+                        type,      channels, channels == 0 ? std::uint8_t{0} : std::uint8_t{16},
+                        algorithm, "SIMPLE", group};
     recorder_.stop(recorder_.start(context, event));
   }
   void message(void* context, void* group, const Message& m) {
@@ -56,6 +61,21 @@ class Nccl {
     event.type = nccl::kPointToPoint;
     event.point_to_point = {m.function, nullptr, "ncclBfloat16", m.count, m.peer, 4, group};
     recorder_.stop(recorder_.start(context, event));
+  }
+  /// From the first call within ncclGroupStart and ncclGroupEnd, or of one collective alone.
+  void* group_call(void* context, bool captured = false) {
+    nccl::Event event{};
+    event.type = nccl::kGroupCall;
+    event.group_call = {captured, 1};
+    return recorder_.start(context, event);
+  }
+  void* call(void* context, const char* function, std::size_t count, const char* type, bool captured = false) {
+    nccl::Event event{};
+    event.type = nccl::kCollectiveCall;
+    event.collective_call = {function, count, type, 0, nullptr, captured};
+    void* const handle = recorder_.start(context, event);
+    if (handle != nullptr) recorder_.stop(handle);
+    return handle;
   }
   void messages(void* context, const std::vector<Message>& all) {
     launch(context);
@@ -123,6 +143,94 @@ TEST_CASE("nccl plug-in: the count is that of the larger buffer", "[nccl-plugin]
   CHECK(trace.complete);
   CHECK(nccl.ids == std::vector<std::int64_t>{1, 2, 3, 4});
   CHECK(nccl.open_ids == 0);
+}
+
+TEST_CASE("nccl plug-in: a symmetric kernel is known by its call alone", "[nccl-plugin][tracer]") {
+  // NCCL 2.28: ncclSymmetricTaskScheduler frees the tasks, so that neither a launch nor a group is reported.
+  Nccl nccl;
+  void* const world = nccl.communicator(0xABC, 8, 3, 2);
+  nccl.one(world, "AllGather", 2'048, "ncclInt8");  // an ordinary kernel: counted by NCCL, from 0
+  for (int i = 0; i < 2; ++i) {
+    void* const group = nccl.group_call(world);
+    nccl.call(world, "AllGather", 1'024, "ncclBfloat16");
+    CHECK(nccl.recorder().open_groups() == 1);
+    CHECK(nccl.open_ids == 1);  // what the group launches carries its number
+    ++nccl.time;
+    nccl.recorder().stop(group);
+    CHECK(nccl.open_ids == 0);
+  }
+  const Trace trace = nccl.trace();
+  CHECK(nccl.ids == std::vector<std::int64_t>{1, 2, 3});
+  constexpr std::int64_t kFirst = nccl::Recorder::kUnreported;
+  REQUIRE(trace.collectives.size() == 3);
+  CHECK(trace.collectives[0].launch == 1);
+  CHECK(trace.collectives[1] ==
+        TraceCollective{"AllGather", "ncclBfloat16", "", "", 0xABC, 3, 8, -1, 8 * 1'024, kFirst, 101, 101, 2, 2});
+  CHECK(trace.collectives[2] ==
+        TraceCollective{"AllGather", "ncclBfloat16", "", "", 0xABC, 3, 8, -1, 8 * 1'024, kFirst + 1, 102, 102, 2, 3});
+}
+
+TEST_CASE("nccl plug-in: a call that NCCL reports is written once", "[nccl-plugin][tracer]") {
+  Nccl nccl;
+  void* const world = nccl.communicator(1, 8, 3);
+  SECTION("a symmetric kernel whose tasks NCCL keeps, and a switch that reduces: NVLS, without channels") {
+    for (const char* algorithm : {"RING", "NVLS"}) {
+      void* const group = nccl.group_call(world);
+      void* const other = nccl.call(world, "AllReduce", 10, "ncclFloat32");
+      void* const call = nccl.call(world, "AllReduce", 20, "ncclFloat32");
+      nccl.launch(world);
+      void* const tasks = nccl.group(world);
+      nccl.collective(world, tasks, "AllReduce", 20, "ncclFloat32", 1, algorithm, 0, call);
+      nccl.collective(world, tasks, "AllReduce", 10, "ncclFloat32", 0, algorithm, 0, other);
+      nccl.recorder().stop(tasks);
+      nccl.recorder().stop(group);
+      CHECK(nccl.recorder().open_groups() == 0);
+    }
+    const Trace trace = nccl.trace();
+    REQUIRE(trace.collectives.size() == 4);
+    CHECK(nccl.ids == std::vector<std::int64_t>{1, 2, 3, 4});
+    CHECK(trace.collectives[0].launch == 2);  // the launch's number, not the group's
+    CHECK(trace.collectives[2].algorithm == "NVLS");
+    CHECK(trace.collectives[2].launch == 4);
+  }
+  SECTION("ncclAlltoAll, which becomes messages") {
+    void* const group = nccl.group_call(world);
+    nccl.call(world, "AlltoAll", 1'000, "ncclBfloat16");
+    nccl.messages(world, all_to_all(8, 1'000));
+    nccl.recorder().stop(group);
+    const Trace trace = nccl.trace();
+    REQUIRE(trace.collectives.size() == 1);
+    CHECK(trace.collectives[0].name == "AllToAll");
+    CHECK(trace.collectives[0].count == 8'000);
+  }
+  SECTION("copy engines of version 6") {
+    void* const group = nccl.group_call(world);
+    nccl.call(world, "AllGather", 1'000, "ncclBfloat16");
+    nccl::Event event{};
+    event.type = nccl::kCopyEngine;
+    event.copy_engine.sequence = 4;
+    event.copy_engine.function = "AllGather";
+    event.copy_engine.count = 1'000;
+    event.copy_engine.type = "ncclBfloat16";
+    nccl.recorder().stop(nccl.recorder().start(world, event));
+    nccl.recorder().stop(group);
+    const Trace trace = nccl.trace();
+    REQUIRE(trace.collectives.size() == 1);
+    CHECK(trace.collectives[0].algorithm == "CE");
+    CHECK(trace.collectives[0].sequence == nccl::Recorder::kCopies + 4);
+  }
+  SECTION("captured by a CUDA graph, which reports it at each replay") {
+    CHECK(nccl.group_call(world, true) == nullptr);
+    CHECK(nccl.call(world, "AllReduce", 10, "ncclFloat32", true) == nullptr);
+    CHECK(nccl.trace().collectives.empty());
+  }
+  SECTION("of one rank, which NCCL copies") {
+    void* const alone = nccl.communicator(2, 1, 0);
+    void* const group = nccl.group_call(alone);
+    CHECK(nccl.call(alone, "AllReduce", 10, "ncclFloat32") == nullptr);
+    nccl.recorder().stop(group);
+    CHECK(nccl.trace().collectives.empty());
+  }
 }
 
 TEST_CASE("nccl plug-in: messages to and from all ranks are one all-to-all", "[nccl-plugin][tracer]") {
@@ -261,7 +369,7 @@ TEST_CASE("nccl plug-in: what is unknown or too late is skipped", "[nccl-plugin]
   Nccl nccl;
   void* const world = nccl.communicator(1, 8, 0);
   nccl::Event event{};
-  for (const std::uint64_t type : {std::uint64_t{1} << 3, std::uint64_t{1} << 8, std::uint64_t{1} << 20}) {
+  for (const std::uint64_t type : {std::uint64_t{1} << 3, std::uint64_t{1} << 10, std::uint64_t{1} << 20}) {
     event.type = type;
     CHECK(nccl.recorder().start(world, event) == nullptr);
   }
@@ -325,6 +433,18 @@ TEST_CASE("collectives and kernels: by the number of the launch", "[nccl-plugin]
   k.collective("AllReduce", 31, 3);  // that launch is not NCCL's
   CHECK(k.starts() == Starts{2'000, 1'000, -1});
   CHECK(k.paired == 2);
+}
+
+TEST_CASE("collectives and kernels: of one number by their kinds, and none where its launch is lost",
+          "[nccl-plugin][tracer]") {
+  Kernels k;
+  k.kernel("ncclSymkDevKernel_AllGather_STMC(ncclSymkDevWorkArgs4K)", 10, 1'000, 1);
+  k.kernel("ncclSymkDevKernel_ReduceScatter_LD_sum_bf16(ncclSymkDevWorkArgs4K)", 20, 2'000, 1);
+  k.kernel(kGather, 30, 3'000);  // of another recorder's time
+  k.collective("ReduceScatter", 21, 1);
+  k.collective("AllGather", 21, 1);
+  k.collective("AllGather", 31, 2);
+  CHECK(k.starts() == Starts{2'000, 1'000, -1});
 }
 
 TEST_CASE("collectives and kernels: without numbers the last launch of that kind before the report",

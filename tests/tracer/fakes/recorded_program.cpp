@@ -179,6 +179,31 @@ void nccl(int version, int count) {
   profiler->finalize(context);
 }
 
+/// Collectives by symmetric kernels, of which NCCL 2.28 reports the calls only, each between kernels of the program.
+void symmetric(int count) {
+  const auto* profiler = symbol<Profiler*>(std::getenv("NCCL_PROFILER_PLUGIN"), "ncclProfiler_v5");
+  void* context = nullptr;
+  int events = 0;
+  profiler->init(&context, 0xABC, &events, "world", 1, 8, 3, nullptr);
+  for (int i = 0; i < count; ++i) {
+    void* group = nullptr;
+    Event event{};
+    event.type = kGroupCall;
+    profiler->start_event(context, &group, &event);
+    void* call = nullptr;
+    event = {};
+    event.type = kCollectiveCall;
+    event.parent = group;
+    event.collective_call = {"AllReduce", 1 << 20, "ncclBfloat16", 0, nullptr, false};
+    profiler->start_event(context, &call, &event);
+    profiler->stop_event(call);
+    kernel("_Z40ncclSymkDevKernel_AllReduce_RSxLD_AGxSTMC21ncclSymkDevWorkArgs4K");
+    profiler->stop_event(group);
+    kernel(kMultiplication);
+  }
+  profiler->finalize(context);
+}
+
 /// As CUPTI reports a range of NVTX on this thread.
 void range(const char* name) {
   static std::vector<std::uint32_t> open;
@@ -261,6 +286,8 @@ int main(int count, char** arguments) {
     } else if (what == "nccl") {
       const int version = number();
       nccl(version, number());
+    } else if (what == "symmetric") {
+      symmetric(number());
     } else if (what == "exit") {
       std::exit(number());
     } else if (what == "_exit") {
