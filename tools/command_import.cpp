@@ -90,9 +90,10 @@ Run add_options(CLI::App& app) {
       ->type_name("PROFILE");
   app.add_option("--model", options->model, "for a run: a shipped model or a model file");
   app.add_option("--topology", options->topology,
-                 "for a run, to time the transfers of a Chakra trace, and for collectives between hosts: a shipped "
-                 "machine or a topology file");
-  app.add_option("--gpus", options->gpus, "for a run: number of GPUs; for a Chakra trace: ranks of its collectives")
+                 "for a run, to time the transfers of a Chakra trace or a SimAI workload, and for collectives between "
+                 "hosts: a shipped machine or a topology file");
+  app.add_option("--gpus", options->gpus,
+                 "number of GPUs of a run, or of a Chakra trace or SimAI workload if the file does not say")
       ->check(in_range(1, 1 << 24));
   app.add_option("--set", options->overrides, "for a run: replace a value of its scenario; may be repeated")
       ->type_name("KEY=VALUE")

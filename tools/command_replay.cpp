@@ -198,8 +198,10 @@ Run add_options(CLI::App& app) {
       ->type_name("N")
       ->check(at_least_zero());
   app.add_option("--topology", options->topology,
-                 "of a Chakra trace: time the transfers that have sizes only on this machine, shipped or a file");
-  app.add_option("--gpus", options->gpus, "of a Chakra trace: ranks of its collectives")->check(in_range(1, 1 << 24));
+                 "of a Chakra trace or a SimAI workload: time the transfers that have sizes only on this machine, "
+                 "shipped or a file");
+  app.add_option("--gpus", options->gpus, "of these: ranks of the run, if the file does not say")
+      ->check(in_range(1, 1 << 24));
   app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")
       ->type_name("DIR");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");

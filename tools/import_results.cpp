@@ -56,9 +56,6 @@ tl::unexpected<Error> fail_option(const char* option, const std::string& value, 
 /// With --topology transfers without a time take that of --gpus ranks of the machine.
 Result<void> time_transfers(ImportedGraph& step, const std::string& file, const std::string& topology, int gpus) {
   if (topology.empty()) return {};
-  if (gpus < 2)
-    return fail_option("--gpus", std::to_string(gpus),
-                       "is the number of ranks of the collectives, which --topology needs (allowed: 2 and more)");
   Result<Cluster> cluster = named_topology(topology);
   if (!cluster) return tl::unexpected(cluster.error());
   const Result<Profile> profile = named_profile(cluster->gpu);

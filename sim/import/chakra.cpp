@@ -65,7 +65,7 @@ class ChakraReader {
  public:
   explicit ChakraReader(std::string file) : file_(std::move(file)) {
     step_.format = "Chakra execution trace";
-    step_.sizes_of_input = true;
+    step_.sizes = ImportedGraph::Sizes::of_input;
   }
 
   /// Lengths and messages: the metadata, then nodes.

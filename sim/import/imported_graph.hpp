@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,9 +32,20 @@ struct ImportedNode {
   bool operator==(const ImportedNode&) const = default;
 };
 
+/// The ranks first, first + stride, …: how many, and their distance.
+struct ImportedGroup {
+  int ranks = 0;
+  int stride = 1;
+};
+
 struct ImportedGraph {
-  std::string format;           ///< its title
-  bool sizes_of_input = false;  ///< sizes of transfers are what one rank puts in: a network model can time them
+  /// What the file counts as the size of a transfer: what one rank puts in, or the larger of input and output.
+  enum class Sizes { unknown, of_input, of_larger_buffer };
+  std::string format;            ///< its title
+  Sizes sizes = Sizes::unknown;  ///< a network model can time transfers of known sizes
+  int ranks = 0;                 ///< of the run; 0: not in the file
+  /// [ImportedNode::group], for a run of this many ranks; not set: all ranks
+  std::function<ImportedGroup(const std::string& group, int ranks)> group_of{};
   std::vector<ImportedNode> nodes;
   std::vector<std::pair<std::string, std::int64_t>> found;
   std::vector<std::string> notes;

@@ -15,6 +15,7 @@ namespace {
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMaxNanoseconds = std::int64_t{86'400} * 1'000'000'000;
 constexpr std::size_t kMaxLayers = 1'000'000;
+constexpr int kMaxRanks = 1 << 24;
 
 constexpr std::pair<std::string_view, Collective> kSimaiCollectives[] = {{"ALLREDUCE", Collective::all_reduce},
                                                                          {"ALLGATHER", Collective::all_gather},
@@ -47,7 +48,10 @@ class Workload {
     std::int64_t declared = -1;
     for (const std::string_view line : split_lines(content)) {
       const std::vector<std::string_view> words = split_words(line);
-      if (++line_ == 1 || words.empty()) continue;
+      if (++line_ == 1) {
+        if (const auto ok = layout(words); !ok) return tl::unexpected(ok.error());
+      }
+      if (line_ == 1 || words.empty()) continue;
       if (declared < 0) {
         declared = parse_number<std::int64_t>(words[0]).value_or(-1);
         if (declared < 0) return fail_at(words[0], "must be a number of layers");
@@ -65,6 +69,38 @@ class Workload {
     return fail({file_, line_, "", "", fmt::format("'{}' {}", shortened(value), message)});
   }
 
+  /// The sizes of its groups, of which older files have that of tensor parallelism only.
+  Result<void> layout(const std::vector<std::string_view>& words) {
+    const std::pair<std::string_view, int*> keys[] = {{"model_parallel_NPU_group:", &tensor_},
+                                                      {"ep:", &expert_},
+                                                      {"expert_parallel_npu_group:", &expert_},
+                                                      {"pp:", &pipeline_},
+                                                      {"all_gpus:", &ranks_}};
+    for (std::size_t i = 0; i + 1 < words.size(); ++i)
+      for (const auto& [key, into] : keys) {
+        if (words[i] != key) continue;
+        const auto count = parse_number<int>(words[i + 1]);
+        if (!count || *count < 1 || *count > kMaxRanks)
+          return fail_at(words[i + 1], fmt::format("of {} must be a number of ranks (1 to {})", key, kMaxRanks));
+        *into = *count;
+      }
+    const std::int64_t model = std::int64_t{tensor_} * pipeline_;
+    if (ranks_ > 0 && (ranks_ % model != 0 || ranks_ / model % expert_ != 0))
+      return fail_at(std::to_string(ranks_),
+                     fmt::format("ranks are not a multiple of {} (tensor) x {} (pipeline) x {} (experts)", tensor_,
+                                 pipeline_, expert_));
+    return {};
+  }
+
+  /// Tensor ranks are neighbours, then come those of experts, of data, of the pipeline.
+  static ImportedGroup group(const std::string& name, int ranks, int tensor, int expert, int pipeline) {
+    const int data = std::max(1, ranks / tensor / pipeline);
+    if (name == "EP") return {expert, tensor};
+    if (name == "DP") return {data, tensor};
+    if (name == "DP_EP") return {std::max(1, data / expert), tensor * expert};
+    return {tensor, 1};
+  }
+
   /// name dependency, then thrice (time collective bytes), then the time of the update
   Result<void> layer(const std::vector<std::string_view>& words) {
     if (words.size() != 12)
@@ -79,6 +115,7 @@ class Workload {
       if (!bytes || *bytes < 0 || *bytes > kMaxBytes) return fail_at(words[4 + 3 * p], "must be a size in bytes");
       parts[p]->nanoseconds = *time;
       parts[p]->bytes = *bytes;
+      parts[p]->group = p == 2 ? "DP" : "TP";
       if (!collective(words[3 + 3 * p], *parts[p]))
         return fail_at(
             words[3 + 3 * p],
@@ -97,7 +134,7 @@ class Workload {
     for (const auto& [name, kind] : kSimaiCollectives) {
       if (!word.starts_with(name)) continue;
       part.collective = kind;
-      part.group = word.size() > name.size() ? std::string(word.substr(name.size() + 1)) : "";
+      if (word.size() > name.size()) part.group = word.substr(name.size() + 1);
       return word.size() == name.size() || word[name.size()] == '_';
     }
     return false;
@@ -108,6 +145,11 @@ class Workload {
   Result<ImportedGraph> step() {
     ImportedGraph result;
     result.format = "SimAI workload";
+    result.sizes = ImportedGraph::Sizes::of_larger_buffer;
+    result.ranks = ranks_;
+    result.group_of = [tensor = tensor_, expert = expert_, pipeline = pipeline_](const std::string& name, int ranks) {
+      return group(name, ranks, tensor, expert, pipeline);
+    };
     std::int32_t last = -1;
     std::vector<std::int32_t> reduced(layers_.size(), -1);
     for (const Layer& layer : layers_) last = run(result, layer.name + " forward", layer.forward, last);
@@ -127,7 +169,7 @@ class Workload {
       return n.kind == ImportedNode::Kind::collective;
     });
     result.found = {{"layers", static_cast<std::int64_t>(layers_.size())}, {"collectives", collectives}};
-    result.notes.push_back("times are taken as ns; collectives have no times in it, only sizes");
+    result.notes.push_back("times are taken as ns; collectives have no times in it, only sizes: --topology gives them");
     if (const auto ok = check_durations(result, file_); !ok) return tl::unexpected(ok.error());
     return result;
   }
@@ -161,6 +203,10 @@ class Workload {
 
   std::string file_;
   int line_ = 0;
+  int tensor_ = 1;
+  int expert_ = 1;
+  int pipeline_ = 1;
+  int ranks_ = 0;
   std::vector<Layer> layers_;
 };
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -22,17 +24,17 @@ bool is_message(const ImportedNode& node) {
 
 class TransferTimer {
  public:
-  TransferTimer(const Cluster& cluster, const Profile& profile, int ranks)
-      : cluster_(cluster), ranks_(ranks), network_(make_network(cluster, profile)) {
-    std::vector<int> all(static_cast<std::size_t>(ranks));
-    std::iota(all.begin(), all.end(), 0);
-    group_ = place(cluster, all, 1);
-  }
+  TransferTimer(const Cluster& cluster, const Profile& profile, const ImportedGraph& step, int ranks)
+      : cluster_(cluster), step_(step), ranks_(ranks), network_(make_network(cluster, profile)) {}
 
-  /// Of an all-gather the size is the share of one rank, and the network counts all shares.
-  Duration collective(const ImportedNode& node) const {
-    const int shares = node.collective == Collective::all_gather ? ranks_ : 1;
-    return network_->cost({node.collective, Bytes{node.size.count * shares}}, group_).duration;
+  /// An all-gather may be counted by the share of one rank; the network counts all shares.
+  Duration collective(const ImportedNode& node) {
+    const auto [known, added] = groups_.try_emplace(node.group);
+    if (added) known->second = group(node.group);
+    const auto& [ranks, placement] = known->second;
+    if (ranks < 2) return {};
+    const bool share = node.collective == Collective::all_gather && step_.sizes == ImportedGraph::Sizes::of_input;
+    return network_->cost({node.collective, Bytes{node.size.count * (share ? ranks : 1)}}, placement).duration;
   }
 
   /// nullopt: the file does not name both ranks.
@@ -44,18 +46,43 @@ class TransferTimer {
   }
 
  private:
+  /// The group of rank 0.
+  std::pair<int, GroupPlacement> group(const std::string& name) const {
+    const ImportedGroup group = step_.group_of ? step_.group_of(name, ranks_) : ImportedGroup{ranks_, 1};
+    std::vector<int> members(static_cast<std::size_t>(group.ranks));
+    for (std::size_t i = 0; i < members.size(); ++i) members[i] = static_cast<int>(i) * group.stride;
+    return {group.ranks,
+            group.ranks < 2 ? GroupPlacement{} : place(cluster_, members, std::min(group.stride, cluster_.node.gpus))};
+  }
+
   const Cluster& cluster_;
+  const ImportedGraph& step_;
   int ranks_;
   std::unique_ptr<NetworkModel> network_;
-  GroupPlacement group_;
+  std::map<std::string, std::pair<int, GroupPlacement>> groups_;
 };
 
 }  // namespace
 
 Result<void> time_transfers(ImportedGraph& step, Cluster cluster, const Profile& profile, int ranks,
                             const std::string& file) {
-  if (!step.sizes_of_input)
-    return fail({"", 0, "--topology", cluster.name, fmt::format("is for a Chakra trace, not a {}", step.format)});
+  if (step.sizes == ImportedGraph::Sizes::unknown)
+    return fail({"", 0, "--topology", cluster.name,
+                 fmt::format("is for a Chakra trace or a workload of SimAI, not for: {}", step.format)});
+  if (ranks == 0) ranks = step.ranks;
+  if (ranks == 0) return fail({file, 0, "", "", "does not say of how many ranks: give --gpus to time its collectives"});
+  if (ranks < 2)
+    return fail({"", 0, "--gpus", std::to_string(ranks), "has no collectives to time (allowed: 2 and more)"});
+  if (step.ranks > 0 && ranks != step.ranks)
+    return fail({"", 0, "--gpus", std::to_string(ranks),
+                 fmt::format("is not the {} ranks that {} is for (leave it out)", step.ranks, file)});
+  if (step.group_of)
+    for (const ImportedNode& node : step.nodes) {
+      const ImportedGroup group = step.group_of(node.group, ranks);
+      if (node.kind == ImportedNode::Kind::collective && std::int64_t{group.ranks - 1} * group.stride >= ranks)
+        return fail({"", 0, "--gpus", std::to_string(ranks),
+                     fmt::format("is too few: a group of {} has {} ranks", file, group.ranks)});
+    }
   cluster.world_size = ranks;
   if (const auto faults = impossible_values(cluster); !faults.empty())
     return fail({"", 0, "--gpus", std::to_string(ranks), faults.front().message});
@@ -63,7 +90,7 @@ Result<void> time_transfers(ImportedGraph& step, Cluster cluster, const Profile&
     if (is_message(node) && std::max(node.from, node.to) >= ranks)
       return fail({file, 0, node.name, std::to_string(std::max(node.from, node.to)),
                    fmt::format("is the rank of a message, beyond --gpus {}", ranks)});
-  const TransferTimer timer(cluster, profile, ranks);
+  TransferTimer timer(cluster, profile, step, ranks);
   std::int64_t collectives = 0;
   std::int64_t messages = 0;
   std::int64_t unknown = 0;
@@ -78,8 +105,10 @@ Result<void> time_transfers(ImportedGraph& step, Cluster cluster, const Profile&
       ++(time ? messages : unknown);
     }
   }
-  step.notes.push_back(fmt::format("collectives without a time in the file: {}; they take that of {} ranks on {}",
-                                   collectives, ranks, cluster.name));
+  step.notes.push_back(
+      fmt::format("collectives without a time in the file: {}; they take that of {} on {}", collectives,
+                  step.group_of ? fmt::format("their groups among {} ranks", ranks) : fmt::format("{} ranks", ranks),
+                  cluster.name));
   if (messages > 0)
     step.notes.push_back(
         fmt::format("messages without a time in the file: {}; they take that between their two ranks", messages));

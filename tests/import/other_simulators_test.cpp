@@ -1,6 +1,7 @@
 // Files of other simulators: machines, steps, models.
 
 #include <algorithm>
+#include <map>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -8,7 +9,9 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/import/calculon.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/transfer_times.hpp"
 #include "sim/io/files.hpp"
+#include "sim/network/measured_network.hpp"
 #include "tests/import/samples.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -169,6 +172,49 @@ TEST_CASE("simai: a workload's layers, forward and backward", "[io][simai]") {
         "t:3: 'x' must be a time in ns");
   CHECK(sentence(import_as<ImportedGraph>("HYBRID_X\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n", "t")) ==
         "t:2: 2 layers are declared, and 1 follow");
+}
+
+TEST_CASE("simai: collectives take the time of their group on a machine", "[io][simai]") {
+  const std::string header = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4 ep: 8 pp: 2 vpp: 1 ga: 1";
+  const std::string layers =
+      "\n4\na -1 0 ALLGATHER 67108864 0 NONE 0 0 NONE 0 0\nb -1 0 ALLTOALL_EP 67108864 0 NONE 0 0 NONE 0 0\n"
+      "c -1 0 NONE 0 0 NONE 0 0 ALLREDUCE 67108864 0\nd -1 0 NONE 0 0 NONE 0 0 REDUCESCATTER_DP_EP 67108864 0\n";
+  const Cluster machine = read_topology(shipped_data().topologies / "dgx-h100.json").value();
+  const Profile profile = read_profile(shipped_data().profiles / "h100.json").value();
+  const auto timed = [&](const std::string& text, int ranks) -> Result<ImportedGraph> {
+    ImportedGraph step = import_as<ImportedGraph>(text, "t").value();
+    if (const auto ok = time_transfers(step, machine, profile, ranks, "t"); !ok) return tl::unexpected(ok.error());
+    return step;
+  };
+  // 128 ranks: dp 16. Sizes are those of the larger buffer, as SimAI's bus bandwidths divide them (Layer.cc, compute_busbw).
+  const Result<ImportedGraph> step = timed(header + " all_gpus: 128" + layers, 0);
+  REQUIRE(step);
+  Cluster cluster = machine;
+  cluster.world_size = 128;
+  const auto network = make_network(cluster, profile);
+  const auto expected = [&](Collective collective, std::vector<int> ranks, int sharing) {
+    return network->cost({collective, 64_MiB}, place(cluster, ranks, sharing)).duration;
+  };
+  std::map<std::string, Duration> found;
+  for (const ImportedNode& node : step->nodes) found[node.group] = node.duration;
+  REQUIRE(found.size() == 4);
+  CHECK(found["TP"] == expected(Collective::all_gather, {0, 1, 2, 3}, 1));
+  CHECK(found["EP"] == expected(Collective::all_to_all, {0, 4, 8, 12, 16, 20, 24, 28}, 4));
+  std::vector<int> data;
+  for (int i = 0; i < 16; ++i) data.push_back(4 * i);
+  CHECK(found["DP"] == expected(Collective::all_reduce, data, 4));
+  CHECK(found["DP_EP"] == expected(Collective::reduce_scatter, {0, 32}, 8));
+  CHECK(found["TP"] < found["EP"]);  // NVLink against NICs
+
+  CHECK(sentence(timed(header + layers, 0)) ==
+        "t: does not say of how many ranks: give --gpus to time its collectives");
+  CHECK(sentence(timed(header + layers, 8)) == "--gpus = 8: is too few: a group of t has 8 ranks");
+  CHECK(sentence(timed(header + " all_gpus: 128" + layers, 64)) ==
+        "--gpus = 64: is not the 128 ranks that t is for (leave it out)");
+  CHECK(sentence(import_as<ImportedGraph>(header + " all_gpus: 12" + layers, "t")) ==
+        "t:1: '12' ranks are not a multiple of 4 (tensor) x 2 (pipeline) x 8 (experts)");
+  CHECK(sentence(timed("comm_type,comm_group,comm_group_size,msg_size,stage\nall_reduce,dp,8,64,init\n", 8)) ==
+        "--topology = dgx-h100: is for a Chakra trace or a workload of SimAI, not for: AICB communication log");
 }
 
 TEST_CASE("simai: every sample is read, or rejected with the reason", "[io][simai]") {
