@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -97,24 +99,54 @@ std::optional<std::string> why_impossible(const Profile& profile, const Measured
   return measured.nodes > 1 ? why_impossible_between_hosts(measured) : std::nullopt;
 }
 
-std::string gpu_model(std::string_view name) {
-  std::string word;
-  const auto upper = [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); };
-  for (std::size_t i = 0; i <= name.size(); ++i) {
-    if (i < name.size() && std::isalnum(static_cast<unsigned char>(name[i])) != 0) {
-      word += upper(name[i]);
-      continue;
-    }
-    if (is_model(word)) return word;
-    word.clear();
+/// In capitals.
+static std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> words(1);
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      words.back() += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    else if (!words.back().empty())
+      words.emplace_back();
   }
+  return words;
+}
+
+std::string gpu_model(std::string_view name) {
+  for (const std::string& word : words_of(name))
+    if (is_model(word)) return word;
   return "";
 }
 
+/// A card, a pair of cards, a module; "": the name does not say. Drivers call the module of an H100 by its memory, HBM3.
+static std::string gpu_form(const std::vector<std::string>& words) {
+  const auto has = [&words](auto condition) { return std::ranges::any_of(words, condition); };
+  if (has([](const std::string& word) { return word == "PCIE"; })) return "PCIe";
+  if (has([](const std::string& word) { return word == "NVL"; })) return "NVL";
+  return has([](const std::string& word) { return word.starts_with("SXM") || word.starts_with("HBM3"); }) ? "SXM" : "";
+}
+
+/// Gigabytes; 0: the name does not say. That of a superchip may be its CPU's.
+static int gpu_memory(const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    int size = 0;
+    const char* const end = words[i].data() + words[i].size();
+    const auto [digits, error] = std::from_chars(words[i].data(), end, size);
+    if (words[i].starts_with("GH")) return 0;
+    if (error != std::errc()) continue;
+    const std::string_view unit(digits, static_cast<std::size_t>(end - digits));
+    if (unit == "GB" || (unit.empty() && i + 1 < words.size() && words[i + 1] == "GB")) return size;
+  }
+  return 0;
+}
+
 bool may_be_same_gpu(std::string_view a, std::string_view b) {
-  const std::string first = gpu_model(a);
-  const std::string second = gpu_model(b);
-  return first.empty() || second.empty() || first == second;
+  const auto agree = [](const auto& first, const auto& second, const auto& unknown) {
+    return first == unknown || second == unknown || first == second;
+  };
+  const std::vector<std::string> first = words_of(a);
+  const std::vector<std::string> second = words_of(b);
+  return agree(gpu_model(a), gpu_model(b), std::string()) && agree(gpu_form(first), gpu_form(second), std::string()) &&
+         agree(gpu_memory(first), gpu_memory(second), 0);
 }
 
 }  // namespace tracecast

@@ -25,7 +25,8 @@ std::optional<std::string> why_impossible(const Profile& profile, const Measured
 /// 80 GB", "MI250X", "V100", "4090". "": no such word.
 std::string gpu_model(std::string_view name);
 
-/// Whether two names may be of the same GPU: the same model, or one of them names none.
+/// Whether two names may be of the same GPU: the same model, form (PCIe, NVL, SXM) and memory, as far as both say them. An H100 on a PCIe
+/// card has three quarters of the peak of a module, and other memory.
 bool may_be_same_gpu(std::string_view a, std::string_view b);
 
 }  // namespace tracecast

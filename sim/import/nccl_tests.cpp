@@ -409,8 +409,10 @@ namespace {
 
 /// Bytes per second that a GPU of this model can send to the others of its node; 0: not known.
 double link_rate(const std::string& gpu) {
+  const bool card = lower_case(gpu).find("pcie") != std::string::npos;  // its bridge has fewer links than a module
   const std::string model = lower_case(gpu_model(gpu));
-  const auto known = std::ranges::find(kGpuFacts, model, &GpuFacts::name);
+  auto known = std::ranges::find(kGpuFacts, card ? model + "-pcie" : model, &GpuFacts::name);
+  if (known == std::end(kGpuFacts)) known = std::ranges::find(kGpuFacts, model, &GpuFacts::name);
   return known == std::end(kGpuFacts) ? 0 : static_cast<double>(known->link.bytes_per_second) * known->links;
 }
 

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/cost/plausible.hpp"
+
 using namespace tracecast;
 
 namespace {
@@ -48,4 +50,19 @@ TEST_CASE("measured: neighbours beyond a factor of four say nothing", "[cost]") 
   Operator accumulating = gemm(1024, 4096, 4096);
   std::get<GemmShape>(accumulating.shape).accumulate_fp32 = true;
   CHECK_FALSE(table.around(accumulating));
+}
+
+TEST_CASE("plausible: names of a card and of a module, or of two memories, are not the same GPU", "[cost]") {
+  const std::string module = "NVIDIA H100 80GB HBM3";
+  CHECK(may_be_same_gpu(module, "H100 SXM 80 GB"));
+  CHECK(may_be_same_gpu("H100", "H100 SXM 80 GB"));
+  CHECK(may_be_same_gpu("NVIDIA H100 PCIe", "H100 PCIe 80 GB"));
+  CHECK(may_be_same_gpu("NVIDIA H200", "H200 SXM 141 GB"));
+  CHECK(may_be_same_gpu("NVIDIA GH200 480GB", "GH200 (its GPU) 96 GB"));
+  CHECK_FALSE(may_be_same_gpu("NVIDIA H100 PCIe", "H100 SXM 80 GB"));
+  CHECK_FALSE(may_be_same_gpu(module, "H100 PCIe 80 GB"));
+  CHECK_FALSE(may_be_same_gpu("NVIDIA H100 NVL", "H100 SXM 80 GB"));
+  CHECK_FALSE(may_be_same_gpu("NVIDIA A100 80GB PCIe", "A100 SXM 80 GB"));
+  CHECK_FALSE(may_be_same_gpu("NVIDIA A100-SXM4-40GB", "A100 SXM 80 GB"));
+  CHECK_FALSE(may_be_same_gpu("Tesla V100-PCIE-32GB", "V100 SXM2 32 GB"));
 }
