@@ -199,6 +199,15 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
                      run.passed_over};
 }
 
+std::string schedule_file_of(const std::string& content, const std::string& file) {
+  const auto importer = find_foreign(content, file, {ImportKind::launcher});
+  if (!importer || *importer == nullptr || (*importer)->name != "torchtitan") return "";
+  const Launcher& launcher = launcher_named("torchtitan");
+  const Result<JsonDocument> theirs = launcher.parse(content, file);
+  if (!theirs || theirs->root.kind != JsonNode::Kind::object) return "";
+  return RunImport(*theirs, launcher.names).word("parallelism.pipeline_parallel_schedule_csv");
+}
+
 Scenario in_plain_terms(const Scenario& scenario) {
   const Result<Plan> plan =
       make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);

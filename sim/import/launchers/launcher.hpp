@@ -57,6 +57,10 @@ Result<JsonDocument> parse_json_settings(const std::string& content, const std::
 Result<ImportedRun> import_run(std::string_view format, const std::string& content, const std::string& file,
                                const RunGivens& givens, const DataPaths& data);
 
+/// The file with the order of the pipeline that a configuration of torchtitan names, PyTorch's CSV; "": it names none, or is another
+/// launcher's.
+std::string schedule_file_of(const std::string& content, const std::string& file);
+
 /// Sharding said as a number (zero_stage), whatever words the scenario has for it.   Requires a valid scenario.
 Scenario in_plain_terms(const Scenario& scenario);
 

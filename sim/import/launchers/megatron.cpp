@@ -2,6 +2,7 @@
 /// Source: docs/references.md#format-megatron
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/argument_document.hpp"
+#include "sim/import/launchers/bridge_document.hpp"
 #include "sim/import/launchers/megatron_settings.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "sim/import/recognise.hpp"
@@ -38,6 +39,7 @@ bool is_megatron(std::string_view content, std::string_view file) {
 }
 
 bool is_megatron_bridge(std::string_view content, std::string_view file) {
+  if (is_bridge_recipe(content, file)) return true;
   return is_yaml(file) && head_contains(content, "model:") && head_contains(content, "train:") &&
          !head_contains(content, "MODEL_ARGS:") && !head_contains(content, "nemo_automodel.");
 }
@@ -48,7 +50,7 @@ const Importer kMegatron{"megatron", "arguments of Megatron-LM: launch script, c
                          "launchers.md", is_megatron,
                          Launcher{parse_megatron, RunImport::Names::flagged, import_megatron, emit_megatron}};
 const Importer kMegatronBridge{
-    "megatron-bridge", "overrides of Megatron-Bridge (YAML)", "launchers.md", is_megatron_bridge,
-    Launcher{parse_yaml, RunImport::Names::flagged, import_megatron_bridge, emit_megatron_bridge}};
+    "megatron-bridge", "configuration or overrides of Megatron-Bridge (YAML)", "launchers.md", is_megatron_bridge,
+    Launcher{parse_bridge, RunImport::Names::flagged, import_megatron_bridge, emit_megatron_bridge}};
 
 }  // namespace tracecast

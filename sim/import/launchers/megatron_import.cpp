@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/import/launchers/bridge_document.hpp"
 #include "sim/import/launchers/megatron_model.hpp"
 #include "sim/import/launchers/megatron_settings.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
@@ -87,6 +88,78 @@ constexpr std::array<Name, 65> kWithoutEffect{"adam-",
                                               "val-check",
                                               "wandb",
                                               "weight-decay"};
+
+/// Those of a whole configuration of Megatron-Bridge, which says every setting.
+constexpr std::array<Name, 70> kWithoutEffectOfWhole{"add-extra-token",
+                                                     "align-",
+                                                     "apply-rope-fusion",
+                                                     "autocast-",
+                                                     "average-in-collective",
+                                                     "barrier-with",
+                                                     "batch-p2p",
+                                                     "bias-",
+                                                     "clone-scatter",
+                                                     "config-logger",
+                                                     "cpu-offloading-",
+                                                     "create-attention-mask",
+                                                     "cuda-graph-warmup",
+                                                     "dataloader-type",
+                                                     "deallocate-",
+                                                     "distributed-backend",
+                                                     "drop-last",
+                                                     "embedding-init",
+                                                     "empty-unused-memory",
+                                                     "end-weight-decay",
+                                                     "exp-avg",
+                                                     "filter-warnings",
+                                                     "finalize-model-grads",
+                                                     "fp4-recipe",
+                                                     "fp8-amax",
+                                                     "fp8-interval",
+                                                     "fp8-margin",
+                                                     "fp8-wgrad",
+                                                     "fully-parallel-",
+                                                     "glu-linear-offset",
+                                                     "grad-scale-func",
+                                                     "grad-sync-func",
+                                                     "gradient-reduce-div",
+                                                     "high-freq-factor",
+                                                     "hysteresis",
+                                                     "inference-",
+                                                     "initial-loss",
+                                                     "layernorm-epsilon",
+                                                     "local-rank",
+                                                     "loss-scale",
+                                                     "low-freq-factor",
+                                                     "main-grads",
+                                                     "main-params",
+                                                     "masked-softmax",
+                                                     "mid-level",
+                                                     "min-loss",
+                                                     "mlp-chunks-for-prefill",
+                                                     "mock",
+                                                     "most-recent-k",
+                                                     "no-sync-func",
+                                                     "no-weight-decay",
+                                                     "non-persistent",
+                                                     "num-dataset-builder",
+                                                     "old-context-len",
+                                                     "output-layer-init",
+                                                     "override-opt",
+                                                     "parallel-output",
+                                                     "param-sync-func",
+                                                     "params-dtype",
+                                                     "pin-memory",
+                                                     "pipeline-dtype",
+                                                     "preserve-fp32",
+                                                     "random-seed",
+                                                     "replication",
+                                                     "scale-factor",
+                                                     "scatter-embedding",
+                                                     "skip-getting",
+                                                     "timers",
+                                                     "timing-",
+                                                     "tp-comm-"};
 
 /// One of several names of the same setting.
 Name first_of(const RunImport& run, std::initializer_list<Name> names) {
@@ -421,6 +494,10 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   if (!bridge)
     run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", "use-flash-attn");
   run.pass_over(kWithoutEffect);
+  if (run.flag(kWholeConfiguration).value_or(false)) {
+    run.pass_over(kWithoutEffectOfWhole);
+    run.pass_over_off();
+  }
 }
 
 }  // namespace tracecast

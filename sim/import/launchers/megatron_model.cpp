@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/integers.hpp"
+#include "sim/import/launchers/bridge_document.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
 
@@ -49,11 +50,15 @@ void default_to(RunImport& run, const std::string& ours, std::int64_t value) {
 }
 
 void import_activation(RunImport& run) {
-  const bool gated = run.flag("swiglu").value_or(false);
+  if (run.flag("gated-linear-unit").value_or(false))
+    return run.error("activation-func", "is not supported with gated_linear_unit (allowed: silu gelu)");
+  const bool geglu = run.flag("geglu").value_or(false);
+  const bool gated = run.flag("swiglu").value_or(false) || geglu;
   const bool squared = run.flag("squared-relu").value_or(false);
   if (squared) run.assume("squared-relu: counted as ReLU, which multiplies as much");
   run.put("model.activation",
-          std::string(gated     ? "swiglu"
+          std::string(geglu     ? "geglu"
+                      : gated   ? "swiglu"
                       : squared ? "relu"
                                 : "gelu"),
           gated ? "swiglu" : "squared-relu");
@@ -144,7 +149,8 @@ JsonNode* model_of(JsonNode& ours) {
 }  // namespace
 
 void import_megatron_model(RunImport& run, bool recipe) {
-  const bool own = !recipe && run.has("num-layers") && run.has("hidden-size");
+  const bool whole = run.flag(kWholeConfiguration).value_or(false);
+  const bool own = (!recipe || whole) && run.has("num-layers") && run.has("hidden-size");
   const bool experts = run.has("num-experts") || run.has("num-moe-experts");
   if (!own && run.given("model") == nullptr) return;
   if (own && run.given("model") != nullptr) {

@@ -197,6 +197,14 @@ void RunImport::pass_over(std::span<const std::string_view> beginnings) {
   }
 }
 
+void RunImport::pass_over_off() {
+  for (Setting& setting : settings_) {
+    if (setting.used || setting.value->kind != JsonNode::Kind::boolean || setting.value->boolean) continue;
+    setting.used = true;
+    ++passed_over;
+  }
+}
+
 void RunImport::list_unmapped() {
   for (const Setting& setting : settings_)
     if (!setting.used && !is_absent(*setting.value))

@@ -59,6 +59,8 @@ class RunImport {
   void assume(std::string sentence) { assumptions.push_back(std::move(sentence)); }
   /// Settings whose name begins with one of these have no effect on the time of a step.
   void pass_over(std::span<const std::string_view> beginnings);
+  /// Switches that are off have none either: of a configuration that says every setting.
+  void pass_over_off();
   /// Everything left is not mapped.
   void list_unmapped();
   /// The launcher's key that `ours` came from; "" when none did.

@@ -135,11 +135,11 @@ void import_pipeline(RunImport& run) {
   const std::int64_t pp = run.given_count("parallel.pp", 1);
   if (pp <= 1) return;
   if (!csv.empty() && !run.is_overridden("parallel.pp_schedule"))
-    return run.error("parallelism.pipeline_parallel_schedule_csv",
-                     fmt::format("has an order of its own: give --set parallel.pp_schedule=NAME, the nearest by name, "
-                                 "then run the order itself on the stages of the result with tracecast schedule --file "
-                                 "{} --times-from SCENARIO",
-                                 shortened(csv)));
+    return run.error(
+        "parallelism.pipeline_parallel_schedule_csv",
+        fmt::format("has an order of its own, which tracecast schedule --times-from {} runs with the times of "
+                    "these stages (elsewhere give --set parallel.pp_schedule=NAME, the nearest by name)",
+                    run.file()));
   const std::string name = !csv.empty() || schedule.empty() ? "1F1B" : schedule;
   const ScheduleVariant* variant = find_schedule(name);
   if (variant == nullptr) return run.error(kSchedule, "unknown schedule (see tracecast schedule --help)");

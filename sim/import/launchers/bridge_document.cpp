@@ -1,0 +1,140 @@
+#include "sim/import/launchers/bridge_document.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "sim/import/launchers/yaml_document.hpp"
+#include "sim/import/recognise.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::string_view kTarget = "_target_";
+
+JsonNode* member(JsonNode& object, std::string_view key) {
+  const auto found = std::ranges::find(object.members, key, &JsonMember::key);
+  return found == object.members.end() ? nullptr : &found->value;
+}
+
+bool is_true(JsonNode& object, std::string_view key) {
+  const JsonNode* const node = member(object, key);
+  return node != nullptr && node->kind == JsonNode::Kind::boolean && node->boolean;
+}
+
+bool is_given(JsonNode& object, std::string_view key) {
+  const JsonNode* const node = member(object, key);
+  return node != nullptr && node->kind != JsonNode::Kind::null;
+}
+
+void rename(JsonNode& object, std::string_view key, const std::string& to) {
+  const auto found = std::ranges::find(object.members, key, &JsonMember::key);
+  if (found != object.members.end()) found->key = to;
+}
+
+template <class Condition>
+void drop(JsonNode& object, Condition condition) {
+  std::erase_if(object.members, [&](const JsonMember& each) { return condition(std::string_view(each.key)); });
+}
+
+/// In place of another number.
+JsonNode one(const JsonNode& other) {
+  JsonNode node;
+  node.kind = JsonNode::Kind::integer;
+  node.line = other.line;
+  node.integer = 1;
+  node.number = 1;
+  return node;
+}
+
+/// The negation of a flag, under another name.
+void negate(JsonNode& object, std::string_view key, const std::string& to) {
+  rename(object, key, to);
+  if (JsonNode* const node = member(object, to)) node->boolean = !node->boolean;
+}
+
+/// An object of Python is its class or function, without its module; a section loses its class.
+void plain(JsonNode& object, bool section) {
+  if (const JsonNode* const target = object.find(kTarget); target != nullptr && !section) {
+    JsonNode name = *target;
+    name.kind = JsonNode::Kind::string;
+    name.string = name.string.substr(name.string.rfind('.') + 1);
+    object = std::move(name);
+    return;
+  }
+  drop(object, [](std::string_view key) { return key == kTarget; });
+  for (JsonMember& each : object.members)
+    if (each.value.kind == JsonNode::Kind::object) plain(each.value, false);
+}
+
+void set(JsonNode& object, const std::string& key) {
+  JsonNode on;
+  on.kind = JsonNode::Kind::boolean;
+  on.boolean = true;
+  object.members.push_back({key, std::move(on)});
+}
+
+/// Other functions stay as they are, and are then listed as not mapped.
+void rewrite_activation(JsonNode& model) {
+  const JsonNode* const activation = model.find("activation_func");
+  const std::string function = activation == nullptr ? "gelu" : activation->string;
+  const bool gelu = function.ends_with("gelu");
+  if (is_true(model, "gated_linear_unit")) {
+    if (function != "silu" && !gelu) return;
+    rename(model, "gated_linear_unit", gelu ? "geglu" : "swiglu");
+  } else if (function == "squared_relu") {
+    set(model, "squared_relu");
+  } else if (!gelu) {
+    return;
+  }
+  drop(model, [](std::string_view key) { return key == "activation_func" || key == "gated_linear_unit"; });
+}
+
+/// The model's own settings as Megatron-LM's flags say them.
+void rewrite_model(JsonNode& model) {
+  rewrite_activation(model);
+  negate(model, "add_bias_linear", "disable_bias_linear");
+  negate(model, "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
+  if (!is_true(model, "should_pad_vocab"))
+    if (JsonNode* const multiple = member(model, "make_vocab_size_divisible_by")) *multiple = one(*multiple);
+  if (!is_given(model, "num_moe_experts"))
+    drop(model, [](std::string_view key) { return key.starts_with("moe_") || key.starts_with("expert_"); });
+  drop(model, [](std::string_view key) { return key.starts_with("mamba_") || key == "generation_config"; });
+}
+
+/// A whole configuration. The data's sequence length is that of the run; the model's is the longest that it may have.
+void rewrite(JsonNode& root) {
+  for (JsonMember& each : root.members)
+    if (each.value.kind == JsonNode::Kind::object) plain(each.value, true);
+  drop(root, [](std::string_view key) { return key == kTarget; });
+  if (JsonNode* const model = member(root, "model")) {
+    rewrite_model(*model);
+    if (JsonNode* const data = member(root, "dataset")) {
+      rename(*data, "sequence_length", "seq_length");
+      if (is_given(*data, "seq_length")) drop(*model, [](std::string_view key) { return key == "seq_length"; });
+    }
+  }
+  if (JsonNode* const ddp = member(root, "ddp"); ddp != nullptr && !is_true(*ddp, "use_megatron_fsdp"))
+    drop(*ddp, [](std::string_view key) { return key.ends_with("_sharding_strategy"); });
+  set(root, kWholeConfiguration);
+}
+
+}  // namespace
+
+bool is_bridge_recipe(std::string_view content, std::string_view file) {
+  return file.ends_with(".py") && head_contains(content, "megatron.bridge");
+}
+
+Result<JsonDocument> parse_bridge(const std::string& content, const std::string& file) {
+  if (is_bridge_recipe(content, file))
+    return fail({file, 0, "", "",
+                 "is a recipe of Megatron-Bridge in Python: give what it makes, which its "
+                 "ConfigContainer.to_yaml(\"run_config.yaml\") writes (checkpoints have it too)"});
+  Result<JsonDocument> document = parse_yaml(content, file);
+  if (!document) return document;
+  const JsonNode* const target = document->root.find(kTarget);
+  if (target != nullptr && target->string.ends_with("ConfigContainer")) rewrite(document->root);
+  return document;
+}
+
+}  // namespace tracecast

@@ -1,0 +1,22 @@
+/// \file
+/// Megatron-Bridge's YAML: overrides of a recipe, or the whole configuration that a recipe makes (ConfigContainer.to_yaml, run_config.yaml of a
+/// checkpoint), told with the names and meanings of Megatron-LM's arguments.
+/// Source: docs/references.md#format-megatron
+#pragma once
+
+#include <string>
+
+#include "sim/io/json_document.hpp"
+
+namespace tracecast {
+
+/// A flag of the tree that parse_bridge returns: the file is a whole configuration, with its model.
+inline constexpr const char* kWholeConfiguration = "tracecast-whole-configuration";
+
+/// Errors: those of parse_yaml; a recipe in Python.
+Result<JsonDocument> parse_bridge(const std::string& content, const std::string& file);
+
+/// Whether a text is Python that makes a configuration of Megatron-Bridge.
+bool is_bridge_recipe(std::string_view content, std::string_view file);
+
+}  // namespace tracecast
