@@ -1,6 +1,7 @@
 /// `tracecast schedule`: makes, checks, simulates and draws pipeline schedules.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,7 +11,9 @@
 #include <fmt/format.h>
 
 #include "sim/forecast/schedule_runs.hpp"
+#include "sim/import/launchers/launcher.hpp"
 #include "sim/import/pytorch_schedule.hpp"
+#include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/report/schedule_view.hpp"
 #include "sim/schedule/program.hpp"
@@ -240,14 +243,31 @@ Result<ScheduleView> view_of(const Schedule& schedule, const Scenario& scenario,
   return view;
 }
 
+/// The order that a configuration of torchtitan names, from there or from its own folder; "": none, or another schedule is asked for.
+std::string file_of_scenario(const Options& options) {
+  namespace fs = std::filesystem;
+  const auto names_schedule = [](const std::string& each) { return each.starts_with("parallel.pp_schedule="); };
+  if (!options.schedule.empty() || std::ranges::any_of(options.overrides, names_schedule)) return "";
+  const fs::path configuration = options.times_from;
+  if (!fs::is_regular_file(configuration)) return "";
+  const Result<std::string> content = read_packed(configuration);
+  const std::string csv = content ? schedule_file_of(*content, options.times_from) : "";
+  return csv.empty() || fs::exists(csv) ? csv : (configuration.parent_path() / csv).string();
+}
+
 /// A schedule from a file, and others of as many ranks and micro-batches, with the stage times of a scenario.
-Result<std::vector<ScheduleView>> timed_views(const Options& options) {
-  const Result<Scenario> scenario = named_scenario(options.times_from, options.overrides);
-  if (!scenario) return tl::unexpected(scenario.error());
+Result<std::vector<ScheduleView>> timed_views(Options options) {
   const Result<PytorchSchedule> file = file_of(options);
   if (!file) return tl::unexpected(file.error());
   const Result<Schedule> schedule = schedule_of(*file);
   if (!schedule) return tl::unexpected(schedule.error());
+  if (!file_of_scenario(options).empty()) {  // its importer wants a schedule by name, of which only the stages count
+    options.overrides.insert(options.overrides.begin(),
+                             {"parallel.pp_schedule=" + std::string(default_schedule(schedule->chunks)),
+                              fmt::format("parallel.vpp={}", schedule->chunks)});
+  }
+  const Result<Scenario> scenario = named_scenario(options.times_from, options.overrides);
+  if (!scenario) return tl::unexpected(scenario.error());
   std::vector<ScheduleView> views;
   Result<ScheduleView> first = view_of(*schedule, *scenario, file->with_communication ? &file->rows : nullptr);
   if (!first) return tl::unexpected(first.error());
@@ -266,6 +286,7 @@ Result<std::vector<ScheduleView>> timed_views(const Options& options) {
 }
 
 Result<std::vector<ScheduleView>> views_of(Options options) {
+  if (!options.times_from.empty() && options.file.empty()) options.file = file_of_scenario(options);
   if (!options.times_from.empty()) return options.file.empty() ? scenario_views(options) : timed_views(options);
   if (options.schedule.empty()) options.schedule = kDefaultSchedule;
   if (options.request.microbatches == 0) options.request.microbatches = kUsualMicrobatches;
@@ -338,7 +359,7 @@ void add_what(CLI::App& app, Options& o) {
       app.add_option(
              "--times-from", o.times_from,
              "draw the pipeline of a scenario's simulated step; with --file: the file's schedule with the times "
-             "of its stages")
+             "of its stages (the file that a configuration of torchtitan names is taken)")
           ->type_name("SCENARIO");
   app.add_option("--set", o.overrides, "replace a value of the scenario, e.g. parallel.pp=8; may be repeated")
       ->type_name("KEY=VALUE")

@@ -158,6 +158,37 @@ TEST_CASE("schedule: a CSV with the stage times of a scenario", "[e2e][schedule]
             .find("parallel.pp = 2: is not the number of ranks of the schedule (allowed: 4)") != std::string::npos);
 }
 
+TEST_CASE("schedule: the order that torchtitan's configuration names, in one line", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  REQUIRE(
+      sandbox
+          .run("mkdir run; tracecast schedule --schedule interleaved-zb --stages 4 --virtual 2 --microbatches 8 --csv "
+               "run/zb.csv")
+          .code == 0);
+  std::ofstream(sandbox.path() / "run/job.toml")
+      << "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 8\nseq_len = 4096\n"
+         "[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = 1\n"
+         "pipeline_parallel_schedule_csv = \"zb.csv\"\n";
+  const std::string machine = " --set cluster.topology=dgx-h100 --set cluster.world_size=8";
+  const json named = answer(sandbox, "--times-from run/job.toml" + machine);
+  CHECK(named["blocking"] == "latency only; times of the stages of job, in milliseconds");
+  CHECK(named["P"] == 4);
+  CHECK(named["V"] == 2);
+  CHECK(named == answer(sandbox, "--times-from run/job.toml --file run/zb.csv" + machine));
+  // By name another schedule of the same job.
+  const json other = answer(sandbox, "--times-from run/job.toml --set parallel.pp_schedule=1f1b" + machine);
+  CHECK(other["V"] == 1);
+  CHECK(complaint(sandbox, "--times-from run/job.toml --set cluster.topology=dgx-h100")
+            .find("job.toml: cluster.world_size: is not in the file: give --gpus or --set cluster.world_size=N") !=
+        std::string::npos);
+  const Outcome predicted = sandbox.run("tracecast predict run/job.toml" + machine);
+  CHECK(predicted.code == 2);
+  CHECK(predicted.err.find("has an order of its own, which tracecast schedule --times-from run/job.toml runs") !=
+        std::string::npos);
+  REQUIRE(sandbox.run("rm run/zb.csv").code == 0);
+  CHECK(complaint(sandbox, "--times-from run/job.toml" + machine) == "run/zb.csv: does not exist\n");
+}
+
 TEST_CASE("schedule: every error is one message", "[e2e][schedule]") {
   const Sandbox sandbox;
   CHECK(complaint(sandbox, "--schedule chimera --stages 3") == "stages = 3: chimera needs an even number\n");
