@@ -255,11 +255,18 @@ class ScenarioReader {
     if (keys.routing_seed && keys.routing != RoutingPolicy::ecmp)
       reader.error("routing_seed", "needs cluster.routing = ecmp");
     check_size(reader, keys.gpus_per_rack.has_value());
-    const std::string& profile = keys.profile.empty() ? cluster.gpu : keys.profile;
-    if (!profile.empty())
-      if (const std::optional<fs::path> file =
-              find(reader, keys.profile.empty() ? "topology" : "profile", profile, data_->profiles, "profile"))
+    if (!keys.profile.empty()) {
+      if (const auto file = find(reader, "profile", keys.profile, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
+    } else if (!cluster.gpu.empty()) {
+      if (const Result<fs::path> file = find_file(cluster.gpu, data_->profiles, "profile"))
+        take(read_profile(*file), scenario_.profile);
+      else
+        reader.error("topology",
+                     fmt::format("has GPUs without a profile, '{}': give cluster.profile, one that tracecast "
+                                 "list shows or a file",
+                                 cluster.gpu));
+    }
     has_gpu_spread_ = keys.gpu_spread.has_value();
     scenario_.gpu_spread = keys.gpu_spread.value_or(0);
     reader.finish();

@@ -128,6 +128,15 @@ TEST_CASE("foreign files: packed fabrics are read, and a GPU without a profile i
   const std::string forecast =
       "tracecast predict tensor-parallel --set cluster.topology=node.xml --set cluster.world_size=2 --set "
       "parallel.tp=2";
-  CHECK(sandbox.run(forecast).err.find("unknown profile 'sm-86'") != std::string::npos);
+  CHECK(sandbox.run(forecast).err ==
+        "--set: cluster.topology = \"node.xml\": has GPUs without a profile, 'sm-86': give cluster.profile, one that "
+        "tracecast list shows or a file\n");
+  // A file of a machine that lacks what makes it one: its own fault, not that of another kind of file.
+  std::ofstream(sandbox.path() / "cloud.xml") << "<system version=\"1\">\n  <cpu numaid=\"0\">\n"
+                                                 "    <pci busid=\"0000:1b:00.0\" link_speed=\"16 GT/s\"/>\n  </cpu>\n"
+                                                 "</system>\n";
+  const Outcome cloud = sandbox.run("tracecast predict tensor-parallel --set cluster.topology=cloud.xml");
+  CHECK(cloud.code == 2);
+  CHECK(cloud.err.find("which of them are GPUs is not given") != std::string::npos);
   CHECK(sandbox.run(forecast + " --set cluster.profile=a100").out.find("2 x A100") != std::string::npos);
 }
