@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -66,6 +67,9 @@ class Measurer {
   Result<void> add(const NamedTrace& named) {
     const Trace& trace = named.trace;
     if (auto ok = check_machine(named); !ok) return ok;
+    if (trace.header.rank < 0 && graph_.total_ranks() > 1 && std::exchange(has_unranked_, true))
+      return fail({named.file, 0, "rank", "",
+                   "is not in the file, nor in another one given (allowed: one such file, taken for rank 0 and on)"});
     const bool sizes_known = collectives_with_sizes(trace);
     const ConcurrentTransfers transfers = transfers_with_sizes(trace);
     std::int32_t number = std::max(0, trace.header.rank);
@@ -369,6 +373,7 @@ class Measurer {
   std::vector<Speeds> speeds_;  ///< [collective of the graph]
   std::map<std::pair<Collective, std::int64_t>, Speeds> speeds_of_;
   std::set<std::string> names_;
+  bool has_unranked_ = false;
   MeasuredProfile result_;
   std::map<Key, Samples> samples_;
   std::map<std::pair<std::string, Match>, Duration> unmatched_;

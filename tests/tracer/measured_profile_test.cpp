@@ -167,8 +167,8 @@ TEST_CASE("profile from a recording: each rank is laid beside its own stage", "[
 
 TEST_CASE("profile from a recording: of a collective the rank that came last counts", "[tracer][profile-from]") {
   const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
-  HandMade early;
-  HandMade late;
+  HandMade early(0, 8);
+  HandMade late(1, 8);
   early.kernel("gemm").collective("AllReduce", 1'024, 5, 8'000).collective("AllReduce", 1'024, 6, 4'000);
   late.kernel("gemm").collective("AllReduce", 1'024, 5, 3'000).collective("AllReduce", 1'024, 6, 5'000);
   const Result<MeasuredProfile> measured = measure(run.graph, {early.trace(), late.trace()});
@@ -320,4 +320,12 @@ TEST_CASE("profile from a recording: what cannot be used is one error message", 
   CHECK(sentence(HandMade()) == "t0: has no compute kernels");
   CHECK(sentence(HandMade(0, 16).kernel("gemm")) == "t0: ranks = 16: recorded, but the scenario has 8");
   CHECK(sentence(HandMade(8).kernel("gemm")) == "t0: rank = 8: recorded, but the scenario has 8 ranks");
+  // Two files that do not say of which rank they are would both be laid beside rank 0.
+  HandMade first;
+  HandMade second;
+  first.kernel("gemm");
+  second.kernel("gemm");
+  CHECK(to_string(measure(run.graph, {first.trace(), second.trace()}).error()) ==
+        "t1: rank: is not in the file, nor in another one given (allowed: one such file, taken for rank 0 and on)");
+  CHECK(measure(run.graph, {first.trace()}));
 }
