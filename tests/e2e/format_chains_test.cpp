@@ -48,7 +48,7 @@ std::vector<Chain> chains() {
       {"chakra", "replay {}/chakra.json --topology dgx-h100 --gpus 8", "simulated 60.0 us"},
       {"simai", "replay {}/simai.txt --topology dgx-h100 --gpus 8", "simulated 29.0 us"},
       {"megatron", "predict {}/megatron.yaml" + rest, "step time"},
-      {"megatron-bridge", "predict bridge.yaml" + rest, "step time"},
+      {"megatron-bridge", "predict {}/megatron-bridge.yaml" + cluster, "step time"},
       {"deepspeed", "predict deepspeed.json" + rest, "step time"},
       {"torchtitan", "predict {}/torchtitan.toml" + rest, "step time"},
       {"accelerate", "predict {}/accelerate.yaml" + rest, "step time"},
@@ -104,8 +104,6 @@ std::string text_of(const std::filesystem::path& path) {
 TEST_CASE("format chains: a file of every format gives a time in one line", "[e2e][import]") {
   const Sandbox sandbox;
   const std::filesystem::path corpus = source_dir() / "tests/fuzz/corpus";
-  std::ofstream(sandbox.path() / "bridge.yaml")
-      << "model:\n  tensor_model_parallel_size: 1\ntrain:\n  micro_batch_size: 1\n  global_batch_size: 8\n";
   std::ofstream(sandbox.path() / "deepspeed.json") << R"({"train_batch_size": 8, "zero_optimization": {"stage": 2}})";
   std::ofstream(sandbox.path() / "automodel.yaml")
       << "recipe: TrainFinetuneRecipeForNextTokenPrediction\nstep_scheduler:\n  global_batch_size: 8\n  "
