@@ -123,6 +123,9 @@ std::string invalid_option(CLI::App& app) {
       return invalid_value(*option);
     } catch (const CLI::ConversionError&) {
       return fmt::format("{} = {}: cannot be read", option->get_name(), fmt::join(option->results(), ","));
+    } catch (const CLI::ArgumentMismatch&) {
+      return fmt::format("{} = {}: takes {} values", option->get_name(), fmt::join(option->results(), ","),
+                         option->get_items_expected_min());
     }
   }
   return "";

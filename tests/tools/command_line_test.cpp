@@ -19,6 +19,7 @@ struct SumOptions {
   bool negative = false;
   std::string mode = "slow";
   int digits = 2;
+  std::vector<std::string> copies;
 };
 
 /// A command that takes numbers, and one that always has bad input.
@@ -30,6 +31,7 @@ Run add_sum(CLI::App& app) {
       ->check(one_of({"slow", "careful"}))
       ->capture_default_str();
   app.add_option("--digits", options->digits, "how many to print")->check(in_range(1, 8));
+  app.add_option("--copy", options->copies, "a format and a file")->expected(2);
   return [options](const Context&) -> Result<ExitCode> {
     if (options->negative) return ExitCode::no;
     return options->numbers.size() == 2 ? ExitCode::done : ExitCode::missing;
@@ -131,6 +133,7 @@ TEST_CASE("wrong arguments are one error message and exit code 2", "[tools][erro
         "tracecast sum: --digits = 9: is out of range (allowed: 1 to 8); see `tracecast sum --help`");
   check({"sum", "1", "--digits", "two"}, "tracecast sum: --digits = two: not a number; see `tracecast sum --help`");
   check({"sum", "1", "--digits", "2.5"}, "tracecast sum: --digits = 2.5: cannot be read; see `tracecast sum --help`");
+  check({"sum", "1", "--copy", "csv"}, "tracecast sum: --copy = csv: takes 2 values; see `tracecast sum --help`");
 }
 
 TEST_CASE("no arguments: the overview, on standard error", "[tools]") {
@@ -157,7 +160,8 @@ TEST_CASE("help names every command and an example", "[tools]") {
         "  --mode {slow,careful}\n"
         "                        how to add when the numbers are larger than anyone can\n"
         "                        keep in mind (default: slow)\n"
-        "  --digits NUMBER       how many to print (1 to 8)\n\n"
+        "  --digits NUMBER       how many to print (1 to 8)\n"
+        "  --copy TEXT           a format and a file\n\n"
         "Example:\n  tracecast sum 1 2\n");
 }
 
