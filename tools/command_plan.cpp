@@ -95,7 +95,10 @@ Run add_options(CLI::App& app) {
        "where "
        "nothing fits)");
   list("--schedule", options->schedules, "pipeline schedules (default: 1f1b, interleaved with chunks)");
-  app.add_option("--objective", options->objective, "time, throughput, cost, energy or gpus")->capture_default_str();
+  app.add_option("--objective", options->objective,
+                 "time, throughput, cost, energy or gpus; several (time,energy): ranked by the first, and the best "
+                 "trade-offs of all")
+      ->capture_default_str();
   app.add_option("--tokens", options->tokens, "tokens to train: 2T, 300B (default: the scenario's train_tokens)")
       ->type_name("TOKENS");
   app.add_option("--days", options->days, "time limit of the training")->check(above_zero());
@@ -140,9 +143,10 @@ Run add_options(CLI::App& app) {
                  "replace a value of the scenario, or of all machines: topology.KEY; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option(
-         "--sweep", options->sweep,
-         "compare machines with these values, e.g. topology.node.nics=4,8; may be repeated, for all combinations")
+  app.add_option("--sweep", options->sweep,
+                 "also search these values of any key, e.g. parallel.etp=1,2 or topology.node.nics=4,8; may be "
+                 "repeated, for all "
+                 "combinations")
       ->type_name("KEY=LIST")
       ->allow_extra_args(false);
   app.add_option("--emit", options->emit,

@@ -79,9 +79,18 @@ Result<double> parse_tokens(const std::string& text) {
   return fail_key("--tokens", text, "is not a number of tokens (allowed: 2T, 300B, 15.6e12)");
 }
 
-Result<Objective> parse_objective(const std::string& text) {
-  if (const std::optional<Objective> objective = parse_enum<Objective>(text)) return *objective;
-  return fail_key("--objective", text, "unknown objective (allowed: time throughput cost energy gpus)");
+Result<std::vector<Objective>> parse_objectives(const std::string& text) {
+  std::vector<Objective> objectives;
+  for (const std::string_view part : split(text)) {
+    const std::optional<Objective> objective = parse_enum<Objective>(part);
+    if (!objective)
+      return fail_key("--objective", std::string(part),
+                      "unknown objective (allowed: time throughput cost energy gpus)");
+    if (std::ranges::find(objectives, *objective) != objectives.end())
+      return fail_key("--objective", text, fmt::format("names {} twice", part));
+    objectives.push_back(*objective);
+  }
+  return objectives;
 }
 
 Result<void> restrict_memory(SearchSpace& space, const PlanOptions& options) {
@@ -302,9 +311,9 @@ Result<PlanRequest> plan_request(const PlanOptions& options) {
   request.options = options;
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
-  const Result<Objective> objective = parse_objective(options.objective);
-  if (!objective) return tl::unexpected(objective.error());
-  request.objective = *objective;
+  Result<std::vector<Objective>> objectives = parse_objectives(options.objective);
+  if (!objectives) return tl::unexpected(objectives.error());
+  request.objectives = std::move(*objectives);
   const Result<double> tokens = parse_tokens(options.tokens);
   if (!tokens) return tl::unexpected(tokens.error());
   request.target = {*tokens, options.days, options.budget};

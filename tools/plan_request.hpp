@@ -52,7 +52,7 @@ struct PlanOptions {
 
 struct PlanRequest {
   PlanOptions options;
-  Objective objective = Objective::time;
+  std::vector<Objective> objectives;  ///< the first ranks; several: the trade-offs
   JobTarget target;
   std::vector<MachineChoice> machines;
   std::vector<std::string> left_out;

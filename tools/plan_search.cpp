@@ -196,6 +196,7 @@ Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const C
   if (group == nullptr) options.search.stop = [] { return interrupted != 0; };
   Result<Evaluators> evaluators = Evaluators::make(options, group);
   if (!evaluators) return tl::unexpected(evaluators.error());
+  const Objective ranks_by = request.objectives.front();
   PlanReport report;
   std::vector<MachineOutcome> outcomes;
   for (; current < request.machines.size() && (interrupted == 0 || group != nullptr); ++current) {
@@ -209,9 +210,9 @@ Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const C
     if (outcome.result.best.empty() && outcome.result.complete && report.refusal.empty())
       report.refusal = refusal_of(machine, request.spaces[current], outcome.result, options);
     for (const Evaluation& each : outcome.result.best) {
-      const Result<LayoutFacts> facts = facts_of(
-          machine, each, request.failures && job ? &*request.failures : nullptr,
-          request.objective != Objective::time && request.objective != Objective::throughput, options.search.threads);
+      const Result<LayoutFacts> facts =
+          facts_of(machine, each, request.failures && job ? &*request.failures : nullptr,
+                   ranks_by != Objective::time && ranks_by != Objective::throughput, options.search.threads);
       if (!facts) return tl::unexpected(facts.error());
       outcome.facts.push_back(*facts);
     }
@@ -230,7 +231,8 @@ Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const C
   report.launcher = options.launcher;
   report.economics = request.economics;
   report.left_out = std::move(request.left_out);
-  report.plan = rank_candidates(std::move(outcomes), request.objective, request.target, &request.economics, best);
+  report.plan =
+      rank_candidates(std::move(outcomes), ranks_by, request.target, &request.economics, best, request.objectives);
   report.sensitivity = sensitivity(report.plan, &request.economics);
   if (request.failures && job) report.failures = request.failures->model.name;
   if (report.plan.candidates.empty()) return report;

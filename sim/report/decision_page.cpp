@@ -216,6 +216,8 @@ std::string assumptions(const PlanReport& report) {
       "(docs/validation).");
   items.push_back(report.failures.empty() ? "No failures are counted."
                                           : "Failures, repair and checkpoints: model " + report.failures + ".");
+  if (const std::vector<std::string> keys = unsearched_keys(plan); !keys.empty())
+    items.push_back(fmt::format("Not searched, but as in the scenario: {}.", fmt::join(keys, ", ")));
   items.push_back("P10 to P90: step, goodput, prices and power vary together as docs/planning.md says.");
   std::string text = list(items);
   if (report.economics.name.empty()) return text;

@@ -147,7 +147,9 @@ std::string trade_off_svg(const CapacityPlan& plan) {
     if (each.days > 0 && each.cost_usd) front.emplace_back(x_of(each), plot.y(each.days));
   }
   std::ranges::sort(front);
-  if (front.size() > 1) plot.picture.add(fmt::format("<polyline points=\"{}\" class=\"front\"/>", points_text(front)));
+  const bool of_this_plane = plan.trade_offs == std::vector{Objective::time, Objective::cost};
+  if (of_this_plane && front.size() > 1)
+    plot.picture.add(fmt::format("<polyline points=\"{}\" class=\"front\"/>", points_text(front)));
   std::set<std::pair<int, int>> labels;
   for (const std::size_t i : shown) {
     const Candidate& each = plan.candidates[i];

@@ -199,6 +199,8 @@ std::string plan_json(const PlanReport& report) {
                         {"step_time_s", each.step_time_s},
                         {"faster_by", each.faster_by},
                         {"layout", each.layout}});
+  Json trade_offs = Json::array();
+  for (const Objective each : plan.trade_offs) trade_offs.push_back(to_string(each));
   Json out = {{"scenario", report.scenario},
               {"objective", to_string(plan.objective)},
               {"tokens", plan.target.tokens},
@@ -207,7 +209,9 @@ std::string plan_json(const PlanReport& report) {
               {"machines", machines},
               {"left_out", report.left_out},
               {"unpriced", unpriced(plan)},
+              {"not_searched", unsearched_keys(plan)},
               {"offers", candidates},
+              {"trade_offs", trade_offs},
               {"pareto", plan.pareto},
               {"limit", plan.limit},
               {"upgrades", upgrades}};

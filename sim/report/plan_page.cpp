@@ -155,18 +155,29 @@ std::string own_lines(const Evaluation& own, const CapacityPlan& plan, const Tex
 }
 
 std::string front_lines(const CapacityPlan& plan, const TextStyle& style) {
+  const bool shows_energy = std::ranges::find(plan.trade_offs, Objective::energy) != plan.trade_offs.end();
   std::string text;
   for (const int index : plan.pareto) {
     const Candidate& candidate = plan.candidates[static_cast<std::size_t>(index)];
     const MachineOutcome& machine = machine_of(plan, candidate);
     text += fmt::format(
-        "  {} {} {}  step {}{}{}\n", pad_left(number(machine.choice.gpus, 1), 8), times(style),
+        "  {} {} {}  step {}{}{}", pad_left(number(machine.choice.gpus, 1), 8), times(style),
         pad_right(machine_text(machine.choice), 20), pad_left(time_text(candidate.evaluation.step_time_s), 8),
         candidate.days > 0 ? fmt::format("  {} days", pad_left(number(candidate.days, 3), 6)) : "",
         candidate.usd_per_million_tokens
             ? fmt::format("  {} USD per million tokens", number(candidate.usd_per_million_tokens->typical, 3))
             : "");
+    if (shows_energy && candidate.energy_mwh) text += fmt::format("  {} MWh", number(candidate.energy_mwh->typical, 3));
+    text += "\n";
   }
+  return text;
+}
+
+/// "time, cost and energy".
+std::string listed(const std::vector<Objective>& objectives) {
+  std::string text;
+  for (std::size_t i = 0; i < objectives.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == objectives.size() ? " and " : ", ", to_string(objectives[i]));
   return text;
 }
 
@@ -282,6 +293,22 @@ std::vector<std::string> unpriced(const CapacityPlan& plan) {
   return names;
 }
 
+std::vector<std::string> unsearched_keys(const CapacityPlan& plan) {
+  std::vector<std::string> keys = {"training.dtype", "training.recompute_modules", "parallel.shard_group",
+                                   "parallel.rank_order"};
+  const auto has_experts = [](const MachineOutcome& machine) { return machine.choice.scenario.model.moe.has_value(); };
+  if (std::ranges::any_of(plan.machines, has_experts))
+    keys.insert(keys.end(), {"parallel.etp", "parallel.moe_dispatcher"});
+  const auto given = [&](const std::string& key) {
+    return std::ranges::any_of(plan.machines, [&](const MachineOutcome& machine) {
+      return std::ranges::any_of(machine.choice.overrides,
+                                 [&](const std::string& setting) { return setting.starts_with(key + "="); });
+    });
+  };
+  std::erase_if(keys, given);
+  return keys;
+}
+
 std::string plan_page(const PlanReport& report, const TextStyle& style) {
   const CapacityPlan& plan = report.plan;
   std::string text =
@@ -312,7 +339,7 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
             recipe_lines(*report.recipe, plan.candidates.front(), machine_of(plan, plan.candidates.front()).choice.gpus,
                          style);
   if (plan.pareto.size() > 1)
-    text += "\n" + heading("Best trade-offs of time and cost", style) + "\n" + front_lines(plan, style);
+    text += "\n" + heading("Best trade-offs of " + listed(plan.trade_offs), style) + "\n" + front_lines(plan, style);
   if (!best.money.empty())
     text += "\n" + heading("What the first costs at typical prices", style) + "\n" + money_lines(best);
   if (!report.economics.name.empty()) text += "\n" + heading("Prices", style) + "\n" + price_lines(report, style);
@@ -332,6 +359,9 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
         without.empty() ? "" : fmt::format("; no price for {}{}", fmt::join(without, ", "), last_by(plan.objective)));
   }
   if (!report.left_out.empty()) basis += fmt::format("Left out: {}. ", fmt::join(report.left_out, "; "));
+  if (const std::vector<std::string> keys = unsearched_keys(plan); !keys.empty())
+    basis += fmt::format("Not searched, but as in the scenario: {} (--sweep KEY=VALUE,VALUE searches one). ",
+                         fmt::join(keys, ", "));
   if (!basis.empty()) text += "\n" + paragraph("  ", basis, style);
   return text;
 }

@@ -37,6 +37,10 @@ std::vector<std::string> settings_of(const CapacityPlan& plan, const Candidate& 
 /// GPUs of the candidates that have no price in the assumption set, without duplicates.
 std::vector<std::string> unpriced(const CapacityPlan& plan);
 
+/// Keys of a scenario that the search could vary but did not: all candidates have the scenario's value, which neither the command
+/// line nor a sweep gave. `plan --sweep KEY=VALUE,VALUE` searches them.
+std::vector<std::string> unsearched_keys(const CapacityPlan& plan);
+
 std::string plan_page(const PlanReport& report, const TextStyle& style);
 /// Newline at the end.
 std::string plan_json(const PlanReport& report);

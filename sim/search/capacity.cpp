@@ -73,30 +73,30 @@ Slowdown difference(const CapacityPlan& plan, const Candidate& candidate, const 
   return {"", 0, result.slower_by};
 }
 
-/// Candidates that no other beats in both time and cost (or number of GPUs, without prices).
+/// Candidates that no other beats in one of plan.trade_offs without being worse in another. Those of which one is unknown have no part.
 std::vector<int> pareto_front(const CapacityPlan& plan) {
-  const auto time = [&](const Candidate& candidate) { return time_per_token(plan, candidate); };
-  const bool priced = std::any_of(plan.candidates.begin(), plan.candidates.end(), [](const Candidate& candidate) {
-    return candidate.usd_per_million_tokens.has_value();
-  });
-  const auto counts = [&](const Candidate& candidate) { return !priced || candidate.usd_per_million_tokens; };
-  const auto expense = [&](const Candidate& candidate) {
-    return priced ? candidate.usd_per_million_tokens->typical : choice_of(plan, candidate).gpus;
-  };
+  std::vector<std::vector<double>> values;  // [candidate][trade-off]; empty: one is unknown
+  for (const Candidate& candidate : plan.candidates) {
+    std::vector<double>& own = values.emplace_back();
+    for (const Objective objective : plan.trade_offs) own.push_back(objective_value(plan, candidate, objective));
+    if (std::ranges::find(own, std::numeric_limits<double>::infinity()) != own.end()) own.clear();
+  }
   std::vector<int> front;
-  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
-    if (!counts(plan.candidates[i])) continue;
-    const double own_time = time(plan.candidates[i]);
-    const double own_expense = expense(plan.candidates[i]);
-    const bool beaten = std::any_of(plan.candidates.begin(), plan.candidates.end(), [&](const Candidate& other) {
-      if (!counts(other)) return false;
-      const double t = time(other);
-      const double e = expense(other);
-      return t <= own_time && e <= own_expense && (t < own_time || e < own_expense);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::vector<double>& own = values[i];
+    const bool beaten = std::ranges::any_of(values, [&](const std::vector<double>& other) {
+      return !other.empty() && other != own && std::ranges::equal(other, own, std::less_equal{});
     });
-    if (!beaten) front.push_back(static_cast<int>(i));
+    if (!own.empty() && !beaten) front.push_back(static_cast<int>(i));
   }
   return front;
+}
+
+/// Time and money; without any price, time and the number of GPUs.
+std::vector<Objective> usual_trade_offs(const CapacityPlan& plan) {
+  const bool priced = std::ranges::any_of(
+      plan.candidates, [](const Candidate& candidate) { return candidate.usd_per_million_tokens.has_value(); });
+  return {Objective::time, priced ? Objective::cost : Objective::gpus};
 }
 
 std::string limit_of(const Evaluation& best) {
@@ -147,9 +147,9 @@ double progress_of_step(const MachineChoice& choice) {
   return batch / tokens_with_batch(1, batch, static_cast<double>(training.critical_batch_tokens));
 }
 
-double objective_value(const CapacityPlan& plan, const Candidate& candidate) {
+double objective_value(const CapacityPlan& plan, const Candidate& candidate, Objective objective) {
   const double unknown = std::numeric_limits<double>::infinity();
-  switch (plan.objective) {
+  switch (objective) {
     case Objective::time:
       return time_per_token(plan, candidate);
     case Objective::throughput:
@@ -253,7 +253,7 @@ std::string factor_hint(int gpus, std::int64_t global_batch) {
 }
 
 CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
-                             const Economics* economics, int best) {
+                             const Economics* economics, int best, std::vector<Objective> trade_offs) {
   CapacityPlan plan;
   plan.objective = objective;
   plan.target = target;
@@ -266,8 +266,8 @@ CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective obj
           make_candidate(static_cast<int>(m), machine.choice, machine.result.best[i], facts, target, economics));
     }
   const auto key = [&](const Candidate& candidate) {
-    return std::tuple(!candidate.misses.empty(), objective_value(plan, candidate), candidate.evaluation.step_time_s,
-                      candidate.machine, candidate.evaluation.layout.id);
+    return std::tuple(!candidate.misses.empty(), objective_value(plan, candidate, objective),
+                      candidate.evaluation.step_time_s, candidate.machine, candidate.evaluation.layout.id);
   };
   std::sort(plan.candidates.begin(), plan.candidates.end(),
             [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
@@ -276,6 +276,7 @@ CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective obj
     std::erase_if(plan.candidates,
                   [&](const Candidate& each) { return ++kept[static_cast<std::size_t>(each.machine)] > best; });
   add_uncertainty(plan, economics);
+  plan.trade_offs = trade_offs.size() > 1 ? std::move(trade_offs) : usual_trade_offs(plan);
   plan.pareto = pareto_front(plan);
   for (const Candidate& candidate : plan.candidates)
     plan.runners_up.push_back(difference(plan, candidate, plan.candidates.front()));

@@ -135,8 +135,8 @@ struct CapacityPlan {
   JobTarget target;
   std::vector<MachineOutcome> machines;
   std::vector<Candidate> candidates;  ///< best first; those that violate a constraint come last
-  /// Candidates that no other beats in both time and money; GPUs without a price take part only if none has a price,
-  /// then with their number in place of money.
+  std::vector<Objective> trade_offs;  ///< of the front; by default time and money, or GPUs if none has a price
+  /// Candidates that no other beats in one of these without being worse in another, and of which all are known.
   std::vector<int> pareto;
   /// [i]: candidates[i] compared with candidates[0]; no cause if topology or number of GPUs differ
   std::vector<Slowdown> runners_up;
@@ -150,8 +150,8 @@ const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candid
 Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluation& evaluation,
                          const LayoutFacts& facts, const JobTarget& target, const Economics* economics);
 
-/// What the objective minimises; infinity: unknown. Compares candidates of one plan.
-double objective_value(const CapacityPlan& plan, const Candidate& candidate);
+/// What an objective minimises; infinity: unknown. Compares candidates of one plan.
+double objective_value(const CapacityPlan& plan, const Candidate& candidate, Objective objective);
 
 /// Tokens of progress per step: the batch, reduced if it exceeds the critical batch.
 double progress_of_step(const MachineChoice& choice);
@@ -164,9 +164,9 @@ std::vector<LikelySize> likely_sizes(const CapacityPlan& plan);
 std::string factor_hint(int gpus, std::int64_t global_batch);
 
 /// Ranks the results of all searches. Requires a result for every machine. Without `economics` no costs. With facts about
-/// layouts, at most `best` candidates of a machine are kept, after ranking; 0: all.
+/// layouts, at most `best` candidates of a machine are kept, after ranking; 0: all. With at least two `trade_offs` the front is of these.
 CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
-                             const Economics* economics, int best = 0);
+                             const Economics* economics, int best = 0, std::vector<Objective> trade_offs = {});
 
 /// Step time by category in seconds: compute, exposed communication by traffic, bubble, host, optimizer. Means over
 /// ranks, which sum to the step time.

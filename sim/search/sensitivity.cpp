@@ -146,7 +146,7 @@ int first_with(const Variation& variation, const CapacityPlan& plan, const Econo
     if (variation.run) variation.run(choice, evaluation, facts);
     const Candidate moved =
         make_candidate(each.machine, choice, evaluation, facts, plan.target, changed ? &*changed : nullptr);
-    const std::pair key(!moved.misses.empty(), objective_value(plan, moved));
+    const std::pair key(!moved.misses.empty(), objective_value(plan, moved, plan.objective));
     if (!best || key < *best) {
       best = key;
       first = static_cast<int>(i);

@@ -110,6 +110,40 @@ TEST_CASE("plan: offloading, sequence parallelism and the global batch are free 
   CHECK(batches["offers"][1]["slower_by"] > 0);
 }
 
+TEST_CASE("plan: several objectives make a front of all of them", "[e2e][search]") {
+  const Sandbox sandbox;
+  const std::string job =
+      "llama2-7b-abci --topology abci-a,dgx-h100 --gpus 32,64 --tp 1,2 --pp 1 --no-upgrades --failures none --best 1 ";
+  const json plan = answer(sandbox, job + "--objective energy,time,gpus");
+  CHECK(plan["objective"] == "energy");
+  CHECK(plan["trade_offs"] == json{"energy", "time", "gpus"});
+  const json& offers = plan["offers"];
+  for (const json& offer : offers) CHECK(offers[0]["energy_mwh"]["typical"] <= offer["energy_mwh"]["typical"]);
+  CHECK(plan["pareto"].size() > 1);
+  const Outcome page = sandbox.run("tracecast plan " + job + "--objective energy,time,gpus");
+  CHECK(page.out.find("Best trade-offs of energy, time and gpus") != std::string::npos);
+  const Outcome twice = sandbox.run("tracecast plan " + job + "--objective time,time");
+  CHECK(twice.code == 2);
+  CHECK(twice.err.find("--objective = time,time: names time twice") != std::string::npos);
+}
+
+TEST_CASE("plan: any key of a scenario can be searched, and the answer names those that were not", "[e2e][search]") {
+  const Sandbox sandbox;
+  const std::string job = "deepseek-v3-2048 --tp 1,2 --pp 16 --ep 32 --no-upgrades --failures none --best 1 ";
+  const auto unsearched = [](const json& plan) { return plan["not_searched"].get<std::set<std::string>>(); };
+  const json as_it_is = answer(sandbox, job);
+  CHECK(unsearched(as_it_is) == std::set<std::string>{"training.dtype", "training.recompute_modules",
+                                                      "parallel.shard_group", "parallel.rank_order", "parallel.etp",
+                                                      "parallel.moe_dispatcher"});
+  const json swept = answer(sandbox, job + "--sweep parallel.etp=1,2 --set parallel.rank_order=tp-cp-ep-dp-pp");
+  CHECK(unsearched(swept) == std::set<std::string>{"training.dtype", "training.recompute_modules",
+                                                   "parallel.shard_group", "parallel.moe_dispatcher"});
+  REQUIRE(swept["machines"].size() == 2);
+  // A job without experts has no keys of theirs.
+  CHECK_FALSE(unsearched(answer(sandbox, "llama2-7b-abci --tp 1 --pp 1 --no-upgrades --failures none --best 1"))
+                  .contains("parallel.etp"));
+}
+
 TEST_CASE("plan: what fits no GPU is tried with the host's memory", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string job =

@@ -120,6 +120,12 @@ TEST_CASE("capacity: the objective decides between machines", "[search]") {
 
   const CapacityPlan plan = rank_candidates(machines, Objective::time, {.tokens = 1e12}, &economics);
   CHECK(plan.pareto == std::vector<int>{0, 2});  // the second of the fast machine is beaten by its first
+  CHECK(plan.trade_offs == std::vector{Objective::time, Objective::cost});
+  const auto front = [&](std::vector<Objective> trade_offs) {
+    return rank_candidates(machines, Objective::time, {.tokens = 1e12}, &economics, 0, std::move(trade_offs)).pareto;
+  };
+  CHECK(front({Objective::time, Objective::energy}) == std::vector<int>{0});  // the slow machine needs more of both
+  CHECK(front({Objective::time, Objective::energy, Objective::cost}) == std::vector<int>{0, 2});
   CHECK(plan.runners_up[1].slower_by == Approx(0.1));
   CHECK(plan.runners_up[1].cause == "exposed tensor parallel");
   CHECK(plan.runners_up[1].seconds == Approx(0.9));
