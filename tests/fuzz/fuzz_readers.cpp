@@ -1,8 +1,4 @@
-// libFuzzer's entry. Build and run, ten minutes on the corpus and the broken files:
-//   mkdir new-corpus; cmake --preset fuzz && cmake --build build/fuzz --target tracecast_fuzz_readers
-//   build/fuzz/tests/fuzz/tracecast_fuzz_readers -max_total_time=600 -dict=tests/fuzz/readers.dict
-//       new-corpus tests/fuzz/corpus tests/data/broken
-// TRACECAST_FUZZ_READER=kineto gives all the time to one reader; docs/adding.md.
+// libFuzzer's entry, which tools/fuzz builds and runs. TRACECAST_FUZZ_READER=kineto gives all the time to one reader.
 
 #include <algorithm>
 #include <cstddef>
