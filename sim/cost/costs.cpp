@@ -8,6 +8,8 @@
 #include "sim/cost/gemm.hpp"
 #include "sim/cost/memory_bound.hpp"
 #include "sim/cost/rated_precision.hpp"
+#include "sim/cost/scan.hpp"
+#include "sim/cost/sparse_attention.hpp"
 
 namespace tracecast {
 namespace {
@@ -119,6 +121,9 @@ OperatorCost Costs::of(const Operator& op) const {
 Costs::Modelled Costs::modelled(const Operator& op) const {
   if (std::holds_alternative<GemmShape>(op.shape)) return modelled_gemm(op);
   if (op.kind == OperatorKind::attention) return modelled_attention(op);
+  if (op.kind == OperatorKind::scan) return modelled_scan(op);
+  if (op.kind == OperatorKind::indexer || op.kind == OperatorKind::sparse_attention)
+    return {sparse_attention_seconds(peak(profile_, Precision::bf16), op), &unmeasured_fit()};
   return modelled_memory_bound(op);
 }
 
@@ -153,6 +158,10 @@ Costs::Modelled Costs::modelled_attention(const Operator& op) const {
   return {attention_seconds(*model, gpu, shape, backward), &model->fit};
 }
 
+Costs::Modelled Costs::modelled_scan(const Operator& op) const {
+  return {scan_seconds(peak(profile_, Precision::bf16), op), &unmeasured_fit()};
+}
+
 Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {
   const MemoryModel* model = find_memory_model(profile_, op.kind, op.pass);
   if (model == nullptr) model = &kUnknownMemory;
@@ -174,6 +183,8 @@ double Costs::in_training(const Operator& op) const {
       return op.pass == Pass::wgrad ? rate * factors.weight_gradient : rate;
     }
     case OperatorKind::attention:
+    case OperatorKind::indexer:
+    case OperatorKind::sparse_attention:
       return factors.attention;
     case OperatorKind::scores:
       return factors.scores;

@@ -31,7 +31,7 @@ using GemmSeconds = std::function<double(const GemmModel&, const GpuPeak&, const
 
 /// Costs of one GPU. Immutable and thread-safe.
 ///
-/// An operator is looked up among the measured ones, else its model of gemm.hpp, attention.hpp or memory_bound.hpp is
+/// An operator is looked up among the measured ones, else its model of gemm.hpp, attention.hpp, scan.hpp or memory_bound.hpp is
 /// evaluated and, where a recorded profile has measured similar operators, scaled by what those took (measured.hpp).
 /// Every duration is multiplied by the in-training factor of its class of operator.
 ///
@@ -56,6 +56,7 @@ class Costs {
   Modelled modelled(const Operator& op) const;
   Modelled modelled_gemm(const Operator& op) const;
   Modelled modelled_attention(const Operator& op) const;
+  Modelled modelled_scan(const Operator& op) const;
   Modelled modelled_memory_bound(const Operator& op) const;
   double in_training(const Operator& op) const;
 

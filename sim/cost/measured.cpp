@@ -22,6 +22,10 @@ std::array<double, 5> place(const OperatorShape& shape) {
     return {log_size(attention->batch * attention->heads), log_size(attention->q_len), log_size(attention->kv_len),
             log_size(attention->qk_dim + attention->v_dim),
             (attention->causal ? kApart : 0) + log_size(attention->window)};
+  if (const auto* scan = std::get_if<ScanShape>(&shape))
+    return {log_size(scan->batch * scan->heads), log_size(scan->length), log_size(scan->key_dim),
+            log_size(scan->value_dim),
+            (scan->delta ? kApart : 0) + (scan->channel_decay ? kApart : 0) + log_size(scan->chunk)};
   return {log_size(std::get<ElementwiseShape>(shape).traffic.count), 0, 0, 0, 0};
 }
 

@@ -6,7 +6,8 @@ namespace tracecast {
 
 Bound bound_of(OperatorKind kind) {
   const bool multiplies = kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm ||
-                          kind == OperatorKind::attention || kind == OperatorKind::scores;
+                          kind == OperatorKind::attention || kind == OperatorKind::scores ||
+                          kind == OperatorKind::indexer || kind == OperatorKind::sparse_attention;
   return multiplies ? Bound::compute : Bound::memory;
 }
 

@@ -26,7 +26,12 @@ std::string operator_cause(const CostedOperator& costed) {
     case OperatorKind::attention:
     case OperatorKind::scores:
     case OperatorKind::softmax:
+    case OperatorKind::indexer:
+    case OperatorKind::sparse_attention:
       return "attention";
+    case OperatorKind::scan:
+    case OperatorKind::convolution:
+      return "linear attention";
     default:
       return "memory-bound operators";
   }

@@ -25,6 +25,12 @@ CostParameter parameter_of(const Operator& op) {
     case OperatorKind::scores:
     case OperatorKind::softmax:
       return CostParameter::unfused_attention;
+    case OperatorKind::scan:
+    case OperatorKind::convolution:
+      return CostParameter::linear_attention;
+    case OperatorKind::indexer:
+    case OperatorKind::sparse_attention:
+      return CostParameter::sparse_attention;
     case OperatorKind::optimizer:
       return CostParameter::optimizer;
     default:
@@ -91,7 +97,9 @@ double Sensitivities::run_deviation() const {
   double variance = 0;
   for (std::size_t k = 0; k < kCostParameters; ++k) {
     const bool transfers = k >= static_cast<std::size_t>(CostParameter::tensor_parallel);
-    const double own = (transfers ? 1 : kKernelsTogether) * spread_s[k];
+    const bool fully = transfers || k == static_cast<std::size_t>(CostParameter::linear_attention) ||
+                       k == static_cast<std::size_t>(CostParameter::sparse_attention);
+    const double own = (fully ? 1 : kKernelsTogether) * spread_s[k];
     variance += own * own;
   }
   return step_s > 0 ? std::sqrt(variance) / step_s : 0;

@@ -24,6 +24,8 @@ enum class CostParameter {
   grouped_gemm,
   attention,          ///< fused
   unfused_attention,  ///< scores and softmax
+  linear_attention,   ///< scans and their convolutions
+  sparse_attention,   ///< with its indexer
   memory_bound,
   optimizer,
   host,
@@ -33,7 +35,7 @@ enum class CostParameter {
   pipeline,
   data_parallel,  ///< gradients, parameters, tied embeddings, control
 };
-inline constexpr std::size_t kCostParameters = 14;
+inline constexpr std::size_t kCostParameters = 16;
 template <>
 struct EnumNames<CostParameter> {
   static constexpr NamedValue<CostParameter> table[] = {{CostParameter::gemm, "gemm"},
@@ -42,6 +44,8 @@ struct EnumNames<CostParameter> {
                                                         {CostParameter::grouped_gemm, "grouped_gemm"},
                                                         {CostParameter::attention, "attention"},
                                                         {CostParameter::unfused_attention, "unfused_attention"},
+                                                        {CostParameter::linear_attention, "linear_attention"},
+                                                        {CostParameter::sparse_attention, "sparse_attention"},
                                                         {CostParameter::memory_bound, "memory_bound"},
                                                         {CostParameter::optimizer, "optimizer"},
                                                         {CostParameter::host, "host"},
@@ -67,7 +71,8 @@ struct Sensitivities {
       spread_s{};  ///< the same weighted with the relative standard deviation of each cost
   double step_s = 0;
   /// Relative standard deviation of the step time of a run. Errors of one kind are correlated, those of different kinds
-  /// are not. Kernels and the host count with kKernelsTogether, transfers fully.
+  /// are not. Kernels and the host count with kKernelsTogether, transfers fully, and so do linear and sparse
+  /// attention, whose kernels were never measured.
   double run_deviation() const;
 };
 

@@ -114,7 +114,13 @@ double traffic_spread(const StepGraph& graph, Traffic traffic) {
 /// How far the run is from measured ones is common to all (evidence.hpp).
 Band band_of(const Scenario& scenario, const Forecast& forecast, const StepGraph& graph, const MeanWork& mean) {
   double variance = 0;
-  for (const double spread : mean.spread_s) variance += kKernelsTogether * kKernelsTogether * spread * spread;
+  for (std::size_t kind = 0; kind < mean.spread_s.size(); ++kind) {
+    const auto of = static_cast<OperatorKind>(kind);
+    const bool never_measured =
+        of == OperatorKind::scan || of == OperatorKind::indexer || of == OperatorKind::sparse_attention;
+    const double own = (never_measured ? 1 : kKernelsTogether) * mean.spread_s[kind];
+    variance += own * own;
+  }
   for (int traffic = 0; traffic < kTrafficKinds; ++traffic) {
     const double own =
         traffic_spread(graph, static_cast<Traffic>(traffic)) * forecast.exposed_s[static_cast<std::size_t>(traffic)];

@@ -124,8 +124,38 @@ void head_exchange_core(OpWriter& writer, Pass pass, bool causal) {
   writer.collective(Traffic::context_parallel, Collective::all_to_all, forward ? output : inputs);
 }
 
+/// The indexer scores all keys for every query, in full on every tensor rank; latent attention reads the chosen ones without
+/// expanding them: queries and results are multiplied with the up-projection instead, which takes as many operations. With
+/// context parallelism latent vectors and the indexer's keys are gathered.
+void sparse_core(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  const SparseAttention& sparse = *s.model.sparse_attention;
+  const LatentAttention& latent = *s.model.latent_attention;
+  const std::int64_t key = latent.kv_rank + latent.rope_dim;
+  const std::int64_t q = sequence(s) / context_ranks(s);
+  const Bytes gathered{micro_batch(s) * sequence(s) * (key + sparse.index_dim) * s.element_bytes};
+  const auto index = [&](std::int64_t keys) {
+    const AttentionShape operands{micro_batch(s), q,   sequence(s), sparse.index_heads, 1, sparse.index_dim, 0,
+                                  true,           keys};
+    writer.compute(OperatorKind::indexer, pass, Precision::bf16, "indexer", operands);
+  };
+  const auto attend = [&] {
+    const AttentionShape operands{micro_batch(s), q, sequence(s), heads(s), 1, key, latent.kv_rank, true, sparse.topk};
+    writer.compute(OperatorKind::sparse_attention, pass, Precision::bf16, "sparse_attention", operands);
+  };
+  if (context_ranks(s) > 1) writer.collective(Traffic::context_parallel, Collective::all_gather, gathered);
+  if (pass == Pass::forward) {
+    index(0);
+    return attend();
+  }
+  attend();
+  index(sparse.topk);
+  if (context_ranks(s) > 1) writer.collective(Traffic::context_parallel, Collective::reduce_scatter, gathered);
+}
+
 void attention_core(OpWriter& writer, Pass pass, bool causal) {
   const LayerShape& s = writer.shape;
+  if (s.model.sparse_attention) return sparse_core(writer, pass);
   if (!s.training.flash_attention) return unfused_core(writer, pass);
   if (context_ranks(s) == 1) return write_core(writer, pass, core_shape(s, sequence(s), sequence(s), causal));
   if (s.plan.parallel.cp_comm_type == ContextExchange::all_gather) return gathered_core(writer, pass, causal);
@@ -191,7 +221,10 @@ void cross_attention_backward(OpWriter& writer, BackwardPart part, bool recomput
 
 std::vector<Linear> attention_inputs(const LayerShape& s) {
   const std::int64_t h = s.model.hidden_size;
-  if (!s.model.latent_attention) return {input_projection(s, "qkv", h, qkv_width(s), MatrixSplit::column)};
+  if (!s.model.latent_attention) {
+    const std::int64_t gate = s.model.attention_output_gate ? heads(s) * v_dim(s) : 0;
+    return {input_projection(s, "qkv", h, qkv_width(s) + gate, MatrixSplit::column)};
+  }
   const LatentAttention& mla = *s.model.latent_attention;
   std::vector<Linear> list;
   const auto add = [&](const char* name, std::int64_t in, std::int64_t out, MatrixSplit split) {
@@ -205,6 +238,12 @@ std::vector<Linear> attention_inputs(const LayerShape& s) {
   }
   add("kv_down", h, mla.kv_rank + mla.rope_dim, MatrixSplit::replicated);
   add("kv_up", mla.kv_rank, heads(s) * (mla.nope_dim + mla.v_dim), MatrixSplit::column);
+  if (s.model.sparse_attention) {
+    const SparseAttention& sparse = *s.model.sparse_attention;
+    add("index_q", mla.q_rank, sparse.index_heads * sparse.index_dim, MatrixSplit::replicated);
+    add("index_k", h, sparse.index_dim, MatrixSplit::replicated);
+    add("index_weights", h, sparse.index_heads, MatrixSplit::replicated);
+  }
   return list;
 }
 
@@ -235,6 +274,14 @@ void qk_norm(OpWriter& writer, Pass pass) {
                      pass == Pass::forward ? 2 * s.element_bytes : 3 * s.element_bytes);
 }
 
+/// Sigmoid of the gate, times the result of attention.
+void output_gate(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  if (!s.model.attention_output_gate) return;
+  const Moved moved{3 * s.element_bytes, 5 * s.element_bytes};
+  writer.elementwise(OperatorKind::activation, pass, "output_gate", s.tokens * heads(s) * v_dim(s), moved.in(pass));
+}
+
 void attention_forward(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   norm_forward(writer);
@@ -243,6 +290,7 @@ void attention_forward(OpWriter& writer) {
   qk_norm(writer, Pass::forward);
   rope(writer, Pass::forward);
   attention_core(writer, Pass::forward, is_causal(s));
+  output_gate(writer, Pass::forward);
   gather_result(writer, s.model.num_attention_heads * v_dim(s));
   linear_forward(writer, attention_output(s));
   finish_block(writer);
@@ -257,6 +305,7 @@ void attention_backward(OpWriter& writer, BackwardPart part, bool recompute_core
   gather_sequence(writer);
   row_backward(writer, attention_output(s), part);
   if (has_input_gradients(part)) {
+    output_gate(writer, Pass::backward);
     core_backward(writer, is_causal(s), recompute_core);
     rope(writer, Pass::backward);
     qk_norm(writer, Pass::backward);

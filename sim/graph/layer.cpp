@@ -5,11 +5,13 @@
 
 #include "sim/graph/attention.hpp"
 #include "sim/graph/feed_forward.hpp"
+#include "sim/graph/linear_attention.hpp"
 #include "sim/graph/mixture_of_experts.hpp"
 #include "sim/graph/model_ends.hpp"
 #include "sim/graph/norm.hpp"
 #include "sim/graph/op_writer.hpp"
 #include "sim/graph/recomputation.hpp"
+#include "sim/model/parameters.hpp"
 #include "sim/plan/fine_tuning.hpp"
 
 namespace tracecast {
@@ -17,9 +19,23 @@ namespace {
 
 constexpr int kNoLayer = -1;  ///< both ends of the model
 
+void mixer_forward(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  if (s.model.mixer(s.layer) == Mixer::none) return;
+  s.model.mixes_linearly(s.layer) ? linear_attention_forward(writer) : attention_forward(writer);
+}
+
+void mixer_backward(OpWriter& writer, BackwardPart part, bool recompute_core) {
+  const LayerShape& s = writer.shape;
+  if (s.model.mixer(s.layer) == Mixer::none) return;
+  s.model.mixes_linearly(s.layer) ? linear_attention_backward(writer, part)
+                                  : attention_backward(writer, part, recompute_core);
+}
+
 void write_forward(OpWriter& writer) {
-  attention_forward(writer);
-  writer.shape.model.is_moe_layer(writer.shape.layer) ? moe_forward(writer) : dense_forward(writer);
+  const LayerShape& s = writer.shape;
+  mixer_forward(writer);
+  if (s.model.has_feed_forward(s.layer)) s.model.is_moe_layer(s.layer) ? moe_forward(writer) : dense_forward(writer);
 }
 
 /// Forward work that the backward repeats first, before its own.
@@ -35,12 +51,19 @@ WorkList repeated_work(const LayerShape& shape, bool all) {
 
 /// All but routed experts.
 std::vector<Linear> linears(const LayerShape& shape) {
-  std::vector<Linear> list = attention_inputs(shape);
-  list.push_back(attention_output(shape));
+  std::vector<Linear> list;
   const auto add = [&](std::vector<Linear> more) {
     for (Linear& linear : more) list.push_back(std::move(linear));
   };
-  add(cross_attention_linears(shape));
+  if (shape.model.mixes_linearly(shape.layer)) {
+    add(linear_attention_inputs(shape));
+    list.push_back(linear_attention_output(shape));
+  } else if (shape.model.mixer(shape.layer) == Mixer::attention) {
+    add(attention_inputs(shape));
+    list.push_back(attention_output(shape));
+    add(cross_attention_linears(shape));
+  }
+  if (!shape.model.has_feed_forward(shape.layer)) return list;
   const std::int64_t width = shape.model.ffn_hidden_size;
   add(shape.model.is_moe_layer(shape.layer) ? moe_linears(shape) : std::vector{fc1(shape, width), fc2(shape, width)});
   return list;
@@ -55,6 +78,7 @@ LayerShape LayerWork::shape(int layer) const { return {model_, plan_, layer, exp
 
 std::string LayerWork::kind(int layer) const {
   std::string name = model_.is_moe_layer(layer) ? "m" : "d";
+  name += model_.letter(layer);
   if (model_.window(layer) > 0) name += 'w';
   if (layer < model_.encoder_layers) name += 'e';
   if (begins_decoder(layer)) name += 'b';
@@ -82,9 +106,10 @@ WorkList LayerWork::backward(int layer, BackwardPart part, bool recompute_all) c
   if (!trains_layer(model_, plan_.training, layer)) return writer.take();
   const bool inputs = has_input_gradients(part);
   if (inputs) writer.append(repeated_work(writer.shape, recompute_all));
-  model_.is_moe_layer(layer) ? moe_backward(writer, part) : dense_backward(writer, part);
+  if (model_.has_feed_forward(layer))
+    model_.is_moe_layer(layer) ? moe_backward(writer, part) : dense_backward(writer, part);
   const bool recompute_core = !recompute_all && plan_.training.recompute == Recompute::selective;
-  attention_backward(writer, part, recompute_core);
+  mixer_backward(writer, part, recompute_core);
   if (begins_decoder(layer)) {
     // The table's gradient is complete with the encoder's part of it, at the beginning of the model.
     if (inputs && trains_embedding(plan_.training)) embedding_gradient(writer);
@@ -139,13 +164,13 @@ bool LayerWork::copies_table() const {
   return model_.mtp_layers > 0 && plan_.parallel.pp > 1 && !model_.tied_embeddings;
 }
 
-std::int64_t LayerWork::layer_norms(int layer) const {
-  const int norms = (shape(layer).attends_encoder() ? 3 : 2) + (begins_decoder(layer) && model_.final_norm ? 1 : 0);
+std::int64_t LayerWork::norms_of(int layer) const {
+  const int norms = layer_norms(model_, layer) + (begins_decoder(layer) && model_.final_norm ? 1 : 0);
   return norms * norm_parameters(model_);
 }
 
 std::int64_t LayerWork::layer_parameters(int layer) const {
-  std::int64_t sum = layer_norms(layer) + expert_parameters(layer);
+  std::int64_t sum = norms_of(layer) + expert_parameters(layer);
   for (const Linear& linear : linears(shape(layer))) sum += linear.parameters();
   return sum;
 }
@@ -168,7 +193,7 @@ Trained LayerWork::trained(int layer) const {
   if (!trains_layer(model_, plan_.training, layer)) return sum;
   for (const Linear& linear : linears(shape(layer))) sum.dense += linear.trained();
   if (!trains_weights(model_, plan_.training, layer)) return sum;
-  sum.dense += layer_norms(layer);
+  sum.dense += norms_of(layer);
   sum.experts = expert_parameters(layer);
   return sum;
 }

@@ -11,6 +11,8 @@
 /// Backward, from the end: all_gather* of the output gradient; every linear layer computes its input gradient, starts
 /// the reduction of it (column-parallel ones) and computes its weight gradient meanwhile; with sequence parallelism
 /// the input of column-parallel layers is gathered again meanwhile.
+/// A layer of linear attention (linear_attention.hpp) has in_proj · causal_conv · scan · gated_norm · out_proj in attention's
+/// place; a layer that is one block (Model::layer_pattern) ends after it, or begins at the second norm.
 /// Source: docs/references.md#gemm-shapes, docs/references.md#elementwise-bytes,
 /// docs/references.md#tensor-parallel-traffic, docs/references.md#context-parallel,
 /// docs/references.md#expert-parallel
@@ -70,7 +72,7 @@ class LayerWork {
 
  private:
   LayerShape shape(int layer) const;
-  std::int64_t layer_norms(int layer) const;
+  std::int64_t norms_of(int layer) const;
   bool begins_decoder(int layer) const;
   bool copies_table() const;
 

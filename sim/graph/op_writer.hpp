@@ -5,6 +5,7 @@
 ///   linear_layer.hpp        linear layers, their casts and adapters; collectives of tensor parallelism
 ///   norm.hpp                norms and residual sums
 ///   attention.hpp           attention with its projections, context parallelism
+///   linear_attention.hpp    the same of Mamba-2 and delta rules
 ///   feed_forward.hpp        the dense feed-forward
 ///   mixture_of_experts.hpp  routed and shared experts
 ///   model_ends.hpp          embedding, output layer, loss, inputs of multi-token prediction

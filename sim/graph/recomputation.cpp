@@ -6,6 +6,7 @@
 #include "sim/graph/feed_forward.hpp"
 #include "sim/graph/mixture_of_experts.hpp"
 #include "sim/graph/norm.hpp"
+#include "sim/model/parameters.hpp"
 #include "sim/plan/activations.hpp"
 
 namespace tracecast {
@@ -37,17 +38,16 @@ void recompute_selected_operators(OpWriter& writer) {
 void recompute_modules(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   const bool moe_layer = s.model.is_moe_layer(s.layer);
-  if (repeats(s.training, RecomputeModule::norm)) {
-    norm_forward(writer);
-    norm_forward(writer);
-  }
-  if (repeats(s.training, RecomputeModule::mla_up) && s.model.latent_attention) {
+  if (repeats(s.training, RecomputeModule::norm))
+    for (int norm = 0; norm < layer_norms(s.model, s.layer); ++norm) norm_forward(writer);
+  const bool attends = s.model.mixer(s.layer) == Mixer::attention;
+  if (attends && repeats(s.training, RecomputeModule::mla_up) && s.model.latent_attention) {
     for (const Linear& linear : attention_inputs(s))
       if (linear.split == MatrixSplit::column) linear_forward(writer, linear);
     rope(writer, Pass::forward);
   }
   if (moe_layer && repeats(s.training, RecomputeModule::moe)) return expert_block(writer);
-  if (!repeats(s.training, RecomputeModule::activation)) return;
+  if (!repeats(s.training, RecomputeModule::activation) || !s.model.has_feed_forward(s.layer)) return;
   if (!moe_layer) return activation(writer, Pass::forward, dense_activated(s));
   expert_activations(writer);
 }

@@ -56,6 +56,13 @@ class ConfigReader {
     const JsonNode* member = node_->find(key);
     return member != nullptr && member->kind == JsonNode::Kind::array ? member : nullptr;
   }
+  std::optional<ObjectReader> object(const std::string& key) {
+    if (present({key}).empty()) {
+      object_.error(key, "is missing");
+      return std::nullopt;
+    }
+    return object_.get_object(key);
+  }
   void error(const std::string& key, std::string message) { object_.error(key, std::move(message)); }
 
   void report(const Diagnostic& invalid) {
@@ -222,6 +229,15 @@ void read_deepseek(ConfigReader& config, Model& model) {
   model.moe->router_bias = config.word("topk_method") == "noaux_tc";
 }
 
+/// DeepSeek-V3 with an indexer.
+void read_deepseek_v32(ConfigReader& config, Model& model) {
+  read_deepseek(config, model);
+  SparseAttention& sparse = model.sparse_attention.emplace();
+  config.require("sparse_attention.topk", {"index_topk"}, sparse.topk);
+  config.require("sparse_attention.index_heads", {"index_n_heads"}, sparse.index_heads);
+  config.require("sparse_attention.index_dim", {"index_head_dim"}, sparse.index_dim);
+}
+
 /// GLM 4.5 to 4.7: grouped-query attention with DeepSeek's experts. The output projection has no bias.
 void read_glm4_moe(ConfigReader& config, Model& model) {
   read_llama(config, model);
@@ -313,6 +329,137 @@ void read_bloom(ConfigReader& config, Model& model) {
   config.read("dropout", {"hidden_dropout"}, model.dropout);
 }
 
+/// Gated delta nets with gated attention in every fourth layer: the list of layer types, or the interval.
+void read_gated_delta_nets(ConfigReader& config, Model& model) {
+  model.attention_output_gate = true;
+  LinearAttention& linear = model.linear_attention.emplace();
+  config.require("linear_attention.heads", {"linear_num_value_heads"}, linear.heads);
+  config.require("linear_attention.head_dim", {"linear_value_head_dim"}, linear.head_dim);
+  config.require("linear_attention.key_heads", {"linear_num_key_heads"}, linear.key_heads);
+  config.require("linear_attention.key_dim", {"linear_key_head_dim"}, linear.key_dim);
+  config.read("linear_attention.conv_kernel", {"linear_conv_kernel_dim"}, linear.conv_kernel);
+  if (const JsonNode* types = config.list("layer_types")) {
+    for (const JsonNode& type : types->items) model.layer_pattern += type.string == "full_attention" ? '*' : 'G';
+    return;
+  }
+  int interval = 4;
+  config.read("layer_pattern", {"full_attention_interval"}, interval);
+  if (interval < 2 || interval > model.num_layers) {
+    config.error("full_attention_interval", "is out of range (allowed: 2 to num_hidden_layers)");
+    return;
+  }
+  model.layer_pattern = std::string(static_cast<std::size_t>(interval - 1), 'G') + '*';
+}
+
+void read_qwen3_5(ConfigReader& config, Model& model) {
+  read_qwen3(config, model);
+  read_gated_delta_nets(config, model);
+}
+
+/// Qwen3-Next and Qwen3.5 with experts in every layer; these have no dense width.
+void read_qwen3_next(ConfigReader& config, Model& model) {
+  read_sizes(config, model);
+  model.activation = gated_activation(config);
+  config.read("num_query_groups", {"num_key_value_heads"}, model.num_query_groups);
+  config.read("head_dim", {"head_dim"}, model.head_dim);
+  config.read("ffn_hidden_size", {"intermediate_size"}, model.ffn_hidden_size);
+  model.qkv_bias = model.attention_output_bias = config.flag("attention_bias", false);
+  model.tied_embeddings = config.flag("tie_word_embeddings", false);
+  model.qk_norm = true;
+  read_gated_delta_nets(config, model);
+  read_qwen_experts(config, model);
+  config.read("moe.shared_ffn_hidden", {"shared_expert_intermediate_size"}, model.moe->shared_ffn_hidden);
+  model.moe->shared_expert_gate = model.moe->shared_ffn_hidden > 0;
+}
+
+/// Single blocks: the pattern's letters are those of Megatron-LM. No positions; an MLP of two matrices with squared ReLU.
+void read_nemotron_h(ConfigReader& config, Model& model) {
+  read_sizes(config, model);
+  model.activation = Activation::relu;
+  model.position = Position::none;
+  config.read("num_query_groups", {"num_key_value_heads"}, model.num_query_groups);
+  config.read("head_dim", {"head_dim", "attention_head_dim"}, model.head_dim);
+  config.read("ffn_hidden_size", {"intermediate_size"}, model.ffn_hidden_size);
+  config.read("layer_pattern", {"hybrid_override_pattern"}, model.layer_pattern);
+  if (const JsonNode* blocks = config.list("layers_block_type"); blocks != nullptr && model.layer_pattern.empty()) {
+    const std::map<std::string, char> letters{{"mamba", 'M'}, {"attention", '*'}, {"mlp", '-'}, {"moe", 'E'}};
+    for (const JsonNode& block : blocks->items) {
+      const auto letter = letters.find(block.string);
+      if (letter == letters.end())
+        return config.error("layers_block_type", "has other blocks than mamba attention mlp moe");
+      model.layer_pattern += letter->second;
+    }
+  }
+  if (model.layer_pattern.empty()) config.error("hybrid_override_pattern", "is missing");
+  LinearAttention& linear = model.linear_attention.emplace();
+  config.require("linear_attention.heads", {"mamba_num_heads"}, linear.heads);
+  config.require("linear_attention.head_dim", {"mamba_head_dim"}, linear.head_dim);
+  config.require("linear_attention.key_heads", {"n_groups"}, linear.key_heads);
+  config.require("linear_attention.key_dim", {"ssm_state_size"}, linear.key_dim);
+  config.read("linear_attention.conv_kernel", {"conv_kernel"}, linear.conv_kernel);
+  config.read("linear_attention.chunk_size", {"chunk_size"}, linear.chunk_size);
+  const auto only = [&](const char* key, bool allowed) {
+    if (config.flag(key, allowed) != allowed)
+      config.error(key, fmt::format("is not supported (allowed: {})", allowed ? "true" : "false"));
+  };
+  only("use_bias", false);
+  only("use_conv_bias", true);
+  only("attention_bias", false);
+  only("mlp_bias", false);
+  if (const std::string act = config.word("mlp_hidden_act"); !act.empty() && act != "relu2")
+    config.error("mlp_hidden_act", "is not supported (allowed: relu2)");
+  model.tied_embeddings = config.flag("tie_word_embeddings", false);
+  if (model.layer_pattern.find('E') == std::string::npos) return;
+  if (!config.present({"moe_latent_size"}).empty())
+    config.error("moe_latent_size", "is not supported: experts on latent vectors are not modelled (allowed: null)");
+  MixtureOfExperts& moe = model.moe.emplace();
+  config.require("moe.experts", {"n_routed_experts"}, moe.experts);
+  config.require("moe.topk", {"num_experts_per_tok"}, moe.topk);
+  config.require("moe.ffn_hidden", {"moe_intermediate_size"}, moe.ffn_hidden);
+  config.read("moe.shared_ffn_hidden", {"moe_shared_expert_intermediate_size"}, moe.shared_ffn_hidden);
+}
+
+/// Kimi delta attention, with latent attention in the layers that the config lists (numbered from 1).
+void read_kimi_linear(ConfigReader& config, Model& model) {
+  read_llama(config, model);
+  read_latent_attention(config, model);
+  model.head_dim = 0;
+  model.num_query_groups = 0;
+  if (config.flag("mla_use_nope", false)) model.position = Position::none;
+  // Kimi K3 has the same model_type.
+  for (const char* key : {"routed_expert_hidden_size", "attn_res_block_size"})
+    if (!config.present({key}).empty()) config.error(key, "is not modelled (allowed: null)");
+  if (config.flag("mla_use_output_gate", false))
+    config.error("mla_use_output_gate", "is not modelled (allowed: false)");
+  LinearAttention& linear = model.linear_attention.emplace();
+  if (std::optional<ObjectReader> object = config.object("linear_attn_config")) {
+    std::vector<int> attends;
+    object->get("num_heads", linear.heads);
+    object->get("head_dim", linear.head_dim);
+    object->get("short_conv_kernel_size", linear.conv_kernel);
+    object->get("full_attn_layers", attends);
+    bool full_rank = false;
+    if (object->get("use_full_rank_gate", full_rank) && full_rank)
+      object->error("use_full_rank_gate", "is not modelled (allowed: false)");
+    model.layer_pattern = std::string(static_cast<std::size_t>(std::clamp(model.num_layers, 0, 1 << 12)), 'K');
+    for (const int layer : attends) {
+      if (layer < 1 || layer > model.num_layers)
+        return object->error("full_attn_layers", "names a layer that is not there (allowed: 1 to num_hidden_layers)");
+      model.layer_pattern[static_cast<std::size_t>(layer - 1)] = '*';
+    }
+  }
+  MixtureOfExperts& moe = model.moe.emplace();
+  config.require("moe.experts", {"num_experts"}, moe.experts);
+  config.require("moe.topk", {"num_experts_per_token"}, moe.topk);
+  config.require("moe.ffn_hidden", {"moe_intermediate_size"}, moe.ffn_hidden);
+  config.read("moe.leading_dense_layers", {"first_k_dense_replace"}, moe.leading_dense_layers);
+  config.read("moe.layer_interval", {"moe_layer_freq"}, moe.layer_interval);
+  int shared = 0;
+  config.read("moe.shared_ffn_hidden", {"num_shared_experts"}, shared);
+  moe.shared_ffn_hidden = std::clamp(shared, 0, 1024) * std::clamp<std::int64_t>(moe.ffn_hidden, 0, 1 << 30);
+  moe.router_bias = true;
+}
+
 struct Family {
   std::string_view model_type;
   void (*read)(ConfigReader&, Model&);
@@ -323,24 +470,30 @@ constexpr std::array kFamilies{
     Family{"bloom", read_bloom},
     Family{"deepseek_v2", read_deepseek},
     Family{"deepseek_v3", read_deepseek},
+    Family{"deepseek_v32", read_deepseek_v32},
     Family{"gemma", read_gemma},
     Family{"glm4_moe", read_glm4_moe},
     Family{"gpt2", read_gpt2},
     Family{"gpt_neox", read_gpt_neox},
     Family{"gpt_oss", read_gpt_oss},
     Family{"kimi_k2", read_deepseek},
+    Family{"kimi_linear", read_kimi_linear},
     Family{"llama", read_llama},
     Family{"llama4_text", read_llama4},
     Family{"ministral3", read_mistral},
     Family{"mistral", read_mistral},
     Family{"mixtral", read_mixtral},
     Family{"nemotron", read_nemotron},
+    Family{"nemotron_h", read_nemotron_h},
     Family{"phi3", read_mistral},
     Family{"qwen2", read_qwen2},
     Family{"qwen2_5_vl_text", read_qwen2},
     Family{"qwen2_moe", read_qwen2_moe},
     Family{"qwen3", read_qwen3},
+    Family{"qwen3_5_moe_text", read_qwen3_next},
+    Family{"qwen3_5_text", read_qwen3_5},
     Family{"qwen3_moe", read_qwen3_moe},
+    Family{"qwen3_next", read_qwen3_next},
     Family{"qwen3_vl_moe_text", read_qwen3_moe},
     Family{"qwen3_vl_text", read_qwen3},
     Family{"smollm3", read_llama},
@@ -358,21 +511,17 @@ constexpr std::string_view kLinear = "layers of linear attention";
 constexpr std::string_view kMamba = "layers of Mamba";
 constexpr std::array kUnmodelled{
     UnmodelledFamily{"bamba", kMamba},
-    UnmodelledFamily{"deepseek_v32", kIndexer},
     UnmodelledFamily{"gemma2", kSandwichNorms},
     UnmodelledFamily{"gemma3", kSandwichNorms},
     UnmodelledFamily{"gemma3_text", kSandwichNorms},
     UnmodelledFamily{"gemma3n_text", kSandwichNorms},
     UnmodelledFamily{"glm4", kSandwichNorms},
     UnmodelledFamily{"glm_moe_dsa", kIndexer},
-    UnmodelledFamily{"kimi_linear", kLinear},
     UnmodelledFamily{"minimax", kLinear},
     UnmodelledFamily{"minimax_m2", kWideNorms},
-    UnmodelledFamily{"nemotron_h", kMamba},
     UnmodelledFamily{"olmo2", kWideNorms},
     UnmodelledFamily{"olmo3", kWideNorms},
     UnmodelledFamily{"olmoe", kWideNorms},
-    UnmodelledFamily{"qwen3_next", kLinear},
 };
 
 std::string family_names() {

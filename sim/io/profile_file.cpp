@@ -56,15 +56,18 @@ bool read_value(ObjectReader& reader, const char* key, const Allowed& allowed, S
   const OperatorKind kind = shape.op.kind;
   if (kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm || kind == OperatorKind::scores)
     return read_value(reader, key, allowed, value.emplace<GemmShape>());
-  if (kind == OperatorKind::attention) return read_value(reader, key, allowed, value.emplace<AttentionShape>());
+  if (kind == OperatorKind::attention || kind == OperatorKind::indexer || kind == OperatorKind::sparse_attention)
+    return read_value(reader, key, allowed, value.emplace<AttentionShape>());
+  if (kind == OperatorKind::scan) return read_value(reader, key, allowed, value.emplace<ScanShape>());
   return read_value(reader, key, allowed, value.emplace<ElementwiseShape>());
 }
 JsonNode node_of(ShapeOf<const Operator> shape) {
   return std::visit([](const auto& value) { return node_of(value); }, shape.op.shape);
 }
 std::string type_of(const ShapeOf<Operator>*, const Allowed&) {
-  return fmt::format(R"("oneOf": [{{ {} }}, {{ {} }}, {{ {} }}])", object_type(texts_of<GemmShape>()),
-                     object_type(texts_of<AttentionShape>()), object_type(texts_of<ElementwiseShape>()));
+  return fmt::format(R"("oneOf": [{{ {} }}, {{ {} }}, {{ {} }}, {{ {} }}])", object_type(texts_of<GemmShape>()),
+                     object_type(texts_of<AttentionShape>()), object_type(texts_of<ElementwiseShape>()),
+                     object_type(texts_of<ScanShape>()));
 }
 
 /// Checks across several keys.

@@ -29,7 +29,9 @@ std::vector<KeyTable> scenario_keys() {
 std::vector<KeyTable> model_keys() {
   return {{"model", texts_of<Model>()},
           {"moe", texts_of<MixtureOfExperts>()},
-          {"latent_attention", texts_of<LatentAttention>()}};
+          {"latent_attention", texts_of<LatentAttention>()},
+          {"linear_attention", texts_of<LinearAttention>()},
+          {"sparse_attention", texts_of<SparseAttention>()}};
 }
 
 }  // namespace tracecast

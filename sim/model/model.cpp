@@ -42,7 +42,7 @@ void check_sizes(ModelCheck& check, const Model& model) {
   check.between("mtp_layers", model.mtp_layers, 0, kMaxLayers);
   check.between("hidden_size", model.hidden_size, 1, kMaxHidden);
   check.between("num_attention_heads", model.num_attention_heads, 1, kMaxHeads);
-  check.between("ffn_hidden_size", model.ffn_hidden_size, model.moe ? 0 : 1, kMaxFfn);
+  check.between("ffn_hidden_size", model.ffn_hidden_size, model.moe || !model.layer_pattern.empty() ? 0 : 1, kMaxFfn);
   check.between("vocab_size", model.vocab_size, 1, kMaxVocab);
   check.between("max_position_embeddings", model.max_position_embeddings, model.position == Position::learned ? 1 : 0,
                 kMaxPositions);
@@ -54,6 +54,9 @@ void check_sizes(ModelCheck& check, const Model& model) {
 }
 
 void check_heads(ModelCheck& check, const Model& model) {
+  if (model.attention_output_gate && (model.latent_attention || model.encoder_layers > 0)) {
+    check.fault("attention_output_gate", "true", "is not for latent attention and encoder-decoder models");
+  }
   check.between("head_dim", model.head_dim, 1, kMaxHeadDim);
   check.between("num_query_groups", model.num_query_groups, 1, kMaxHeads);
   if (model.num_query_groups > 0 && model.num_attention_heads % model.num_query_groups != 0) {
@@ -68,6 +71,63 @@ void check_latent_attention(ModelCheck& check, const LatentAttention& latent) {
   check.between("latent_attention.nope_dim", latent.nope_dim, 1, kMaxHeadDim);
   check.between("latent_attention.rope_dim", latent.rope_dim, 0, kMaxHeadDim);
   check.between("latent_attention.v_dim", latent.v_dim, 1, kMaxHeadDim);
+}
+
+constexpr std::string_view kLinearLetters = "MGK";
+
+bool contains(const std::string& text, std::string_view letters) {
+  return text.find_first_of(letters) != std::string::npos;
+}
+
+void check_linear_attention(ModelCheck& check, const LinearAttention& linear) {
+  check.between("linear_attention.heads", linear.heads, 1, kMaxHeads);
+  check.between("linear_attention.head_dim", linear.head_dim, 1, kMaxHeadDim);
+  check.between("linear_attention.key_heads", linear.key_heads, 1, kMaxHeads);
+  check.between("linear_attention.key_dim", linear.key_dim, 1, kMaxHeadDim);
+  check.between("linear_attention.conv_kernel", linear.conv_kernel, 1, kMaxHeadDim);
+  check.between("linear_attention.chunk_size", linear.chunk_size, 1, kMaxHeadDim);
+  if (linear.heads > 0 && linear.key_heads > 0 && linear.heads % linear.key_heads != 0) {
+    check.fault("linear_attention.key_heads", fmt::to_string(linear.key_heads),
+                fmt::format("does not divide model.linear_attention.heads = {}", linear.heads));
+  }
+}
+
+void check_sparse_attention(ModelCheck& check, const Model& model) {
+  const SparseAttention& sparse = *model.sparse_attention;
+  check.between("sparse_attention.topk", sparse.topk, 1, kMaxPositions);
+  check.between("sparse_attention.index_heads", sparse.index_heads, 1, kMaxHeads);
+  check.between("sparse_attention.index_dim", sparse.index_dim, 1, kMaxHeadDim);
+  if (!model.latent_attention || model.latent_attention->q_rank == 0)
+    check.fault("sparse_attention", "", "needs model.latent_attention with a q_rank, which the indexer reads");
+  if (model.sliding_window > 0) check.fault("sparse_attention", "", "cannot be combined with model.sliding_window");
+}
+
+/// What the letters of the pattern need, and what has no place beside them.
+void check_pattern(ModelCheck& check, const Model& model) {
+  const std::string& pattern = model.layer_pattern;
+  const auto fault = [&](std::string message) { check.fault("layer_pattern", pattern, std::move(message)); };
+  const auto needs = [&](std::string_view letters, bool given, const char* key) {
+    if (contains(pattern, letters) && !given) fault(fmt::format("needs model.{}", key));
+  };
+  if (pattern.find_first_not_of("*MGK-E") != std::string::npos) return fault("has other letters than * M G K - E");
+  if (static_cast<std::int64_t>(pattern.size()) > model.num_layers)
+    fault(fmt::format("has {} letters for model.num_layers = {}", pattern.size(), model.num_layers));
+  const auto kinds = std::count_if(kLinearLetters.begin(), kLinearLetters.end(),
+                                   [&](char letter) { return pattern.find(letter) != std::string::npos; });
+  if (kinds > 1) fault("has more than one of M, G and K");
+  if (!model.linear_attention && kinds > 0) fault("needs model.linear_attention");
+  if (model.linear_attention && kinds == 0)
+    check.fault("linear_attention", "", "needs layers of M, G or K in model.layer_pattern");
+  needs("E", model.moe.has_value(), "moe");
+  needs("-", model.ffn_hidden_size > 0, "ffn_hidden_size");
+  if (pattern.empty()) return;
+  if (model.encoder_layers > 0) fault("is not for encoder-decoder models");
+  if (model.parallel_residual) fault("cannot be combined with model.parallel_residual");
+  if (model.single_blocks() && model.mtp_layers > 0)
+    fault("has single blocks, without prediction layers (mtp_layers: 0)");
+  const bool rules = model.moe && (model.moe->leading_dense_layers > 0 || model.moe->layer_interval > 1);
+  if (model.single_blocks() && rules)
+    fault("names the layers with experts itself (allowed: no other rule in model.moe)");
 }
 
 void check_experts(ModelCheck& check, const Model& model) {
@@ -107,6 +167,13 @@ double score_width(const Model& model) {
   return model.num_attention_heads * static_cast<double>(latent.nope_dim + latent.rope_dim + latent.v_dim);
 }
 
+/// FLOPs of one token in the recurrence of a layer, as Megatron-LM counts them.
+double recurrence_flops(const Model& model, int layer) {
+  const LinearAttention& linear = *model.linear_attention;
+  const double state = static_cast<double>(linear.values() * linear.key_dim);
+  return (model.mixer(layer) == Mixer::mamba2 ? 7 : 8) * state;
+}
+
 /// Weights that one token is multiplied with; of the experts, topk.
 double multiplied_weights(const Model& model, const std::vector<ParameterGroup>& groups) {
   double weights = 0;
@@ -130,7 +197,38 @@ void add(ParameterCount& count, const std::vector<ParameterGroup>& groups) {
 
 }  // namespace
 
+char Model::letter(int layer) const {
+  if (layer_pattern.empty()) return '*';
+  const int known = layer < 0 || layer >= num_layers ? num_layers - 1 : layer;
+  return layer_pattern[static_cast<std::size_t>(known) % layer_pattern.size()];
+}
+
+Mixer Model::mixer(int layer) const {
+  switch (letter(layer)) {
+    case 'M':
+      return Mixer::mamba2;
+    case 'G':
+      return Mixer::gated_delta_net;
+    case 'K':
+      return Mixer::kimi_delta;
+    case '*':
+      return Mixer::attention;
+    default:
+      return Mixer::none;
+  }
+}
+
+bool Model::mixes_linearly(int layer) const {
+  return linear_attention && mixer(layer) != Mixer::attention && mixer(layer) != Mixer::none;
+}
+
+bool Model::has_feed_forward(int layer) const {
+  if (single_blocks()) return mixer(layer) == Mixer::none;
+  return layer_pattern.empty() || moe || ffn_hidden_size > 0;
+}
+
 bool Model::is_moe_layer(int layer) const {
+  if (single_blocks()) return letter(layer) == 'E';
   if (!moe || layer < moe->leading_dense_layers) return false;
   return (layer - moe->leading_dense_layers) % moe->layer_interval == moe->layer_interval - 1;
 }
@@ -165,6 +263,11 @@ std::int64_t layer_parameters(const Model& model, int layer) { return sum(layer_
 
 Result<Model> validated(Model model) {
   if (model.num_query_groups == 0) model.num_query_groups = model.num_attention_heads;
+  if (model.linear_attention) {
+    LinearAttention& linear = *model.linear_attention;
+    if (linear.key_heads == 0) linear.key_heads = linear.heads;
+    if (linear.key_dim == 0) linear.key_dim = linear.head_dim;
+  }
   const bool divisible = model.num_attention_heads > 0 && model.hidden_size % model.num_attention_heads == 0;
   ModelCheck check;
   if (model.latent_attention) {
@@ -180,17 +283,26 @@ Result<Model> validated(Model model) {
   if (model.head_dim == 0 && divisible) model.head_dim = model.hidden_size / model.num_attention_heads;
   check_sizes(check, model);
   if (check.diagnostics().empty()) check_heads(check, model);
+  if (model.linear_attention) check_linear_attention(check, *model.linear_attention);
+  if (model.sparse_attention) check_sparse_attention(check, model);
+  check_pattern(check, model);
   if (model.moe) check_experts(check, model);
   if (!check.diagnostics().empty()) return tl::unexpected(Error{check.diagnostics()});
   return model;
 }
 
 LayerFlops layer_forward_flops(const Model& model, int layer, std::int64_t seq_length, FlopsConvention convention) {
+  const double linear = 2 * multiplied_weights(model, layer_parameter_groups(model, layer));
+  if (model.mixer(layer) == Mixer::none) return {linear, 0};
+  if (model.mixes_linearly(layer)) return {linear, recurrence_flops(model, layer)};
   const bool encoder = layer < model.encoder_layers;
   const bool masked = convention == FlopsConvention::model_causal && !encoder;
   double keys = attended_keys(model, layer, seq_length, masked);
   if (model.encoder_layers > 0 && !encoder) keys += static_cast<double>(seq_length);  // cross-attention sees all
-  return {2 * multiplied_weights(model, layer_parameter_groups(model, layer)), 2 * keys * score_width(model)};
+  if (!model.sparse_attention) return {linear, 2 * keys * score_width(model)};
+  const SparseAttention& sparse = *model.sparse_attention;
+  const double scores = 2 * keys * sparse.index_heads * static_cast<double>(sparse.index_dim);
+  return {linear, scores + 2 * std::min<double>(keys, sparse.topk) * score_width(model)};
 }
 
 double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention) {

@@ -1,5 +1,5 @@
 /// \file
-/// The architecture of a transformer: what a model file says, before anything is decided about how it is run.
+/// The architecture of a language model: what a model file says, before anything is decided about how it is run.
 ///
 /// A plain value. Letters used in shapes throughout sim/: s sequence length, b micro-batch (sequences), h hidden,
 /// a query heads, k key/value heads, d head size, f feed-forward width, V vocabulary, L layers.
@@ -60,8 +60,43 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
+/// What mixes the tokens of a layer.
+enum class Mixer {
+  none,             ///< the layer is a feed-forward alone
+  attention,        ///< softmax attention, latent or not
+  mamba2,           ///< Dao & Gu 2024
+  gated_delta_net,  ///< Yang et al. 2024
+  kimi_delta,       ///< Kimi Team 2025: a decay of its own for every channel of the keys
+};
+
+/// Layers of mamba2, gated_delta_net or kimi_delta: every head has a state of key_dim x head_dim, which each token updates.
+/// Between their two projections, queries, keys and values pass a causal convolution, and the result a norm with a gate.
+struct LinearAttention {
+  int heads = 0;              ///< of the values, and of the states
+  std::int64_t head_dim = 0;  ///< of the values
+  int key_heads = 0;          ///< of queries and keys (Mamba-2: groups), 0: as many as heads
+  std::int64_t key_dim = 0;   ///< head size of queries and keys (Mamba-2: state size), 0: head_dim
+  int conv_kernel = 4;        ///< tokens that the convolution sees
+  int chunk_size = 64;        ///< tokens that the kernels multiply at once
+  std::int64_t keys() const { return key_heads * key_dim; }
+  std::int64_t values() const { return heads * head_dim; }
+  bool operator==(const LinearAttention&) const = default;
+};
+
+/// DeepSeek sparse attention: an indexer scores all keys before a query with small heads, and latent attention reads the best.
+struct SparseAttention {
+  int topk = 0;         ///< keys of a query
+  int index_heads = 0;  ///< of the indexer's queries; its keys have one
+  std::int64_t index_dim = 0;
+  bool operator==(const SparseAttention&) const = default;
+};
+
 struct Model {
   std::string name;
+  /// One letter per layer, repeated until num_layers: * attention, M Mamba-2, G gated delta net, K Kimi delta attention,
+  /// - a dense feed-forward, E experts. With - or E every layer is what its letter says and nothing else; without, every
+  /// layer has a feed-forward too. "": attention everywhere.
+  std::string layer_pattern;
   int num_layers = 0;
   std::int64_t hidden_size = 0;
   int num_attention_heads = 0;
@@ -81,21 +116,32 @@ struct Model {
   bool qk_norm = false;         ///< norms over the head size of query and key (Qwen3)
   bool embedding_norm = false;  ///< a norm after the embedding (BLOOM)
   bool final_norm = true;
-  bool attention_sinks = false;     ///< one learned logit per head (gpt-oss)
-  bool parallel_residual = false;   ///< attention and MLP read the same input (GPT-NeoX)
-  double dropout = 0;               ///< hidden and attention dropout during training
-  std::int64_t sliding_window = 0;  ///< attention span, 0 for all; applied to every layer that is not global
-  int global_layer_interval = 0;    ///< with sliding_window: every n-th layer attends globally; 0: none does
-  int encoder_layers = 0;           ///< encoder-decoder models: num_layers counts the decoder's
-  int mtp_layers = 0;               ///< multi-token-prediction layers, not counted in num_layers
+  bool attention_sinks = false;        ///< one learned logit per head (gpt-oss)
+  bool attention_output_gate = false;  ///< the result of attention is gated by the layer's input (Qwen3-Next)
+  bool parallel_residual = false;      ///< attention and MLP read the same input (GPT-NeoX)
+  double dropout = 0;                  ///< hidden and attention dropout during training
+  std::int64_t sliding_window = 0;     ///< attention span, 0 for all; applied to every layer that is not global
+  int global_layer_interval = 0;       ///< with sliding_window: every n-th layer attends globally; 0: none does
+  int encoder_layers = 0;              ///< encoder-decoder models: num_layers counts the decoder's
+  int mtp_layers = 0;                  ///< multi-token-prediction layers, not counted in num_layers
   std::optional<LatentAttention> latent_attention;
+  std::optional<LinearAttention> linear_attention;
+  std::optional<SparseAttention> sparse_attention;  ///< with latent_attention, in every layer of attention
   std::optional<MixtureOfExperts> moe;
   bool operator==(const Model&) const = default;
 
   bool gated() const { return activation == Activation::swiglu || activation == Activation::geglu; }
   /// All layers, an encoder's first: the numbers that `layer` runs over here and in Stage.
   int layers() const { return encoder_layers + num_layers; }
+  /// The letter of a layer in layer_pattern; of prediction layers and both ends (layer -1) that of the last layer.
+  char letter(int layer) const;
+  Mixer mixer(int layer) const;
+  /// True for layers of mamba2, gated_delta_net or kimi_delta.
+  bool mixes_linearly(int layer) const;
+  bool has_feed_forward(int layer) const;
   bool is_moe_layer(int layer) const;
+  /// True if layers are one block each, a mixer or a feed-forward.
+  bool single_blocks() const { return layer_pattern.find_first_of("-E") != std::string::npos; }
   /// Sliding window of a layer, 0 where it attends to everything. Both ends of the model (layer -1) have none.
   std::int64_t window(int layer) const;
 };
@@ -126,7 +172,8 @@ std::int64_t layer_parameters(const Model& model, int layer);
 
 /// Fills what follows from the rest where it is 0: num_query_groups (as many as heads), head_dim (hidden_size / heads).
 /// Errors (all found, keys below "model."): a size that is missing, zero, negative or beyond what 64-bit counts hold;
-/// heads not divisible by query groups; topk above experts; MoE together with an encoder …
+/// heads not divisible by query groups; topk above experts; MoE together with an encoder; a layer_pattern with unknown
+/// letters, with several kinds of linear attention or without the sizes that its letters need …
 Result<Model> validated(Model model);
 
 /// How model FLOPs are counted. Every report names the one it used.
@@ -142,13 +189,15 @@ struct EnumNames<FlopsConvention> {
 
 /// Model FLOPs of one token, forward and backward, without recomputation.
 ///   3 (L (2h(ad + 2kd) + 2adh + 4sad + 2ghf) + 2hV),  g = 3 matrices when gated, else 2; MoE: active experts,
-///   router and shared expert. Layers with a sliding window w attend min(s, w) keys (causal: min(s/2, w)), which is
+///   router and shared expert. Recurrences count what Megatron-LM counts for a token, in both conventions alike: 7 N d a
+///   with Mamba-2 (state size N, a heads of d), 8 N d a with a delta rule. Sparse attention counts topk keys of each query and
+///   the indexer's scores of all. Layers with a sliding window w attend min(s, w) keys (causal: min(s/2, w)), which is
 ///   what the rows of GPT-OSS in scenarios/runs/published.csv count. Encoder-decoder: both sequences are seq_length long.
 ///   Source: docs/references.md#step-flops, docs/references.md#flops-conventions
 double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention);
 
-/// Forward FLOPs of one token in one layer: of the matrices, and of query-key and score-value products. With experts, the
-/// active ones.
+/// Forward FLOPs of one token in one layer: of the matrices, and of query-key and score-value products or the recurrence.
+/// With experts, the active ones.
 struct LayerFlops {
   double linear = 0;
   double attention = 0;

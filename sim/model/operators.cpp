@@ -23,8 +23,30 @@ double attention_flops(const Operator& op, const AttentionShape& shape) {
   const double qk = static_cast<double>(shape.qk_dim);
   const double v = static_cast<double>(shape.v_dim);
   double width = qk + v;
-  if (is_backward(op.pass)) width = (op.kind == OperatorKind::attention ? 3 * qk : 2 * qk) + 2 * v;
+  const bool fused = op.kind == OperatorKind::attention || op.kind == OperatorKind::sparse_attention;
+  if (is_backward(op.pass)) width = (fused ? 3 * qk : 2 * qk) + 2 * v;
   return 2 * attended_pairs(shape) * static_cast<double>(shape.batch * shape.heads) * width;
+}
+
+/// Forward: queries, keys, and fp32 scores that are written and read by the choice; backward the same of the chosen pairs.
+Bytes indexer_traffic(const Operator& op, const AttentionShape& shape) {
+  const std::int64_t inputs = shape.q_len * shape.heads * shape.qk_dim + shape.kv_len * shape.qk_dim;
+  const auto scores = static_cast<std::int64_t>(8 * attended_pairs(shape));
+  return Bytes{(is_backward(op.pass) ? 2 : 1) * element_size(op.precision) * inputs + scores} * shape.batch;
+}
+
+double scan_flops(const Operator& op, const ScanShape& shape) {
+  const double chunk = static_cast<double>(shape.chunk);
+  const double n = static_cast<double>(shape.key_dim);
+  const double d = static_cast<double>(shape.value_dim);
+  const double heads = static_cast<double>(shape.heads);
+  const double scores = 2 * chunk * n * static_cast<double>(shape.key_heads);
+  // Mamba-2: C B^T; times x; states; states times C. Delta rule: keys with keys, W, U, queries with keys, times values;
+  // W times state, the new state, queries times state; the triangular inverse.
+  const double forward = shape.delta ? heads * (2 * chunk * (3 * n + 2 * d) + 6 * n * d + chunk * chunk)
+                                     : scores + heads * (2 * chunk * d + 4 * n * d);
+  const double again = shape.delta ? heads * (2 * chunk * (n + d) + 4 * n * d) : scores + heads * 2 * n * d;
+  return static_cast<double>(shape.batch * shape.length) * (is_backward(op.pass) ? 2 * forward + again : forward);
 }
 
 /// Narrow formats are inputs only: results leave in 16 bit.
@@ -57,6 +79,30 @@ Bytes scores_traffic(const Operator& op, const AttentionShape& shape) {
   const std::int64_t forward = 2 * matrix + query + key_value + out;
   const std::int64_t backward = 4 * matrix + 2 * (query + key_value + out);
   return Bytes{element_size(op.precision) * (is_backward(op.pass) ? backward : forward)} * shape.batch;
+}
+
+/// Forward; backward three times that: the states are made again, and every tensor is read with its gradient.
+Bytes scan_traffic(const Operator& op, const ScanShape& shape) {
+  const std::int64_t e = element_size(op.precision);
+  const std::int64_t keys = (shape.delta ? shape.heads : shape.key_heads) * shape.key_dim;
+  const std::int64_t values = shape.heads * shape.value_dim;
+  const std::int64_t state = values * shape.key_dim;  // of each chunk
+  std::int64_t token = 0;
+  std::int64_t chunk = 0;
+  if (shape.delta) {
+    // k four times, q, W twice; v, U twice, new values twice, o; both C x C matrices, fp32 and 16 bit; decays.
+    const std::int64_t decays = shape.channel_decay ? keys * (e + 20) : 12 * shape.heads;
+    token = e * (7 * keys + 6 * values) + 12 * shape.chunk * shape.heads + decays;
+    chunk = 2 * e * state;
+  } else {
+    // x twice and the result, keys and queries twice each; C x C in fp32; the steps; states written and read in fp32,
+    // and once more in 16 bit after they are summed up.
+    token = e * (3 * values + 4 * keys) + 8 * shape.chunk * shape.key_heads + 24 * shape.heads;
+    chunk = 12 * state;
+  }
+  const std::int64_t chunks = (shape.length + shape.chunk - 1) / shape.chunk;
+  const Bytes forward{shape.batch * (shape.length * token + chunks * chunk)};
+  return is_backward(op.pass) ? 3 * forward : forward;
 }
 
 }  // namespace
@@ -98,14 +144,17 @@ Flops flops(const Operator& op) {
             static_cast<double>(gemm->batch)};
   }
   if (const auto* attention = std::get_if<AttentionShape>(&op.shape)) return {attention_flops(op, *attention)};
+  if (const auto* scan = std::get_if<ScanShape>(&op.shape)) return {scan_flops(op, *scan)};
   return {};
 }
 
 Bytes compulsory_traffic(const Operator& op) {
   if (const auto* gemm = std::get_if<GemmShape>(&op.shape)) return gemm_traffic(op.precision, *gemm);
   if (const auto* attention = std::get_if<AttentionShape>(&op.shape)) {
+    if (op.kind == OperatorKind::indexer) return indexer_traffic(op, *attention);
     return op.kind == OperatorKind::scores ? scores_traffic(op, *attention) : fused_attention_traffic(op, *attention);
   }
+  if (const auto* scan = std::get_if<ScanShape>(&op.shape)) return scan_traffic(op, *scan);
   return std::get<ElementwiseShape>(op.shape).traffic;
 }
 

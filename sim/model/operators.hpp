@@ -44,11 +44,15 @@ enum class OperatorKind {
   embedding,
   cross_entropy,  ///< vocabulary-parallel softmax cross-entropy
   optimizer,
-  cast,     ///< precision conversion, transposition, quantisation
-  permute,  ///< MoE token shuffle, router top-k
-  copy,     ///< host-device or device-device copy
+  cast,              ///< precision conversion, transposition, quantisation
+  permute,           ///< MoE token shuffle, router top-k
+  copy,              ///< host-device or device-device copy
+  scan,              ///< chunked linear attention: Mamba-2, gated delta net, Kimi delta attention
+  convolution,       ///< causal convolution over the last tokens, before a scan
+  indexer,           ///< scores of all keys for sparse attention, and the choice of the best
+  sparse_attention,  ///< latent attention to chosen keys, `window` of them for each query
 };
-inline constexpr int kOperatorKinds = 15;
+inline constexpr int kOperatorKinds = 19;
 template <>
 struct EnumNames<OperatorKind> {
   static constexpr NamedValue<OperatorKind> table[] = {{OperatorKind::gemm, "gemm"},
@@ -65,7 +69,11 @@ struct EnumNames<OperatorKind> {
                                                        {OperatorKind::optimizer, "optimizer"},
                                                        {OperatorKind::cast, "cast"},
                                                        {OperatorKind::permute, "permute"},
-                                                       {OperatorKind::copy, "copy"}};
+                                                       {OperatorKind::copy, "copy"},
+                                                       {OperatorKind::scan, "scan"},
+                                                       {OperatorKind::convolution, "convolution"},
+                                                       {OperatorKind::indexer, "indexer"},
+                                                       {OperatorKind::sparse_attention, "sparse_attention"}};
 };
 
 enum class Pass { forward, dgrad, wgrad, backward, optimizer };  ///< backward: input and weight gradients in one kernel
@@ -101,6 +109,21 @@ struct AttentionShape {
   auto operator<=>(const AttentionShape&) const = default;
 };
 
+/// Linear attention in chunks of C tokens: inside a chunk products of C x C, between chunks `heads` states of
+/// key_dim x value_dim. Letters: a heads, k key heads, N key_dim, d value_dim.
+struct ScanShape {
+  std::int64_t batch = 0;
+  std::int64_t length = 0;
+  std::int64_t heads = 0;
+  std::int64_t key_heads = 0;
+  std::int64_t key_dim = 0;
+  std::int64_t value_dim = 0;
+  std::int64_t chunk = 0;
+  bool delta = false;          ///< delta rule: the state forgets what its key held before
+  bool channel_decay = false;  ///< a decay for each channel of the keys, not for each head
+  auto operator<=>(const ScanShape&) const = default;
+};
+
 /// Memory-bound work: time goes by bytes read and written.
 struct ElementwiseShape {
   std::int64_t elements = 0;
@@ -108,7 +131,7 @@ struct ElementwiseShape {
   auto operator<=>(const ElementwiseShape&) const = default;
 };
 
-using OperatorShape = std::variant<GemmShape, AttentionShape, ElementwiseShape>;
+using OperatorShape = std::variant<GemmShape, AttentionShape, ElementwiseShape, ScanShape>;
 
 struct Operator {
   OperatorKind kind = OperatorKind::gemm;
@@ -120,10 +143,14 @@ struct Operator {
 };
 
 /// Floating-point operations executed. Gemm 2mnk; attention 4 b s_q s_kv a d forward (halved when causal) and, fused, 2.5
-/// times that backward; unfused scores twice. Elementwise work counts 0.   Source: docs/references.md#gemm-shapes
+/// times that backward; unfused scores twice. Sparse attention as a window of its keys; an indexer (v_dim 0) half of a forward's
+/// products, twice that backward. Elementwise work counts 0.   Source: docs/references.md#gemm-shapes
+/// Scans, of each token forward: Mamba-2 2CNk + 2Cda + 4Nda; delta rule (2C (3N + 2d) + 6Nd + C^2) a. Backward twice that,
+/// and once more what it computes again: scores and states.   Source: docs/references.md#linear-attention
 Flops flops(const Operator& op);
 
-/// Bytes that must be read and written at least once.
+/// Bytes that must be read and written at least once; of a scan, what the kernels of the published algorithm hand to each
+/// other through memory: states, the C x C matrices, and what the delta rule makes of keys and values.
 Bytes compulsory_traffic(const Operator& op);
 
 }  // namespace tracecast

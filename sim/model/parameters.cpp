@@ -27,11 +27,12 @@ std::int64_t norm_size(const Model& model) { return model.hidden_size * (model.n
 void add_attention(Groups& groups, const Model& model) {
   const std::int64_t query = model.num_attention_heads * model.head_dim;
   const std::int64_t key_value = std::int64_t{2} * model.num_query_groups * model.head_dim;
-  matrix(groups, Part::attention, Split::tensor, {model.hidden_size, query});
+  const std::int64_t gated = model.attention_output_gate ? 2 : 1;
+  matrix(groups, Part::attention, Split::tensor, {model.hidden_size, gated * query});
   matrix(groups, Part::attention, Split::query_groups, {model.hidden_size, key_value / 2, 2});
   matrix(groups, Part::attention, Split::tensor, {query, model.hidden_size, 1, true});
   if (model.qkv_bias) {
-    vector(groups, Part::attention, Split::tensor, query);
+    vector(groups, Part::attention, Split::tensor, gated * query);
     vector(groups, Part::attention, Split::query_groups, key_value);
   }
   if (model.attention_output_bias) vector(groups, Part::attention, Split::replicated, model.hidden_size);
@@ -57,6 +58,50 @@ void add_latent_attention(Groups& groups, const Model& model) {
   vector(groups, Part::norm, Split::replicated, latent.kv_rank);
   matrix(groups, Part::attention, Split::tensor, {latent.kv_rank, heads * (latent.nope_dim + latent.v_dim)});
   matrix(groups, Part::attention, Split::tensor, {heads * latent.v_dim, h, 1, true});
+  if (!model.sparse_attention) return;
+  // The indexer is the same on every tensor-parallel rank: queries from the latent one, a key with a LayerNorm, weights of heads.
+  const SparseAttention& sparse = *model.sparse_attention;
+  matrix(groups, Part::attention, Split::replicated, {latent.q_rank, sparse.index_heads * sparse.index_dim});
+  matrix(groups, Part::attention, Split::replicated, {h, sparse.index_dim});
+  matrix(groups, Part::attention, Split::replicated, {h, sparse.index_heads});
+  vector(groups, Part::norm, Split::replicated, 2 * sparse.index_dim);
+}
+
+/// One projection to all that the scan reads (Kimi: the gates have low-rank ones of their own, whose down-projections are
+/// the same on every tensor-parallel rank), the convolution, decays and their biases, the gated norm, and the projection
+/// back.   Source: Megatron-LM's mamba_mixer, gated_delta_net and kda; the published checkpoints
+void add_linear_attention(Groups& groups, const Model& model, Mixer mixer) {
+  const LinearAttention& linear = *model.linear_attention;
+  const std::int64_t h = model.hidden_size;
+  const std::int64_t keys = linear.keys();
+  const std::int64_t values = linear.values();
+  const std::int64_t convolved = 2 * keys + values;
+  const auto add = [&](Split split, std::int64_t count) { vector(groups, Part::attention, split, count); };
+  if (mixer == Mixer::kimi_delta) {
+    matrix(groups, Part::attention, Split::tensor, {h, convolved});
+    matrix(groups, Part::attention, Split::replicated, {h, linear.heads});
+    matrix(groups, Part::attention, Split::replicated, {h, linear.head_dim, 2});
+    matrix(groups, Part::attention, Split::tensor, {linear.head_dim, keys});
+    matrix(groups, Part::attention, Split::tensor, {linear.head_dim, values});
+    add(Split::tensor, linear.heads + keys);
+  } else {
+    const std::int64_t per_head = mixer == Mixer::mamba2 ? 1 : 2;
+    matrix(groups, Part::attention, Split::tensor, {h, convolved + values + per_head * linear.heads});
+    add(Split::tensor, (mixer == Mixer::mamba2 ? 3 : 2) * linear.heads);
+  }
+  const std::int64_t bias = mixer == Mixer::mamba2 ? 1 : 0;
+  add(Split::tensor, convolved * (linear.conv_kernel + bias));
+  if (mixer == Mixer::mamba2)
+    vector(groups, Part::norm, Split::tensor, values);
+  else
+    vector(groups, Part::norm, Split::replicated, linear.head_dim);
+  matrix(groups, Part::attention, Split::tensor, {values, h, 1, true});
+}
+
+void add_mixer(Groups& groups, const Model& model, int layer) {
+  if (model.mixer(layer) == Mixer::none) return;
+  if (model.mixes_linearly(layer)) return add_linear_attention(groups, model, model.mixer(layer));
+  model.latent_attention ? add_latent_attention(groups, model) : add_attention(groups, model);
 }
 
 /// Two matrices h x f and f x h, or three when gated.
@@ -86,22 +131,23 @@ void add_experts(Groups& groups, const Model& model) {
 
 }  // namespace
 
+int layer_norms(const Model& model, int layer) {
+  const int mixers = model.encoder_layers > 0 && layer >= model.encoder_layers ? 2 : 1;
+  return (model.mixer(layer) == Mixer::none ? 0 : mixers) + (model.has_feed_forward(layer) ? 1 : 0);
+}
+
 std::vector<ParameterGroup> layer_parameter_groups(const Model& model, int layer) {
   TRACECAST_ASSERT(layer >= 0 && layer < model.layers(), "a layer of the model");
   Groups groups;
   const bool attends_encoder = model.encoder_layers > 0 && layer >= model.encoder_layers;
-  if (model.latent_attention) {
-    add_latent_attention(groups, model);
-  } else {
-    add_attention(groups, model);
-    if (attends_encoder) add_attention(groups, model);
-  }
+  add_mixer(groups, model, layer);
+  if (attends_encoder) add_attention(groups, model);
   if (model.is_moe_layer(layer)) {
     add_experts(groups, model);
-  } else {
+  } else if (model.has_feed_forward(layer)) {
     add_mlp(groups, model, model.ffn_hidden_size);
   }
-  vector(groups, Part::norm, Split::replicated, (attends_encoder ? 3 : 2) * norm_size(model));
+  vector(groups, Part::norm, Split::replicated, layer_norms(model, layer) * norm_size(model));
   return groups;
 }
 

@@ -39,6 +39,9 @@ struct ParameterGroup {
   bool operator==(const ParameterGroup&) const = default;
 };
 
+/// Norms of a layer over the hidden state: one before every mixer and feed-forward.
+int layer_norms(const Model& model, int layer);
+
 /// Requires 0 <= layer < model.layers().
 std::vector<ParameterGroup> layer_parameter_groups(const Model& model, int layer);
 

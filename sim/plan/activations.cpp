@@ -103,12 +103,56 @@ TokenBytes attention(const Model& model, const Plan& plan, const Sizes& s, Recom
   const double norm_result = repeats(plan.training, RecomputeModule::norm) ? 0 : s.attention_operand;
   TokenBytes bytes = latent_vectors(model, s, norm_result);
   const double normed = model.qk_norm ? s.query + s.key : 0;  // inputs of the norms over query and key
+  double expanded = s.key + s.value;
+  if (model.sparse_attention) {
+    // Queries and results of latent width in place of keys and values; the indexer's tensors and the chosen keys, 4 bytes each.
+    const SparseAttention& sparse = *model.sparse_attention;
+    const LatentAttention& latent = *model.latent_attention;
+    expanded = s.heads * static_cast<double>(2 * latent.kv_rank + latent.rope_dim);
+    const auto index = static_cast<double>((sparse.index_heads + 1) * sparse.index_dim + sparse.index_heads);
+    bytes.whole += s.element * index + 4.0 * sparse.topk;
+  }
   const bool projects_again = model.latent_attention && repeats(plan.training, RecomputeModule::mla_up);
-  const double projected = projects_again ? 0 : s.query + s.key + s.value + normed;
+  const double projected = projects_again ? 0 : s.query + expanded + normed;
   bytes.whole += (s.element + norm_result) * s.hidden + (s.dropout ? s.hidden : 0);
   bytes.split += s.element * projected + core_bytes(plan, s, recompute);
+  if (model.attention_output_gate) bytes.split += s.element * (s.query + s.output);  // the gate, and attention ungated
   (s.gathered ? bytes.whole : bytes.split) += s.attended * s.output;
   return bytes;
+}
+
+/// What the kernels of linear attention read again backward: the projections, the scan's result and the normed one; with a delta
+/// rule also queries, keys and values after the convolution, with keys copied to every head, the C x C matrix and fp32
+/// decays. Mamba-2 repeats its convolution.   Source: docs/references.md#linear-attention
+TokenBytes linear_attention(const Model& model, const Plan& plan, const Sizes& s, int layer) {
+  const LinearAttention& linear = *model.linear_attention;
+  const double keys = static_cast<double>(linear.keys());
+  const double values = static_cast<double>(linear.values());
+  const double heads = linear.heads;
+  const double copied_keys = heads * static_cast<double>(linear.key_dim);
+  double projected = 2 * keys + 2 * values + (model.mixer(layer) == Mixer::gated_delta_net ? 2 : 1) * heads;
+  TokenBytes bytes;
+  if (model.mixer(layer) == Mixer::kimi_delta) {
+    projected += keys;
+    bytes.whole += s.attention_operand * 2 * static_cast<double>(linear.head_dim);
+  }
+  if (model.mixer(layer) != Mixer::mamba2) {
+    bytes.split += s.element * (2 * copied_keys + values + heads * linear.chunk_size);
+    bytes.split += 4 * (model.mixer(layer) == Mixer::kimi_delta ? keys + heads : 2 * heads);
+  }
+  bytes.split += s.element * (projected + values) + s.attention_operand * values;
+  const double norm_result = repeats(plan.training, RecomputeModule::norm) ? 0 : s.attention_operand;
+  bytes.whole += (s.element + norm_result) * s.hidden + (s.dropout ? s.hidden : 0);
+  return bytes;
+}
+
+TokenBytes linear_attention_weight_inputs(const Model& model, const Sizes& s, int layer) {
+  const LinearAttention& linear = *model.linear_attention;
+  const double low_rank = model.mixer(layer) == Mixer::kimi_delta ? 4 * static_cast<double>(linear.head_dim) : 0;
+  const double decays = model.mixer(layer) == Mixer::kimi_delta ? static_cast<double>(linear.keys()) : 0;
+  const double per_head = (model.mixer(layer) == Mixer::gated_delta_net ? 2.0 : 1.0) * linear.heads;
+  const double widths = static_cast<double>(2 * linear.keys() + 3 * linear.values()) + per_head + decays;
+  return {.split = s.attention_operand * widths, .whole = s.attention_operand * (2 * s.hidden + low_rank)};
 }
 
 TokenBytes attention_weight_inputs(const Model& model, const Sizes& s) {
@@ -119,7 +163,7 @@ TokenBytes attention_weight_inputs(const Model& model, const Sizes& s) {
     bytes.whole = operand * static_cast<double>(2 * (latent.q_rank + latent.kv_rank) + latent.rope_dim);
   }
   bytes.whole += 2 * operand * s.hidden;  // input of QKV, gradient of the projection's output
-  bytes.split += operand * (s.query + s.key + s.value);
+  bytes.split += operand * ((model.attention_output_gate ? 2 : 1) * s.query + s.key + s.value);
   (s.gathered ? bytes.whole : bytes.split) += operand * s.output;
   return bytes;
 }
@@ -246,17 +290,26 @@ TokenBytes layer_activations(const Model& model, const Plan& plan, int layer, Re
   const Sizes s = sizes(model, plan, layer);
   if (recompute == Recompute::full) return {.whole = s.element * s.hidden};
   if (recompute == Recompute::selective_op) return selected_operators(model, plan, s, layer);
-  TokenBytes bytes = attention(model, plan, s, recompute);
+  TokenBytes bytes;
+  if (model.mixes_linearly(layer))
+    bytes += linear_attention(model, plan, s, layer);
+  else if (model.mixer(layer) == Mixer::attention)
+    bytes += attention(model, plan, s, recompute);
   if (attends_encoder(model, layer)) bytes += attention(model, plan, s, recompute);
-  bytes += feed_forward(model, plan, s, layer);
+  if (model.has_feed_forward(layer)) bytes += feed_forward(model, plan, s, layer);
   bytes.whole += s.element * adapter_rows(plan.training);
   return bytes;
 }
 
 TokenBytes layer_weight_gradient_inputs(const Model& model, const Plan& plan, int layer) {
   const Sizes s = sizes(model, plan, layer);
-  TokenBytes bytes = attention_weight_inputs(model, s);
+  TokenBytes bytes;
+  if (model.mixes_linearly(layer))
+    bytes += linear_attention_weight_inputs(model, s, layer);
+  else if (model.mixer(layer) == Mixer::attention)
+    bytes += attention_weight_inputs(model, s);
   if (attends_encoder(model, layer)) bytes += attention_weight_inputs(model, s);
+  if (!model.has_feed_forward(layer)) return bytes;
   const InnerSizes dense{s.mlp_operand, s.mlp_operand};
   if (model.is_moe_layer(layer)) {
     // Rows of the input and of the output's gradient.

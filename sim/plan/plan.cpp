@@ -176,19 +176,55 @@ void check_gathered_layers(PlanCheck& check, const Model& model, const Parallel&
   forbid(model.latent_attention.has_value(), "is not for latent attention (allowed: column_row)");
   forbid(model.encoder_layers > 0, "is not for encoder-decoder models (allowed: column_row)");
   forbid(t.recompute == Recompute::selective_op, "has no op-level recomputation (allowed: column_row)");
+  forbid(!model.layer_pattern.empty(), "is not for models with a layer_pattern (allowed: column_row)");
+  forbid(model.attention_output_gate, "is not for gated attention (allowed: column_row)");
+}
+
+bool has_attention(const Model& model) {
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    if (model.mixer(layer) == Mixer::attention) return true;
+  }
+  return false;
+}
+
+/// Heads of linear attention are divided by tp, and with context parallelism by cp too.
+void check_linear_attention(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
+  if (!model.layer_pattern.empty()) {
+    if (t.recompute == Recompute::selective_op)
+      check.fault("training.recompute", to_string(t.recompute), "is not for models with a layer_pattern");
+    if (t.lora_rank > 0)
+      check.fault("training.lora_rank", fmt::to_string(t.lora_rank),
+                  "is not for models with a layer_pattern (allowed: 0)");
+  }
+  if (!model.linear_attention) return;
+  const LinearAttention& linear = *model.linear_attention;
+  check.divides("parallel.tp", p.tp, "model.linear_attention.key_heads", linear.key_heads);
+  if (p.cp == 1 || linear.key_heads % p.tp != 0) return;
+  const int heads = linear.heads / p.tp;
+  const int key_heads = linear.key_heads / p.tp;
+  if (heads % p.cp != 0) {
+    check.fault("parallel.cp", fmt::to_string(p.cp),
+                fmt::format("does not divide the {} heads of linear attention of a tensor-parallel rank (allowed: {})",
+                            heads, divisors(heads)));
+  } else if (key_heads % p.cp != 0 && p.cp % key_heads != 0) {
+    check.fault(
+        "parallel.cp", fmt::to_string(p.cp),
+        fmt::format("is neither a divisor nor a multiple of the {} key heads of a tensor-parallel rank", key_heads));
+  }
 }
 
 bool has_dense_layers(const Model& model) {
   for (int layer = 0; layer < model.layers(); ++layer) {
-    if (!model.is_moe_layer(layer)) return true;
+    if (model.has_feed_forward(layer) && !model.is_moe_layer(layer)) return true;
   }
   return false;
 }
 
 void check_tensor_parallel(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
-  check.divides("parallel.tp", p.tp, "model.num_attention_heads", model.num_attention_heads);
+  const bool attends = has_attention(model);
+  if (attends) check.divides("parallel.tp", p.tp, "model.num_attention_heads", model.num_attention_heads);
   // Fewer key/value heads than ranks: each head is kept by several ranks.
-  if (!model.latent_attention && model.num_query_groups % p.tp != 0 && p.tp % model.num_query_groups != 0) {
+  if (attends && !model.latent_attention && model.num_query_groups % p.tp != 0 && p.tp % model.num_query_groups != 0) {
     check.fault(
         "parallel.tp", fmt::to_string(p.tp),
         fmt::format("is neither a divisor nor a multiple of model.num_query_groups = {}", model.num_query_groups));
@@ -235,11 +271,21 @@ void check_context_parallel(PlanCheck& check, const Model& model, const Parallel
     check.fault("training.seq_length", fmt::to_string(t.seq_length),
                 fmt::format("is not a multiple of {} = {}", ring ? "2 cp" : "cp", pieces));
   }
-  if (p.cp_comm_type == ContextExchange::a2a && model.num_attention_heads / p.tp % p.cp != 0) {
+  if (p.cp_comm_type == ContextExchange::a2a && has_attention(model) && model.num_attention_heads / p.tp % p.cp != 0) {
     check.fault("parallel.cp", fmt::to_string(p.cp),
                 fmt::format("does not divide the {} heads of a tensor-parallel rank, as a2a needs (allowed: {})",
                             model.num_attention_heads / p.tp, divisors(model.num_attention_heads / p.tp)));
   }
+}
+
+void check_sparse_attention(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
+  if (!model.sparse_attention) return;
+  if (p.cp > 1 && p.cp_comm_type != ContextExchange::all_gather)
+    check.fault(
+        "parallel.cp_comm_type", to_string(p.cp_comm_type),
+        "does not bring every key to the queries that sparse attention may choose it for (allowed: all_gather)");
+  if (t.lora_rank > 0)
+    check.fault("training.lora_rank", fmt::to_string(t.lora_rank), "is not for sparse attention (allowed: 0)");
 }
 
 /// A step graph of more passes through stages would not fit the memory of a usual machine (some 30 kB each).
@@ -332,7 +378,9 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   if (!order) check.append(order.error());
   check_tensor_parallel(check, model, p, training);
   check_gathered_layers(check, model, p, training);
+  check_linear_attention(check, model, p, training);
   check_context_parallel(check, model, p, training);
+  check_sparse_attention(check, model, p, training);
   check_pipeline(check, p);
   check_positions(check, model, training);
   check_precision(check, model, training);

@@ -96,6 +96,9 @@ bool BoundTable::divides(const Layout& layout) const {
   if (batch % (layout.micro_batch_size * dp) != 0) return false;
   if (model.num_attention_heads % layout.tp != 0 || model.hidden_size % layout.tp != 0) return false;
   if (model.vocab_size % layout.tp != 0) return false;
+  if (const auto& linear = model.linear_attention;
+      linear && (linear->key_heads % layout.tp != 0 || linear->heads / layout.tp % layout.cp != 0))
+    return false;
   if (!model.moe) return layout.ep == 1;
   const int etp = scenario_.parallel.etp == 0 ? layout.tp : scenario_.parallel.etp;
   return model.moe->experts % layout.ep == 0 && layout.tp * layout.cp * dp % (layout.ep * etp) == 0;

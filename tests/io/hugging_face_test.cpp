@@ -8,6 +8,7 @@
 #include "sim/io/files.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -82,11 +83,77 @@ TEST_CASE("hugging face: families of 2024 to 2026 have their exact parameter cou
         2LL * 256000 * 6144 + 32LL * (6144LL * 8192 + 6144LL * 6144 + 2LL * 6144 * 24576 + 4 * 6144) + 2 * 6144);
 }
 
+TEST_CASE("hugging face: hybrid models", "[io][model][hybrid][oracle]") {
+  const auto same = [](const std::string& text, const std::string& name) {
+    std::string message;
+    std::optional<Model> model = read(text, &message);
+    INFO(message);
+    REQUIRE(model);
+    Model shipped = read_model(shipped_data().scenarios / "models" / (name + ".json")).value();
+    CHECK(parameter_count(*model).total() == parameter_count(shipped).total());
+    CHECK(model->linear_attention == shipped.linear_attention);
+    for (int layer = 0; layer < shipped.num_layers; ++layer) CHECK(model->letter(layer) == shipped.letter(layer));
+    CHECK(model_flops_per_token(*model, 4096, FlopsConvention::model_causal) ==
+          model_flops_per_token(shipped, 4096, FlopsConvention::model_causal));
+  };
+  const std::string qwen =
+      R"({"model_type": "qwen3_next", "decoder_sparse_step": 1, "head_dim": 256, "hidden_act": "silu",
+    "hidden_size": 2048, "intermediate_size": 5120, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+    "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_value_head_dim": 128, "mlp_only_layers": [],
+    "moe_intermediate_size": 512, "num_attention_heads": 16, "num_experts": 512, "num_experts_per_tok": 10,
+    "num_hidden_layers": 48, "num_key_value_heads": 2, "shared_expert_intermediate_size": 512, "tie_word_embeddings": false,
+    "vocab_size": 151936, )";
+  same(qwen + R"("full_attention_interval": 4})", "qwen3-next-80b-a3b");
+  CHECK(complaint(qwen + "\n\"full_attention_interval\": 99}") ==
+        "config.json:7: full_attention_interval = 99: is out of range (allowed: 2 to num_hidden_layers)");
+  const std::string deepseek = R"({"model_type": "deepseek_v32", "hidden_size": 7168, "num_attention_heads": 128,
+    "num_key_value_heads": 128, "num_hidden_layers": 61, "vocab_size": 129280, "intermediate_size": 18432, "hidden_act": "silu",
+    "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+    "n_routed_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1,
+    "first_k_dense_replace": 3, "n_group": 8, "topk_group": 4, "topk_method": "noaux_tc", "index_topk": 2048,
+    "index_n_heads": 64)";
+  same(deepseek + ", \"index_head_dim\": 128}", "deepseek-v3.2");
+  CHECK(complaint(deepseek + "}") == "config.json:1: index_head_dim: is missing");
+  // Qwen3.5-27B: 27,781,427,952 parameters with its prediction layer (424,699,392) and 460,730,096 of the vision tower.
+  const std::string dense =
+      R"({"model_type": "qwen3_5", "text_config": {"model_type": "qwen3_5_text", "hidden_size": 5120,
+    "num_hidden_layers": 64, "num_attention_heads": 24, "num_key_value_heads": 4, "head_dim": 256, "hidden_act": "silu",
+    "intermediate_size": 17408, "vocab_size": 248320, "linear_num_value_heads": 48, "linear_num_key_heads": 16,
+    "linear_key_head_dim": 128, "linear_value_head_dim": 128, "full_attention_interval": 4}})";
+  Model qwen27 = read(dense).value();
+  CHECK(parameter_count(qwen27).total() == 26'895'998'464);
+  qwen27.mtp_layers = 1;
+  CHECK(parameter_count(qwen27).total() == 27'781'427'952 - 460'730'096);
+  const std::string nano = R"({"model_type": "nemotron_h", "hidden_size": 2688, "num_attention_heads": 32,
+    "num_key_value_heads": 2, "head_dim": 128, "num_hidden_layers": 52, "vocab_size": 131072, "intermediate_size": 1856,
+    "mamba_num_heads": 64, "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128, "conv_kernel": 4, "chunk_size": 128,
+    "use_bias": false, "use_conv_bias": true, "attention_bias": false, "mlp_bias": false, "mlp_hidden_act": "relu2",
+    "n_routed_experts": 128, "num_experts_per_tok": 6, "moe_intermediate_size": 1856,
+    "moe_shared_expert_intermediate_size": 3712, "n_group": 1, "topk_group": 1, )";
+  same(nano + R"("moe_latent_size": null,
+    "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"})",
+       "nemotron-3-nano-30b-a3b");
+  CHECK(complaint(nano + "\n\"moe_latent_size\": 1024, \"hybrid_override_pattern\": \"ME\"}") ==
+        "config.json:7: moe_latent_size = 1024: is not supported: experts on latent vectors are not modelled (allowed: "
+        "null)");
+  CHECK(complaint(nano + "\n\"layers_block_type\": [\"mamba\", \"attention\", \"rwkv\"]}")
+            .starts_with("config.json:7: layers_block_type"));
+  const std::string kimi = R"({"model_type": "kimi_linear", "hidden_size": 2304, "num_attention_heads": 32,
+    "num_key_value_heads": 32, "num_hidden_layers": 27, "vocab_size": 163840, "intermediate_size": 9216, "hidden_act": "silu",
+    "q_lora_rank": null, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+    "mla_use_nope": true, "num_experts": 256, "num_experts_per_token": 8, "moe_intermediate_size": 1024,
+    "num_shared_experts": 1, "first_k_dense_replace": 1, "moe_layer_freq": 1, "linear_attn_config": {"num_heads": 32,
+    "head_dim": 128, "short_conv_kernel_size": 4, "full_attn_layers": [4, 8, 12, 16, 20, 24, 27]})";
+  same(kimi + "}", "kimi-linear-48b-a3b");
+  CHECK(complaint(kimi + ",\n\"mla_use_output_gate\": true}") ==
+        "config.json:7: mla_use_output_gate = true: is not modelled (allowed: false)");
+}
+
 TEST_CASE("hugging face: what is not modelled of a known family is named", "[io][model][error]") {
   for (const auto& [family, part] :
        {std::pair("gemma3_text", "norms after attention and MLP besides those before"),
-        std::pair("deepseek_v32", "indexers that choose the keys of each query"),
-        std::pair("qwen3_next", "layers of linear attention"), std::pair("nemotron_h", "layers of Mamba"),
+        std::pair("glm_moe_dsa", "indexers that choose the keys of each query"),
+        std::pair("minimax", "layers of linear attention"), std::pair("bamba", "layers of Mamba"),
         std::pair("olmo2", "norms over all heads of query and key together")})
     CHECK(complaint(config(family))
               .starts_with("config.json:1: model_type = \"" + std::string(family) + "\": has " + part +
@@ -176,9 +243,10 @@ TEST_CASE("hugging face: what a family fixes and what the file says", "[io][mode
 
 TEST_CASE("hugging face: what cannot be read is an error, word for word", "[io][model][error]") {
   const std::string allowed =
-      "(allowed: baichuan bloom deepseek_v2 deepseek_v3 gemma glm4_moe gpt2 gpt_neox gpt_oss kimi_k2 llama llama4_text "
-      "ministral3 mistral mixtral nemotron phi3 qwen2 qwen2_5_vl_text qwen2_moe qwen3 qwen3_moe qwen3_vl_moe_text "
-      "qwen3_vl_text smollm3)";
+      "(allowed: baichuan bloom deepseek_v2 deepseek_v3 deepseek_v32 gemma glm4_moe gpt2 gpt_neox gpt_oss kimi_k2 "
+      "kimi_linear llama llama4_text ministral3 mistral mixtral nemotron nemotron_h phi3 qwen2 qwen2_5_vl_text "
+      "qwen2_moe "
+      "qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl_moe_text qwen3_vl_text smollm3)";
   CHECK(complaint(config("mamba")) == "config.json:1: model_type = \"mamba\": is unknown " + allowed);
   CHECK(complaint(R"({"architectures": ["LlamaForCausalLM"]})") == "config.json:1: model_type: is missing");
   CHECK(complaint(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100})") ==

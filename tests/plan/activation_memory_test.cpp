@@ -5,6 +5,7 @@
 #include "sim/plan/memory.hpp"
 #include "tests/plan/memory_fixtures.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -268,4 +269,42 @@ TEST_CASE("sequence parallelism: whole tensors of the layer in work", "[oracle][
   CHECK(whole_tensors(1, true) == 0);
   CHECK(whole_tensors(3, false) == 4);  // and what DTensor keeps: two norms' results, gathered
   CHECK(whole_tensors(3, true) == 2);
+}
+
+TEST_CASE("hybrid layers keep what the kernels of their mixers read again", "[oracle][memory][hybrid]") {
+  const auto shipped = [](const std::string& name) {
+    return read_model(shipped_data().scenarios / "models" / (name + ".json")).value();
+  };
+  const auto kept = [&](const std::string& name, int layer, int tp, Training training = megatron()) {
+    const Model model = shipped(name);
+    Parallel parallel;
+    parallel.tp = tp;
+    parallel.sequence_parallel = tp > 1;
+    const Plan plan = plan_of(model, parallel, training);
+    return layer_activation_bytes(model, plan, layer).count / plan.tokens();
+  };
+  // Mamba-2 of Nemotron-H 8B, bytes of a token: input and norm; z, x, B, C, steps; the scan's result and the normed one.
+  const std::int64_t whole = 2 * 2 * 4096;
+  const std::int64_t split = 2 * ((2 * 8192 + 2 * 1024 + 128) + 8192 + 8192);
+  CHECK(kept("nemotron-h-8b", 0, 1) == whole + split);
+  CHECK(kept("nemotron-h-8b", 0, 8) == (whole + split) / 8);
+  // Its feed-forward alone: input, norm, both inner tensors.
+  CHECK(kept("nemotron-h-8b", 1, 1) == 2 * 2 * 4096 + 2 * 2 * 21504);
+  // Gated delta net of Qwen3-Next: projections; q, k, v with keys of every head; the 64 x 64 matrix; two fp32 gates of each
+  // head; result and normed result. Its experts: two tensors over the hidden state, the shared expert and ten routed ones, fp32
+  // scores of the router.
+  const std::int64_t mixer =
+      2 * 2 * 2048 + 2 * (2 * 2048 + 2 * 4096 + 64) + 2 * (3 * 4096 + 32 * 64) + 8 * 32 + 2 * 2 * 4096;
+  const std::int64_t experts = 2 * 2 * 2048 + 2 * 3 * 512 + 10 * 2 * (2048 + 3 * 512) + 4 * 512;
+  CHECK(kept("qwen3-next-80b-a3b", 0, 1) == mixer + experts);
+  // Gated attention: also the gate, and the result before it.
+  const std::int64_t attention =
+      2 * 2 * 2048 + 2 * (4096 + 2 * 512) + 2 * (4096 + 512) + 2 * 2 * 4096 + 2 * 4096 + 4 * 16;
+  CHECK(kept("qwen3-next-80b-a3b", 3, 1) == attention + experts);
+  Training full = megatron();
+  full.recompute = Recompute::full;
+  CHECK(kept("qwen3-next-80b-a3b", 0, 1, full) == 2 * 2048);
+  Training again = megatron();
+  again.recompute_modules = {"norm"};
+  CHECK(kept("nemotron-h-8b", 0, 1) - kept("nemotron-h-8b", 0, 1, again) == 2 * 4096);
 }

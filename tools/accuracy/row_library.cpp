@@ -1,5 +1,6 @@
 #include "tools/accuracy/row_library.hpp"
 
+#include <cctype>
 #include <set>
 
 #include "sim/import/importers.hpp"
@@ -27,6 +28,16 @@ Result<Profile> RowLibrary::profile(const std::string& name) const {
   const auto found = cache_->profiles.find(name);
   if (found != cache_->profiles.end()) return found->second;
   return cache_->profiles.emplace(name, read_profile(data_.profiles / (name + ".json"))).first->second;
+}
+
+std::optional<Model> RowLibrary::model(const std::string& name) const {
+  std::string file;
+  for (const char letter : name) file += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  std::error_code code;
+  const std::filesystem::path path = data_.scenarios / "models" / (file + ".json");
+  if (name.empty() || name.find('/') != std::string::npos || !std::filesystem::exists(path, code)) return std::nullopt;
+  Result<Model> model = read_model(path);
+  return model ? std::optional(std::move(*model)) : std::nullopt;
 }
 
 RowLibrary RowLibrary::with_stacks(const std::function<void(Stack&)>& change) const {

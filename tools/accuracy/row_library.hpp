@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class RowLibrary {
   Result<Cluster> topology(const std::string& name) const;
   /// Errors: those of read_profile.
   Result<Profile> profile(const std::string& name) const;
+  /// The shipped model of this name in any case: "Nemotron-3-Nano-30B-A3B"; empty if there is none.
+  std::optional<Model> model(const std::string& name) const;
   const std::vector<Stack>& stacks() const { return stacks_; }
   /// A copy whose stacks were changed; it shares the files read.
   RowLibrary with_stacks(const std::function<void(Stack&)>& change) const;

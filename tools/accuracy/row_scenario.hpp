@@ -15,6 +15,7 @@
 ///                       stage, everything; none if nothing makes the run fit
 ///   stages              equal; if the stages do not divide the layers, embedding and loss count as layers where that
 ///                       helps, else the remaining layers go to the stages after the first
+///   model               of a row without layers: the shipped one of that name (scenarios/models)
 ///   vocabulary          the stack's, else 51,200; padded to a multiple of 128 tp if tp does not divide it
 ///   attention           causal; packed fine-tuning attends to 400 tokens (docs/references.md#packed-sequences)
 ///   dispatcher          of experts: named in the name of the run or a note, else the stack's

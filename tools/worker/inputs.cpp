@@ -28,14 +28,30 @@ void add_profile_options(CLI::App& command, ProfileOptions& options) {
   command.add_option("--out", options.out)->required();
 }
 
+namespace {
+
+/// Some models can be forecast, but not run: linear and sparse attention, and gates on attention, have no kernels in this program.
+Result<Scenario> runnable(Result<Scenario> scenario) {
+  const auto missing = [](const char* key, const std::string& value) {
+    return fail({"", 0, key, value, "can be forecast, but not run: there are no kernels of it here"});
+  };
+  if (scenario && scenario->model.linear_attention)
+    return missing("model.layer_pattern", scenario->model.layer_pattern);
+  if (scenario && scenario->model.sparse_attention) return missing("model.sparse_attention", "");
+  if (scenario && scenario->model.attention_output_gate) return missing("model.attention_output_gate", "true");
+  return scenario;
+}
+
+}  // namespace
+
 Result<Scenario> load_scenario(const ExecuteOptions& options) {
-  return cli::named_scenario(options.scenario, options.overrides);
+  return runnable(cli::named_scenario(options.scenario, options.overrides));
 }
 
 Result<Suite> suite_of(const ProfileOptions& options, Bytes largest) {
   Suite suite;
   for (const std::string& name : options.scenarios) {
-    Result<Scenario> scenario = cli::named_scenario(name);
+    Result<Scenario> scenario = runnable(cli::named_scenario(name));
     if (!scenario) return tl::unexpected(scenario.error());
     if (const Result<void> added = add_scenario(suite, std::move(*scenario)); !added)
       return tl::unexpected(added.error());

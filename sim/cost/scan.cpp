@@ -1,0 +1,33 @@
+#include "sim/cost/scan.hpp"
+
+#include <algorithm>
+
+namespace tracecast {
+namespace {
+
+constexpr double kStart = 15e-6;  ///< five to six kernels of about 3 us
+constexpr double kEfficiency = 0.3;
+constexpr double kMemoryEfficiency = 0.5;
+
+/// FLOPs that follow one another: two products per chunk; backward once more for the states and twice for their gradients.
+double chain_flops(const Operator& op, const ScanShape& shape) {
+  if (!shape.delta) return 0;
+  const double forward = static_cast<double>(shape.length) * 4 * static_cast<double>(shape.key_dim * shape.value_dim);
+  return op.pass == Pass::forward ? forward : 3 * forward;
+}
+
+}  // namespace
+
+const Fit& unmeasured_fit() {
+  static const Fit fit{"roofline of the published algorithm, not measured here", 0, 0.4};
+  return fit;
+}
+
+double scan_seconds(const GpuPeak& gpu, const Operator& op) {
+  const double together = flops(op).count / (kEfficiency * gpu.flops);
+  const double chain = chain_flops(op, std::get<ScanShape>(op.shape)) / (kEfficiency * gpu.flops / gpu.sms);
+  const double memory = static_cast<double>(compulsory_traffic(op).count) / (kMemoryEfficiency * gpu.bandwidth);
+  return kStart + std::max({together, chain, memory});
+}
+
+}  // namespace tracecast

@@ -1,0 +1,246 @@
+// Layers of linear attention in the step graph: shapes, FLOPs against the model's own count, parallelism, folding.
+#include <catch2/catch.hpp>
+
+#include "sim/forecast/forecast.hpp"
+#include "sim/graph/layer.hpp"
+#include "sim/plan/rank_parameters.hpp"
+#include "tests/graph/small_scenario.hpp"
+#include "tests/support/shipped.hpp"
+
+using namespace tracecast;
+using tracecast::test::small_scenario;
+
+namespace {
+
+Model shipped(const std::string& name) {
+  return read_model(shipped_data().scenarios / "models" / (name + ".json")).value();
+}
+
+struct Degrees {
+  int tp = 1;
+  int cp = 1;
+  int ep = 1;
+};
+
+Result<Plan> try_plan(const Model& model, Degrees degrees, Training training = {}) {
+  Parallel parallel;
+  parallel.tp = degrees.tp;
+  parallel.cp = degrees.cp;
+  parallel.ep = degrees.ep;
+  parallel.sequence_parallel = degrees.tp > 1;
+  if (training.seq_length < 8192) training.seq_length = 8192;
+  return make_plan(model, parallel, training, degrees.tp * degrees.cp);
+}
+
+Plan plan_of(const Model& model, Degrees degrees) { return try_plan(model, degrees, {.global_batch_size = 1}).value(); }
+
+const Work& find(const WorkList& list, const std::string& name, Pass pass = Pass::forward) {
+  for (const Work& work : list)
+    if (work.kind == Work::Kind::compute && work.op.name == name && work.op.pass == pass) return work;
+  FAIL("no operator " << name);
+  return list.front();
+}
+
+/// Of multiplications with weights.
+double matrix_flops(const WorkList& list) {
+  double sum = 0;
+  for (const Work& work : list)
+    if (work.kind == Work::Kind::compute &&
+        (work.op.kind == OperatorKind::gemm || work.op.kind == OperatorKind::grouped_gemm))
+      sum += flops(work.op).count;
+  return sum;
+}
+
+std::vector<std::pair<Collective, std::int64_t>> calls(const WorkList& list, Traffic traffic) {
+  std::vector<std::pair<Collective, std::int64_t>> found;
+  for (const Work& work : list)
+    if ((work.kind == Work::Kind::collective || work.kind == Work::Kind::start) && work.traffic == traffic)
+      found.emplace_back(work.call.collective, work.call.size.count);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("hybrid: shapes of Nemotron-H 56B on 8 tensor ranks", "[graph][hybrid][oracle]") {
+  const Model model = shipped("nemotron-h-56b");
+  const Plan plan = plan_of(model, {.tp = 8});
+  const LayerWork work(model, plan);
+  const WorkList mamba = work.forward(0);
+  // z and x of 256 heads of 64, B and C of 8 groups of 256, a step for every head.
+  const std::int64_t projected = (2 * 16384 + 2 * 2048 + 256) / 8;
+  CHECK(find(mamba, "in_proj").op.shape == OperatorShape{GemmShape{8192, projected, 8192, 1, false}});
+  CHECK(find(mamba, "out_proj").op.shape == OperatorShape{GemmShape{8192, 8192, 2048, 1, false}});
+  CHECK(find(mamba, "ssd").op.shape == OperatorShape{ScanShape{1, 8192, 32, 1, 256, 64, 128, false, false}});
+  CHECK(std::get<ElementwiseShape>(find(mamba, "causal_conv").op.shape).elements == 8192 * (16384 + 2 * 2048) / 8);
+  // One block: gathered before, scattered after.
+  const std::int64_t message = 8192 * 8192 * 2;
+  using Calls = std::vector<std::pair<Collective, std::int64_t>>;
+  CHECK(calls(mamba, Traffic::tensor_parallel) ==
+        Calls{{Collective::all_gather, message}, {Collective::reduce_scatter, message}});
+  const WorkList mlp = work.forward(1);
+  CHECK(find(mlp, "fc1").op.shape == OperatorShape{GemmShape{8192, 4096, 8192, 1, false}});
+  CHECK(calls(mlp, Traffic::tensor_parallel).size() == 2);
+  for (const Work& each : mlp) CHECK(each.op.kind != OperatorKind::attention);
+  CHECK(calls(work.forward(7), Traffic::tensor_parallel).size() == 2);
+  CHECK(work.kind(0) == work.kind(2));
+  CHECK(work.kind(0) != work.kind(1));
+  CHECK(work.kind(0) != work.kind(7));
+}
+
+TEST_CASE("hybrid: the matrices of every layer do the model's own FLOPs", "[graph][hybrid][oracle]") {
+  const auto name = GENERATE("nemotron-3-nano-30b-a3b", "nemotron-h-8b", "qwen3-next-80b-a3b", "kimi-linear-48b-a3b");
+  const Model model = shipped(name);
+  const Plan plan = plan_of(model, {});
+  const LayerWork work(model, plan);
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    INFO(name << " layer " << layer);
+    const double expected = 8192 * layer_forward_flops(model, layer, 8192, FlopsConvention::model_causal).linear;
+    CHECK(matrix_flops(work.forward(layer)) == Approx(expected).epsilon(2e-3));  // rows of experts are rounded up
+    CHECK(matrix_flops(work.backward(layer, BackwardPart::all, false)) == Approx(2 * expected).epsilon(2e-3));
+  }
+}
+
+TEST_CASE("hybrid: the graph's parameters are the plan's without vectors", "[graph][hybrid]") {
+  const auto name = GENERATE("nemotron-3-nano-30b-a3b", "qwen3-next-80b-a3b", "kimi-linear-48b-a3b");
+  const int tp = GENERATE(1, 2);
+  const Model model = shipped(name);
+  const Plan plan = plan_of(model, {.tp = tp});
+  const LayerWork work(model, plan);
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    INFO(name << " layer " << layer << " tp " << tp);
+    std::vector<ParameterGroup> groups = layer_parameter_groups(model, layer);
+    std::erase_if(groups, [](const ParameterGroup& group) { return !group.matrix && group.part != Part::norm; });
+    // Norms inside a mixer and the gate of a shared expert are no work of their own.
+    const std::int64_t gate = model.moe->shared_expert_gate && model.is_moe_layer(layer) ? model.hidden_size : 0;
+    const std::int64_t inner =
+        gate + sum(layer_parameter_groups(model, layer), Part::norm) - layer_norms(model, layer) * model.hidden_size;
+    const std::int64_t planned = rank_parameters(groups, model, plan.parallel).total();
+    CHECK(planned - work.layer_parameters(layer) <= inner);
+    CHECK(planned - work.layer_parameters(layer) >= 0);
+  }
+}
+
+TEST_CASE("hybrid: gated attention projects a gate and multiplies with it", "[graph][hybrid][oracle]") {
+  const Model model = shipped("qwen3-next-80b-a3b");
+  const Plan plan = plan_of(model, {});
+  const LayerWork work(model, plan);
+  const WorkList forward = work.forward(3);
+  CHECK(find(forward, "qkv").op.shape == OperatorShape{GemmShape{8192, 2 * 4096 + 2 * 512, 2048, 1, false}});
+  CHECK(compulsory_traffic(find(forward, "output_gate").op) == Bytes{3 * 2 * 8192 * 4096});
+  const WorkList delta = work.forward(0);
+  CHECK(find(delta, "gated_delta").op.shape == OperatorShape{ScanShape{1, 8192, 32, 16, 128, 128, 64, true, false}});
+}
+
+TEST_CASE("hybrid: context parallelism exchanges the sequence for heads", "[graph][hybrid][oracle]") {
+  const Model model = shipped("qwen3-next-80b-a3b");
+  const Plan plan = plan_of(model, {.cp = 4});
+  const LayerWork work(model, plan);
+  const WorkList forward = work.forward(0);
+  // q, k, v, z and two gates of every head; then the result.
+  const std::int64_t tokens = 8192 / 4;
+  const std::int64_t there = tokens * (2 * 2048 + 2 * 4096 + 64) * 2;
+  const std::int64_t back = tokens * 4096 * 2;
+  using Calls = std::vector<std::pair<Collective, std::int64_t>>;
+  CHECK(calls(forward, Traffic::context_parallel) ==
+        Calls{{Collective::all_to_all, there}, {Collective::all_to_all, back}});
+  CHECK(calls(work.backward(0, BackwardPart::all, false), Traffic::context_parallel) ==
+        Calls{{Collective::all_to_all, back}, {Collective::all_to_all, there}});
+  CHECK(find(forward, "gated_delta").op.shape == OperatorShape{ScanShape{1, 8192, 8, 4, 128, 128, 64, true, false}});
+  // Fewer groups than context ranks: each is sent to several.
+  const Model nano = shipped("nemotron-3-nano-30b-a3b");
+  const Plan wide = plan_of(nano, {.cp = 16});
+  const WorkList mamba = LayerWork(nano, wide).forward(0);
+  CHECK(calls(mamba, Traffic::context_parallel).front().second == 8192 / 16 * (2 * 4096 + 2 * 2 * 1024 + 64) * 2);
+  CHECK(std::get<ScanShape>(find(mamba, "ssd").op.shape).key_heads == 1);
+}
+
+TEST_CASE("hybrid: what heads do not divide into is refused", "[plan][hybrid][error]") {
+  const Training training{.global_batch_size = 1};
+  const auto message = [&](const std::string& name, Degrees degrees, Training settings = {.global_batch_size = 1}) {
+    const Result<Plan> plan = try_plan(shipped(name), degrees, settings);
+    return plan ? "accepted" : to_string(plan.error());
+  };
+  CHECK(message("nemotron-h-8b", {.tp = 16})
+            .find("parallel.tp = 16: does not divide model.linear_attention.key_heads = 8 (allowed: 1 2 4 8)") !=
+        std::string::npos);
+  CHECK(message("qwen3-next-80b-a3b", {.cp = 64}) ==
+        "parallel.cp = 64: does not divide the 32 heads of linear attention of a tensor-parallel rank (allowed: 1 2 4 "
+        "8 16 32)");
+  Training torchtitan = training;
+  torchtitan.recompute = Recompute::selective_op;
+  CHECK(message("nemotron-h-8b", {}, torchtitan) ==
+        "training.recompute = selective_op: is not for models with a layer_pattern");
+  Training lora = training;
+  lora.lora_rank = 16;
+  CHECK(message("nemotron-h-8b", {}, lora) ==
+        "training.lora_rank = 16: is not for models with a layer_pattern (allowed: 0)");
+  CHECK(message("nemotron-h-8b", {.tp = 8}) == "accepted");
+}
+
+TEST_CASE("hybrid: stages of mixed layers, folded = unfolded", "[graph][hybrid][folding][metamorphic]") {
+  const std::string pattern = GENERATE("M*-MM-*-", "GGG*", "KK*");
+  Scenario scenario = small_scenario(2, 2, 2);
+  scenario.model.layer_pattern = pattern;
+  scenario.model.linear_attention = LinearAttention{.heads = 16, .head_dim = 64, .key_heads = 4, .key_dim = 64};
+  scenario.model = validated(scenario.model).value();
+  const auto run = [&](bool unfold) { return forecast(scenario, {.unfold = unfold}).value(); };
+  const ForecastRun folded = run(false);
+  const ForecastRun unfolded = run(true);
+  CHECK(folded.timeline.step_time == unfolded.timeline.step_time);
+  CHECK(folded.graph.ranks.size() < unfolded.graph.ranks.size());
+  // Plain attention everywhere takes another time.
+  Scenario plain = small_scenario(2, 2, 2);
+  CHECK(forecast(plain, {}).value().timeline.step_time != folded.timeline.step_time);
+}
+
+TEST_CASE("sparse attention: parameters, FLOPs and shapes of DeepSeek-V3.2", "[graph][hybrid][oracle]") {
+  const Model model = shipped("deepseek-v3.2");
+  const Model dense = shipped("deepseek-v3");
+  // Queries of 64 heads of 128 from the latent 1536, a key of 128 with a LayerNorm, a weight of each head.
+  const std::int64_t indexer = 1536LL * 64 * 128 + 7168LL * 128 + 2 * 128 + 7168LL * 64;
+  CHECK(parameter_count(model).total() == parameter_count(dense).total() + 61 * indexer);
+  // Of a token at 128K: all keys scored, 2,048 of them attended to by 128 heads of 192 and 128.
+  const double s = 131072;
+  const LayerFlops layer = layer_forward_flops(model, 0, 131072, FlopsConvention::model_causal);
+  CHECK(layer.attention == 2 * (s / 2) * 64 * 128 + 2 * 2048 * 128 * (192 + 128.0));
+  CHECK(layer_forward_flops(model, 0, 2048, FlopsConvention::model_full_attn).attention ==
+        2 * 2048 * 64 * 128.0 + layer_forward_flops(dense, 0, 2048, FlopsConvention::model_full_attn).attention);
+
+  const Plan plan = plan_of(model, {.tp = 8});
+  const WorkList forward = LayerWork(model, plan).forward(0);
+  CHECK(find(forward, "index_q").op.shape == OperatorShape{GemmShape{1024, 8192, 1536, 1, false}});
+  CHECK(find(forward, "indexer").op.shape == OperatorShape{AttentionShape{1, 8192, 8192, 64, 1, 128, 0, true, 0}});
+  CHECK(find(forward, "sparse_attention").op.shape ==
+        OperatorShape{AttentionShape{1, 8192, 8192, 16, 1, 576, 512, true, 2048}});
+  for (const Work& each : forward) CHECK(each.op.kind != OperatorKind::attention);
+  const WorkList backward = LayerWork(model, plan).backward(0, BackwardPart::all, false);
+  CHECK(std::get<AttentionShape>(find(backward, "indexer", Pass::backward).op.shape).window == 2048);
+  // Pairs of a causal band of 2,048 keys; scores and values.
+  const double pairs = 2048.0 * 8192 - 2048.0 * 2048 / 2;
+  CHECK(flops(find(forward, "sparse_attention").op).count == 2 * pairs * 16 * (576 + 512));
+  CHECK(flops(find(backward, "sparse_attention", Pass::backward).op).count == 2 * pairs * 16 * (3 * 576 + 2 * 512));
+  CHECK(flops(find(forward, "indexer").op).count == 2 * (8192.0 * 8192 / 2) * 64 * 128);
+  CHECK(flops(find(backward, "indexer", Pass::backward).op).count == 2 * pairs * 64 * 2 * 128);
+}
+
+TEST_CASE("sparse attention: context parallelism gathers latent vectors and the indexer's keys",
+          "[graph][hybrid][oracle]") {
+  const Model model = shipped("deepseek-v3.2");
+  Parallel parallel;
+  parallel.cp = 4;
+  Training training{.global_batch_size = 1};
+  training.seq_length = 8192;
+  const Result<Plan> ring = make_plan(model, parallel, training, 4);
+  REQUIRE_FALSE(ring);
+  CHECK(to_string(ring.error()) ==
+        "parallel.cp_comm_type = p2p: does not bring every key to the queries that sparse attention may choose it for "
+        "(allowed: all_gather)");
+  parallel.cp_comm_type = ContextExchange::all_gather;
+  const Plan plan = make_plan(model, parallel, training, 4).value();
+  const LayerWork work(model, plan);
+  const std::int64_t size = 8192 * (512 + 64 + 128) * 2;
+  using Calls = std::vector<std::pair<Collective, std::int64_t>>;
+  CHECK(calls(work.forward(0), Traffic::context_parallel) == Calls{{Collective::all_gather, size}});
+  CHECK(calls(work.backward(0, BackwardPart::all, false), Traffic::context_parallel) ==
+        Calls{{Collective::all_gather, size}, {Collective::reduce_scatter, size}});
+}
