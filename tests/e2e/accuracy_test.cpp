@@ -18,14 +18,16 @@ double relative_error(const std::string& name) {
 
 /// BLOOM: its nodes (docs/validation/misses.md). Llama 3 405B with 131,072 tokens: its context-parallel gathers share NICs
 /// with pipeline messages and gradients in the forecast; how much Meta's hid is not published.
+/// Nemotron: nobody published times of Mamba-2's kernels, so they are a roofline.
 double allowed_error(const std::string& name) {
   if (name == "bloom-176b") return 0.15;
+  if (name.starts_with("nemotron-")) return 0.25;
   return name == "llama3-405b-131k-context" ? 0.12 : 0.10;
 }
 
 }  // namespace
 
-TEST_CASE("published runs: every scenario of one within 10 %, except two", "[published][e2e]") {
+TEST_CASE("published runs: every scenario of one within 10 %, except those named above", "[published][e2e]") {
   int runs = 0;
   for (const auto& entry : std::filesystem::directory_iterator(source_dir() / "scenarios/published")) {
     const std::string name = entry.path().stem().string();
