@@ -10,23 +10,6 @@
 namespace tracecast {
 namespace {
 
-/// NICs first … last - 1 of a domain.
-struct NicRange {
-  int first;
-  int last;
-};
-
-/// The NICs next to GPU `local` of its domain.
-NicRange nics_of_gpu(const NodeSpec& node, int local) {
-  const int host = local / node.gpus_per_host;
-  const int gpu = local % node.gpus_per_host;
-  const int first = gpu * node.nics / node.gpus_per_host;
-  const int last = std::max(first + 1, (gpu + 1) * node.nics / node.gpus_per_host);
-  return {host * node.nics + first, host * node.nics + last};
-}
-
-int hosts_of(const NodeSpec& node) { return std::max(1, node.gpus / node.gpus_per_host); }
-
 /// The GPUs and NICs of one domain that a group uses.
 struct Domain {
   int node = 0;
@@ -75,21 +58,10 @@ class Domains {
   std::vector<Domain> domains_;
 };
 
-/// [NIC] rates of the NICs of one domain, relative to a healthy NIC.
-std::vector<double> nic_speeds(const Cluster& cluster, int node) {
-  std::vector<double> speeds(static_cast<std::size_t>(hosts_of(cluster.node) * cluster.node.nics), 1.0);
-  for (std::size_t nic = 0; nic < speeds.size(); ++nic)
-    for (const int rail : cluster.faults.lost_rails)
-      if (static_cast<int>(nic) % cluster.node.nics == rail) speeds[nic] = 0;
-  for (const NetworkFaults::SlowNic& slow : cluster.faults.slow_nics)
-    if (slow.node == node) speeds[static_cast<std::size_t>(slow.nic)] *= slow.speed;
-  return speeds;
-}
-
 /// [NIC of the domain] the NIC that carries its traffic.
 std::vector<int> domain_nics_in_use(const NodeSpec& node, const std::vector<double>& speeds) {
   std::vector<int> used;
-  for (int host = 0; host < hosts_of(node); ++host) {
+  for (int host = 0; host < node.hosts(); ++host) {
     std::vector<bool> works;
     for (int nic = 0; nic < node.nics; ++nic)
       works.push_back(speeds[static_cast<std::size_t>(host * node.nics + nic)] > 0);
@@ -127,7 +99,7 @@ double fault_share(const Cluster& cluster, const Domain& domain) {
   const bool touched = std::any_of(faults.slow_nics.begin(), faults.slow_nics.end(),
                                    [&](const NetworkFaults::SlowNic& slow) { return slow.node == domain.node; });
   if ((!touched && faults.lost_rails.empty()) || cluster.node.nics == 0) return 1;
-  const std::vector<double> healthy(static_cast<std::size_t>(hosts_of(cluster.node) * cluster.node.nics), 1.0);
+  const std::vector<double> healthy(static_cast<std::size_t>(cluster.node.hosts() * cluster.node.nics), 1.0);
   return effective_nics(cluster.node, domain.gpus, nic_speeds(cluster, domain.node)) /
          effective_nics(cluster.node, domain.gpus, healthy);
 }
@@ -220,6 +192,24 @@ std::vector<ImpossibleValue> impossible_values(const Cluster& cluster) {
   if (!network && cluster.nodes() > 1)
     found.push_back({"node.nics", fmt::format("{} nodes, and no network between them", cluster.nodes())});
   return found;
+}
+
+NicRange nics_of_gpu(const NodeSpec& node, int gpu) {
+  const int host = gpu / node.gpus_per_host;
+  const int local = gpu % node.gpus_per_host;
+  const int first = local * node.nics / node.gpus_per_host;
+  const int last = std::max(first + 1, (local + 1) * node.nics / node.gpus_per_host);
+  return {host * node.nics + first, host * node.nics + last};
+}
+
+std::vector<double> nic_speeds(const Cluster& cluster, int node) {
+  std::vector<double> speeds(static_cast<std::size_t>(cluster.node.hosts() * cluster.node.nics), 1.0);
+  for (std::size_t nic = 0; nic < speeds.size(); ++nic)
+    for (const int rail : cluster.faults.lost_rails)
+      if (static_cast<int>(nic) % cluster.node.nics == rail) speeds[nic] = 0;
+  for (const NetworkFaults::SlowNic& slow : cluster.faults.slow_nics)
+    if (slow.node == node) speeds[static_cast<std::size_t>(slow.nic)] *= slow.speed;
+  return speeds;
 }
 
 std::vector<int> nics_in_use(const std::vector<bool>& works) {

@@ -62,6 +62,8 @@ struct NodeSpec {
   Bandwidth pcie;        ///< host to device, per GPU and direction
   CpuKind cpu = CpuKind::intel;
   int nvswitches = 1;  ///< switch chips of the domain, where link is nvswitch
+
+  int hosts() const { return gpus > gpus_per_host ? gpus / gpus_per_host : 1; }  ///< of the domain
 };
 
 /// One level of the fabric above the nodes: units of `nodes` nodes with oversubscribed uplinks.
@@ -209,6 +211,20 @@ struct Cluster {
   GpuCoord coord_with_missing_gpus(int rank) const;
 };
 
+/// NICs first … last - 1 of a domain.
+struct NicRange {
+  int first = 0;
+  int last = 0;
+};
+/// The NICs next to a GPU, both numbered within the domain: GPU i of h on a host with c NICs has those from floor(i c / h) on,
+/// at least one.   Requires NICs
+NicRange nics_of_gpu(const NodeSpec& node, int gpu);
+
+inline constexpr int kNoNode = -1;
+/// [NIC of the domain] rates of the NICs of a node, relative to a healthy NIC; 0: failed. `kNoNode`: of a node without faults
+/// of its own.
+std::vector<double> nic_speeds(const Cluster& cluster, int node);
+
 /// [NIC of a host] the NIC that carries its traffic: itself if it works. All NICs of a host are equally far from a GPU whose own
 /// NIC has failed, and NCCL distributes such GPUs over them: each failed NIC, in ascending order, is replaced by the working one
 /// with the fewest users, of several the next one after it, cyclically.
@@ -240,8 +256,8 @@ struct GroupPlacement {
 };
 
 /// The placement of `ranks`. `sharing`: how many sibling groups of the same kind communicate in a node at the same time
-/// and share its NICs (the dp groups of the 8 tensor ranks of a node: 8). A group uses the NICs next to its own GPUs (GPU i
-/// of h on a host with c NICs: from floor(i c / h) on), at most its share of the domain's.
+/// and share its NICs (the dp groups of the 8 tensor ranks of a node: 8). A group uses the NICs next to its own GPUs,
+/// at most its share of the domain's.
 ///
 /// Crossing: assumes that all groups of the cluster communicate in the same way, shifted. If consecutive members are d nodes
 /// apart, min(d, u) of the u nodes below a unit send across its uplinks: rings of adjacent nodes hardly load a 7:1 tier,

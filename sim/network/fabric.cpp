@@ -27,6 +27,7 @@ PathSelector hashed_selector(std::uint64_t seed, NicId from, NicId to, std::uint
 }
 
 Fabric make_fabric(const Cluster& cluster, FabricDetail detail) {
+  if (detail == FabricDetail::bundles) return TreeFabric(cluster, detail);
   const bool groups = cluster.tiers.size() > 1;
   if (cluster.fabric == FabricKind::dragonfly && groups) return DragonflyFabric(cluster);
   if (cluster.fabric == FabricKind::torus && !cluster.shape.dimensions.empty()) return TorusFabric(cluster);

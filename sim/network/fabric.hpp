@@ -68,9 +68,12 @@ struct FabricLink {
   Duration latency;
 };
 
+/// bundles   one switch and one bundle of uplinks for each unit of a tier and, at the leaves of a rail-optimised fabric, for
+///           each port of a host; whatever the fabric. Exact for trees with even splitting. Dragonflies and tori are taken
+///           as their tiers, and FabricShape is not used. The links of the solver (cluster_links.hpp)
 /// planes    one switch represents all switches of a plane. Exact with even splitting, where they carry the same load
 /// switches  each switch by itself, as hashing needs it
-enum class FabricDetail { planes, switches };
+enum class FabricDetail { bundles, planes, switches };
 
 /// Fat trees of any height and oversubscription, rail-optimised or plain, and the single switch of a fabric of unknown
 /// structure.
@@ -93,7 +96,6 @@ class TreeFabric {
     int first_switch = 0;
     int parent = -1;     ///< plane above
     int first_link = 0;  ///< links to the parent: number 2k goes up, 2k + 1 comes down
-    int links = 0;       ///< pairs of links
   };
 
   int switch_count() const { return switch_count_; }
@@ -103,25 +105,40 @@ class TreeFabric {
   /// The switch that a NIC of a domain is connected to.
   int attached(int node, int nic) const;
   FabricPath path(int from, int to, const PathSelector& selector) const;
+  /// The switch of the ports with this index in their host.   Requires FabricDetail::bundles
+  int leaf(int node, int rail) const { return node / unit_nodes_ * leaf_groups_ + (leaf_groups_ == 1 ? 0 : rail); }
+  /// Appends the links from one switch to another, each plus `base`.   Requires the same
+  void append_bundles(int from, int to, std::int32_t base, std::vector<std::int32_t>& links) const {
+    while (from != to) {
+      const Plane& left = planes_[static_cast<std::size_t>(from)];
+      const Plane& right = planes_[static_cast<std::size_t>(to)];
+      links.push_back(base + left.first_link);
+      links.push_back(base + right.first_link + 1);
+      from = left.parent;
+      to = right.parent;
+    }
+  }
   const std::vector<Plane>& planes() const { return planes_; }
 
- private:
-  /// One tier, during construction.
+  /// One tier, from the leaves up.
   struct Level {
     int nodes = 0;  ///< below a unit
     int units = 1;
     int groups = 1;  ///< planes of a unit
     int devices = 1;
-    double up_cables = 0;  ///< of one plane
-    Bandwidth up;          ///< the same
+    double up_cables = 0;  ///< of one plane; 0: the top
+    double up = 0;         ///< the same, bytes per second
     Duration hop_latency;
   };
+  const std::vector<Level>& levels() const { return levels_; }
 
-  std::vector<Level> levels_of(const Cluster& cluster) const;
-  void add_planes(const std::vector<Level>& levels, FabricDetail detail);
-  void add_links(const std::vector<Level>& levels);
+ private:
+  void add_levels(const Cluster& cluster, FabricDetail detail);
+  void add_planes(FabricDetail detail);
+  void add_links();
   const Plane& plane_of(int fabric_switch) const;
 
+  std::vector<Level> levels_;
   std::vector<Plane> planes_;
   std::vector<FabricLink> links_;
   int switch_count_ = 0;

@@ -17,7 +17,7 @@ DragonflyFabric::DragonflyFabric(const Cluster& cluster) {
   const int nodes = std::max(1, cluster.nodes());
   group_nodes_ = group.nodes;
   groups_ = ceil_div(nodes, group_nodes_);
-  nics_ = cluster.node.nics * (cluster.node.gpus / cluster.node.gpus_per_host);
+  nics_ = cluster.node.nics * cluster.node.hosts();
   const int group_nics = group_nodes_ * std::max(1, nics_);
   routers_ = cluster.shape.routers > 0 ? cluster.shape.routers : ceil_div(group_nics, kNicsPerRouter);
   nics_per_router_ = ceil_div(group_nics, routers_);

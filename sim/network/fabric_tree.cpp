@@ -10,26 +10,26 @@ namespace {
 /// Rounded to an int, at most 10^9.
 int whole(double count) { return static_cast<int>(std::lround(std::min(count, 1e9))); }
 
-Bandwidth scaled(Bandwidth rate, double factor) {
-  return {std::llround(static_cast<double>(rate.bytes_per_second) * factor)};
-}
-
 /// Number of leaves that the NICs of one host are attached to.
-int rails_of(const Cluster& cluster) {
-  return cluster.fabric == FabricKind::rail_optimized ? std::max(1, cluster.node.nics) : 1;
+int rails_of(const Cluster& cluster, FabricDetail detail) {
+  if (cluster.fabric != FabricKind::rail_optimized) return 1;
+  const int nics = std::max(1, cluster.node.nics);
+  return detail == FabricDetail::bundles ? std::min(nics, cluster.node.gpus / cluster.node.hosts()) : nics;
 }
 
-/// Tiers that a job of this size uses. Rails meet above the leaves, so a rail-optimised fabric uses at least two.
-int used_tiers(const Cluster& cluster) {
-  const int all = static_cast<int>(cluster.tiers.size());
-  int used = 1;
-  while (used < all) {
-    const int below = cluster.tiers[static_cast<std::size_t>(used) - 1].nodes;
+/// The tiers that a job of this size uses. Rails meet above the leaves, so a rail-optimised fabric uses at least two.
+std::vector<FabricTier> used_tiers(const Cluster& cluster, FabricDetail detail) {
+  std::vector<FabricTier> tiers = cluster.tiers;
+  if (tiers.empty() || (detail == FabricDetail::bundles && tiers.back().nodes > 0)) tiers.emplace_back();
+  std::size_t used = 1;
+  while (used < tiers.size()) {
+    const int below = tiers[used - 1].nodes;
     const bool covered = below == 0 || below >= cluster.nodes();
     if (covered && (used > 1 || cluster.fabric != FabricKind::rail_optimized)) break;
     ++used;
   }
-  return used;
+  tiers.resize(used);
+  return tiers;
 }
 
 /// How two planes are connected: in groups where one number of switches divides the other, else all to all. Pairs of links
@@ -57,69 +57,70 @@ auto& at(List& list, int index) {
 
 }  // namespace
 
-std::vector<TreeFabric::Level> TreeFabric::levels_of(const Cluster& cluster) const {
-  const int tiers = used_tiers(cluster);
+void TreeFabric::add_levels(const Cluster& cluster, FabricDetail detail) {
+  const std::vector<FabricTier> tiers = used_tiers(cluster, detail);
   const int nodes = std::max(1, cluster.nodes());
-  const int hosts = cluster.node.gpus / cluster.node.gpus_per_host;
-  std::vector<Level> levels;
   double cables_below = 0;  // upwards, of one plane below
-  int ports = cluster.shape.switch_ports;
-  for (int i = 0; i < tiers; ++i) {
-    const FabricTier tier = cluster.tiers.empty() ? FabricTier{} : cluster.tiers[static_cast<std::size_t>(i)];
-    const bool top = i + 1 == tiers;
+  int ports = detail == FabricDetail::bundles ? 0 : cluster.shape.switch_ports;
+  const bool sized = ports > 0;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const FabricTier& tier = tiers[i];
+    const bool top = i + 1 == tiers.size();
     Level level;
     level.nodes = top ? (tier.nodes > 0 && i == 0 ? std::max(tier.nodes, nodes) : nodes) : tier.nodes;
     level.units = top ? 1 : ceil_div(nodes, tier.nodes);
     level.hop_latency = tier.hop_latency;
-    double cables_down = static_cast<double>(level.nodes) * hosts * std::max(1, cluster.node.nics) / rails_of(cluster);
-    Bandwidth down = scaled(cluster.node.nic_rate, cables_down);
+    double cables_down = static_cast<double>(level.nodes) * cluster.node.hosts() * std::max(1, cluster.node.nics);
+    double down = 0;
     if (i == 0) {
-      level.groups = rails_of(cluster);
+      // Bundles of rails without a tier above meet at the leaf.
+      level.groups = top && detail == FabricDetail::bundles ? 1 : rails_of(cluster, detail);
+      cables_down /= level.groups;
+      down = static_cast<double>(cluster.node.nic_rate.bytes_per_second) * cables_down;
       if (ports == 0) ports = whole(std::ceil(cables_down * (1 + 1 / tier.oversubscription)));
     } else {
-      const Level& below = levels.back();
+      const Level& below = levels_.back();
       const int planes = (top ? below.units : ceil_div(level.nodes, below.nodes)) * below.groups;
       cables_down = planes * cables_below;
       const double down_ports = top ? ports : std::max(1.0, std::floor(ports / (1 + 1 / tier.oversubscription)));
       const int all = std::max(1, whole(std::ceil(cables_down / down_ports - 1e-9)));
       // A switch below reaches at most one switch above per cable.
       const int reach = std::max(1, whole(cables_below));
-      const bool blocks = cluster.shape.switch_ports > 0 && !top && i == 1;
+      const bool blocks = sized && !top && i == 1;
       level.groups = blocks ? std::min(ceil_div(all, reach), planes) : 1;
       level.devices = blocks ? ceil_div(all, level.groups) : std::min(all, reach);
       cables_down /= level.groups;
-      down = scaled(below.up, static_cast<double>(planes) / level.groups);
+      down = below.up * planes / level.groups;
     }
     if (!top) {
-      level.up = scaled(down, 1 / tier.oversubscription);
+      level.up = down / tier.oversubscription;
       level.up_cables = std::max(1.0, cables_down / tier.oversubscription);
       cables_below = level.up_cables;
     }
-    levels.push_back(level);
+    levels_.push_back(level);
   }
-  return levels;
 }
 
 TreeFabric::TreeFabric(const Cluster& cluster, FabricDetail detail) {
-  std::vector<Level> levels = levels_of(cluster);
-  unit_nodes_ = levels.front().nodes;
-  leaf_groups_ = levels.front().groups;
+  add_levels(cluster, detail);
+  unit_nodes_ = levels_.front().nodes;
+  leaf_groups_ = levels_.front().groups;
   nics_per_host_ = std::max(1, cluster.node.nics);
-  add_planes(levels, detail);
-  add_links(levels);
+  add_planes(detail);
+  add_links();
 }
 
-void TreeFabric::add_planes(const std::vector<Level>& levels, FabricDetail detail) {
+void TreeFabric::add_planes(FabricDetail detail) {
   int first_above = 0;
-  for (std::size_t i = 0; i < levels.size(); ++i) {
-    const Level& level = levels[i];
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    const Level& level = levels_[i];
     first_above += level.units * level.groups;
     for (int unit = 0; unit < level.units; ++unit)
       for (int group = 0; group < level.groups; ++group) {
-        Plane plane{static_cast<int>(i), unit, group, level.devices, 1, switch_count_, -1, 0, 0};
+        Plane plane{static_cast<int>(i), unit, group, level.devices, 1, switch_count_, -1, 0};
         if (detail == FabricDetail::switches) plane.switches = level.devices;
-        if (i + 1 < levels.size()) {
-          const Level& above = levels[i + 1];
+        if (i + 1 < levels_.size()) {
+          const Level& above = levels_[i + 1];
           const int above_unit = static_cast<int>(static_cast<std::int64_t>(unit) * level.nodes / above.nodes);
           // The planes of a unit are assigned to the blocks above, rails first.
           const int units = ceil_div(above.nodes, level.nodes);
@@ -133,14 +134,14 @@ void TreeFabric::add_planes(const std::vector<Level>& levels, FabricDetail detai
   }
 }
 
-void TreeFabric::add_links(const std::vector<Level>& levels) {
+void TreeFabric::add_links() {
   for (Plane& plane : planes_) {
     if (plane.parent < 0) continue;
     const Plane& parent = at(planes_, plane.parent);
-    const Level& level = at(levels, plane.tier);
+    const Level& level = at(levels_, plane.tier);
     const Cabling cabling{plane.switches, parent.switches};
     plane.first_link = static_cast<int>(links_.size());
-    const Bandwidth capacity{level.up.bytes_per_second / cabling.pairs()};
+    const Bandwidth capacity{std::llround(level.up) / cabling.pairs()};
     const int cables = std::max(1, whole(level.up_cables / cabling.pairs()));
     const Duration up{level.hop_latency.picoseconds / 2};
     for (int pair = 0; pair < cabling.pairs(); ++pair) {
@@ -166,7 +167,7 @@ FabricSwitch TreeFabric::fabric_switch(int index) const {
 }
 
 int TreeFabric::attached(int node, int nic) const {
-  const int rail = leaf_groups_ == 1 ? 0 : nic % nics_per_host_;
+  const int rail = ((nic % nics_per_host_ + 1) * leaf_groups_ - 1) / nics_per_host_;  // as nics_of_gpu
   return at(planes_, node / unit_nodes_ * leaf_groups_ + rail).first_switch;
 }
 

@@ -8,25 +8,29 @@
 
 namespace tracecast {
 
-LinkOrbits::LinkOrbits(int gpus, int ports, int domains, int step, const std::vector<Tier>& tiers)
+LinkOrbits::LinkOrbits(int gpus, int ports, int domains, int step, std::span<const TreeFabric::Level> fabric)
     : gpus_(gpus), ports_(ports), step_(step), port_step_(ports * step / gpus) {
   TRACECAST_ASSERT(gpus % step == 0 && ports * step % gpus == 0, "a rotation moves GPUs to GPUs and ports to ports");
   domain_links_ = domains * 2 * (gpus_ + ports_);
   count_ = domain_orbits_ = domains * 2 * (step_ + port_step_);
-  for (const Tier& tier : tiers) {
-    tiers_.push_back({tier, std::gcd(port_step_, tier.planes), count_});
-    count_ += 2 * tier.units * tiers_.back().planes;
+  std::int32_t links = domain_links_;
+  for (const TreeFabric::Level& level : fabric) {
+    if (level.up == 0) break;
+    const int plane_orbits = std::gcd(port_step_, level.groups);
+    tiers_.push_back({level.nodes, level.groups, links, plane_orbits, count_});
+    links += 2 * level.units * level.groups;
+    count_ += 2 * level.units * plane_orbits;
   }
 }
 
 const LinkOrbits::TierOrbits& LinkOrbits::tier_of_link(std::int32_t link) const {
   return *std::prev(
-      std::find_if(tiers_.begin(), tiers_.end(), [&](const TierOrbits& each) { return each.tier.base > link; }));
+      std::find_if(tiers_.begin(), tiers_.end(), [&](const TierOrbits& each) { return each.base > link; }));
 }
 
 const LinkOrbits::TierOrbits& LinkOrbits::tier_of_orbit(std::int32_t orbit) const {
   return *std::prev(
-      std::find_if(tiers_.begin(), tiers_.end(), [&](const TierOrbits& each) { return each.base > orbit; }));
+      std::find_if(tiers_.begin(), tiers_.end(), [&](const TierOrbits& each) { return each.base_orbit > orbit; }));
 }
 
 std::int32_t LinkOrbits::rotated(std::int32_t link, int times) const {
@@ -37,7 +41,7 @@ std::int32_t LinkOrbits::rotated(std::int32_t link, int times) const {
     const int place = (gpu ? local : local - 2 * gpus_) % places;
     return link + (place + times * (gpu ? step_ : port_step_)) % places - place;
   }
-  const Tier& tier = tier_of_link(link).tier;
+  const TierOrbits& tier = tier_of_link(link);
   const std::int32_t bundle = (link - tier.base) / 2;
   const std::int32_t plane = bundle % tier.planes;
   return link + 2 * ((plane + times * port_step_) % tier.planes - plane);
@@ -54,9 +58,9 @@ std::int32_t LinkOrbits::orbit_of(std::int32_t link) const {
     return orbit + 2 * step_ + local / ports_ * port_step_ + local % ports_ % port_step_;
   }
   const TierOrbits& own = tier_of_link(link);
-  const std::int32_t bundle = (link - own.tier.base) / 2;
-  return own.base + 2 * (bundle / own.tier.planes * own.planes + bundle % own.tier.planes % own.planes) +
-         (link - own.tier.base) % 2;
+  const std::int32_t bundle = (link - own.base) / 2;
+  return own.base_orbit + 2 * (bundle / own.planes * own.plane_orbits + bundle % own.planes % own.plane_orbits) +
+         (link - own.base) % 2;
 }
 
 std::int32_t LinkOrbits::first_link(std::int32_t orbit) const {
@@ -70,20 +74,21 @@ std::int32_t LinkOrbits::first_link(std::int32_t orbit) const {
     return link + 2 * gpus_ + local / port_step_ * ports_ + local % port_step_;
   }
   const TierOrbits& own = tier_of_orbit(orbit);
-  const std::int32_t bundle = (orbit - own.base) / 2;
-  return own.tier.base + 2 * (bundle / own.planes * own.tier.planes + bundle % own.planes) + (orbit - own.base) % 2;
+  const std::int32_t bundle = (orbit - own.base_orbit) / 2;
+  return own.base + 2 * (bundle / own.plane_orbits * own.planes + bundle % own.plane_orbits) +
+         (orbit - own.base_orbit) % 2;
 }
 
 int LinkOrbits::size(std::int32_t orbit) const {
   if (order() == 1 || orbit < domain_orbits_) return order();
   const TierOrbits& own = tier_of_orbit(orbit);
-  return own.tier.planes / own.planes;
+  return own.planes / own.plane_orbits;
 }
 
 std::int32_t LinkOrbits::translated(std::int32_t orbit, int domains) const {
   if (orbit < domain_orbits_) return orbit + domains * 2 * (step_ + port_step_);
   const TierOrbits& own = tier_of_orbit(orbit);
-  return orbit + 2 * (domains / own.tier.domains) * own.planes;
+  return orbit + 2 * (domains / own.domains) * own.plane_orbits;
 }
 
 }  // namespace tracecast

@@ -8,23 +8,18 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "sim/network/fabric.hpp"
 
 namespace tracecast {
 
 class LinkOrbits {
  public:
-  /// A tier of a fabric that divides traffic evenly, as cluster_links.hpp numbers its bundles.
-  struct Tier {
-    int domains = 0;  ///< of one unit
-    int units = 0;
-    int planes = 1;         ///< switches of a unit without a connection: the rails of a leaf
-    std::int32_t base = 0;  ///< number of its first link
-  };
-
-  /// `gpus`, `ports`: of one domain, `domains` of them; `step`: GPUs of one rotation.   Requires that `step` divides
-  /// `gpus` and moves ports by whole ports
-  LinkOrbits(int gpus, int ports, int domains, int step, const std::vector<Tier>& tiers);
+  /// `gpus`, `ports`: of one domain, `domains` of them; `step`: GPUs of one rotation; `fabric`: the tiers of a fabric of
+  /// bundles, as numbered by cluster_links.hpp.   Requires that `step` divides `gpus` and moves ports by whole ports
+  LinkOrbits(int gpus, int ports, int domains, int step, std::span<const TreeFabric::Level> fabric);
 
   /// Rotations by multiples of the step: GPUs of a domain / step. 1: each link is an orbit of its own.
   int order() const { return gpus_ / step_; }
@@ -46,10 +41,13 @@ class LinkOrbits {
   std::int32_t translated(std::int32_t orbit, int domains) const;
 
  private:
+  /// The bundles of a tier below the top.
   struct TierOrbits {
-    Tier tier;
-    int planes = 1;         ///< orbits of a unit's planes
-    std::int32_t base = 0;  ///< number of its first orbit
+    int domains = 0;        ///< of one unit
+    int planes = 1;         ///< of one unit
+    std::int32_t base = 0;  ///< number of its first link
+    int plane_orbits = 1;   ///< orbits of a unit's planes
+    std::int32_t base_orbit = 0;
   };
   const TierOrbits& tier_of_link(std::int32_t link) const;
   const TierOrbits& tier_of_orbit(std::int32_t orbit) const;

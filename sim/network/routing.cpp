@@ -91,19 +91,13 @@ bool Routing::rail_aware() const {
          (layout.nvswitches > 0 || layout.mesh);
 }
 
-/// The GPU of the host of `gpu` whose NICs are on the same rails as those at which the message arrives; else itself.
-int Routing::departure(int node, int gpu, const std::vector<int>& arrivals) const {
-  const NodeSpec& spec = topology_.cluster().node;
-  const auto on_rails = [&](int candidate) {
-    const std::vector<int> nics = topology_.nics_of(node, candidate);
-    return std::equal(nics.begin(), nics.end(), arrivals.begin(), arrivals.end(),
-                      [&](int a, int b) { return a % spec.nics == b % spec.nics; });
-  };
-  if (on_rails(gpu)) return gpu;
-  const int first = gpu / spec.gpus_per_host * spec.gpus_per_host;
-  for (int candidate = first; candidate < first + spec.gpus_per_host; ++candidate)
-    if (on_rails(candidate)) return candidate;
-  return gpu;
+/// The port of the source's host that works on the rail of the port at which the message arrives; else its own.
+int Routing::departure(GpuCoord source, int arrival) const {
+  const NicPorts& ports = topology_.ports();
+  const int own = ports.of_gpu(source.gpu);
+  if (ports.rail_of(ports.in_use(source.node, own)) == ports.rail_of(arrival)) return own;
+  const int port = own - ports.rail_of(own) + ports.rail_of(arrival);
+  return ports.in_use(source.node, port) == port ? port : own;
 }
 
 void Routing::between(GpuCoord from, GpuCoord to, std::uint64_t flow, FlowRoute& route) const {
@@ -111,11 +105,14 @@ void Routing::between(GpuCoord from, GpuCoord to, std::uint64_t flow, FlowRoute&
   ends.from_node = from.node;
   ends.to_node = to.node;
   ends.to_gpu = to.gpu;
-  ends.to_nics = topology_.nics_of(ends.to_node, ends.to_gpu);
-  ends.from_gpu = rail_aware() ? departure(ends.from_node, from.gpu, ends.to_nics) : from.gpu;
-  ends.from_nics = topology_.nics_of(ends.from_node, ends.from_gpu);
-  route.connected = !ends.from_nics.empty() && !ends.to_nics.empty();
+  const NicPorts& ports = topology_.ports();
+  route.connected = ports.count() > 0;
   if (!route.connected) return;
+  const int arrival = ports.exit(to, -1).port;
+  const NicPorts::Exit departed = ports.exit(from, rail_aware() ? departure(from, arrival) : -1);
+  ends.from_gpu = departed.gpu;
+  ends.from_nics = ports.nics(from.node, departed.port);
+  ends.to_nics = ports.nics(to.node, arrival);
   PathSelector selector;
   if (options_.policy == RoutingPolicy::ecmp) {
     for (std::vector<int>* nics : {&ends.from_nics, &ends.to_nics}) *nics = {(*nics)[flow % nics->size()]};
@@ -158,9 +155,7 @@ void Routing::cross_fabric(const Ends& ends, const PathSelector& selector, FlowR
     to_nic(ends.from_node, ends.from_gpu, nic, share(ends.from_nics.size()), true, route);
   Duration slowest;
   for (const auto& [from_nic, to_nic] : pairs) {
-    const int start = topology_.attached(ends.from_node, from_nic);
-    const int end = topology_.attached(ends.to_node, to_nic);
-    const FabricPath path = std::visit([&](const auto& f) { return f.path(start, end, selector); }, topology_.fabric());
+    const FabricPath path = topology_.path({ends.from_node, from_nic}, {ends.to_node, to_nic}, selector);
     route.connected = route.connected && path.connected;
     for (const LinkLoad& load : path.loads)
       route.loads.push_back(

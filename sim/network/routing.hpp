@@ -48,7 +48,7 @@ class Routing {
   void inside(int node, int from, int to, FlowRoute& route) const;
   void over_pcie(int node, int from, int to, FlowRoute& route) const;
   void between(GpuCoord from, GpuCoord to, std::uint64_t flow, FlowRoute& route) const;
-  int departure(int node, int gpu, const std::vector<int>& rails) const;
+  int departure(GpuCoord source, int arrival) const;
   bool rail_aware() const;
   void cross_fabric(const Ends& ends, const PathSelector& selector, FlowRoute& route) const;
   void to_nic(int node, int gpu, int nic, std::int64_t weight, bool up, FlowRoute& route) const;

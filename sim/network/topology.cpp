@@ -13,7 +13,7 @@ namespace {
 NodeLayout layout_of(const NodeSpec& node) {
   NodeLayout layout;
   layout.gpus = node.gpus;
-  layout.hosts = node.gpus / node.gpus_per_host;
+  layout.hosts = node.hosts();
   layout.nics = node.nics * layout.hosts;
   layout.pcie_switches = layout.hosts * (node.nics == 0 ? node.gpus_per_host : std::min(node.gpus_per_host, node.nics));
   layout.nvswitches = node.link == IntraLink::nvswitch ? 1 : 0;
@@ -42,25 +42,17 @@ Topology::Topology(const Cluster& cluster, FabricDetail detail)
       detail_(detail),
       layout_(layout_of(cluster.node)),
       nodes_(std::max(1, cluster.nodes())),
+      ports_(cluster),
       fabric_(make_fabric(cluster, detail)) {
   if (layout_.nics == 0) return;  // no network: the fabric has nothing to join
   switch_count_ = std::visit([](const auto& fabric) { return fabric.switch_count(); }, fabric_);
   fabric_links_ = std::visit([](const auto& fabric) { return fabric.link_count(); }, fabric_);
-  apply(cluster.faults);
-}
-
-void Topology::apply(const NetworkFaults& faults) {
-  for (const NetworkFaults::SlowNic& slow : faults.slow_nics) {
-    if (slow.node >= nodes_) continue;
-    if (slow.speed > 0)
-      scale_rail(slow.node, slow.nic, slow.speed);
-    else
-      remove_nic(slow.node, slow.nic);
+  // Links of a dragonfly above its groups are those between them.
+  if (std::holds_alternative<DragonflyFabric>(fabric_)) kept_.push_back(1);
+  for (const FabricTier& tier : cluster.tiers) {
+    const auto lost = cluster.faults.lost_uplinks.find(tier.name);
+    kept_.push_back(lost == cluster.faults.lost_uplinks.end() ? 1 : 1 - lost->second);
   }
-  for (const int rail : faults.lost_rails) remove_rail(rail);
-  for (std::size_t tier = 0; tier < cluster_.tiers.size(); ++tier)
-    if (const auto lost = faults.lost_uplinks.find(cluster_.tiers[tier].name); lost != faults.lost_uplinks.end())
-      lose_uplinks(static_cast<int>(tier), lost->second);
 }
 
 Vertex Topology::vertex(int id) const {
@@ -124,22 +116,11 @@ int Topology::attached(int node, int nic) const {
   return std::visit([&](const auto& fabric) { return fabric.attached(node, nic); }, fabric_);
 }
 
-std::vector<int> Topology::nics_of(int node, int gpu) const {
-  const NodeSpec& spec = cluster_.node;
-  if (spec.nics == 0) return {};
-  const int host = gpu / spec.gpus_per_host;
-  const int local = gpu % spec.gpus_per_host;
-  const int first = local * spec.nics / spec.gpus_per_host;
-  const int last = std::max(first + 1, (local + 1) * spec.nics / spec.gpus_per_host);
-  std::vector<int> nics;
-  const auto works = [&](int nic) { return failed_nics_.count({node, host * spec.nics + nic}) == 0; };
-  for (int nic = first; nic < last; ++nic)
-    if (works(nic)) nics.push_back(host * spec.nics + nic);
-  if (!nics.empty()) return nics;
-  std::vector<bool> working;
-  for (int nic = 0; nic < spec.nics; ++nic) working.push_back(works(nic));
-  if (std::find(working.begin(), working.end(), true) == working.end()) return {};
-  return {host * spec.nics + nics_in_use(working)[static_cast<std::size_t>(first)]};
+FabricPath Topology::path(NicId from, NicId to, const PathSelector& selector) const {
+  const auto between = [&](const auto& fabric) {
+    return fabric.path(fabric.attached(from.node, from.nic), fabric.attached(to.node, to.nic), selector);
+  };
+  return std::visit(between, fabric_);
 }
 
 /// Links of node 0 other than NIC cables.
@@ -173,9 +154,7 @@ TopologyLink Topology::node_local_link(int link) const {
 TopologyLink Topology::nic_cable(int node, int nic, bool up) const {
   const int from = node * layout_.vertices() + layout_.nic(nic);
   const int to = first_switch() + attached(node, nic);
-  TopologyLink link = joined(LinkKind::nic, from, to, up, cluster_.node.nic_rate, half(cluster_.node.nic_latency, up));
-  if (failed_nics_.count({node, nic}) != 0) link.capacity = {};
-  return link;
+  return joined(LinkKind::nic, from, to, up, ports_.nic_rate(node, nic), half(cluster_.node.nic_latency, up));
 }
 
 TopologyLink Topology::link(int id) const {
@@ -183,7 +162,9 @@ TopologyLink Topology::link(int id) const {
   TopologyLink link;
   if (id >= first_fabric_link()) {
     const FabricLink f = std::visit([&](const auto& fabric) { return fabric.link(id - first_fabric_link()); }, fabric_);
-    link = {LinkKind::fabric, f.tier, first_switch() + f.from, first_switch() + f.to, f.cables, f.capacity, f.latency};
+    const double kept = f.tier < static_cast<int>(kept_.size()) ? kept_[static_cast<std::size_t>(f.tier)] : 1;
+    const Bandwidth capacity = kept == 1 ? f.capacity : scaled(f.capacity, kept);
+    link = {LinkKind::fabric, f.tier, first_switch() + f.from, first_switch() + f.to, f.cables, capacity, f.latency};
   } else {
     const int node = id / layout_.links();
     const int local = id % layout_.links();
@@ -192,33 +173,7 @@ TopologyLink Topology::link(int id) const {
     if (cable < 0) link.from += node * layout_.vertices();
     if (cable < 0) link.to += node * layout_.vertices();
   }
-  if (const auto factor = scaled_.find(id); factor != scaled_.end())
-    link.capacity = scaled(link.capacity, factor->second);
   return link;
-}
-
-void Topology::scale_link(int link, double factor) {
-  TRACECAST_ASSERT(factor > 0 && factor <= 1, "a slow link keeps part of its rate");
-  scaled_[link] = factor;
-}
-
-void Topology::scale_rail(int node, int nic, double factor) {
-  scale_link(node_link(node, layout_.nic_cable(nic)), factor);
-  scale_link(node_link(node, layout_.nic_cable(nic) + 1), factor);
-}
-
-void Topology::remove_nic(int node, int nic) { failed_nics_.insert({node, nic}); }
-
-void Topology::remove_rail(int rail) {
-  for (int node = 0; node < nodes_; ++node)
-    for (int nic = rail; nic < layout_.nics; nic += cluster_.node.nics) remove_nic(node, nic);
-}
-
-void Topology::lose_uplinks(int tier, double share) {
-  // Links of a dragonfly above its groups are those between them.
-  const int above = std::holds_alternative<DragonflyFabric>(fabric_) ? tier + 1 : tier;
-  for (int id = first_fabric_link(); id < link_count(); ++id)
-    if (link(id).tier == above) scale_link(id, 1 - share);
 }
 
 }  // namespace tracecast

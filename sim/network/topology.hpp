@@ -15,14 +15,13 @@
 /// Leaves out: the links between sockets of a host, and between GPU and its memory.
 #pragma once
 
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "sim/base/units.hpp"
 #include "sim/network/cluster.hpp"
 #include "sim/network/fabric.hpp"
+#include "sim/network/nic_ports.hpp"
 
 namespace tracecast {
 
@@ -113,29 +112,16 @@ class Topology {
   int first_switch() const { return nodes_ * layout_.vertices(); }
   int first_fabric_link() const { return nodes_ * layout_.links(); }
 
-  /// Working NICs next to a GPU of a node, numbered within the domain. If none of them works, another one of its host
-  /// (nics_in_use). Empty: no working NIC.
-  std::vector<int> nics_of(int node, int gpu) const;
+  const NicPorts& ports() const { return ports_; }
   /// The PCIe switch, numbered within the domain, that a GPU or a NIC is connected to.
   int pcie_switch_of_gpu(int gpu) const;
   int pcie_switch_of_nic(int nic) const;
   /// Fabric number of the switch that a NIC is connected to.
   int attached(int node, int nic) const;
-
-  // Faults. Routing avoids failed NICs.
-  /// Both directions of one NIC's cable run at `factor` of their rate.   Requires 0 < factor <= 1.
-  void scale_rail(int node, int nic, double factor);
-  /// One link (a direction) runs at `factor` of its rate.
-  void scale_link(int link, double factor);
-  /// One NIC of one node has failed: its GPUs use the next one.
-  void remove_nic(int node, int nic);
-  /// The NICs with this index have failed on all hosts.
-  void remove_rail(int rail);
-  /// All links above the units of a tier, in both directions, keep 1 - share of their rate.   Requires 0 <= share < 1
-  void lose_uplinks(int tier, double share);
+  /// The path through the fabric; its links are numbered within the fabric.
+  FabricPath path(NicId from, NicId to, const PathSelector& selector) const;
 
  private:
-  void apply(const NetworkFaults& faults);
   TopologyLink node_local_link(int link) const;
   TopologyLink nic_cable(int node, int nic, bool up) const;
 
@@ -143,11 +129,11 @@ class Topology {
   FabricDetail detail_;
   NodeLayout layout_;
   int nodes_ = 1;
+  NicPorts ports_;
   Fabric fabric_;
   int switch_count_ = 0;
   int fabric_links_ = 0;
-  std::map<int, double> scaled_;               ///< by link
-  std::set<std::pair<int, int>> failed_nics_;  ///< node, NIC of the domain
+  std::vector<double> kept_;  ///< [tier below a fabric link] share of its rate that lost uplinks leave
 };
 
 }  // namespace tracecast

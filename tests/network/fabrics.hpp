@@ -1,6 +1,7 @@
 /// Clusters with every kind of fabric, for tests of topologies and routes.
 #pragma once
 
+#include "sim/network/topology.hpp"
 #include "tests/network/clusters.hpp"
 
 namespace tracecast {
@@ -47,6 +48,11 @@ inline Cluster torus(int nodes, std::vector<int> dimensions) {
   cluster.shape.dimensions = std::move(dimensions);
   cluster.world_size = nodes;
   return cluster;
+}
+
+/// The NICs that a GPU uses.
+inline std::vector<int> nics_next_to(const Topology& topology, int node, int gpu) {
+  return topology.ports().nics(node, topology.ports().exit({node, gpu}, -1).port);
 }
 
 }  // namespace tracecast

@@ -3,7 +3,7 @@
 
 #include "sim/io/files.hpp"
 #include "sim/network/routing.hpp"
-#include "sim/network/topology.hpp"
+#include "tests/network/fabrics.hpp"
 #include "tests/support/paths.hpp"
 
 namespace tracecast {
@@ -36,7 +36,7 @@ TEST_CASE("ABCI A: 120 nodes of 8 A100-40GB, 4 x HDR200, NVLink 300 GB/s a direc
   CHECK(cluster.node.gpu_link == 300_GBps);
   CHECK(injection(cluster) == 100_GBps);
   const Topology topology(cluster);  // two GPUs share a NIC
-  for (int gpu = 0; gpu < 8; ++gpu) CHECK(topology.nics_of(0, gpu) == std::vector<int>{gpu / 2});
+  for (int gpu = 0; gpu < 8; ++gpu) CHECK(nics_next_to(topology, 0, gpu) == std::vector<int>{gpu / 2});
 }
 
 TEST_CASE("mdx: 12 nodes are 96 A100-40GB; the fabric is a parameter", "[row-0-16][requirements][network]") {
@@ -95,7 +95,7 @@ TEST_CASE("AWS P5: 8 H100 with EFA of 3,200 Gb/s, 32 x 100 Gb/s, 4 a GPU", "[row
   CHECK(injection(cluster) == 400_GBps);
   const Topology topology(cluster);
   CHECK(topology.node().nics == 32);
-  for (int gpu = 0; gpu < 8; ++gpu) CHECK(topology.nics_of(0, gpu).size() == 4);
+  for (int gpu = 0; gpu < 8; ++gpu) CHECK(nics_next_to(topology, 0, gpu).size() == 4);
   CHECK(bottleneck(topology, Routing(topology).route(0, 8)) == 50_GBps);
 }
 

@@ -140,7 +140,7 @@ std::vector<Cluster> every_fabric() {
 TEST_CASE("Flows are conserved along their paths", "[property][network]") {
   RandomStream random(1, 0, 0);
   for (const Cluster& cluster : every_fabric())
-    for (const auto detail : {FabricDetail::planes, FabricDetail::switches})
+    for (const auto detail : {FabricDetail::bundles, FabricDetail::planes, FabricDetail::switches})
       for (const auto policy : {RoutingPolicy::even, RoutingPolicy::ecmp})
         for (const bool rail_aware : {true, false}) {
           const Topology topology(cluster, detail);
@@ -171,6 +171,39 @@ TEST_CASE("A plane drawn as one switch carries what its switches carry together"
       CHECK(bottleneck(planes, folded) == bottleneck(switches, whole));
     }
   }
+}
+
+TEST_CASE("Bundles of tiers carry what the switches of the fabric carry", "[metamorphic][network]") {
+  NetworkFaults slow;
+  slow.slow_nics = {{0, 1, 0.5}, {3, 2, 0.25}};
+  NetworkFaults lost;
+  lost.lost_rails = {2};
+  lost.slow_nics = {{5, 0, 0}};
+  NetworkFaults uplinks;
+  uplinks.lost_uplinks = {{"leaf", 0.5}, {"spine", 0.97}};
+  NetworkFaults hole;
+  hole.missing_gpus[2] = 3;
+  for (const FabricKind kind : {FabricKind::rail_optimized, FabricKind::fat_tree})
+    for (const int nics : {4, 8, 16})  // one for two GPUs, one for each, two for each
+      for (const NetworkFaults& faults : {NetworkFaults{}, slow, lost, uplinks, hole}) {
+        Cluster cluster = three_tiers(kind, 64);
+        cluster.node.nics = nics;
+        cluster.faults = faults;
+        if (!faults.missing_gpus.empty()) cluster.world_size -= 3;
+        const Topology bundles(cluster, FabricDetail::bundles);
+        const Topology planes(cluster);
+        for (int from = 0; from < cluster.world_size; from += 7)
+          for (int to = 3; to < cluster.world_size; to += 31) {
+            INFO(to_string(kind) << ", " << nics << " NICs, " << from << " to " << to);
+            const RoutingOptions options{.rail_aware = from % 2 == 0};
+            const FlowRoute joined = Routing(bundles, options).route(from, to);
+            const FlowRoute single = Routing(planes, options).route(from, to);
+            CHECK(joined.latency == single.latency);
+            CHECK(joined.switches == single.switches);
+            CHECK(static_cast<double>(bottleneck(bundles, joined).bytes_per_second) ==
+                  Approx(static_cast<double>(bottleneck(planes, single).bytes_per_second)).epsilon(1e-6));
+          }
+      }
 }
 
 TEST_CASE("Latencies are those of `place`", "[differential][network]") {
@@ -246,10 +279,10 @@ TEST_CASE("Routes avoid failed NICs and rails", "[network]") {
   Cluster cluster = dgx_h100(8 * 512);
   cluster.shape.switch_ports = 64;
   const auto detail = GENERATE(FabricDetail::planes, FabricDetail::switches);
-  Topology topology(cluster, detail);
   const int far = 8 * 300 + 2;
   SECTION("a failed NIC: its GPU uses the next one, and others send to it on that rail") {
-    topology.remove_nic(300, 2);
+    cluster.faults.slow_nics = {{300, 2, 0}};
+    const Topology topology(cluster, detail);
     const FlowRoute route = Routing(topology).route(2, far);
     CHECK(route.connected);
     std::set<std::string> met;
@@ -260,7 +293,8 @@ TEST_CASE("Routes avoid failed NICs and rails", "[network]") {
     CHECK(met.count("node300/nic2") == 0);
   }
   SECTION("a failed rail is not used") {
-    topology.remove_rail(2);
+    cluster.faults.lost_rails = {2};
+    const Topology topology(cluster, detail);
     for (const int from : {2, 8 + 2, 8 * 77 + 5}) {
       const FlowRoute route = Routing(topology).route(from, far);
       CHECK(route.connected);

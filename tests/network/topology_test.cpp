@@ -131,7 +131,7 @@ TEST_CASE("NICs and GPUs that are next to each other share a PCIe switch", "[net
   const Topology topology(cluster);
   std::map<int, int> users;
   for (int gpu = 0; gpu < gpus; ++gpu)
-    for (const int nic : topology.nics_of(1, gpu)) {
+    for (const int nic : nics_next_to(topology, 1, gpu)) {
       CHECK(topology.pcie_switch_of_nic(nic) == topology.pcie_switch_of_gpu(gpu));
       ++users[nic];
     }
@@ -156,18 +156,19 @@ TEST_CASE("A fabric with oversubscription has that much less above", "[network]"
 TEST_CASE("A slow cable and a failed NIC", "[network]") {
   Cluster cluster = dgx_h100(8 * 64);
   cluster.shape.switch_ports = 64;
-  Topology topology(cluster);
-  const int cable = topology.node_link(3, topology.node().nic_cable(2));
   SECTION("at half speed in both directions") {
-    topology.scale_rail(3, 2, 0.5);
+    cluster.faults.slow_nics = {{3, 2, 0.5}};
+    const Topology topology(cluster);
+    const int cable = topology.node_link(3, topology.node().nic_cable(2));
     CHECK(topology.link(cable).capacity == 25_GBps);
     CHECK(topology.link(cable + 1).capacity == 25_GBps);
     CHECK(topology.link(cable + 2).capacity == 50_GBps);
   }
   SECTION("the GPU of a failed NIC uses the next one") {
-    topology.remove_nic(3, 7);
-    CHECK(topology.nics_of(3, 7) == std::vector<int>{0});
-    CHECK(topology.nics_of(4, 7) == std::vector<int>{7});
+    cluster.faults.slow_nics = {{3, 7, 0}};
+    const Topology topology(cluster);
+    CHECK(nics_next_to(topology, 3, 7) == std::vector<int>{0});
+    CHECK(nics_next_to(topology, 4, 7) == std::vector<int>{7});
     CHECK(topology.link(topology.node_link(3, topology.node().nic_cable(7))).capacity == Bandwidth{0});
   }
 }
@@ -182,16 +183,17 @@ TEST_CASE("A topology has the faults of its cluster", "[network]") {
   cluster.world_size = 8 * 64 - 2;
   const Topology topology(cluster);
   CHECK(topology.link(topology.node_link(3, topology.node().nic_cable(2))).capacity == 25_GBps);
-  CHECK(topology.nics_of(4, 1) == std::vector<int>{2});
-  CHECK(topology.nics_of(63, 6) == std::vector<int>{7});
+  CHECK(nics_next_to(topology, 4, 1) == std::vector<int>{2});
+  CHECK(nics_next_to(topology, 63, 6) == std::vector<int>{7});
   CHECK(topology.link(topology.first_fabric_link()).capacity == 1200_GBps);
   CHECK(topology.name(topology.gpu(5)) == "node0/gpu5");
   CHECK(topology.name(topology.gpu(6)) == "node1/gpu0");  // the node's last two GPUs are missing
 }
 
 TEST_CASE("Uplinks of a dragonfly's groups are the cables between groups", "[network]") {
-  Topology topology(frontier_like(300));
-  topology.lose_uplinks(0, 0.5);
+  Cluster cluster = frontier_like(300);
+  cluster.faults.lost_uplinks = {{"group", 0.5}};
+  const Topology topology(cluster);
   for (int id = topology.first_fabric_link(); id < topology.link_count(); ++id) {
     const TopologyLink link = topology.link(id);
     CHECK(2 * link.capacity.bytes_per_second == (link.tier == 1 ? 25'000'000'000 : 50'000'000'000));
