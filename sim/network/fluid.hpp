@@ -18,6 +18,9 @@
 /// Exact: rates are integers (max_min.hpp). The remaining work is a 128-bit integer of bytes per second x picoseconds, which
 /// does not depend on how time is divided. Ends are rounded up to the picosecond, and all events of an instant are handled
 /// together. So results depend neither on the order of starts nor on whether equal transfers are simulated once or each.
+///
+/// A transfer that starts on links without others, which can carry it at its rate alone, has that rate. The solver gets it when
+/// another one starts on one of its links.
 #pragma once
 
 #include <cstdint>
@@ -85,7 +88,7 @@ class FluidNetwork final : public FlowNetwork {
   struct InFlight {
     std::int32_t transfer = -1;
     std::int32_t kind = -1;
-    std::int32_t flow = -1;    ///< in the solver; -1: during its latency, or without loaded links
+    std::int32_t flow = -1;    ///< in the solver; -1: during its latency, without loaded links, or alone on them
     std::int32_t version = 0;  ///< of its next event; events of older versions are ignored
     bool moving = false;
     Wide residual = 0;  ///< bytes per second x ps left to move, as of `since`
@@ -102,6 +105,9 @@ class FluidNetwork final : public FlowNetwork {
   std::int32_t solver_link(std::int32_t link);
   void push_event(std::int32_t index, std::int64_t time);
   void begin_moving(std::int32_t index, std::int64_t now, std::vector<std::int32_t>& ended);
+  bool moves_alone(const TransferShape& kind) const;
+  void solve_for(std::int32_t index);
+  void leave_links(std::int32_t index);
   void finish(std::int32_t index, std::vector<std::int32_t>& ended);
   void share_links(std::int64_t now);
 
@@ -113,6 +119,7 @@ class FluidNetwork final : public FlowNetwork {
   std::vector<InFlight> in_flight_;
   std::vector<std::int32_t> free_;
   std::vector<std::int32_t> transfer_of_flow_;
+  std::vector<std::int32_t> alone_on_;  ///< [link of the solver] the transfer that has it to itself; or -1
   RadixHeap<Event> queue_;
   std::int64_t events_ = 0;
 };

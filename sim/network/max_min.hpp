@@ -68,6 +68,11 @@ class MaxMin {
   /// The rate after the last solve().
   Bandwidth rate(std::int32_t flow) const { return {flows_[static_cast<std::size_t>(flow)].rate}; }
   std::int32_t links() const { return static_cast<std::int32_t>(links_.size()); }
+  /// True if no flow crosses the link, and a single one with this weight could run at its limit.
+  bool carries_alone(const LinkWeight& load, Bandwidth limit) const {
+    const Link& crossed = links_[static_cast<std::size_t>(load.link)];
+    return crossed.flows.empty() && wide(load.weight) * wide(limit.bytes_per_second) <= crossed.capacity;
+  }
 
  private:
   static constexpr std::int32_t kNone = -1;

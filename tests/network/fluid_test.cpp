@@ -57,6 +57,12 @@ TEST_CASE("Fluid: transfers that share a link share its time", "[oracle][network
     CHECK(ends.at(1) == 100_us);
     CHECK(ends.at(2) == 200_us);
   }
+  SECTION("with itself, if it loads a link twice") {
+    TransferShape twice = over(links, 0, 1, 100_us);
+    for (LinkWeight& load : twice.loads) load.weight *= 2;
+    network.start(1, network.add_kind(twice), 0_us);
+    CHECK(run(network).at(1) == 200_us);
+  }
   SECTION("latency loads nothing") {
     TransferShape late = over(links, 0, 2, 100_us);
     late.latency = 30_us;
