@@ -110,6 +110,7 @@ StepGraph part_of(StepGraph both, const StepGraph& job, const Cluster& cluster) 
   keep_first(both.messages, job.messages.size());
   keep_first(both.templates, job.templates.size());
   keep_first(both.programs, job.programs.size());
+  keep_first(both.first_layers, job.first_layers.size());
   both.loads.reset();
   return both;
 }

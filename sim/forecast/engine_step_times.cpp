@@ -21,10 +21,12 @@ StepGraph with_slow_rank(StepGraph graph, std::size_t rank, int speed_percent) {
     graph.templates.push_back(std::move(copy));
     return entry->second;
   };
-  std::vector<ProgramItem> program = graph.programs[static_cast<std::size_t>(graph.ranks[rank].program)];
+  const auto healthy = static_cast<std::size_t>(graph.ranks[rank].program);
+  std::vector<ProgramItem> program = graph.programs[healthy];
   for (ProgramItem& item : program) item.template_index = slowed(item.template_index);
   graph.ranks[rank].program = static_cast<std::int32_t>(graph.programs.size());
   graph.programs.push_back(std::move(program));
+  graph.first_layers.push_back(std::vector(graph.first_layers[healthy]));
   return graph;
 }
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -149,7 +150,9 @@ class GraphBuilder {
     const auto unit = [&](int index, const WorkList& list) {
       if (waits_for_parameters) data_.wait_for_bucket(writer, chunk, index);
       prefetch.before(index);
+      const std::size_t first = out.ops.size();
       writer.write(list);
+      number_layer(out, first, chunk.stage, index);
       prefetch.after(index);
     };
     ActivationCopies copies(data_, writer, chunk, false);
@@ -162,6 +165,14 @@ class GraphBuilder {
     if (stage.head) unit(context_.units.head(stage), context_.work.head_forward());
     messages_.send(writer, chunk.index, ChannelSide::send_forward, chunk.send_forward);
     out.allocates = activation_bytes(context_.model, context_.plan, stage);
+  }
+
+  /// Operations of `out` from `first` on are of unit `index`; gathers and reductions beside them are of other layers.
+  void number_layer(Template& out, std::size_t first, const Stage& stage, int index) const {
+    const int layer = index - context_.units.layer(stage, stage.first_layer);
+    if (layer < 0 || layer >= stage.num_layers) return;
+    for (Op& op : std::span(out.ops).subspan(first))
+      if (op.stream <= static_cast<StreamId>(Lane::expert)) op.layer = static_cast<std::int16_t>(layer);
   }
 
   /// `last`: of the chunk in this step.
@@ -187,7 +198,9 @@ class GraphBuilder {
     GradientBuckets buckets(data_, writer, chunk.index, key.variant == 1);
     const auto unit = [&](int index, const WorkList& list) {
       prefetch.before(index);
+      const std::size_t first = out.ops.size();
       writer.write(list, [&](const Work& work) { buckets.add(work); });
+      number_layer(out, first, stage, index);
       buckets.unit_done();
       prefetch.after(index);
     };
@@ -260,6 +273,8 @@ class GraphBuilder {
     for (std::size_t at = 0; at < actions.size(); ++at) add_action(program, actions[at], at);
     add_end_of_step(pp, program);
     context_.graph.programs.push_back(std::move(program.items));
+    std::vector<std::int32_t>& first_layers = context_.graph.first_layers.emplace_back();
+    for (const Chunk& chunk : program.chunks) first_layers.push_back(chunk.stage.first_layer);
   }
 
   /// `at`: position of the action in the schedule of the rank.

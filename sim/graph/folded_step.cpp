@@ -257,6 +257,7 @@ class Folding {
     to.messages = graph_.messages;
     to.templates = graph_.templates;
     to.programs = graph_.programs;
+    to.first_layers = graph_.first_layers;
   }
 
   void count_rank(std::int32_t rank) {

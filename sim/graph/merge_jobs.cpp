@@ -116,6 +116,8 @@ StepGraph merge_jobs(StepGraph first, const StepGraph& second) {
     first.collectives.push_back(each);
   }
   for (const Template& each : second.templates) first.templates.push_back(moved(each, by));
+  first.first_layers.resize(first.programs.size());
+  append(first.first_layers, second.first_layers);
   for (std::vector<ProgramItem> program : second.programs) {
     for (ProgramItem& item : program) item.template_index += by.templates;
     first.programs.push_back(std::move(program));

@@ -79,6 +79,7 @@ enum class OpType : std::uint8_t {
 struct Op {
   OpType type = OpType::compute;
   StreamId stream = kComputeStream;
+  std::int16_t layer = -1;  ///< counted from the first layer of the chunk; -1: not of a layer
   std::int32_t payload = -1;
   Duration duration;  ///< of a collective or message: from the moment when all of its ranks have started it
   Duration host;      ///< host time to issue it
@@ -189,10 +190,18 @@ struct StepGraph {
   std::vector<Message> messages;
   std::vector<Template> templates;
   std::vector<std::vector<ProgramItem>> programs;
+  /// [program][chunk]: the layer of the model that Op::layer counts from; a graph without layers may leave it empty
+  std::vector<std::vector<std::int32_t>> first_layers;
   std::vector<Communicator> communicators;
   std::vector<Rank> ranks;
   /// Of a graph that was folded over a network with shared links (folded_step.hpp).
   std::optional<FoldedLoads> loads;
+
+  /// Layer of the model of an operation of `in` on `rank`; -1: none.
+  std::int32_t layer_of(const Rank& rank, const Template& in, const Op& op) const {
+    if (op.layer < 0) return -1;
+    return first_layers[static_cast<std::size_t>(rank.program)][static_cast<std::size_t>(in.chunk)] + op.layer;
+  }
 
   /// Ranks of the whole job.
   std::int64_t total_ranks() const {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/graph/operator_text.hpp"
 #include "sim/io/fields.hpp"
 
 namespace tracecast {
@@ -58,6 +59,8 @@ const char* phase_name(Phase phase) {
 
 StepWork work_of(const StepGraph& graph, const Template& part, const Op& op) {
   StepWork work;
+  work.chunk = part.chunk;
+  work.layer = op.layer;
   work.phase = phase_name(part.phase);
   work.part = part.name;
   const auto payload = static_cast<std::size_t>(op.payload);
@@ -68,19 +71,28 @@ StepWork work_of(const StepGraph& graph, const Template& part, const Op& op) {
       work.kind = to_string(costed.op.kind);
       work.pass = to_string(costed.op.pass);
       work.provenance = to_string(costed.cost.provenance);
+      work.details = shape_text(costed.op);
+      work.flop = flops(costed.op).count;
+      work.bytes = compulsory_traffic(costed.op).count;
       break;
     }
-    case OpType::collective:
-      work.name = to_string(graph.collectives[payload].call.collective);
-      work.kind = to_string(graph.collectives[payload].traffic);
-      work.provenance = to_string(graph.collectives[payload].cost.provenance);
+    case OpType::collective: {
+      const CostedCollective& used = graph.collectives[payload];
+      work.name = to_string(used.call.collective);
+      work.kind = to_string(used.traffic);
+      work.provenance = to_string(used.cost.provenance);
+      work.details = fmt::format("{}, {}, {} channel{}", to_string(used.cost.algorithm), to_string(used.cost.protocol),
+                                 used.cost.channels, used.cost.channels == 1 ? "" : "s");
+      work.bytes = used.call.size.count;
       work.transfer = true;
       break;
+    }
     case OpType::send:
     case OpType::receive:
       work.name = op.type == OpType::send ? "send" : "receive";
       work.kind = to_string(Traffic::pipeline);
       work.provenance = to_string(graph.messages[payload].cost.provenance);
+      work.bytes = graph.messages[payload].size.count;
       work.transfer = true;
       break;
     case OpType::host_sync:
@@ -89,21 +101,38 @@ StepWork work_of(const StepGraph& graph, const Template& part, const Op& op) {
   return work;
 }
 
-/// Numbers works in the order of their first span.
+/// Numbers works in the order of their first span; equal works of several templates have one number.
 class Works {
  public:
-  explicit Works(StepRecord& record) : record_(record) {}
-  std::int32_t index(StepWork work) {
-    const auto key = std::tuple(work.name, work.kind, work.pass, work.part, work.provenance);
-    const auto [found, added] = known_.try_emplace(key, static_cast<std::int32_t>(record_.works.size()));
-    if (added) record_.works.push_back(std::move(work));
-    return found->second;
+  Works(const StepGraph& graph, StepRecord& record) : graph_(graph), record_(record) {}
+
+  std::int32_t index(const Span& span) {
+    const Template& part = graph_.templates[static_cast<std::size_t>(span.template_index)];
+    const auto [seen, first] = of_operation_.try_emplace(std::pair(span.template_index, span.op), -1);
+    if (first) seen->second = number(work_of(graph_, part, part.ops[static_cast<std::size_t>(span.op)]));
+    return seen->second;
   }
 
  private:
+  std::int32_t number(StepWork work) {
+    std::vector<std::int32_t>& same = of_name_[{work.name, work.part}];
+    for (const std::int32_t index : same)
+      if (record_.works[static_cast<std::size_t>(index)] == work) return index;
+    same.push_back(static_cast<std::int32_t>(record_.works.size()));
+    record_.works.push_back(std::move(work));
+    return same.back();
+  }
+
+  const StepGraph& graph_;
   StepRecord& record_;
-  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, std::int32_t> known_;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> of_operation_;  ///< [template, operation]
+  std::map<std::pair<std::string, std::string>, std::vector<std::int32_t>> of_name_;
 };
+
+std::vector<int> first_layers(const StepGraph& graph, const Rank& rank) {
+  const auto program = static_cast<std::size_t>(rank.program);
+  return program < graph.first_layers.size() ? graph.first_layers[program] : std::vector<int>{};
+}
 
 /// Takes the spans of a parsed file, whose lists have been read.
 class SpanReader {
@@ -165,15 +194,15 @@ StepRecord record_of(const StepGraph& graph, const Timeline& timeline, std::stri
   record.step_time = timeline.step_time;
   for (const StreamInfo& stream : graph.streams) record.streams.push_back(stream.name);
   for (std::size_t r = 0; r < graph.ranks.size(); ++r)
-    record.ranks.push_back(
-        {graph.ranks[r].representative, graph.ranks[r].multiplicity, graph.ranks[r].pp_rank, timeline.ranks[r]});
-  Works works(record);
+    record.ranks.push_back({graph.ranks[r].representative, graph.ranks[r].multiplicity, graph.ranks[r].pp_rank,
+                            first_layers(graph, graph.ranks[r]), timeline.ranks[r]});
+  Works works(graph, record);
   for (const Span& span : timeline.spans) {
     const Template& part = graph.templates[static_cast<std::size_t>(span.template_index)];
     const Op& op = part.ops[static_cast<std::size_t>(span.op)];
     if (op.payload < 0 || op.type == OpType::host_sync) continue;
-    record.spans.push_back({span.rank, works.index(work_of(graph, part, op)), span.microbatch, op.stream, span.arrival,
-                            span.start, span.end});
+    record.spans.push_back(
+        {span.rank, works.index(span), span.microbatch, op.stream, span.arrival, span.start, span.end});
   }
   return record;
 }

@@ -33,6 +33,11 @@ struct StepWork {
   std::string phase;       ///< "forward", "backward", "weight_gradient", "optimizer"
   std::string part;        ///< name of the template: "forward chunk 0"
   std::string provenance;  ///< of its forecast duration: "measured", "interpolated", "analytic"
+  std::string details;     ///< "bf16 8192 x 4608 x 16384", "ring, simple, 16 channels"; "": unknown
+  double flop = 0;
+  std::int64_t bytes = 0;  ///< moved at least: to and from memory, or the size of a transfer
+  int chunk = 0;           ///< of the pipeline rank
+  int layer = -1;          ///< counted from the first layer of the chunk; -1: not of a layer
   bool transfer = false;
   bool operator==(const StepWork&) const = default;
 };
@@ -52,6 +57,7 @@ struct StepRank {
   std::int32_t number = 0;  ///< global rank, or the first rank of a folded class
   std::int32_t multiplicity = 1;
   std::int32_t pp_rank = 0;
+  std::vector<int> first_layers;  ///< [chunk]: layer of the model that StepWork::layer counts from
   RankTime time;
   bool operator==(const StepRank&) const = default;
 };

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
-#include "sim/report/operator_text.hpp"
+#include "sim/graph/operator_text.hpp"
 #include "sim/report/page_parts.hpp"
 
 namespace tracecast {

@@ -13,31 +13,35 @@ namespace {
 
 constexpr double kRowSeconds = 86400;  ///< a row of the picture is a day
 
+}  // namespace
+
 const char* fill_of(TimeCategory category) {
   switch (category) {
     case TimeCategory::productive:
-      return "#4c9f70";
+      return "#44aa99";
     case TimeCategory::degraded:
-      return "#d9b44a";
+      return "#ddcc77";
     case TimeCategory::checkpoint:
-      return "#5bb5c5";
+      return "#88ccee";
     case TimeCategory::lost:
-      return "#c8553d";
+      return "#cc6677";
     case TimeCategory::detection:
-      return "#27408b";
+      return "#332288";
     case TimeCategory::diagnosis:
-      return "#4f6fbf";
+      return "#aa4499";
     case TimeCategory::waiting:
-      return "#9b59b6";
+      return "#999933";
     case TimeCategory::restart:
-      return "#7f8fd6";
+      return "#882255";
     case TimeCategory::load:
-      return "#a9b5e8";
+      return "#117733";
     case TimeCategory::planned:
-      return "#8c8c8c";
+      return "#dddddd";
   }
   return "#000000";
 }
+
+namespace {
 
 std::string rect(double x, double y, double w, double h, const char* fill, const std::string& title = "") {
   return fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\">{}</rect>\n", x, y,
@@ -150,8 +154,9 @@ std::string sweep_svg(const std::string& key, const std::vector<SweepPoint>& poi
                         y_of(g.mean), fill_of(TimeCategory::productive), percent(g.mean, 2));
     body += label(x, kTop + kHeight + 18, points[i].value, "middle");
   }
-  body +=
-      fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", line, fill_of(TimeCategory::productive));
+  if (std::ranges::all_of(points, is_quantity, &SweepPoint::value))
+    body +=
+        fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", line, fill_of(TimeCategory::productive));
   body +=
       label(kLeft - 8, kTop + 8, percent(high, 2), "end") + label(kLeft - 8, kTop + kHeight, percent(low, 2), "end");
   return document(kLeft + kWidth + 20, kTop + kHeight + 34, "goodput over " + key, body);

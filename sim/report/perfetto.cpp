@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "sim/base/markup.hpp"
+#include "sim/graph/operator_text.hpp"
 #include "sim/io/atomic_file.hpp"
-#include "sim/report/operator_text.hpp"
 #include "sim/report/template_runs.hpp"
 
 namespace tracecast {
@@ -179,8 +179,16 @@ class Writer {
       emit("{{\"ph\":\"X\",\"name\":\"wait\",\"cat\":\"wait\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}}},\n", pid,
            tid, Microseconds(span.arrival), length(span.arrival, span.start));
     }
-    emit("{{\"ph\":\"X\",{},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{\"mb\":{}{}{}}}}},\n", what.text, pid,
-         tid, Microseconds(span.start), length(span.start, span.end), span.microbatch, what.details, group(span));
+    emit("{{\"ph\":\"X\",{},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{\"mb\":{}{}{}{}}}}},\n", what.text,
+         pid, tid, Microseconds(span.start), length(span.start, span.end), span.microbatch, layer(span), what.details,
+         group(span));
+  }
+
+  std::string layer(const Span& span) const {
+    const Rank& rank = graph_.ranks[static_cast<std::size_t>(span.rank)];
+    const Template& in = graph_.templates[static_cast<std::size_t>(span.template_index)];
+    const std::int32_t layer = graph_.layer_of(rank, in, op(span));
+    return layer < 0 ? "" : fmt::format(",\"layer\":{}", layer);
   }
 
   /// The communicator of a collective, which differs from rank to rank.

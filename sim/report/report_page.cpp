@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -49,16 +50,27 @@ struct RankSpans {
   }
 };
 
-std::string works_json(const StepRecord& record) {
-  std::string text = "[";
-  for (const StepWork& work : record.works)
-    text += fmt::format(R"({}{{"name":{},"kind":{},"pass":{},"phase":{},"part":{},"provenance":{},"transfer":{}}})",
-                        text.size() > 1 ? "," : "", json_text(work.name), json_text(work.kind), json_text(work.pass),
-                        json_text(work.phase), json_text(work.part), json_text(work.provenance), work.transfer);
-  return text + "]";
-}
-
 std::string list(const std::vector<std::string>& parts) { return fmt::format("[{}]", fmt::join(parts, ",")); }
+
+/// Works that differ only in their layer are written once: "works" has them without layers, "uses" a pair of numbers
+/// for each work of the record, the index into "works" and the layer.
+std::string works_json(const StepRecord& record) {
+  std::vector<StepWork> distinct;
+  std::vector<std::string> works;
+  std::vector<std::string> uses;
+  for (StepWork work : record.works) {
+    const int layer = std::exchange(work.layer, -1);
+    const auto known = std::ranges::find(distinct, work);
+    uses.push_back(fmt::format("{},{}", known - distinct.begin(), layer));
+    if (known != distinct.end()) continue;
+    works.push_back(fmt::format(
+        R"({{"name":{},"kind":{},"pass":{},"phase":{},"part":{},"provenance":{},"transfer":{},"details":{},"flop":{:.0f},"bytes":{},"chunk":{}}})",
+        json_text(work.name), json_text(work.kind), json_text(work.pass), json_text(work.phase), json_text(work.part),
+        json_text(work.provenance), work.transfer, json_text(work.details), work.flop, work.bytes, work.chunk));
+    distinct.push_back(std::move(work));
+  }
+  return fmt::format(R"("works":{},"uses":{})", list(works), list(uses));
+}
 
 std::vector<std::string> plain_names(const StepRecord& record) {
   std::vector<std::string> names;
@@ -109,13 +121,13 @@ std::string timeline_json(const StepRecord& record, std::string_view label, cons
       spans[static_cast<std::size_t>(span.rank)].add(span);
   std::vector<std::string> ranks;
   for (const std::size_t r : chosen)
-    ranks.push_back(fmt::format(R"({{"name":{},"pp":{},"count":{},"spans":"{}"}})", json_text(names[r]),
-                                record.ranks[r].pp_rank, spans[r].count, base64(spans[r].bytes)));
+    ranks.push_back(fmt::format(R"({{"name":{},"pp":{},"first_layers":[{}],"count":{},"spans":"{}"}})",
+                                json_text(names[r]), record.ranks[r].pp_rank,
+                                fmt::join(record.ranks[r].first_layers, ","), spans[r].count, base64(spans[r].bytes)));
   std::vector<std::string> streams;
   for (const std::string& stream : record.streams) streams.push_back(json_text(stream));
-  return fmt::format(R"({{"label":{},"step_s":{},"all_ranks":{},"streams":{},"works":{},"ranks":{}}})",
-                     json_text(label), seconds(record.step_time), record.ranks.size(), list(streams),
-                     works_json(record), list(ranks));
+  return fmt::format(R"({{"label":{},"step_s":{},"all_ranks":{},"streams":{},{},"ranks":{}}})", json_text(label),
+                     seconds(record.step_time), record.ranks.size(), list(streams), works_json(record), list(ranks));
 }
 
 std::string page_with_data(std::string_view page, std::string json) {

@@ -1,5 +1,6 @@
 #include "sim/report/svg.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -48,6 +49,11 @@ std::string SvgCanvas::document(double width, double height, std::string_view ti
                   "</style>\n{}<rect width=\"100%\" height=\"100%\" style=\"fill:var(--page){}\"/>\n{}{}",
                   markup_text(title), style.light, style.dark, style.text_rules, style.rules, style.definitions,
                   style.page_rule, behind, elements_));
+}
+
+bool is_quantity(std::string_view text) {
+  const std::size_t unit = std::min(text.find_first_not_of("0123456789.+-"), text.size());
+  return unit > 0 && text.find_first_of("0123456789_", unit) == std::string_view::npos;
 }
 
 double round_step(double most) {

@@ -44,6 +44,9 @@ class SvgCanvas {
   std::string elements_;
 };
 
+/// A number with or without a unit ("8", "50G", "400 Gb/s", not "1f1b"): a line may join such values.
+bool is_quantity(std::string_view text);
+
 /// 1, 2 or 5 times a power of ten that divides `most` (> 0) into about five.
 double round_step(double most);
 

@@ -68,6 +68,42 @@ await inBrowser(async (browser, folder) => {
   assert(await page.evaluate(() => tracecast.lanes.length) > 40);
   await page.uncheck("#every");
 
+  // An operator says its shape, layer and work; a selected range is summed, by keyboard and by dragging.
+  await page.evaluate(() => { const lane = tracecast.lanes[0]; tracecast.pick(lane, lane.list.findIndex(i => lane.record.works[lane.spans.work[i]].name === "qkv")); });
+  assert.match(await text(page, "#about"), /^ranks .* \(pp 0\), compute: qkv \(forward\), gemm, bf16 8192 x \d+ x 16384, in forward chunk 1, layer 15, micro-batch \d+; .*; \d+ GFLOP; \d+ MB; interpolated$/);
+  await page.focus("#timeline");
+  await page.keyboard.press("[");
+  for (let i = 0; i < 30; ++i) await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("]");
+  const range = await page.evaluate(() => {
+    const range = tracecast.state.range, sum = tracecast.sumOf(range), spans = tracecast.lanes[0].spans;
+    let ns = 0, flop = 0;
+    for (const i of tracecast.lanes[0].list) if (spans.start[i] >= range.from && spans.end[i] <= range.to) { ns += spans.end[i] - spans.start[i]; flop += tracecast.records[0].works[spans.work[i]].flop; }
+    return [sum.compute, ns, sum.flop, flop, sum.rows.reduce((all, row) => all + row.count, 0)];
+  });
+  assert.equal(range[0], range[1]);
+  assert(Math.abs(range[2] / range[3] - 1) < 1e-9 && range[4] === 31, String(range));
+  assert.match(await text(page, "#sum"), /on 1 row of computation: [\d.]+ % computing, .* TFLOP\/s per GPU/);
+  await page.keyboard.press("Escape");
+  assert.equal(await text(page, "#sum"), "");
+  await page.keyboard.press("0");
+  await page.check("#selects");
+  await page.mouse.move((await box()).x + 500, (await box()).y + 30);
+  await page.mouse.down();
+  await page.mouse.move((await box()).x + 700, (await box()).y + 120, { steps: 5 });
+  await page.mouse.up();
+  assert.match(await text(page, "#sum"), /on [2-9] rows of computation/);
+  assert.match(await text(page, "#sum"), /fc1 wgradgemm\d+/);
+  await page.uncheck("#selects");
+  await page.focus("#timeline");
+  await page.keyboard.press("Escape");
+
+  // Words of the glossary link to their definitions at the end of the page.
+  assert((await page.$$("a.term")).length > 20);
+  await page.click("#section-time a.term >> nth=0");
+  await page.waitForFunction(() => document.querySelector("#terms").getBoundingClientRect().top < innerHeight);
+  assert.match(await text(page, "#terms"), /exposed communicationTime in which the compute stream is idle because it waits/);
+
   // 80,000 spans stay smooth: the whole step and twenty zoom levels, each drawn in less than two frames.
   const slowest = await page.evaluate(() => {
     let most = 0, spans = 0;
@@ -94,7 +130,7 @@ await inBrowser(async (browser, folder) => {
   await page.selectOption("#traffic-rank", "2");
   assert.match(await text(page, "#section-network"), /network, per GPU: .* of 50 GB\/s/);
   const reached = await reachedByTab(page, 60);
-  for (const id of ["theme", "in", "out", "fit", "every", "timeline", "memory-rank", "traffic-rank", "filter"]) assert(reached.has(id), `Tab does not reach ${id}`);
+  for (const id of ["theme", "in", "out", "fit", "every", "selects", "timeline", "memory-rank", "traffic-rank", "filter"]) assert(reached.has(id), `Tab does not reach ${id}`);
   const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const light = await paper();
   await page.click("#theme");

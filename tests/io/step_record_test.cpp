@@ -1,5 +1,8 @@
 #include "sim/io/step_record.hpp"
 
+#include <set>
+#include <string>
+
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
@@ -28,6 +31,29 @@ TEST_CASE("step record: a written record is read back unchanged", "[io][report][
   const Result<StepRecord> read = read_step_record(folder.path());  // the folder stands for its file
   if (!read) FAIL(to_string(read.error()));
   CHECK(*read == written);
+}
+
+TEST_CASE("step record: works say what they compute or move, and in which layer", "[io][report]") {
+  const StepRecord written = record(2);  // eight layers on two ranks
+  std::set<int> layers_of[2];
+  std::set<std::string> outside;
+  for (const StepSpan& span : written.spans) {
+    const StepWork& work = written.works[static_cast<std::size_t>(span.work)];
+    const StepRank& rank = written.ranks[static_cast<std::size_t>(span.rank)];
+    if (work.layer >= 0)
+      layers_of[rank.pp_rank].insert(rank.first_layers.at(static_cast<std::size_t>(work.chunk)) + work.layer);
+    else
+      outside.insert(work.name);
+    CHECK(work.bytes > 0);
+    if (work.kind == "gemm") {
+      CHECK(work.flop > 0);
+      CHECK(work.details.starts_with("bf16 "));
+    }
+  }
+  CHECK(layers_of[0] == std::set<int>{0, 1, 2, 3});
+  CHECK(layers_of[1] == std::set<int>{4, 5, 6, 7});
+  for (const char* name : {"embedding", "send", "receive", "adam"}) CHECK(outside.contains(name));
+  CHECK_FALSE(outside.contains("qkv"));
 }
 
 TEST_CASE("step record: each error has its message", "[io][report][error]") {

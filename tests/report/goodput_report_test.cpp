@@ -11,6 +11,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
 #include "sim/report/goodput_svg.hpp"
+#include "sim/report/page_sources.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
@@ -176,6 +177,16 @@ TEST_CASE("page, JSON and pictures have the same numbers", "[report][reliability
     CHECK(svg.starts_with("<svg"));
     CHECK(svg.ends_with("</svg>\n"));
     CHECK(svg.find("\"nan") == std::string::npos);
+  }
+}
+
+TEST_CASE("goodput: pages have the colours of the pictures", "[report][reliability]") {
+  for (std::size_t i = 0; i < kTimeCategories; ++i) {
+    const auto what = static_cast<TimeCategory>(i);
+    const std::string name = to_string(what);
+    const std::string key = name.find(' ') == std::string::npos ? name : "\"" + name + "\"";
+    INFO(name);
+    CHECK(kReportPage.find(key + ": \"" + fill_of(what) + "\"") != std::string_view::npos);
   }
 }
 

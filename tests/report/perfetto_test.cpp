@@ -59,6 +59,9 @@ ForecastRun two_ranks() {
                             op(OpType::compute, 0, 2)},
                     .allocates = {},
                     .releases = 2_GiB};
+  g.templates[1].ops[3].layer = 2;
+  g.programs.resize(1);
+  g.first_layers = {{5}};
   g.ranks.resize(2);
   g.ranks[0].channels = {{1, 0}};
   g.ranks[0].communicators = {0};
@@ -133,6 +136,7 @@ TEST_CASE("trace: slices say what was computed and moved, and by whom", "[report
   const ReadTrace trace = read_trace(trace_text(two_ranks()));
   const nlohmann::json gemm = trace.thread(1, "compute")[1].args;
   CHECK(gemm == nlohmann::json{{"mb", 3},
+                               {"layer", 7},  // the third of a chunk that begins with layer 5
                                {"shape", "bf16 8 x 4 x 2"},
                                {"flop", 2 * 8 * 4 * 2},
                                {"bytes", 2 * (8 * 2 + 2 * 4 + 8 * 4)},

@@ -78,8 +78,9 @@ const KIND_COLOURS = { gemm: "#77aadd", grouped_gemm: "#5f97cf", attention: "#99
   optimizer: "#44bb99", cast: "#cccccc", permute: "#ccbb99", copy: "#bbbbbb",
   tensor_parallel: "#cc99cc", context_parallel: "#b8a0d8", expert_parallel: "#a98fc9", pipeline: "#88bbaa", gradients: "#ee8866",
   parameters: "#e0a050", control: "#bbaaaa", contention: "#d98880", bubble: "#9a9aa6", host: "#707080" };
-const SPENT_COLOURS = { productive: "#4c9f70", degraded: "#d9b44a", checkpoint: "#5bb5c5", "lost work": "#c8553d", detection: "#5870b8", diagnosis: "#7d96d8", "waiting for spares": "#b07cc6", restart: "#8f9fe0", load: "#a9b5e8", planned: "#9c9c9c" };
+const SPENT_COLOURS = { productive: "#44aa99", degraded: "#ddcc77", checkpoint: "#88ccee", "lost work": "#cc6677", detection: "#332288", diagnosis: "#aa4499", "waiting for spares": "#999933", restart: "#882255", load: "#117733", planned: "#dddddd" };
 const PHASE_COLOURS = { forward: "#77aadd", backward: "#ee8866", weight_gradient: "#c4c4c4", optimizer: "#44bb99" };
+const INPUT_COLOUR = "#eedd88";  // of input gradients that are a pass of their own, as in pictures of schedules
 const colourOf = kind => KIND_COLOURS[kind] || "#dddddd";
 const cssColour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 

@@ -22,6 +22,17 @@ function decodeSpans(rank) {
   return out;
 }
 
+/// Works of a record with their layers: the file has works that differ only in their layer once.
+function worksOf(record) {
+  const works = [];
+  for (let i = 0; i < record.uses.length; i += 2) works.push({ ...record.works[record.uses[i]], layer: record.uses[i + 1] });
+  return works;
+}
+/// The lower edge of an operator's box says which pass it is of; forwards have none.
+const PASS_COLOURS = { dgrad: "#cc3311", wgrad: "#444444", backward: "#cc3311" };
+const runColour = run => run.part.startsWith("input gradient") ? INPUT_COLOUR : PHASE_COLOURS[run.phase];
+const flopText = f => f >= 1e15 ? `${digits(f / 1e15)} PFLOP` : f >= 1e12 ? `${digits(f / 1e12)} TFLOP` : f >= 1e9 ? `${digits(f / 1e9)} GFLOP` : `${digits(f / 1e6)} MFLOP`;
+
 /// Rows of a lane: indices of the spans of `wanted` streams in order of their start.
 function laneOf(spans, wanted) {
   const list = [];
@@ -41,15 +52,19 @@ function runsOf(record, spans, lane) {
 }
 
 class StepTimeline {
-  /// records: [{ label, step_s, streams, works, ranks: [{ name, count, spans }] }]; two of them share the axis, rank by rank.
-  constructor(records, canvas, about) {
+  /// records: [{ label, step_s, streams, works, uses, ranks: [{ name, first_layers, count, spans }] }]; two of them share the axis, rank by rank.
+  constructor(records, canvas, about, sum) {
     this.records = records;
     this.canvas = canvas;
     this.about = about;
+    this.sum = sum;
     this.pen = canvas.getContext("2d");
     this.whole = Math.max(...records.map(r => r.step_s)) * 1e9;
-    this.state = { from: 0, to: this.whole, picked: null, everyStream: false };
-    for (const record of records) for (const rank of record.ranks) rank.decoded = decodeSpans(rank);
+    this.state = { from: 0, to: this.whole, picked: null, everyStream: false, selects: false, range: null };
+    for (const record of records) {
+      record.works = worksOf(record);
+      for (const rank of record.ranks) rank.decoded = decodeSpans(rank);
+    }
     this.makeLanes();
     this.listen();
   }
@@ -93,6 +108,7 @@ class StepTimeline {
     this.ink = { ink: cssColour("--ink"), soft: cssColour("--soft"), line: cssColour("--line"), idle: cssColour("--idle"), mark: cssColour("--mark") };
     this.ruler();
     for (const lane of this.lanes) this.drawLane(lane);
+    this.drawRange();
     this.drawMs = performance.now() - begin;
   }
 
@@ -146,6 +162,7 @@ class StepTimeline {
         const wide = Math.max(right - left - (right - left > 3 ? 0.7 : 0), 0.6);
         pen.fillStyle = colourOf(work.kind);
         pen.fillRect(left, top, wide, height);
+        if (lane.compute && PASS_COLOURS[work.pass]) { pen.fillStyle = PASS_COLOURS[work.pass]; pen.fillRect(left, top + height - 4, wide, 4); }
         filled = left + wide;
         if (lane.compute && wide > 24) this.label(work.name + (work.pass && work.pass !== "forward" ? ` ${work.pass}` : ""), left, wide, top + height / 2);
       }
@@ -160,6 +177,21 @@ class StepTimeline {
     pen.restore();
   }
 
+  drawRange() {
+    const pen = this.pen, range = this.state.range;
+    if (!range) return;
+    const first = this.lanes[range.first], last = this.lanes[range.last];
+    const left = Math.max(this.x(range.from), this.left), right = Math.min(this.x(range.to), this.width);
+    if (right <= left) return;
+    pen.fillStyle = this.ink.mark;
+    pen.globalAlpha = 0.16;
+    pen.fillRect(left, first.top, right - left, last.top + last.height - first.top);
+    pen.globalAlpha = 1;
+    pen.strokeStyle = this.ink.mark;
+    pen.lineWidth = 1.5;
+    pen.strokeRect(left, first.top, right - left, last.top + last.height - first.top);
+  }
+
   drawRuns(lane) {
     const pen = this.pen;
     let filled = -1;
@@ -169,7 +201,7 @@ class StepTimeline {
       const left = this.x(run.start), right = this.x(run.end);
       if (right <= filled + 0.25) continue;
       const wide = Math.max(right - left - (right - left > 3 ? 0.7 : 0), 0.5);
-      pen.fillStyle = PHASE_COLOURS[run.phase] || "#dddddd";
+      pen.fillStyle = runColour(run) || "#dddddd";
       pen.fillRect(left, lane.top, wide, lane.height);
       filled = left + wide;
       if (wide > 14) this.label(String(run.mb), left, wide, lane.top + lane.height / 2);
@@ -220,11 +252,65 @@ class StepTimeline {
     const p = this.state.picked;
     if (!p) { this.about.textContent = "Point at a box, or select it with the arrow keys."; return; }
     const s = p.lane.spans, i = p.lane.list[p.k], work = p.lane.record.works[s.work[i]];
-    const wait = s.start[i] - s.arrival[i];
+    const wait = s.start[i] - s.arrival[i], layer = this.layerOf(p.lane, work);
     this.about.textContent = `${p.lane.record.ranks[p.lane.rank].name}, ${p.lane.record.streams[s.stream[i]]}: ${work.name}` +
-      `${work.pass ? ` (${work.pass})` : ""}, ${humanize(work.kind)}, in ${work.part}, micro-batch ${s.mb[i]}; ` +
+      `${work.pass ? ` (${work.pass})` : ""}, ${humanize(work.kind)}${work.details ? `, ${work.details}` : ""}, in ${work.part}${layer >= 0 ? `, layer ${layer}` : ""}, micro-batch ${s.mb[i]}; ` +
       `${timeText((s.end[i] - s.start[i]) * 1e-9)} from ${timeText(s.start[i] * 1e-9, 6)}` +
-      `${work.transfer && wait > 0 ? `, after waiting ${timeText(wait * 1e-9)} for others` : ""}; ${work.provenance}`;
+      `${work.transfer && wait > 0 ? `, after waiting ${timeText(wait * 1e-9)} for others` : ""}${work.flop > 0 ? `; ${flopText(work.flop)}` : ""}${work.bytes > 0 ? `; ${bytesText(work.bytes)}` : ""}; ${work.provenance}`;
+  }
+  /// Number in the model; -1: none.
+  layerOf(lane, work) {
+    const first = lane.record.ranks[lane.rank].first_layers[work.chunk];
+    return work.layer < 0 || first === undefined ? -1 : first + work.layer;
+  }
+
+  // ---- A selected range --------------------------------------------------------------------------------------------
+  select(range) {
+    this.state.range = range;
+    this.showSum();
+    this.show(this.state.from, this.state.to);
+  }
+  /// Sums over the range by operator: time within it, and FLOPs and bytes in proportion to it.
+  sumOf(range) {
+    const rows = new Map(), whole = { computeLanes: 0, compute: 0, flop: 0 };
+    for (const lane of this.lanes.slice(range.first, range.last + 1)) {
+      whole.computeLanes += lane.compute ? 1 : 0;
+      for (const i of lane.list) {
+        const begin = lane.spans.start[i], end = lane.spans.end[i], inside = Math.min(end, range.to) - Math.max(begin, range.from);
+        if (inside <= 0) continue;
+        const work = lane.record.works[lane.spans.work[i]], share = inside / (end - begin);
+        const name = [this.records.length > 1 ? `${lane.record.label}:` : "", work.name, work.pass === "forward" ? "" : work.pass].filter(Boolean).join(" ");
+        const key = `${name}\n${work.kind}`, row = rows.get(key) ?? rows.set(key, { name, kind: work.kind, count: 0, ns: 0, flop: 0, bytes: 0 }).get(key);
+        row.count += 1;
+        row.ns += inside;
+        row.flop += work.flop * share;
+        row.bytes += work.bytes * share;
+        if (lane.compute) { whole.compute += inside; whole.flop += work.flop * share; }
+      }
+    }
+    return { ...whole, rows: [...rows.values()] };
+  }
+  showSum() {
+    const range = this.state.range;
+    if (!range) { this.sum.replaceChildren(); return; }
+    const sum = this.sumOf(range), length = range.to - range.from, available = length * sum.computeLanes;
+    const line = `Selected: ${timeText(range.from * 1e-9, 4)} to ${timeText(range.to * 1e-9, 4)}, ${timeText(length * 1e-9)}` + (available > 0
+      ? ` on ${sum.computeLanes} row${sum.computeLanes > 1 ? "s" : ""} of computation: ${percent(sum.compute / available)} computing, ${percent(1 - sum.compute / available)} idle; ${flopText(sum.flop)}, ${digits(sum.flop / available / 1e3)} TFLOP/s per GPU`
+      : "");
+    this.sum.replaceChildren(h("p", {}, line), table([["operation", r => r.name, null, true], ["kind", r => humanize(r.kind), null, true], ["count", r => r.count],
+      ["time", r => r.ns, r => timeText(r.ns * 1e-9)], ["FLOPs", r => r.flop, r => r.flop > 0 ? flopText(r.flop) : ""], ["bytes", r => r.bytes, r => r.bytes > 0 ? bytesText(r.bytes) : ""],
+      ["rate", r => r.flop / r.ns, r => r.flop > 20 * r.bytes ? `${digits(r.flop / r.ns / 1e3)} TFLOP/s` : r.bytes > 0 ? `${digits(r.bytes / r.ns)} GB/s` : ""]], sum.rows, { sorted: 3, tall: true }));
+  }
+  laneNear(y) { return Math.max(this.lanes.findLastIndex(lane => lane.top <= y), 0); }
+  rangeBetween(x1, y1, x2, y2) {
+    const time = x => Math.min(Math.max(this.timeAt(x), 0), this.whole), lanes = [this.laneNear(y1), this.laneNear(y2)];
+    return { from: Math.min(time(x1), time(x2)), to: Math.max(time(x1), time(x2)), first: Math.min(...lanes), last: Math.max(...lanes) };
+  }
+  /// Begins or ends the range at the selected operation, on the lanes between both.
+  markRange(ends) {
+    const p = this.state.picked, lane = this.lanes.indexOf(p.lane), old = this.state.range;
+    const range = { from: ends ? old?.from ?? p.start : p.start, to: ends ? p.end : Math.max(old?.to ?? p.end, p.end), first: Math.min(old?.first ?? lane, lane), last: Math.max(old?.last ?? lane, lane) };
+    if (range.from < range.to) this.select(range);
   }
   at(px, py) {
     const lane = this.lanes.find(l => py >= l.top && py <= l.top + l.height);
@@ -262,12 +348,13 @@ class StepTimeline {
   listen() {
     const canvas = this.canvas, all = () => this.show(0, this.whole);
     let drag = null;
-    canvas.addEventListener("pointerdown", e => { drag = { x: e.offsetX, from: this.state.from, to: this.state.to, moved: false }; canvas.setPointerCapture(e.pointerId); });
+    canvas.addEventListener("pointerdown", e => { drag = { x: e.offsetX, y: e.offsetY, from: this.state.from, to: this.state.to, moved: false, selects: this.state.selects || e.shiftKey }; canvas.setPointerCapture(e.pointerId); });
     canvas.addEventListener("pointermove", e => {
       if (drag) {
         const by = (drag.x - e.offsetX) / (this.width - this.left) * (drag.to - drag.from);
         drag.moved = drag.moved || Math.abs(drag.x - e.offsetX) > 3;
-        if (drag.moved) this.show(drag.from + by, drag.to + by);
+        if (drag.moved && drag.selects) this.select(this.rangeBetween(drag.x, drag.y, e.offsetX, e.offsetY));
+        else if (drag.moved) this.show(drag.from + by, drag.to + by);
         return;
       }
       const hit = this.at(e.offsetX, e.offsetY);
@@ -290,12 +377,13 @@ class StepTimeline {
       else { const by = (e.deltaX || e.deltaY) / 600 * (this.state.to - this.state.from); this.show(this.state.from + by, this.state.to + by); }
     }, { passive: false });
     const keys = { ArrowRight: () => this.walk(1), ArrowLeft: () => this.walk(-1), ArrowUp: () => this.laneStep(-1), ArrowDown: () => this.laneStep(1),
-      Home: () => this.walk(-Infinity), End: () => this.walk(Infinity), "+": () => this.zoom(0.6), "=": () => this.zoom(0.6), "-": () => this.zoom(1 / 0.6), "0": all };
+      Home: () => this.walk(-Infinity), End: () => this.walk(Infinity), "+": () => this.zoom(0.6), "=": () => this.zoom(0.6), "-": () => this.zoom(1 / 0.6), "0": all,
+      "[": () => this.markRange(false), "]": () => this.markRange(true), Escape: () => this.select(null) };
     canvas.addEventListener("keydown", e => {
       const action = keys[e.key];
       if (!action || e.ctrlKey || e.metaKey || e.altKey) return;
       e.preventDefault();
-      if (!this.state.picked && !["+", "=", "-", "0"].includes(e.key)) { this.pick(this.lanes[0], 0); this.bringIntoView(); } else action();
+      if (!this.state.picked && !["+", "=", "-", "0", "Escape"].includes(e.key)) { this.pick(this.lanes[0], 0); this.bringIntoView(); } else action();
     });
     addEventListener("resize", () => this.layout());
     addEventListener("theme", () => this.draw());
@@ -307,14 +395,16 @@ function timelineSection(records, note) {
   const canvas = h("canvas", { id: "timeline", tabindex: 0, role: "application",
     "aria-label": "Timeline: arrow keys move between operations, plus and minus zoom, 0 shows the whole step." });
   const about = h("div", { id: "about", "aria-live": "polite", style: "min-height:3em;margin:6px 0" });
-  const view = new StepTimeline(records, canvas, about);
+  const sum = h("div", { id: "sum", "aria-live": "polite" });
+  const view = new StepTimeline(records, canvas, about, sum);
   const button = (id, text, label, action) => h("button", { id, type: "button", "aria-label": label, onclick: action }, text);
   const section = h("section", { id: "section-timeline" }, h("h2", {}, "Timeline"),
     h("div", { class: "bar" }, button("out", "−", "zoom out", () => view.zoom(1 / 0.6)), button("in", "+", "zoom in", () => view.zoom(0.6)),
       button("fit", "Whole step", "whole step", () => view.show(0, view.whole)),
-      h("label", {}, h("input", { type: "checkbox", id: "every", onchange: e => { view.state.everyStream = e.target.checked; view.state.picked = null; view.makeLanes(); view.layout(); view.showDetails(); } }), " every stream")),
-    canvas, about, timelineLegend(records),
-    h("p", { class: "soft" }, note, " Drag to move, ", h("kbd", {}, "ctrl"), " and the wheel to zoom, double click for one operation. ",
+      h("label", {}, h("input", { type: "checkbox", id: "every", onchange: e => { view.state.everyStream = e.target.checked; view.state.picked = view.state.range = null; view.makeLanes(); view.layout(); view.showDetails(); view.showSum(); } }), " every stream"),
+      h("label", {}, h("input", { type: "checkbox", id: "selects", onchange: e => { view.state.selects = e.target.checked; } }), " drag selects a range")),
+    canvas, about, sum, timelineLegend(records),
+    h("p", { class: "soft" }, note, " Drag to move, ", h("kbd", {}, "ctrl"), " and the wheel to zoom, double click for one operation; ", h("kbd", {}, "shift"), " and drag, or ", h("kbd", {}, "["), " and ", h("kbd", {}, "]"), " at two operations, for the sums of a range. ",
       h("kbd", {}, "←"), " ", h("kbd", {}, "→"), " ", h("kbd", {}, "↑"), " ", h("kbd", {}, "↓"), " walk · ", h("kbd", {}, "+"), " ", h("kbd", {}, "−"), " ", h("kbd", {}, "0"), " zoom"));
   section.view = view;
   view.showDetails();
@@ -322,8 +412,10 @@ function timelineSection(records, note) {
 }
 
 function timelineLegend(records) {
-  const kinds = new Set(records.flatMap(r => r.works.map(w => w.kind))), phases = new Set(records.flatMap(r => r.works.filter(w => !w.transfer).map(w => w.phase)));
-  const entry = (colour, text) => h("span", {}, h("span", { class: "key", style: `background:${colour}` }), text);
-  return h("div", { class: "legend" }, h("span", { class: "soft" }, "zoomed out:"), [...phases].map(p => entry(PHASE_COLOURS[p], humanize(p))),
-    h("span", { class: "soft" }, "zoomed in:"), [...kinds].map(k => entry(colourOf(k), humanize(k))));
+  const works = records.flatMap(r => r.works), kinds = new Set(works.map(w => w.kind)), phases = new Set(works.filter(w => !w.transfer).map(w => w.phase)), passes = new Set(works.map(w => w.pass));
+  const entry = (colour, text) => h("span", {}, h("span", { class: "key", style: `background:${colour}` }), text), heading = text => h("span", { class: "soft" }, text);
+  const split = works.some(w => w.part.startsWith("input gradient"));
+  return h("div", { class: "legend" }, heading("zoomed out:"), [...phases].map(p => entry(PHASE_COLOURS[p], humanize(p))), split ? entry(INPUT_COLOUR, "input gradient") : null,
+    heading("zoomed in:"), [...kinds].map(k => entry(colourOf(k), humanize(k))),
+    heading("lower edge:"), [["dgrad", "input gradient (dgrad)"], ["wgrad", "weight gradient (wgrad)"]].filter(([pass]) => passes.has(pass)).map(([pass, text]) => entry(PASS_COLOURS[pass], text)));
 }
