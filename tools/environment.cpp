@@ -40,7 +40,7 @@ bool locale_allows_unicode() {
 int terminal_width() {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return std::max<int>(72, size.ws_col);
+  return std::max<int>(60, size.ws_col);
 }
 
 /// The data below `root`, laid out as in the source tree or as installed (profiles at the top).

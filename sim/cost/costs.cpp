@@ -51,13 +51,6 @@ GpuPeak peak(const Profile& profile, Precision precision) {
   return {profile.peak_flops.at(rated_as(profile, precision)), profile.memory_bandwidth, profile.sms};
 }
 
-bool few_bits(Precision precision) { return eight_bits(precision) || precision == Precision::nvfp4; }
-
-/// True if the profile has no rate for these few bits, so that the operator runs at that of 16 or 32 bit.
-bool runs_wide(const Profile& profile, Precision precision) {
-  return few_bits(precision) && !profile.peak_flops.empty() && !few_bits(rated_as(profile, precision));
-}
-
 /// The multiplication whose clock all have in training: that which the in-training factors are defined on
 /// (tools/accuracy/fit, 8192 cubed).
 constexpr double kSustainedFlops = 2.0 * 8192 * 8192 * 8192;
@@ -174,12 +167,7 @@ double Costs::in_training(const Operator& op) const {
   switch (op.kind) {
     case OperatorKind::gemm:
     case OperatorKind::grouped_gemm: {
-      // An operator that runs at a wider precision's rate also takes its in-training factor.
-      const Precision precision = runs_wide(profile_, op.precision) ? Precision::bf16 : op.precision;
-      const double rate = precision == Precision::fp8_block ? factors.gemm_fp8_block
-                          : eight_bits(precision)           ? factors.gemm_fp8
-                          : precision == Precision::nvfp4   ? factors.gemm_fp4
-                                                            : factors.gemm;
+      const double rate = gemm_factor(profile_, op.precision);
       return op.pass == Pass::wgrad ? rate * factors.weight_gradient : rate;
     }
     case OperatorKind::attention:

@@ -20,4 +20,25 @@ Precision rated_as(const Profile& profile, Precision precision) {
   return precision;
 }
 
+bool few_bits(Precision precision) { return eight_bits(precision) || precision == Precision::nvfp4; }
+
+namespace {
+
+/// True if the profile has no rate for these few bits, so that the operator runs at that of 16 or 32 bit.
+bool runs_wide(const Profile& profile, Precision precision) {
+  return few_bits(precision) && !profile.peak_flops.empty() && !few_bits(rated_as(profile, precision));
+}
+
+}  // namespace
+
+double gemm_factor(const Profile& profile, Precision precision) {
+  const InTraining& factors = profile.in_training;
+  // An operator that runs at a wider precision's rate also takes its in-training factor.
+  if (runs_wide(profile, precision)) return factors.gemm;
+  return precision == Precision::fp8_block ? factors.gemm_fp8_block
+         : eight_bits(precision)           ? factors.gemm_fp8
+         : precision == Precision::nvfp4   ? factors.gemm_fp4
+                                           : factors.gemm;
+}
+
 }  // namespace tracecast

@@ -9,11 +9,15 @@
 namespace tracecast {
 
 bool eight_bits(Precision precision);  ///< fp8 per tensor, per block, and MXFP8
+bool few_bits(Precision precision);    ///< 8 or 4
 
 /// `precision` itself, then those whose numbers it borrows, nearest first: fp8 for the 8-bit formats, bf16, fp16, fp32.
 std::array<Precision, 5> stand_ins(Precision precision);
 
 /// The first of them for which the profile has a peak rate. Requires a profile with one of them.
 Precision rated_as(const Profile& profile, Precision precision);
+
+/// The in-training factor of multiplications: of `precision`, or of 16 bit where they run at its rate or at that of 32 bit.
+double gemm_factor(const Profile& profile, Precision precision);
 
 }  // namespace tracecast

@@ -42,10 +42,10 @@ std::string time_cell(double time_s) { return time_s > 0 ? time_text(time_s) : "
 std::string percent_cell(double value) { return value < kNothing ? "-" : percent(value); }
 
 /// Name, time on the critical path and its share, time without it and what that saves.
-TextTable table_of(const std::vector<Cause>& causes) {
+TextTable table_of(const std::vector<Cause>& causes, const TextStyle& style) {
   int width = 0;
   for (const Cause& cause : causes) width = std::max(width, columns(name_of(cause)));
-  return TextTable({-width, 19, 11, 8}, 2, 0);
+  return style.width < 72 ? TextTable({-width, 17, 8, 8}, 2, 0) : TextTable({-width, 19, 11, 8}, 2, 0);
 }
 
 std::string row(const TextTable& table, const Forecast& forecast, const Cause& cause, const TextStyle& style) {
@@ -65,7 +65,7 @@ std::string explain_page(const Forecast& forecast, const TextStyle& style) {
   std::string page = heading("Bottlenecks of the step", style);
   const std::vector<Cause> causes = sorted_causes(forecast);
   if (causes.empty()) return page + "  none: the step takes no time\n";
-  const TextTable table = table_of(causes);
+  const TextTable table = table_of(causes, style);
   page += paint(table.line("", "on critical path", "without", "saves"), Colour::grey, style) + "\n";
   for (const Cause& cause : causes) page += row(table, forecast, cause, style);
   return page +

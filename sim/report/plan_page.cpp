@@ -75,10 +75,10 @@ std::string against_first(const CapacityPlan& plan, std::size_t index) {
     text = percent(-why.slower_by) + " faster than 1";
   if (candidate.machine == first.machine || !candidate.usd_per_million_tokens || !first.usd_per_million_tokens)
     return text;
-  const double dearer = candidate.usd_per_million_tokens->typical / first.usd_per_million_tokens->typical - 1;
-  if (std::abs(dearer) < 0.0005) return text;
-  return fmt::format("{}{}{} {} per token", text, text.empty() ? "" : "; ", percent(std::abs(dearer)),
-                     dearer > 0 ? "dearer" : "cheaper");
+  const double more = candidate.usd_per_million_tokens->typical / first.usd_per_million_tokens->typical - 1;
+  if (std::abs(more) < 0.0005) return text;
+  return fmt::format("{}{}{} {} per token", text, text.empty() ? "" : "; ", percent(std::abs(more)),
+                     more > 0 ? "more expensive" : "cheaper");
 }
 
 std::string candidate_lines(const PlanReport& report, std::size_t index, const TextStyle& style) {

@@ -192,27 +192,36 @@ std::string number_list(const std::vector<int>& values, double unit) {
 }
 
 std::string table(std::span<const ScheduleView> views, const TextStyle& style) {
-  const TextTable columns({-17, 9, 9, 8, 9, 12, 8}, 0);
-  std::string text = paint(columns.line("schedule", "makespan", "work", "bubble", "own span", "activations", "weights"),
-                           Colour::bold, style) +
-                     "\n";
+  const bool narrow = style.width < 78;  // without two columns that are the same for most schedules
+  const TextTable columns(narrow ? std::vector{-17, 9, 8, 9, 12} : std::vector{-17, 9, 9, 8, 9, 12, 8}, 0);
+  const auto line = [&](const std::string& name, const std::string& makespan, const std::string& work,
+                        const std::string& bubble, const std::string& own, const std::string& kept,
+                        const std::string& weights) {
+    return narrow ? columns.line(name, makespan, bubble, own, kept)
+                  : columns.line(name, makespan, work, bubble, own, kept, weights);
+  };
+  std::string text =
+      paint(line("schedule", "makespan", "work", "bubble", "own span", "activations", "weights"), Colour::bold, style) +
+      "\n";
   for (const ScheduleView& view : views) {
     const auto scale = static_cast<double>(view.run.scale);
     const auto& versions = view.schedule.weight_versions;
     const int copies = view.schedule.replicas * *std::max_element(versions.begin(), versions.end());
-    text += columns.row(view.schedule.name, fmt::format("{:.6g}", static_cast<double>(view.run.makespan) / scale),
-                        fmt::format("{:.6g}", static_cast<double>(view.run.work) / scale),
-                        fmt::format("{:.2f}%", 100 * view.run.bubble_fraction),
-                        fmt::format("{:.2f}%", 100 * view.run.own_span_bubble_fraction),
-                        number_list(view.run.peak_inflight_until_weight, activation_unit(view.schedule)),
-                        fmt::format("{}x", copies));
+    text += line(view.schedule.name, fmt::format("{:.6g}", static_cast<double>(view.run.makespan) / scale),
+                 fmt::format("{:.6g}", static_cast<double>(view.run.work) / scale),
+                 fmt::format("{:.2f}%", 100 * view.run.bubble_fraction),
+                 fmt::format("{:.2f}%", 100 * view.run.own_span_bubble_fraction),
+                 number_list(view.run.peak_inflight_until_weight, activation_unit(view.schedule)),
+                 fmt::format("{}x", copies)) +
+            "\n";
   }
   const bool of_step = !views.front().times_from.empty();
   const char* bubble = of_step ? "bubble: mean wait for other ranks and messages / makespan"
                                : "bubble: 1 - mean work / makespan; own span: 1 - mean work / longest rank span";
   const char* rest = of_step ? "own span: 1 - mean work / longest rank span; activations: most micro-batches"
                              : "activations: most micro-batches kept on a rank";
-  return text + paint(bubble, Colour::grey, style) + "\n" + paint(rest, Colour::grey, style) + "\n";
+  return text + paint(paragraph("", bubble, style), Colour::grey, style) +
+         paint(paragraph("", rest, style), Colour::grey, style);
 }
 
 }  // namespace

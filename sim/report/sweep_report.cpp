@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,15 +20,22 @@ double efficiency(const std::vector<GridPoint>& points, const GridPoint& point) 
   return 0;
 }
 
-/// The column header: "tp" of "parallel.tp", or the whole key if two axes have the same last part.
+/// The column header: "tp" of "parallel.tp", "slow_rank.0" of "perturb.slow_rank.0", or the whole key if two axes have the
+/// same last part.
 std::string_view column_head(const Sweep& sweep, const SweepAxis& axis) {
-  const auto last = [](const std::string& key) { return std::string_view(key).substr(key.rfind('.') + 1); };
+  const auto last = [](std::string_view key) {
+    std::size_t dot = key.rfind('.');
+    while (dot != std::string_view::npos && dot > 0 &&
+           key.find_first_not_of("0123456789.", dot) == std::string_view::npos)
+      dot = key.rfind('.', dot - 1);
+    return key.substr(dot + 1);
+  };
   const auto same_name =
       std::ranges::count(sweep.axes, last(axis.key), [&](const SweepAxis& a) { return last(a.key); });
   return same_name == 1 ? last(axis.key) : std::string_view(axis.key);
 }
 
-/// Of tokens per second and GPU, which compares batches and numbers of GPUs as well.
+/// Of tokens/s per GPU, which compares batches and numbers of GPUs as well.
 double relative_change(const Sweep& sweep, const GridPoint& point) {
   return point.tokens_per_s_per_gpu / sweep.unchanged.tokens_per_s_per_gpu - 1;
 }
@@ -39,16 +48,23 @@ std::string change_of(const Sweep& sweep, const GridPoint& point) {
 
 void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoint>& points, const TextStyle& style) {
   std::vector<int> widths;
+  int width_of_axes = 0;
   for (const SweepAxis& axis : sweep.axes) {
     int width = columns(column_head(sweep, axis));
     for (const std::string& value : axis.values) width = std::max(width, columns(value));
     widths.push_back(width);
+    width_of_axes += width + 2;
     text += "  " + pad_left(column_head(sweep, axis), width);
   }
   const bool scaling = !sweep.weak.empty();
-  const TextTable table({8, 11, 10, 8, 6, 7}, 0);
-  text += table.line("step s", "90 %", "tokens/s", "per GPU", "MFU %", "GiB") +
-          (scaling ? "  efficiency\n" : "     change\n");
+  constexpr int kChange = 12;  // columns of the last one
+  const TextTable whole({8, 11, 10, 8, 6, 7}, 0);
+  const TextTable small({8, 8, 6, 7}, 0);  // on narrow terminals
+  const int needed = width_of_axes + columns(whole.line("", "", "", "", "", "GiB")) + kChange;
+  const bool narrow = style.width < std::min(needed, 80);
+  text += (narrow ? small.line("step s", "per GPU", "MFU %", "GiB")
+                  : whole.line("step s", "90 %", "tokens/s", "per GPU", "MFU %", "GiB")) +
+          (scaling ? "    of ideal\n" : "     change\n");
   bool all_fit = true;
   for (const GridPoint& point : points) {
     std::string line;
@@ -57,15 +73,22 @@ void add_table(std::string& text, const Sweep& sweep, const std::vector<GridPoin
       text += paragraph(line + "  ", point.error, style);
       continue;
     }
-    line += table.line(number(point.step_time_s), fmt::format("{}-{}", number(point.p5_s, 3), number(point.p95_s, 3)),
-                       number(point.tokens_per_s), number(point.tokens_per_s_per_gpu),
-                       fmt::format("{:.1f}", 100 * point.mfu), fmt::format("{:.1f}", point.memory_gib));
+    const std::string step = number(point.step_time_s);
+    const std::string rate = number(point.tokens_per_s_per_gpu);
+    const std::string mfu = fmt::format("{:.1f}", 100 * point.mfu);
+    const std::string memory = fmt::format("{:.1f}", point.memory_gib);
+    line += narrow ? small.line(step, rate, mfu, memory)
+                   : whole.line(step, fmt::format("{}-{}", number(point.p5_s, 3), number(point.p95_s, 3)),
+                                number(point.tokens_per_s), rate, mfu, memory);
     line += point.fits ? "  " : paint(" !", Colour::red, style);
     line += pad_left(scaling ? percent(efficiency(points, point)) : change_of(sweep, point), scaling ? 10 : 9);
     text += without_trailing_blanks(line) + "\n";
     all_fit = all_fit && point.fits;
   }
   if (!all_fit) text += "  ! does not fit\n";
+  std::set<std::string_view> notes;
+  for (const GridPoint& point : points)
+    if (!point.note.empty() && notes.insert(point.note).second) text += paragraph("  ", point.note, style);
 }
 
 /// "parallel.tp x training.micro_batch_size": the full keys of the columns.

@@ -14,8 +14,8 @@ std::string sweep_page(const Sweep& sweep, const TextStyle& style);
 std::string sweep_csv(const Sweep& sweep);
 std::string sweep_json(const Sweep& sweep);
 
-/// One key: tokens per second and GPU over its values; for a scaling study strong and weak scaling, relative to the
-/// first point. Two keys: a heat map of the same. Points that exceed memory are hatched; invalid layouts stay empty.
+/// One key: tokens/s per GPU with its 90 % interval, a curve over numbers and bars over names; for a scaling study strong
+/// and weak scaling with their ideal. Two keys: a heat map of the same. Points that exceed memory are hatched; invalid layouts stay empty.
 /// Requires one or two axes.
 std::string sweep_svg(const Sweep& sweep);
 

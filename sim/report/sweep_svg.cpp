@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -26,7 +27,9 @@ constexpr SvgStyle kStyle{
         "line{stroke:var(--grid)}polyline{stroke-width:2;fill:none}"
         ".a{stroke:var(--a)}.b{stroke:var(--b)}circle.a{fill:var(--a)}circle.b{fill:var(--b)}.fa{fill:var(--a)}"
         ".fb{fill:var(--b)}.none{fill:none;stroke:var(--grid);stroke-dasharray:3 3}.out{fill:url(#out)}"
-        ".best{fill:none;stroke:var(--text);stroke-width:2}",
+        ".best{fill:none;stroke:var(--text);stroke-width:2}.band{opacity:.18}.whisker{stroke:var(--text);stroke-width:"
+        "1.5}"
+        "line.a{stroke:var(--a)}line.b{stroke:var(--b)}.hollow{fill:var(--page);stroke-width:2}",
     .definitions =
         "<defs><pattern id=\"out\" width=\"9\" height=\"9\" patternUnits=\"userSpaceOnUse\" "
         "patternTransform=\"rotate(45)\"><rect width=\"1.5\" height=\"9\" fill=\"var(--page)\" "
@@ -42,7 +45,7 @@ std::string shade(double share) {
   return fmt::format("#{:02x}{:02x}{:02x}", mixed(0), mixed(1), mixed(2));
 }
 
-/// Tokens per second and GPU of the valid points.
+/// Tokens/s per GPU of the valid points.
 struct RateRange {
   double least = 1e300;
   double most = 0;
@@ -96,7 +99,7 @@ std::string heat_map(const Sweep& sweep) {
   for (const std::string& value : rows.values) longest = std::max(longest, value.size());
   const double left = std::max(kLeft, 28 + kCharacter * static_cast<double>(longest));
   SvgCanvas picture;
-  picture.text(16, 28, sweep.scenario + ": tokens per second and GPU", "title");
+  picture.text(16, 28, sweep.scenario + ": tokens/s per GPU", "title");
   const double width = left + kCellWidth * static_cast<double>(columns.values.size()) + 20;
   picture.text(left, kTop - 28, columns.key, "soft");
   picture.text(left - 12, kTop - 8, rows.key, "soft end");
@@ -118,12 +121,19 @@ std::string heat_map(const Sweep& sweep) {
                           kStyle);
 }
 
+/// A curve over numbers, bars over names; both with the 90 % interval.
 class Curves {
  public:
-  Curves(const Sweep& sweep, SvgCanvas& picture) : picture_(&picture), columns_(sweep.axes[0].values) {
+  Curves(const Sweep& sweep, SvgCanvas& picture)
+      : picture_(&picture),
+        columns_(sweep.axes[0].values),
+        numbers_(std::ranges::all_of(sweep.axes[0].values, is_quantity)) {
     spacing_ = std::max(60.0, 560.0 / static_cast<double>(columns_.size()));
-    for (const GridPoint& p : sweep.points) most_ = std::max(most_, p.tokens_per_s_per_gpu);
-    for (const GridPoint& p : sweep.weak) most_ = std::max(most_, p.tokens_per_s_per_gpu);
+    for (const std::string& name : columns_)
+      spacing_ = std::max(spacing_, 16 + kCharacter * static_cast<double>(name.size()));
+    for (const auto* points : {&sweep.points, &sweep.weak})
+      for (const GridPoint& p : *points)
+        if (p.error.empty()) most_ = std::max(most_, rate(p, p.p5_s));
     step_ = round_step(most_);
     most_ = step_ * std::ceil(most_ / step_);
   }
@@ -131,39 +141,82 @@ class Curves {
 
   void axes() {
     for (double value = 0; value <= most_ * 1.001; value += step_) {
-      picture_->add(fmt::format("<line x1=\"{:.6g}\" x2=\"{:.6g}\" y1=\"{:.6g}\" y2=\"{:.6g}\"/>", kLeft, width() - 30,
-                                y_of(value), y_of(value)));
+      picture_->line(kLeft, y_of(value), width() - 30, y_of(value), "");
       picture_->text(kLeft - 8, y_of(value) + 4, fmt::format("{:g}", value), "soft end");
     }
+    picture_->text(16, kTop - 12, "tokens/s per GPU", "soft");
     for (std::size_t i = 0; i < columns_.size(); ++i)
       picture_->text(x_of(i), kTop + kPlotHeight + 20, columns_[i], "mid");
   }
 
+  /// The rate of the first point, which perfect scaling would keep.
+  void ideal(const std::vector<GridPoint>& points, const char* style) {
+    const auto first = std::ranges::find_if(points, [](const GridPoint& p) { return p.error.empty(); });
+    if (first == points.end()) return;
+    const double y = y_of(first->tokens_per_s_per_gpu);
+    picture_->add(fmt::format(
+        "<line x1=\"{:.6g}\" y1=\"{:.6g}\" x2=\"{:.6g}\" y2=\"{:.6g}\" class=\"{}\" "
+        "stroke-dasharray=\"6 4\"><title>ideal: {} tokens/s per GPU as at {}</title></line>",
+        kLeft, y, width() - 30, y, style, number(first->tokens_per_s_per_gpu), markup_text(first->values[0])));
+  }
+
   void draw(const std::vector<GridPoint>& points, const char* style) {
-    std::string points_text;
-    std::vector<std::string> marks;
+    std::vector<std::size_t> drawn;
     for (std::size_t i = 0; i < points.size(); ++i) {
-      const GridPoint& p = points[i];
-      if (!p.error.empty()) {
+      if (points[i].error.empty())
+        drawn.push_back(i);
+      else
         picture_->text(x_of(i), kTop + kPlotHeight - 6, "-", "soft mid");
-        continue;
-      }
-      points_text += fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(p.tokens_per_s_per_gpu));
-      marks.push_back(fmt::format(
-          "<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"4\" class=\"{}\"{}><title>{}: step {} s, MFU {}{}</title></circle>",
-          x_of(i), y_of(p.tokens_per_s_per_gpu), style, p.fits ? "" : " style=\"fill:var(--page)\"",
-          markup_text(p.values[0]), number(p.step_time_s), percent(p.mfu), p.fits ? "" : ", does not fit"));
     }
-    picture_->add(fmt::format("<polyline class=\"{}\" points=\"{}\"/>", style, points_text));
-    for (const std::string& mark : marks) picture_->add(mark);
+    numbers_ ? curve(points, drawn, style) : bars(points, drawn, style);
   }
 
  private:
+  static double rate(const GridPoint& p, double step_time_s) {
+    return p.tokens_per_s_per_gpu * p.step_time_s / step_time_s;
+  }
+
+  static std::string tip(const GridPoint& p) {
+    return fmt::format("{}: step {} s ({} to {}), {} tokens/s, MFU {}{}", p.values[0], number(p.step_time_s),
+                       number(p.p5_s), number(p.p95_s), number(p.tokens_per_s), percent(p.mfu),
+                       p.fits ? "" : ", does not fit");
+  }
+
+  void curve(const std::vector<GridPoint>& points, const std::vector<std::size_t>& drawn, const char* style) {
+    std::string line;
+    std::string upper;
+    std::string lower;
+    for (const std::size_t i : drawn) {
+      const GridPoint& p = points[i];
+      line += fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(p.tokens_per_s_per_gpu));
+      upper += fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(rate(p, p.p5_s)));
+      lower = fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(rate(p, p.p95_s))) + lower;
+    }
+    picture_->add(fmt::format("<polygon class=\"f{} band\" points=\"{}{}\"/>", style, upper, lower));
+    picture_->add(fmt::format("<polyline class=\"{}\" points=\"{}\"/>", style, line));
+    for (const std::size_t i : drawn)
+      picture_->add(fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"4\" class=\"{}\"{}><title>{}</title></circle>",
+                                x_of(i), y_of(points[i].tokens_per_s_per_gpu), style,
+                                points[i].fits ? "" : " style=\"fill:var(--page)\"", markup_text(tip(points[i]))));
+  }
+
+  void bars(const std::vector<GridPoint>& points, const std::vector<std::size_t>& drawn, const char* style) {
+    const double wide = std::min(56.0, spacing_ * 0.6);
+    for (const std::size_t i : drawn) {
+      const GridPoint& p = points[i];
+      const double top = y_of(p.tokens_per_s_per_gpu);
+      picture_->add(svg_rect(x_of(i) - wide / 2, top, wide, kTop + kPlotHeight - top,
+                             fmt::format("class=\"{}{}\"", p.fits ? "f" : "hollow ", style), tip(p)));
+      picture_->line(x_of(i), y_of(rate(p, p.p5_s)), x_of(i), y_of(rate(p, p.p95_s)), "whisker");
+    }
+  }
+
   double x_of(std::size_t i) const { return kLeft + spacing_ * (static_cast<double>(i) + 0.5); }
   double y_of(double value) const { return kTop + kPlotHeight * (1 - value / most_); }
 
   SvgCanvas* picture_;
   const std::vector<std::string>& columns_;
+  bool numbers_;
   double spacing_ = 0;
   double most_ = 1e-9;
   double step_ = 1;
@@ -172,18 +225,27 @@ class Curves {
 std::string curves(const Sweep& sweep) {
   SvgCanvas picture;
   Curves plot(sweep, picture);
-  picture.text(16, 28, sweep.scenario + ": tokens per second and GPU", "title");
+  picture.text(16, 28, sweep.scenario + ": tokens/s per GPU", "title");
   plot.axes();
+  const bool scaling = !sweep.weak.empty();
+  if (scaling) {
+    plot.ideal(sweep.points, "a");
+    plot.ideal(sweep.weak, "b");
+  }
   plot.draw(sweep.points, "a");
   plot.draw(sweep.weak, "b");
-  if (!sweep.weak.empty()) {
-    picture.text(kLeft, kTop - 20, "strong scaling: constant global batch", "fa");
-    picture.text(kLeft + 270, kTop - 20, "weak scaling: it grows with the GPUs", "fb");
+  if (scaling) {
+    picture.text(kLeft, kTop - 30, "strong scaling: constant global batch", "fa");
+    picture.text(kLeft + 270, kTop - 30, "weak scaling: it grows with the GPUs", "fb");
   }
-  picture.text(kLeft, kTop + kPlotHeight + 44,
-               sweep.axes[0].key + "   (hollow: does not fit into memory; -: no valid layout)", "soft");
-  return picture.document(std::max(plot.width(), 680.0), kTop + kPlotHeight + 64,
-                          sweep.scenario + ": " + sweep.axes[0].key, kStyle);
+  const double bottom = kTop + kPlotHeight;
+  picture.text(kLeft, bottom + 44, scaling ? "GPUs (cluster.world_size)" : sweep.axes[0].key, "");
+  picture.text(kLeft, bottom + 64,
+               fmt::format("{}90 % interval; hollow: does not fit into memory; -: no valid layout",
+                           scaling ? "dashed: ideal; band: " : "band or whisker: "),
+               "soft");
+  return picture.document(std::max(plot.width(), 680.0), bottom + 84, sweep.scenario + ": " + sweep.axes[0].key,
+                          kStyle);
 }
 
 }  // namespace

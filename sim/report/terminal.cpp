@@ -12,6 +12,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/words.hpp"
+#include "sim/cost/rated_precision.hpp"
 #include "sim/forecast/settings_text.hpp"
 #include "sim/report/evidence_page.hpp"
 #include "sim/report/explain.hpp"
@@ -22,13 +23,16 @@ namespace {
 
 constexpr int kWidest = 110;
 constexpr int kLabelWidth = 14;
+constexpr int kNarrow = 72;  ///< tables leave out columns on terminals with fewer
 
 std::string joined(const std::vector<std::string>& parts, const TextStyle& style) {
   return fmt::format("{}", fmt::join(parts, separator(style)));
 }
 
 std::string fact(std::string_view label, std::string_view text, const TextStyle& style) {
-  return fmt::format("  {}  {}\n", paint(pad_right(label, kLabelWidth), Colour::grey, style), text);
+  const std::string name = pad_right(label, kLabelWidth);
+  if (columns(name) + columns(text) + 4 > style.width) return paragraph("  " + name + "  ", text, style);
+  return fmt::format("  {}  {}\n", paint(name, Colour::grey, style), text);
 }
 
 // ---- Header: the scenario ----------------------------------------------------------------------------------------
@@ -213,20 +217,24 @@ std::string fits_text(const Forecast& before, const Forecast& after) {
 std::string what_changes(const Scenario& scenario, const Unchanged& unchanged, const Forecast& after,
                          const TextStyle& style) {
   const Forecast& before = unchanged.forecast;
-  const TextTable table({-26, 11, 11, 10, 9});
-  const auto relative = [](double a, double b) { return a == 0 ? "" : signed_percent(b / a - 1); };
+  const bool narrow = style.width < kNarrow;
+  const TextTable table(narrow ? std::vector{-26, 9, 9, 9} : std::vector{-26, 11, 11, 10, 9});
+  const auto row = [&](const std::string& name, const std::string& without, const std::string& with,
+                       const std::string& change, const std::string& share) {
+    return narrow ? table.row(name, without, with, change.empty() ? share : change)
+                  : table.row(name, without, with, change, share);
+  };
+  const auto relative = [](double a, double b) { return a == 0 ? std::string() : signed_percent(b / a - 1); };
   std::string text = heading("What --set changes", style) + table.row("", "without", "with", "change");
-  text +=
-      table.row("step time", time_text(before.step_time_s), time_text(after.step_time_s),
-                change_text(after.step_time_s - before.step_time_s), relative(before.step_time_s, after.step_time_s));
+  text += row("step time", time_text(before.step_time_s), time_text(after.step_time_s),
+              change_text(after.step_time_s - before.step_time_s), relative(before.step_time_s, after.step_time_s));
   for (const MovedPart& part : large_moves(before, after))
     text += table.row("  " + part.name, time_text(part.before_s), time_text(part.after_s), change_text(part.by_s()));
-  text += table.row("tokens/s per GPU", number(before.tokens_per_s / before.ranks),
-                    number(after.tokens_per_s / after.ranks), "",
-                    relative(before.tokens_per_s / before.ranks, after.tokens_per_s / after.ranks));
+  text += row("tokens/s per GPU", number(before.tokens_per_s / before.ranks), number(after.tokens_per_s / after.ranks),
+              "", relative(before.tokens_per_s / before.ranks, after.tokens_per_s / after.ranks));
   if (before.ranks != after.ranks)
-    text += table.row("tokens/s", number(before.tokens_per_s), number(after.tokens_per_s), "",
-                      relative(before.tokens_per_s, after.tokens_per_s));
+    text += row("tokens/s", number(before.tokens_per_s), number(after.tokens_per_s), "",
+                relative(before.tokens_per_s, after.tokens_per_s));
   text += table.row("MFU", percent(before.mfu), percent(after.mfu));
   const double memory = peak_gib(after) - peak_gib(before);
   text += table.row("memory of the fullest GPU", fmt::format("{:.1f} GiB", peak_gib(before)),
@@ -237,7 +245,7 @@ std::string what_changes(const Scenario& scenario, const Unchanged& unchanged, c
   if (unchanged.usd_per_million_tokens && unchanged.usd_per_million_tokens_after) {
     const double was = unchanged.usd_per_million_tokens->typical;
     const double is = unchanged.usd_per_million_tokens_after->typical;
-    text += table.row("USD per million tokens", number(was), number(is), "", relative(was, is));
+    text += row("USD per million tokens", number(was), number(is), "", relative(was, is));
   }
   for (const std::string& note : scenario.notes)
     if (note.find("follows from") != std::string::npos) text += paragraph("  ", note, style);
@@ -465,8 +473,10 @@ std::string bandwidth(const Forecast& f, const Cluster& cluster, const TextStyle
   for (const AxisBandwidth& each : f.bandwidth) {
     const std::string group = each.nodes > 1 ? fmt::format("{} ranks on {} nodes", each.ranks, each.nodes)
                                              : fmt::format("{} ranks of a node", each.ranks);
-    const std::string figures = fmt::format("  {} {} {} {} {:>7}  ", pad_right(each.axis, 3), pad_right(each.link, 8),
-                                            pad_right(group, 24), bandwidth_text(each), percent(each.ratio()));
+    const std::string figures =
+        fmt::format("  {} {} {} {} {:>7}  ", pad_right(each.axis, 3), pad_right(each.link, 8),
+                    style.width < kNarrow ? pad_right(fmt::format("{} ranks", each.ranks), 11) : pad_right(group, 24),
+                    bandwidth_text(each), percent(each.ratio()));
     const std::string drawn =
         without_trailing_blanks(bar(std::min(1.0, each.ratio()), style.width - columns(figures), style));
     text += drawn.empty() ? without_trailing_blanks(figures)
@@ -491,12 +501,20 @@ std::string fitted(const Fit& fit) {
   return fit.data.empty() ? "" : fmt::format(" (fitted on {}, residual {})", fit.data, percent(fit.residual));
 }
 
+/// "1.26 (gemm)", or "0.947 (fp8 gemm), 1.26 (other gemm)".
+std::string gemm_factors(const Scenario& s) {
+  const double used = gemm_factor(s.profile, s.training.dtype);
+  const double plain = s.profile.in_training.gemm;
+  if (used == plain) return fmt::format("{:.3g} (gemm)", plain);
+  return fmt::format("{:.3g} ({} gemm), {:.3g} (other gemm)", used, to_string(s.training.dtype), plain);
+}
+
 std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, const TextStyle& style) {
   const InTraining& in = s.profile.in_training;
   std::vector<std::string> lines = {provenance(f, style)};
-  lines.push_back(fmt::format(
-      "kernels take {:.3g} (gemm), {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
-      in.gemm, in.attention, in.memory, fitted(in.fit)));
+  lines.push_back(
+      fmt::format("kernels take {}, {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
+                  gemm_factors(s), in.attention, in.memory, fitted(in.fit)));
   if (in.slowest_gpu != 1)
     lines.push_back(
         fmt::format("kernels and host take {:.3g} times that: the slowest of {} GPUs (cluster.gpu_spread {:g})",
@@ -517,7 +535,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
   lines.push_back(f.flops_convention == FlopsConvention::model_full_attn
                       ? "FLOPs: model_full_attn, attention scores not halved for the causal mask"
                       : "FLOPs: model_causal, attention scores halved for the causal mask");
-  if (s.measured) lines.push_back("measured by " + s.measured->source);
+  if (s.measured) lines.push_back("measurement: " + s.measured->source);
   lines.insert(lines.end(), s.notes.begin(), s.notes.end());
   lines.emplace_back(f.perturbations.empty()
                          ? "one undisturbed step: no failures, checkpoints or evaluation"

@@ -18,7 +18,7 @@ namespace tracecast {
 
 enum class Objective {
   time,        ///< shortest time to train the tokens
-  throughput,  ///< most tokens per second and GPU
+  throughput,  ///< most tokens/s per GPU
   cost,        ///< least money for the tokens
   energy,      ///< least energy for the tokens
   gpus,        ///< fewest GPUs that meet the constraints, then shortest step

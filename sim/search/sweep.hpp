@@ -38,6 +38,7 @@ struct GridPoint {
   double tokens_per_s_per_gpu = 0;
   double mfu = 0;
   double memory_gib = 0;  ///< of the tightest rank
+  std::string note;       ///< of a precision that the GPU does not have (rate_text); mostly empty
 };
 
 struct Sweep {

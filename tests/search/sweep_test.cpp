@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
+#include "sim/report/svg.hpp"
 #include "sim/report/sweep_report.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -94,6 +95,31 @@ TEST_CASE("sweep: pictures have a cell or a mark for every point", "[search][swe
   CHECK(count(map, "class=\"best\"") == 1);
   const std::string curve = sweep_svg(sweep_of({"training.micro_batch_size=1,2"}));
   CHECK(count(curve, "<circle") == 2);
+  CHECK(count(curve, "<polyline") == 1);
+  CHECK(count(curve, "band\"") == 1);
+  // Names have no order: bars with whiskers instead of a line.
+  const std::string bars = sweep_svg(sweep_of({"training.dtype=bf16,fp16"}));
+  CHECK(count(bars, "<polyline") == 0);
+  CHECK(count(bars, "class=\"whisker\"") == 2);
+  CHECK(count(bars, "class=\"fa\"") == 2);
+  // Perfect scaling is dashed, once for strong and once for weak.
+  CHECK(count(sweep_svg(sweep_of({"cluster.world_size=32,64"})), "stroke-dasharray=\"6 4\"") == 2);
+}
+
+TEST_CASE("sweep: a precision that the GPU does not have is said once", "[search][sweep]") {
+  const std::string page = sweep_page(sweep_of({"training.dtype=bf16,nvfp4"}), {});
+  CHECK(page.find("has no arithmetic in nvfp4: the rate of") != std::string::npos);
+  CHECK(sweep_page(sweep_of({"training.dtype=bf16,fp16"}), {}).find("no arithmetic") == std::string::npos);
+}
+
+TEST_CASE("sweep: a line joins values that are quantities", "[search][sweep]") {
+  for (const char* quantity : {"8", "0.5", "50G", "400 Gb/s"}) CHECK(is_quantity(quantity));
+  for (const char* name : {"bf16", "1f1b", "aws-p5", "", "true"}) CHECK_FALSE(is_quantity(name));
+}
+
+TEST_CASE("sweep: a column of a key that ends in a number has the name before it", "[search][sweep]") {
+  const std::string page = sweep_page(sweep_of({"perturb.slow_rank.0=1,1.2"}), {});
+  CHECK(page.find("  slow_rank.0  step s") != std::string::npos);
 }
 
 TEST_CASE("sweep: points have a band and a change against the scenario as it is", "[search][sweep]") {
