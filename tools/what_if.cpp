@@ -401,7 +401,11 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
   const bool draws = request.contains("timeline") && request["timeline"] == true;
   const Result<ForecastRun> run = forecast(*scenario, {.record_spans = draws});
   if (!run) return tl::unexpected(located(run.error(), *scenario));
-  if (draws) return Json{{"ok", true}, {"timeline", timeline_json(*run)}, {"step_time_s", run->forecast.step_time_s}};
+  if (draws)
+    return Json{{"ok", true},
+                {"timeline", timeline_json(*run)},
+                {"step_time_s", run->forecast.step_time_s},
+                {"possible", possible_values(*scenario)}};
   const Result<std::optional<GoodputForecast>> goodput = goodput_of(request, *scenario, data);
   if (!goodput) return tl::unexpected(located(goodput.error(), *scenario));
   Json out = {{"ok", true}, {"result", Json::parse(result_json(*scenario, run->forecast))}};
@@ -423,7 +427,8 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
   }
   out["job"] = job_json(*scenario, run->forecast, share, data);
   out["settings"] = settings_json(*scenario, run->plan);
-  out["possible"] = possible_values(*scenario);
+  const bool moving = request.contains("moving") && request["moving"] == true;
+  if (!moving) out["possible"] = possible_values(*scenario);
   out["scenario"] = to_json(*scenario);
   return out;
 }

@@ -3,12 +3,12 @@
 /// messages as the command line.
 ///
 ///   {"what": "catalog"}    names of scenarios, topologies, failure models, schedules; stacks and recomputations
-///   {"what": "forecast", "scenario": NAME, "file": OBJECT, "set": {KEY: VALUE, …}, "timeline": false,
+///   {"what": "forecast", "scenario": NAME, "file": OBJECT, "set": {KEY: VALUE, …}, "timeline": false, "moving": false,
 ///    "failures": {"model": NAME, "days": 54, "mtbf_hours": 3, "checkpoint": "20 min", "spares": 8}}
 ///
 /// "set" works like --set on the command line, "topology." included. "file" is a scenario in place of the shipped one; NAME
 /// is then for messages. Without "failures", nothing fails. With "timeline", the answer has the passes of each pipeline
-/// rank instead of the numbers.
+/// rank instead of the numbers. With "moving" (a slider is being dragged) there is no "possible".
 /// The answer has "ok": true, or "ok": false and "errors", a list of sentences with the key but without a file. A layout
 /// that does not fit is "ok": true. "possible" has the values of each control, with the reason where one is impossible.
 ///

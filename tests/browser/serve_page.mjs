@@ -27,7 +27,7 @@ async function drive(browser, folder, address) {
     await settled(page);
     return page;
   };
-  const settled = page => page.waitForFunction(() => window.tracecast?.sides.a && Object.values(tracecast.sides).every(s => !s.busy && (s.answer || s.failed)));
+  const settled = page => page.waitForFunction(() => window.tracecast?.sides.a && Object.values(tracecast.sides).every(s => !s.busy && (s.rested || s.failed)), null, { timeout: 30000 });
   const text = (page, selector) => page.textContent(selector);
   const card = (page, side, name) => page.locator(`#side-${side} .card`, { hasText: name }).locator("b").textContent();
 
@@ -53,6 +53,10 @@ async function drive(browser, folder, address) {
   const times = await page.evaluate(() => [...tracecast.sides.a.latencies].sort((x, y) => x - y));
   console.log(`${times.length} answers while dragging, slowest ${times[times.length - 1].toFixed(0)} ms`);
 
+  // Labels of controls are linked to the glossary.
+  assert.equal(await text(page, "#term-zero"), "ZeRO");
+  assert((await page.$$("#side-a label a.term")).length > 5);
+
   // By keyboard.
   const gpus = () => page.evaluate(() => tracecast.sides.a.answer.settings.gpus);
   const were = await gpus();
@@ -65,7 +69,7 @@ async function drive(browser, folder, address) {
   await settled(page);
   assert.deepEqual(await page.evaluate(() => tracecast.state.a.set["perturb.lost_rails"]), [0]);
   const reached = await reachedByTab(page, 60);
-  for (const id of ["two", "link", "theme", "undo", "a-scenario", "a-file", "a-model", "a-profile", "a-dtype", "a-seq", "a-cp", "a-pp", "a-vpp", "a-zero", "a-micro", "a-recompute", "a-nicrate", "a-nics", "a-oversubscription", "a-slow", "a-topology", "a-gpus", "a-batch", "a-tp", "a-schedule", "a-rails", "a-uplinks", "a-failures", "a-mtbf", "a-checkpoint", "a-spares", "a-reset"]) {
+  for (const id of ["two", "link", "theme", "undo", "a-scenario", "a-file", "a-model", "a-profile", "a-dtype", "a-seq", "a-cp", "a-pp", "a-vpp", "a-zero", "a-micro", "a-recompute", "a-nicrate", "a-nics", "a-oversubscription", "a-slow", "a-link", "a-topology", "a-gpus", "a-batch", "a-tp", "a-schedule", "a-rails", "a-uplinks", "a-failures", "a-mtbf", "a-checkpoint", "a-spares", "a-reset"]) {
     assert(reached.has(id), `Tab does not reach ${id}`);
   }
 
@@ -120,7 +124,7 @@ async function drive(browser, folder, address) {
   // Every other control changes the forecast and its command line.
   const stepNow = () => page.evaluate(() => tracecast.sides.a.answer.result.step_time_s);
   for (const [id, value, key] of [["nicrate", "50 Gb/s", "topology.node.nic_rate=50 Gb/s"], ["nics", "4", "topology.node.nics=4"],
-    ["oversubscription", "4", "oversubscription=4"], ["topology", "dgx-h200", "cluster.topology=dgx-h200"], ["dtype", "fp8", "training.dtype=fp8"], ["zero", "3", "parallel.zero_stage=3"], ["recompute", "full", "training.recompute=full"]]) {
+    ["oversubscription", "4", "oversubscription=4"], ["link", "0", 'perturb.slow_nic={"0":{"0":0}}'], ["topology", "dgx-h200", "cluster.topology=dgx-h200"], ["dtype", "fp8", "training.dtype=fp8"], ["zero", "3", "parallel.zero_stage=3"], ["recompute", "full", "training.recompute=full"]]) {
     const step = await stepNow();
     await page.selectOption(`#a-${id}`, value);
     await settled(page);

@@ -137,17 +137,22 @@ class Client {
   std::string held_;
 };
 
-std::string get(const std::string& path) { return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n"; }
+/// As browsers ask; a compressed answer would not be read.
+constexpr const char* kBrowser = "\r\nAccept-Encoding: gzip, deflate, br";
+
+std::string get(const std::string& path) {
+  return "GET " + path + " HTTP/1.1\r\nHost: localhost" + kBrowser + "\r\n\r\n";
+}
 
 std::string post(const std::string& body, const std::string& type = "application/json") {
-  return "POST /api/forecast HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: " + type +
+  return "POST /api/forecast HTTP/1.1\r\nHost: 127.0.0.1" + kBrowser + "\r\nContent-Type: " + type +
          "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
 std::string teaching_question() { return post(R"({"what":"forecast","scenario":"pipeline-1f1b"})"); }
 
 std::string slider_move(int batch) {
-  return post(R"({"what":"forecast","scenario":"llama3-405b-16k","set":{"training.global_batch_size":)" +
+  return post(R"({"what":"forecast","moving":true,"scenario":"llama3-405b-16k","set":{"training.global_batch_size":)" +
               std::to_string(batch) + R"(},"failures":{"model":"llama3-54-days"}})");
 }
 

@@ -50,6 +50,17 @@ TEST_CASE("what if: an answer is the forecast of the command line", "[serve]") {
   CHECK(said["job"]["days"].get<double>() == Approx(15.6e12 / run->forecast.tokens_per_s / 86400));
 }
 
+TEST_CASE("what if: while a slider moves, an answer leaves out what is possible; the timeline has it", "[serve]") {
+  json request = forecast_request();
+  const json possible = answer(request)["possible"];
+  request["moving"] = true;
+  const json moving = answer(request);
+  CHECK(moving["ok"] == true);
+  CHECK_FALSE(moving.contains("possible"));
+  request["timeline"] = true;
+  CHECK(answer(request)["possible"] == possible);
+}
+
 TEST_CASE("what if: failures cost goodput, days and money", "[serve]") {
   json request = forecast_request();
   const json without = answer(request);

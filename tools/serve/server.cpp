@@ -11,12 +11,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <httplib.h>
+#include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -61,9 +64,17 @@ std::string without_path(std::string answer, const std::filesystem::path& shippe
   return answer;
 }
 
+/// Keeps freed memory for the next request: asking the system for it again takes a sixth of the time of an answer.
+void keep_memory() {
+  mallopt(M_MMAP_THRESHOLD, 256 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
 int work() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit_memory();
+  keep_memory();
   const Result<DataPaths> data = cli::data_paths();
   if (!data) {
     std::fputs((to_string(data.error()) + "\n").c_str(), stderr);
@@ -83,6 +94,16 @@ std::string error_json(const std::string& sentence) {
 void respond_error(httplib::Response& response, int status, const std::string& sentence) {
   response.status = status;
   response.set_content(error_json(sentence), kJson);
+}
+
+/// The content as it is. httplib compresses what set_content() gets, with brotli at its slowest: of an answer to this machine
+/// that takes longer than all else.
+void set_plain_content(httplib::Response& response, std::string content, const char* type) {
+  const auto shared = std::make_shared<const std::string>(std::move(content));
+  response.set_content_provider(shared->size(), type,
+                                [shared](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+                                  return sink.write(shared->data() + offset, length);
+                                });
 }
 
 bool is_address(std::string host) {
@@ -137,7 +158,7 @@ bool reject(const httplib::Request& request, httplib::Response& response, const 
 void give(httplib::Response& response, const Reply& reply) {
   switch (reply.outcome) {
     case Outcome::answered:
-      response.set_content(reply.line, kJson);
+      set_plain_content(response, reply.line, kJson);
       return;
     case Outcome::busy:
       return respond_error(response, 503, "too many requests are waiting; try again");
@@ -189,10 +210,10 @@ void route(httplib::Server& server, WorkerPool& pool, const std::string& host) {
   server.set_error_handler(
       [](const httplib::Request& request, httplib::Response& response) { explain(request, response); });
   server.Get("/", [](const httplib::Request&, httplib::Response& response) {
-    response.set_content(std::string(kServePage), "text/html; charset=utf-8");
+    set_plain_content(response, std::string(kServePage), "text/html; charset=utf-8");
   });
   server.Get("/schedule", [page = default_schedule_page()](const httplib::Request&, httplib::Response& response) {
-    response.set_content(page, "text/html; charset=utf-8");
+    set_plain_content(response, page, "text/html; charset=utf-8");
   });
   server.Get("/api/catalog", [&pool](const httplib::Request&, httplib::Response& response) {
     give(response, pool.ask(R"({"what":"catalog"})"));
