@@ -101,6 +101,9 @@ Result<GoodputRequest> load(const Options& options) {
     if (!concerns_failures(each)) overrides.push_back(each);
   const Result<Scenario> scenario = read_with_topology(options.scenario, overrides);
   if (!scenario) return tl::unexpected(scenario.error());
+  if (options.failures == "none")
+    return fail_key("--failures", "none",
+                    "leaves nothing to simulate: without failures, `tracecast predict` is the forecast");
   const Result<FailureFile> failures = named_failure_model(options.failures, failure_overrides(options));
   if (!failures) return tl::unexpected(failures.error());
   const Result<double> mtbf = time_option("--mtbf", options.mtbf, 60, 1e12);
@@ -262,11 +265,11 @@ Run add_options(CLI::App& app) {
       ->type_name("TIME");
   app.add_option("--spares", options->spares, "spare nodes")->check(in_range(0, 1'000'000));
   app.add_option("--step-time", options->step_time, "a measured step time instead of the forecast")->type_name("TIME");
-  app.add_option("--tokens", options->tokens, "tokens to train, e.g. 15e12: time and cost to finish")
-      ->check(in_range(1.0, 9e18));
+  app.add_option("--tokens", options->tokens, "tokens to train, 15T or 15e12: time and cost to finish")
+      ->transform(count_in_range(1.0, 9e18));
   app.add_option("--until", options->until, "end a history after this many tokens, or after --days")
       ->type_name("TOKENS")
-      ->check(in_range(1.0, 9e15));
+      ->transform(count_in_range(1.0, 9e15));
   app.add_option("--ramp", options->ramp, "global batch from each point of the data on: \"0=512,2e9=1024\"")
       ->type_name("TOKENS=BATCH,…");
   app.add_option("--spikes", options->spikes,

@@ -101,6 +101,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
     if (is_hidden(*option)) continue;
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
+  names.emplace_back("--help");
   return names;
 }
 
@@ -135,8 +136,11 @@ std::string invalid_option(CLI::App& app) {
 std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   const std::string hint = fmt::format("; see `tracecast {} --help`", app.get_name());
   const std::vector<std::string> extra = app.remaining();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty()) {
-    const std::string& word = extra.front();
+  // An unknown option comes before what is missing: it may be misspelt.
+  const auto unknown = std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with("--"); });
+  const bool surplus = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty();
+  if (surplus || unknown != extra.end()) {
+    const std::string& word = unknown != extra.end() ? *unknown : extra.front();
     if (word.starts_with('-')) {
       return fmt::format("{}: unknown option{}{}", word, did_you_mean(word, option_names(app)), hint);
     }

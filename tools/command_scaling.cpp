@@ -322,11 +322,11 @@ Result<ExitCode> scaling(const Options& options, const Context& context) {
 Run add_options(CLI::App& app) {
   auto options = std::make_shared<Options>();
   constexpr double kMaxBudget = 1e30;
-  app.add_option("--parameters", options->parameters, "parameters of the model, e.g. 175e9")
-      ->check(in_range(1.0, kMaxBudget));
+  app.add_option("--parameters", options->parameters, "parameters of the model: 70B, 175e9")
+      ->transform(count_in_range(1.0, kMaxBudget));
   app.add_option("--model", options->model, "a model file or the name of a shipped one, instead of --parameters");
-  app.add_option("--tokens", options->tokens, "tokens of the training, e.g. 300e9; default: 20 per parameter")
-      ->check(in_range(1.0, kMaxBudget));
+  app.add_option("--tokens", options->tokens, "tokens of the training: 15T, 300e9; default: 20 per parameter")
+      ->transform(count_in_range(1.0, kMaxBudget));
   app.add_option("--flops", options->flops, "total FLOPs, instead of both")->check(in_range(1.0, kMaxBudget));
   app.add_option("--rule", options->rule, "rule for FLOPs from parameters and tokens")
       ->check(one_of({"6nd", "5.7nd"}))

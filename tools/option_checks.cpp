@@ -1,10 +1,13 @@
 #include "tools/option_checks.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/count_text.hpp"
 #include "sim/base/result.hpp"
 
 namespace tracecast::cli {
@@ -35,6 +38,15 @@ CLI::Validator one_of(const std::vector<std::string>& allowed) {
 CLI::Validator in_range(double low, double high) {
   return number(fmt::format("{:.10g} to {:.10g}", low, high),
                 [=](double value) { return value >= low && value <= high; });
+}
+
+CLI::Validator count_in_range(double low, double high) {
+  const CLI::Validator check = in_range(low, high);
+  const auto transform = [check](std::string& text) {
+    if (const std::optional<std::int64_t> count = parse_count(text)) text = std::to_string(*count);
+    return check(text);
+  };
+  return {transform, check.get_description()};
 }
 
 CLI::Validator at_least_zero() {

@@ -16,6 +16,9 @@ CLI::Validator one_of(const std::vector<std::string>& allowed);
 /// A number from low to high, both included.
 CLI::Validator in_range(double low, double high);
 
+/// The same for CLI::Option::transform: the number may be written as a count, "70B" or "15T".
+CLI::Validator count_in_range(double low, double high);
+
 CLI::Validator at_least_zero();
 
 CLI::Validator above_zero();

@@ -15,6 +15,10 @@ std::string sides(const AttentionShape& s) {
   return fmt::format("{} of {} x {}, {} heads ({} of keys) of {}{}", s.batch, s.q_len, s.kv_len, s.heads, s.kv_heads,
                      s.qk_dim, s.causal ? ", causal" : "");
 }
+std::string sides(const ScanShape& s) {
+  return fmt::format("{} of {}, {} heads ({} of keys) of {} x {}, chunks of {}", s.batch, s.length, s.heads,
+                     s.key_heads, s.key_dim, s.value_dim, s.chunk);
+}
 std::string sides(const ElementwiseShape& s) {
   return fmt::format("{} elements, {} moved", s.elements, to_text(s.traffic));
 }

@@ -81,6 +81,9 @@ std::vector<std::string> names_with(const std::string& words, const std::vector<
 Result<fs::path> find_file(const std::string& name, const fs::path& folder, std::string_view what) {
   std::error_code code;
   if (fs::is_regular_file(name, code)) return fs::path(name);
+  if (name == "-" || (fs::exists(name, code) && fs::is_other(name, code)) || fs::is_fifo(name, code) ||
+      fs::is_character_file(name, code))
+    return fail(fmt::format("{}: is not a file; files are read more than once, so a pipe cannot be given", name));
   const bool is_path = name.find('/') != std::string::npos || name.ends_with(".json");
   if (!is_path) return find_by_name(name, folder, what);
   for (const std::string& below : {name, name + ".json"})  // "published/llama3-405b-16k" below the folder

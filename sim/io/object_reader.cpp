@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -32,7 +35,23 @@ std::optional<std::int64_t> integer_of(const JsonNode& node) {
 }
 
 /// The known key that was probably meant: the closest one, or the only one that begins with what was written.
+/// Words of other programs, and the key here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSynonyms{{{"gpu", "profile"},
+                                                                                   {"precision", "dtype"},
+                                                                                   {"schedule", "pp_schedule"},
+                                                                                   {"batch_size", "global_batch_size"},
+                                                                                   {"micro_batch", "micro_batch_size"},
+                                                                                   {"sequence_length", "seq_length"},
+                                                                                   {"virtual_stages", "vpp"},
+                                                                                   {"chunks", "vpp"},
+                                                                                   {"layers", "num_layers"},
+                                                                                   {"heads", "num_attention_heads"},
+                                                                                   {"gpus", "world_size"},
+                                                                                   {"machine", "topology"}}};
+
 std::string suggest_key(const std::string& written, const std::vector<std::string>& known) {
+  for (const auto& [word, key] : kSynonyms)
+    if (written == word && std::ranges::find(known, key) != known.end()) return std::string(key);
   std::string nearest = nearest_match(written, known);
   if (!nearest.empty() || written.size() < 3) return nearest;
   const auto begins = [&written](const std::string& key) { return key.starts_with(written); };

@@ -183,6 +183,14 @@ struct SourceCheck {
 /// The sources by dotted key; one line each in Cluster::source.
 void read_sources(ObjectReader& root, const JsonDocument& document, Cluster& cluster, std::vector<Diagnostic>& errors) {
   std::set<std::string> keys;
+  const JsonNode* sources = document.root.find("sources");
+  if (sources != nullptr && sources->kind == JsonNode::Kind::string) {
+    root.get("sources", cluster.source);
+    return;
+  }
+  if (sources == nullptr)
+    return root.error("sources",
+                      "is missing: where the numbers are from, by key or group (\"sources\": \"assumed\" for all)");
   if (auto reader = root.get_object("sources")) {
     for (const auto& [key, text] : document.root.find("sources")->members) {
       std::string source;

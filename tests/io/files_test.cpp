@@ -56,6 +56,9 @@ TEST_CASE("files: a name that is not found or not unique is an error, word for w
             (root / "b/dgx-h100.json").string() + ")");
   CHECK(complaint(find_file("c/dgx-h100.json", root, "topology")) == "c/dgx-h100.json: does not exist");
   CHECK(complaint(find_file("x", root / "absent", "topology")) == "unknown topology 'x'");
+  for (const char* stream : {"-", "/dev/null"})
+    CHECK(complaint(find_file(stream, root, "topology")) ==
+          std::string(stream) + ": is not a file; files are read more than once, so a pipe cannot be given");
 }
 
 TEST_CASE("files: writing replaces the whole file and leaves nothing beside it", "[io]") {

@@ -175,6 +175,17 @@ TEST_CASE("scenario: errors in overrides and in the file are reported together",
         "--set: training.seq_len: unknown key (did you mean 'seq_length'?)");
 }
 
+TEST_CASE("scenario: words of other programs are answered with the key", "[io][error]") {
+  const fs::path file = kRoot / "scenarios/teaching/pipeline-1f1b.json";
+  const Result<Scenario> scenario =
+      read_scenario(file, kData, {"cluster.gpu=h200", "parallel.schedule=gpipe", "training.precision=fp8"});
+  REQUIRE_FALSE(scenario);
+  CHECK(to_string(scenario.error()) ==
+        "--set: cluster.gpu: unknown key (did you mean 'profile'?)\n"
+        "--set: parallel.schedule: unknown key (did you mean 'pp_schedule'?)\n"
+        "--set: training.precision: unknown key (did you mean 'dtype'?)");
+}
+
 TEST_CASE("scenario: a key under its old name is read, with a note", "[io]") {
   const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";
   const Scenario now = read(file, {"training.reserved_memory_gib=2"});

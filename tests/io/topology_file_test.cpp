@@ -120,6 +120,23 @@ TEST_CASE("Broken topologies are one error message", "[error][io][network]") {
               "group it is in)") != std::string::npos);
 }
 
+TEST_CASE("a topology may have one source for all of its numbers", "[io][network]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "mine.json";
+  const std::string machine = R"({"gpu": "a100", "node": {"gpus": 8, "link": "nvswitch", "gpu_link": "300 GB/s", )"
+                              R"("nics": 8, "nic_rate": "200 Gb/s", "nic_latency": "1.5 us"}, )"
+                              R"("fabric": {"kind": "fat-tree", "tiers": [{"name": "core"}]})";
+  REQUIRE(write_file(file, machine + R"(, "sources": "assumed"})"));
+  const Result<Cluster> read = read_topology(file);
+  if (!read) FAIL(to_string(read.error()));
+  CHECK(read->source == "assumed");
+  REQUIRE(write_file(file, machine + "}"));
+  CHECK(to_string(read_topology(file).error()) ==
+        file.string() +
+            ":1: sources: is missing: where the numbers are from, by key or group (\"sources\": \"assumed\" "
+            "for all)");
+}
+
 TEST_CASE("a topology has the latencies that its collectives were measured with", "[io][network]") {
   const auto reference = [](const char* name) {
     const Cluster cluster = read_topology(source_dir() / "topologies" / (std::string(name) + ".json")).value();

@@ -121,6 +121,10 @@ TEST_CASE("wrong arguments are one error message and exit code 2", "[tools][erro
   check({"--verbos"}, "tracecast: --verbos: unknown option; see `tracecast --help`");
   check({"sum", "1", "--negativ"},
         "tracecast sum: --negativ: unknown option (did you mean '--negative'?); see `tracecast sum --help`");
+  check({"sum", "--negativ"},  // not that the numbers are missing
+        "tracecast sum: --negativ: unknown option (did you mean '--negative'?); see `tracecast sum --help`");
+  check({"sum", "--hlep"},
+        "tracecast sum: --hlep: unknown option (did you mean '--help'?); see `tracecast sum --help`");
   check({"sum"}, "tracecast sum: numbers is required; see `tracecast sum --help`");
   check({"refuse", "x"}, "tracecast refuse: 'x': not expected here; see `tracecast refuse --help`");
   check({"sum", "one"}, "tracecast sum: numbers = one: cannot be read; see `tracecast sum --help`");
@@ -134,6 +138,18 @@ TEST_CASE("wrong arguments are one error message and exit code 2", "[tools][erro
   check({"sum", "1", "--digits", "two"}, "tracecast sum: --digits = two: not a number; see `tracecast sum --help`");
   check({"sum", "1", "--digits", "2.5"}, "tracecast sum: --digits = 2.5: cannot be read; see `tracecast sum --help`");
   check({"sum", "1", "--copy", "csv"}, "tracecast sum: --copy = csv: takes 2 values; see `tracecast sum --help`");
+}
+
+TEST_CASE("an option may take a count as people write it", "[tools]") {
+  const CLI::Validator parameters = count_in_range(1, 1e12);
+  const auto read = [&](std::string text) {
+    const std::string problem = parameters(text);
+    return problem.empty() ? text : problem;
+  };
+  CHECK(read("70B") == "70000000000");
+  CHECK(read("1.5T") == "is out of range (allowed: 1 to 1e+12)");
+  CHECK(read("175e9") == "175e9");
+  CHECK(read("70X") == "not a number");
 }
 
 TEST_CASE("no arguments: the overview, on standard error", "[tools]") {
