@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -170,7 +171,7 @@ class GraphBuilder {
   /// Operations of `out` from `first` on are of unit `index`; gathers and reductions beside them are of other layers.
   void number_layer(Template& out, std::size_t first, const Stage& stage, int index) const {
     const int layer = index - context_.units.layer(stage, stage.first_layer);
-    if (layer < 0 || layer >= stage.num_layers) return;
+    if (layer < 0 || layer >= stage.num_layers || layer > std::numeric_limits<std::int16_t>::max()) return;
     for (Op& op : std::span(out.ops).subspan(first))
       if (op.stream <= static_cast<StreamId>(Lane::expert)) op.layer = static_cast<std::int16_t>(layer);
   }

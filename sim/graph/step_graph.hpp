@@ -79,7 +79,7 @@ enum class OpType : std::uint8_t {
 struct Op {
   OpType type = OpType::compute;
   StreamId stream = kComputeStream;
-  std::int16_t layer = -1;  ///< counted from the first layer of the chunk; -1: not of a layer
+  std::int16_t layer = -1;  ///< counted from the first layer of the chunk; -1: not of a layer, or above 32,767
   std::int32_t payload = -1;
   Duration duration;  ///< of a collective or message: from the moment when all of its ranks have started it
   Duration host;      ///< host time to issue it

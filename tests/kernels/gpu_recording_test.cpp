@@ -47,10 +47,10 @@ StepGraph one_all_reduce() {
   graph.collectives.resize(1);
   graph.communicators.push_back({"tp", {}, {0, 1}});
   Template work{"forward", Phase::forward, 0, {}, {}, {}};
-  work.ops.push_back({OpType::compute, 0, 0, {}, {}, {}, {0, 0}});
-  work.ops.push_back({OpType::collective, 1, 0, {}, {}, {{0, 0}}, {1, 0}});
-  work.ops.push_back({OpType::compute, 0, -1, {}, {}, {{1, 0}}, {}});
-  work.ops.push_back({OpType::compute, 0, 0, {}, {}, {}, {}});
+  work.ops.push_back({OpType::compute, 0, -1, 0, {}, {}, {}, {0, 0}});
+  work.ops.push_back({OpType::collective, 1, -1, 0, {}, {}, {{0, 0}}, {1, 0}});
+  work.ops.push_back({OpType::compute, 0, -1, -1, {}, {}, {{1, 0}}, {}});
+  work.ops.push_back({OpType::compute, 0, -1, 0, {}, {}, {}, {}});
   graph.templates.push_back(work);
   graph.programs.push_back({{0, 0}});
   for (std::int32_t r = 0; r < 2; ++r) graph.ranks.push_back({r, 1, kNoSlowdown, 0, 0, {0}, {}});

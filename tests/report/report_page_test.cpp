@@ -151,7 +151,8 @@ TEST_CASE("page: memory begins and ends with what stays, and its peak has the ac
 
 TEST_CASE("page: of a step too large to draw, every pipeline rank is drawn once first", "[report][page]") {
   StepRecord record;
-  for (int r = 0; r < 6; ++r) record.ranks.push_back({.number = r, .multiplicity = 1, .pp_rank = r / 3, .time = {}});
+  for (int r = 0; r < 6; ++r)
+    record.ranks.push_back({.number = r, .multiplicity = 1, .pp_rank = r / 3, .first_layers = {}, .time = {}});
   const std::size_t each = kMaxSpans / 3;
   for (std::int32_t r = 0; r < 6; ++r) record.spans.insert(record.spans.end(), each, span_of(r));
   CHECK(ranks_to_draw(record) == std::vector<std::size_t>{0, 1, 3});

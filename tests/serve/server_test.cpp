@@ -145,7 +145,7 @@ std::string get(const std::string& path) {
 }
 
 std::string post(const std::string& body, const std::string& type = "application/json") {
-  return "POST /api/forecast HTTP/1.1\r\nHost: 127.0.0.1" + kBrowser + "\r\nContent-Type: " + type +
+  return std::string("POST /api/forecast HTTP/1.1\r\nHost: 127.0.0.1") + kBrowser + "\r\nContent-Type: " + type +
          "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
