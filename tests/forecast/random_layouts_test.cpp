@@ -53,6 +53,7 @@ std::optional<Scenario> random_layout(Draw& draw, const std::vector<std::int64_t
   scenario.perturbation = {};
   scenario.cluster.world_size = static_cast<int>(ranks);
   scenario.cluster.max_nodes = 0;
+  if (scenario.cluster.nodes() > 1 && scenario.cluster.node.nics == 0) return std::nullopt;
   scenario.training.global_batch_size = batch;
   scenario.parallel.dp = 0;
   scenario.parallel.pp_layout.clear();

@@ -28,7 +28,8 @@ std::set<Graph> used_graphs() {
   std::set<Graph> graphs;
   const auto take = [&graphs](const Suite& suite) {
     for (const SuiteOperator& each : suite.operators)
-      if (const auto* shape = std::get_if<AttentionShape>(&each.op.shape))
+      if (const auto* shape = std::get_if<AttentionShape>(&each.op.shape);
+          shape && each.op.kind == OperatorKind::attention)
         graphs.insert({*shape, each.op.pass == Pass::forward});
   };
   for (const char* suite : {"quick", "full"}) take(make_suite(suite, shipped_scenario("gpu-1b")).value());
