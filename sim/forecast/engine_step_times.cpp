@@ -26,7 +26,8 @@ StepGraph with_slow_rank(StepGraph graph, std::size_t rank, int speed_percent) {
   for (ProgramItem& item : program) item.template_index = slowed(item.template_index);
   graph.ranks[rank].program = static_cast<std::int32_t>(graph.programs.size());
   graph.programs.push_back(std::move(program));
-  graph.first_layers.push_back(std::vector(graph.first_layers[healthy]));
+  graph.first_layers.resize(graph.programs.size());
+  graph.first_layers.back() = graph.first_layers[healthy];
   return graph;
 }
 

@@ -34,7 +34,6 @@ std::optional<std::int64_t> integer_of(const JsonNode& node) {
   return std::nullopt;
 }
 
-/// The known key that was probably meant: the closest one, or the only one that begins with what was written.
 /// Words of other programs, and the key here.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSynonyms{{{"gpu", "profile"},
                                                                                    {"precision", "dtype"},
@@ -49,6 +48,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSynonym
                                                                                    {"gpus", "world_size"},
                                                                                    {"machine", "topology"}}};
 
+/// The known key that was probably meant: the closest one, or the only one that begins with what was written.
 std::string suggest_key(const std::string& written, const std::vector<std::string>& known) {
   for (const auto& [word, key] : kSynonyms)
     if (written == word && std::ranges::find(known, key) != known.end()) return std::string(key);

@@ -187,8 +187,11 @@ class Writer {
   std::string layer(const Span& span) const {
     const Rank& rank = graph_.ranks[static_cast<std::size_t>(span.rank)];
     const Template& in = graph_.templates[static_cast<std::size_t>(span.template_index)];
-    const std::int32_t layer = graph_.layer_of(rank, in, op(span));
-    return layer < 0 ? "" : fmt::format(",\"layer\":{}", layer);
+    const auto program = static_cast<std::size_t>(rank.program);
+    const auto chunk = static_cast<std::size_t>(in.chunk);
+    const auto& first = graph_.first_layers;
+    if (op(span).layer < 0 || program >= first.size() || chunk >= first[program].size()) return "";
+    return fmt::format(",\"layer\":{}", first[program][chunk] + op(span).layer);
   }
 
   /// The communicator of a collective, which differs from rank to rank.

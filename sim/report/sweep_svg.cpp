@@ -233,8 +233,8 @@ std::string curves(const Sweep& sweep) {
     plot.ideal(sweep.weak, "b");
   }
   plot.draw(sweep.points, "a");
-  plot.draw(sweep.weak, "b");
   if (scaling) {
+    plot.draw(sweep.weak, "b");
     picture.text(kLeft, kTop - 30, "strong scaling: constant global batch", "fa");
     picture.text(kLeft + 270, kTop - 30, "weak scaling: it grows with the GPUs", "fb");
   }

@@ -111,6 +111,20 @@ std::string heading(std::string_view title, const TextStyle& style) {
   return paint(title, Colour::bold, style) + " " + paint(line, Colour::grey, style) + "\n";
 }
 
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// The end of the word of `text` from `at` on; a number ends with the word behind it, "4.2 GB/s" or "7 %".
+std::size_t end_of_word(std::string_view text, std::size_t at) {
+  const std::size_t end = std::min(text.find(' ', at), text.size());
+  const bool number = end > at && is_digit(text[end - 1]) && text.find_first_not_of("(+-.,0123456789", at) == end;
+  if (!number || end + 1 >= text.size() || text[end + 1] == ' ' || is_digit(text[end + 1])) return end;
+  return std::min(text.find(' ', end + 1), text.size());
+}
+
+}  // namespace
+
 std::string paragraph(std::string_view first, std::string_view text, const TextStyle& style) {
   const std::string indent = blanks(columns(first));
   std::string out(first);
@@ -118,7 +132,7 @@ std::string paragraph(std::string_view first, std::string_view text, const TextS
   bool at_start = true;
   std::size_t at = 0;
   while (at < text.size()) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::size_t end = end_of_word(text, at);
     const std::string_view word = text.substr(at, end - at);
     at = end + 1;
     if (word.empty()) continue;

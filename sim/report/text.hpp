@@ -66,7 +66,7 @@ std::string without_trailing_blanks(std::string text);
 /// A heading over the full width: "Memory ─────────────".
 std::string heading(std::string_view title, const TextStyle& style);
 
-/// Words wrapped to style.width; the first line begins with `first`, the others with as many blanks.
+/// Words wrapped to style.width, a number together with its unit; the first line begins with `first`, the others with as many blanks.
 /// Ends with a newline.
 std::string paragraph(std::string_view first, std::string_view text, const TextStyle& style);
 

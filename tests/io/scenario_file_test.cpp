@@ -181,9 +181,9 @@ TEST_CASE("scenario: words of other programs are answered with the key", "[io][e
       read_scenario(file, kData, {"cluster.gpu=h200", "parallel.schedule=gpipe", "training.precision=fp8"});
   REQUIRE_FALSE(scenario);
   CHECK(to_string(scenario.error()) ==
-        "--set: cluster.gpu: unknown key (did you mean 'profile'?)\n"
         "--set: parallel.schedule: unknown key (did you mean 'pp_schedule'?)\n"
-        "--set: training.precision: unknown key (did you mean 'dtype'?)");
+        "--set: training.precision: unknown key (did you mean 'dtype'?)\n"
+        "--set: cluster.gpu: unknown key (did you mean 'profile'?)");
 }
 
 TEST_CASE("scenario: a key under its old name is read, with a note", "[io]") {

@@ -52,7 +52,7 @@ TEST_CASE("step record: works say what they compute or move, and in which layer"
   }
   CHECK(layers_of[0] == std::set<int>{0, 1, 2, 3});
   CHECK(layers_of[1] == std::set<int>{4, 5, 6, 7});
-  for (const char* name : {"embedding", "send", "receive", "adam"}) CHECK(outside.contains(name));
+  for (const char* name : {"embedding", "send", "receive", "update"}) CHECK(outside.contains(name));
   CHECK_FALSE(outside.contains("qkv"));
 }
 

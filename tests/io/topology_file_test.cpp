@@ -123,8 +123,9 @@ TEST_CASE("Broken topologies are one error message", "[error][io][network]") {
 TEST_CASE("a topology may have one source for all of its numbers", "[io][network]") {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "mine.json";
-  const std::string machine = R"({"gpu": "a100", "node": {"gpus": 8, "link": "nvswitch", "gpu_link": "300 GB/s", )"
-                              R"("nics": 8, "nic_rate": "200 Gb/s", "nic_latency": "1.5 us"}, )"
+  const std::string machine = R"({"description": "mine", "gpu": "a100", "node": {"gpus": 8, "link": "nvswitch", )"
+                              R"("gpu_link": "300 GB/s", "nics": 8, "nic_rate": "200 Gb/s", "nic_latency": "1.5 us", )"
+                              R"("pcie": "26 GB/s", "cpu": "amd"}, )"
                               R"("fabric": {"kind": "fat-tree", "tiers": [{"name": "core"}]})";
   REQUIRE(write_file(file, machine + R"(, "sources": "assumed"})"));
   const Result<Cluster> read = read_topology(file);

@@ -113,8 +113,14 @@ TEST_CASE("page: every span of the step is in it, to the nanosecond", "[report][
       CHECK(drawn.end == whole_nanoseconds(span.end));
       CHECK(drawn.arrival == std::min(whole_nanoseconds(span.arrival), drawn.start));
       CHECK(drawn.microbatch == span.microbatch);
-      CHECK(timeline["works"][static_cast<std::size_t>(drawn.work)]["name"] ==
-            record.works[static_cast<std::size_t>(span.work)].name);
+      const StepWork& work = record.works.at(static_cast<std::size_t>(span.work));
+      const auto use = 2 * static_cast<std::size_t>(drawn.work);  // a pair: index of the work, layer
+      REQUIRE(use + 1 < timeline["uses"].size());
+      const auto index = timeline["uses"][use].get<std::size_t>();
+      REQUIRE(index < timeline["works"].size());
+      CHECK(timeline["works"][index]["name"] == work.name);
+      CHECK(timeline["works"][index]["details"] == work.details);
+      CHECK(timeline["uses"][use + 1] == work.layer);
     }
   CHECK(at == record.spans.size());
 }

@@ -103,7 +103,7 @@ TEST_CASE("nothing can end the page's script early", "[report][schedule]") {
   std::vector<ScheduleView> views{view_of("gpipe", {.ranks = 1, .microbatches = 1})};
   views[0].rules = "<!-- </script><b>";
   const std::string page = schedule_page(views, {"tracecast schedule", "tracecast 1"});
-  CHECK(count(page, "</script>") == 1);
+  CHECK(count(page, "</script>") == count(page, "<script"));
   CHECK(count(page, "<!--") == 0);
   CHECK(page.find("\\u003c!-- \\u003c/script>\\u003cb>") != std::string::npos);
 }

@@ -46,8 +46,9 @@ TEST_CASE("a heading fills the line", "[report][text]") {
 TEST_CASE("paragraphs wrap at the width and hang below their first words", "[report][text]") {
   CHECK(paragraph("  - ", "one two three four five", kPlain) == "  - one two three\n    four five\n");
   // Exactly 20 columns fit on the line, 21 do not.
-  CHECK(paragraph("", "0123456789 012345678 x", kPlain) == "0123456789 012345678\nx\n");
-  CHECK(paragraph("", "0123456789 0123456789", kPlain) == "0123456789\n0123456789\n");
+  CHECK(paragraph("", "one_three_ five_nine x", kPlain) == "one_three_ five_nine\nx\n");
+  CHECK(paragraph("", "it moves 12 GB (+37.9 s) by 5", TextStyle{.width = 12}) == "it moves\n12 GB\n(+37.9 s) by\n5\n");
+  CHECK(paragraph("", "one_three_ five_nine_", kPlain) == "one_three_\nfive_nine_\n");
 }
 
 TEST_CASE("numbers keep their significant digits and group thousands", "[report][text]") {

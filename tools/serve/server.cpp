@@ -91,11 +91,6 @@ std::string error_json(const std::string& sentence) {
   return nlohmann::json{{"ok", false}, {"errors", {sentence}}}.dump();
 }
 
-void respond_error(httplib::Response& response, int status, const std::string& sentence) {
-  response.status = status;
-  response.set_content(error_json(sentence), kJson);
-}
-
 /// The content as it is. httplib compresses what set_content() gets, with brotli at its slowest: of an answer to this machine
 /// that takes longer than all else.
 void set_plain_content(httplib::Response& response, std::string content, const char* type) {
@@ -104,6 +99,11 @@ void set_plain_content(httplib::Response& response, std::string content, const c
                                 [shared](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
                                   return sink.write(shared->data() + offset, length);
                                 });
+}
+
+void respond_error(httplib::Response& response, int status, const std::string& sentence) {
+  response.status = status;
+  set_plain_content(response, error_json(sentence), kJson);
 }
 
 bool is_address(std::string host) {
@@ -170,7 +170,7 @@ void give(httplib::Response& response, const Reply& reply) {
 }
 
 void explain(const httplib::Request& request, httplib::Response& response) {
-  if (!response.body.empty()) return;
+  if (response.has_header("Content-Type")) return;
   switch (response.status) {
     case 404:
       return respond_error(response, 404, fmt::format("{}: not found", request.path.substr(0, 200)));
