@@ -110,7 +110,9 @@ std::optional<Range3> price_of_tokens(const Scenario& scenario, const Forecast& 
   const Result<DataPaths> data = data_paths();
   if (!data) return std::nullopt;
   const Result<Economics> economics = read_economics(data->scenarios / "economics" / "prices-2026.json");
-  const auto price = economics ? economics->price_per_gpu_hour(scenario.profile.name) : std::nullopt;
+  const auto price = economics
+                         ? economics->price_per_gpu_hour(scenario.profile.name, network_hardware(scenario.cluster))
+                         : std::nullopt;
   return price ? std::optional(usd_per_million_tokens(*price, f)) : std::nullopt;
 }
 

@@ -26,12 +26,14 @@ double against(const Range3& range, End end) {
 double annuity(double rate, double years) { return rate > 0 ? rate / (1 - std::pow(1 + rate, -years)) : 1 / years; }
 
 /// The lines of an owned GPU at one end of all ranges, in US dollars per hour of use.
-std::vector<std::pair<const char*, double>> owned_lines(double purchase, double it_kw, double grid_kw,
-                                                        double usd_per_kwh, const Ownership& own, End end) {
+std::vector<std::pair<const char*, double>> owned_lines(double purchase, const NetworkHardware& hardware, double it_kw,
+                                                        double grid_kw, double usd_per_kwh, const Ownership& own,
+                                                        End end) {
   const double years = against(own.years, end);
   const double building_years = against(own.building_years, end);
   const double rate = at(own.capital_rate, end);
-  const double network = purchase * at(own.network_share, end);
+  const double network =
+      hardware.ports * at(own.usd_per_port_gbps, end) + hardware.cables * at(own.usd_per_cable_gbps, end);
   const double storage = purchase * at(own.storage_share, end);
   const double building = it_kw * at(own.building_usd_per_kw, end);
   const double interest = (purchase + network + storage) * (annuity(rate, years) - 1 / years) +
@@ -107,7 +109,7 @@ Range3 PriceBasis::price() const {
   return sum;
 }
 
-std::optional<PriceBasis> Economics::price_basis(const std::string& gpu) const {
+std::optional<PriceBasis> Economics::price_basis(const std::string& gpu, const NetworkHardware& network) const {
   const auto found = gpus.find(gpu);
   if (found == gpus.end()) return std::nullopt;
   const GpuEconomics& known = found->second;
@@ -126,7 +128,7 @@ std::optional<PriceBasis> Economics::price_basis(const std::string& gpu) const {
     for (const End end : {End::cheap, End::middle, End::dear}) {
       const double it_kw = at(*power, end) / at(pue, end);
       const auto lines =
-          owned_lines(at(range->first, end), it_kw, at(*power, end), at(usd_per_kwh, end), *ownership, end);
+          owned_lines(at(range->first, end), network, it_kw, at(*power, end), at(usd_per_kwh, end), *ownership, end);
       basis.parts.resize(lines.size());
       for (std::size_t i = 0; i < lines.size(); ++i) {
         basis.parts[i].name = lines[i].first;
@@ -149,8 +151,8 @@ std::optional<PriceBasis> Economics::price_basis(const std::string& gpu) const {
   return basis;
 }
 
-std::optional<Range3> Economics::price_per_gpu_hour(const std::string& gpu) const {
-  const std::optional<PriceBasis> basis = price_basis(gpu);
+std::optional<Range3> Economics::price_per_gpu_hour(const std::string& gpu, const NetworkHardware& network) const {
+  const std::optional<PriceBasis> basis = price_basis(gpu, network);
   return basis ? std::optional(basis->price()) : std::nullopt;
 }
 

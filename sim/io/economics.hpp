@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "sim/base/enum_names.hpp"
+#include "sim/network/network_hardware.hpp"
 
 namespace tracecast {
 
@@ -68,7 +69,8 @@ struct GpuEconomics {
 struct Ownership {
   Range3 years;                         ///< until GPUs, network and storage are written off
   Range3 usd_per_kwh;                   ///< of electricity, unless the region has its own
-  Range3 network_share{};               ///< switches, optics and cables
+  Range3 usd_per_port_gbps{};           ///< of switches, per Gb/s of a port
+  Range3 usd_per_cable_gbps{};          ///< with its transceivers, per Gb/s
   Range3 storage_share{};               ///< of the job's share of the file system
   Range3 building_usd_per_kw{};         ///< building, power and cooling, per kW of computers and network
   Range3 building_years{1, 1, 1};       ///< until the building is written off
@@ -118,9 +120,9 @@ struct Economics {
   std::string region;                          ///< empty: any
   bool operator==(const Economics&) const = default;
 
-  /// nullopt: nothing is known of this GPU for the term and the region.
-  std::optional<PriceBasis> price_basis(const std::string& gpu) const;
-  std::optional<Range3> price_per_gpu_hour(const std::string& gpu) const;
+  /// nullopt: nothing is known of this GPU for the term and the region. `network`: of an owned machine; rent includes it.
+  std::optional<PriceBasis> price_basis(const std::string& gpu, const NetworkHardware& network) const;
+  std::optional<Range3> price_per_gpu_hour(const std::string& gpu, const NetworkHardware& network) const;
   /// Kilowatts drawn from the grid for one GPU.
   std::optional<Range3> kilowatts_per_gpu(const std::string& gpu) const;
   /// Grams of CO2 per kWh of the region, or of "world"; nullopt: not in `grids`.

@@ -75,6 +75,9 @@ struct FabricLink {
 /// switches  each switch by itself, as hashing needs it
 enum class FabricDetail { bundles, planes, switches };
 
+/// The tiers that a job of this size uses, at least one. Rails meet above the leaves, so a rail-optimised fabric uses at least two.
+std::vector<FabricTier> used_tiers(const Cluster& cluster, FabricDetail detail);
+
 /// Fat trees of any height and oversubscription, rail-optimised or plain, and the single switch of a fabric of unknown
 /// structure.
 ///

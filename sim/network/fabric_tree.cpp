@@ -17,7 +17,8 @@ int rails_of(const Cluster& cluster, FabricDetail detail) {
   return detail == FabricDetail::bundles ? std::min(nics, cluster.node.gpus / cluster.node.hosts()) : nics;
 }
 
-/// The tiers that a job of this size uses. Rails meet above the leaves, so a rail-optimised fabric uses at least two.
+}  // namespace
+
 std::vector<FabricTier> used_tiers(const Cluster& cluster, FabricDetail detail) {
   std::vector<FabricTier> tiers = cluster.tiers;
   if (tiers.empty() || (detail == FabricDetail::bundles && tiers.back().nodes > 0)) tiers.emplace_back();
@@ -31,6 +32,8 @@ std::vector<FabricTier> used_tiers(const Cluster& cluster, FabricDetail detail) 
   tiers.resize(used);
   return tiers;
 }
+
+namespace {
 
 /// How two planes are connected: in groups where one number of switches divides the other, else all to all. Pairs of links
 /// are numbered by switch below, then by switch above.

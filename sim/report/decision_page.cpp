@@ -188,8 +188,9 @@ std::string money_table(const Candidate& first) {
 std::string quotes_table(const PlanReport& report) {
   std::vector<std::vector<std::string>> rows;
   std::string missing;
-  for (const std::string& gpu : gpus_of(report.plan)) {
-    const std::optional<PriceBasis> basis = report.economics.price_basis(gpu);
+  for (const MachineChoice* machine : priced_machines(report.plan)) {
+    const std::string& gpu = machine->scenario.profile.name;
+    const std::optional<PriceBasis> basis = price_of(report.economics, *machine);
     if (!basis) {
       missing += element("p", "No price was found for " + gpu + ": it takes no part where money counts.");
       continue;
@@ -197,7 +198,7 @@ std::string quotes_table(const PlanReport& report) {
     const Range3 price = basis->price();
     rows.push_back({gpu,
                     fmt::format("{} ({} to {})", number(price.typical, 3), number(price.low, 3), number(price.high, 3)),
-                    term_text(report.economics), "", basis_text(*basis)});
+                    term_text(report.economics) + network_text(report, *machine, {}), "", basis_text(*basis)});
     for (const PriceQuote& each : basis->quotes)
       rows.push_back({"", number(each.usd, 3), to_string(each.term), each.date, each.source});
   }

@@ -148,8 +148,9 @@ Json recipe_json(const RecipeTrace& recipe, double best_s, int gpus) {
 /// Every price with its parts and quotes.
 Json prices_json(const PlanReport& report) {
   Json prices = Json::object();
-  for (const std::string& gpu : gpus_of(report.plan)) {
-    const std::optional<PriceBasis> basis = report.economics.price_basis(gpu);
+  for (const MachineChoice* machine : priced_machines(report.plan)) {
+    const std::string& gpu = machine->scenario.profile.name;
+    const std::optional<PriceBasis> basis = price_of(report.economics, *machine);
     if (!basis) continue;
     Json parts = Json::object();
     for (const PricePart& part : basis->parts) parts[part.name] = band(part.usd);

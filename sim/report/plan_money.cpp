@@ -6,12 +6,26 @@
 
 namespace tracecast {
 
-std::vector<std::string> gpus_of(const CapacityPlan& plan) {
-  std::vector<std::string> names;
-  for (const MachineOutcome& machine : plan.machines)
-    if (const std::string& gpu = machine.choice.scenario.profile.name; std::ranges::find(names, gpu) == names.end())
-      names.push_back(gpu);
-  return names;
+std::vector<const MachineChoice*> priced_machines(const CapacityPlan& plan) {
+  const auto gpu = [](const MachineChoice* machine) { return machine->scenario.profile.name; };
+  std::vector<const MachineChoice*> machines;
+  for (const MachineOutcome& each : plan.machines)
+    if (std::ranges::find(machines, gpu(&each.choice), gpu) == machines.end()) machines.push_back(&each.choice);
+  return machines;
+}
+
+std::optional<PriceBasis> price_of(const Economics& economics, const MachineChoice& machine) {
+  return economics.price_basis(machine.scenario.profile.name, network_hardware(machine.scenario.cluster));
+}
+
+std::string network_text(const PlanReport& report, const MachineChoice& machine, const TextStyle& style) {
+  const NetworkHardware own = network_hardware(machine.scenario.cluster);
+  const bool differs = std::ranges::any_of(report.plan.machines, [&](const MachineOutcome& other) {
+    return other.choice.scenario.profile.name == machine.scenario.profile.name &&
+           network_hardware(other.choice.scenario.cluster) != own;
+  });
+  if (report.economics.term != Term::owned || !differs) return "";
+  return fmt::format(" with the network of {} {} {}", number(machine.gpus, 1), times(style), machine_text(machine));
 }
 
 std::string basis_text(const PriceBasis& basis) {
@@ -47,18 +61,19 @@ std::string money_lines(const Candidate& first) {
 
 std::string price_lines(const PlanReport& report, const TextStyle& style) {
   std::string text;
-  for (const std::string& gpu : gpus_of(report.plan)) {
-    const std::optional<PriceBasis> basis = report.economics.price_basis(gpu);
+  for (const MachineChoice* machine : priced_machines(report.plan)) {
+    const std::string& gpu = machine->scenario.profile.name;
+    const std::optional<PriceBasis> basis = price_of(report.economics, *machine);
     if (!basis) {
       text += paragraph("  ", fmt::format("{}: no price was found (--price sets one)", gpu), style);
       continue;
     }
     const Range3 price = basis->price();
-    text += paragraph(
-        "  ",
-        fmt::format("{}: {} USD per GPU-hour ({} to {}), {}; {}", gpu, number(price.typical, 3), number(price.low, 3),
-                    number(price.high, 3), term_text(report.economics), basis_text(*basis)),
-        style);
+    text += paragraph("  ",
+                      fmt::format("{}: {} USD per GPU-hour ({} to {}), {}{}; {}", gpu, number(price.typical, 3),
+                                  number(price.low, 3), number(price.high, 3), term_text(report.economics),
+                                  network_text(report, *machine, style), basis_text(*basis)),
+                      style);
   }
   return text;
 }

@@ -10,8 +10,13 @@
 
 namespace tracecast {
 
-/// GPUs of the machines, without duplicates, in their order.
-std::vector<std::string> gpus_of(const CapacityPlan& plan);
+/// The first machine of each GPU, in their order: prices are those of its size and network.
+std::vector<const MachineChoice*> priced_machines(const CapacityPlan& plan);
+
+std::optional<PriceBasis> price_of(const Economics& economics, const MachineChoice& machine);
+
+/// " with the network of 1,024 x dgx-h100" where owned machines with the same GPU have other networks, else "".
+std::string network_text(const PlanReport& report, const MachineChoice& machine, const TextStyle& style);
 
 /// "7 quotes of 2026 to 2026-05", "1 quote of 2026-05; one source …": what a price rests on.
 std::string basis_text(const PriceBasis& basis);

@@ -42,7 +42,7 @@ void add_money(Candidate& candidate, const MachineChoice& choice, double hours_p
                const Economics& economics) {
   const std::string& gpu = choice.scenario.profile.name;
   const int spares = candidate.facts.spare_gpus;
-  if (const auto basis = economics.price_basis(gpu)) {
+  if (const auto basis = economics.price_basis(gpu, network_hardware(choice.scenario.cluster))) {
     const Range3 price = basis->price();
     const double gpu_hours_per_token = (choice.gpus + spares) * hours_per_token;
     candidate.usd_per_million_tokens = price * (gpu_hours_per_token * 1e6);

@@ -43,7 +43,8 @@ struct OwnershipFigure {
 constexpr OwnershipFigure kOwnership[] = {
     {"GPUs written off after", "years", &Ownership::years},
     {"electricity at", "USD per kWh", &Ownership::usd_per_kwh},
-    {"network at", "of the purchase", &Ownership::network_share},
+    {"switch ports at", "USD per Gb/s", &Ownership::usd_per_port_gbps},
+    {"cables at", "USD per Gb/s", &Ownership::usd_per_cable_gbps},
     {"storage at", "of the purchase", &Ownership::storage_share},
     {"building at", "USD per kW", &Ownership::building_usd_per_kw},
     {"building written off after", "years", &Ownership::building_years},
@@ -53,10 +54,13 @@ constexpr OwnershipFigure kOwnership[] = {
 };
 
 void add_prices(std::vector<Variation>& list, const CapacityPlan& plan, const Economics& economics) {
-  std::set<std::string> gpus;
-  for (const Candidate& each : plan.candidates) gpus.insert(choice_of(plan, each).scenario.profile.name);
-  for (const std::string& gpu : gpus) {
-    const std::optional<PriceBasis> basis = economics.price_basis(gpu);
+  std::map<std::string, NetworkHardware> gpus;
+  for (const Candidate& each : plan.candidates) {
+    const Scenario& scenario = choice_of(plan, each).scenario;
+    gpus.try_emplace(scenario.profile.name, network_hardware(scenario.cluster));
+  }
+  for (const auto& [gpu, network] : gpus) {
+    const std::optional<PriceBasis> basis = economics.price_basis(gpu, network);
     if (!basis) continue;
     const bool owned = basis->parts.size() > 1;
     Range3 range = basis->price();
@@ -71,7 +75,7 @@ void add_prices(std::vector<Variation>& list, const CapacityPlan& plan, const Ec
     both_ends(owned ? Range3{range.low, (range.low + range.high) / 2, range.high} : range, [&](double usd) {
       list.push_back(
           {fmt::format("{} at {:.6g} USD{}", gpu, usd, owned ? " per GPU" : " per GPU-hour"),
-           [gpu, usd, owned](Economics& e) { (owned ? e.gpus[gpu].purchase : e.gpus[gpu].price) = just(usd); },
+           [gpu = gpu, usd, owned](Economics& e) { (owned ? e.gpus[gpu].purchase : e.gpus[gpu].price) = just(usd); },
            {}});
     });
   }
@@ -162,8 +166,9 @@ void add_break_evens(Sensitivity& result, const CapacityPlan& plan, const Econom
   std::set<std::string> known{gpu};
   for (std::size_t i = 1; i < plan.candidates.size(); ++i) {
     const Candidate& each = plan.candidates[i];
-    const std::string& other = choice_of(plan, each).scenario.profile.name;
-    const std::optional<Range3> price = economics.price_per_gpu_hour(other);
+    const Scenario& scenario = choice_of(plan, each).scenario;
+    const std::string& other = scenario.profile.name;
+    const auto price = economics.price_per_gpu_hour(other, network_hardware(scenario.cluster));
     if (!price || !each.misses.empty() || !known.insert(other).second) continue;
     const double ratio = first.usd_per_million_tokens->typical / each.usd_per_million_tokens->typical;
     result.break_evens.push_back({other, price->typical * ratio, price->typical, static_cast<int>(i)});

@@ -44,10 +44,11 @@ TEST_CASE("plan: the spreadsheet of docs/planning.md agrees line by line", "[e2e
   // G to O: US dollars per hour.
   const auto annuity = [](double rate, double years) { return rate / (1 - std::pow(1 + rate, -years)); };
   const double g = d / 5 / 8766;
-  const double h = 0.15 * g;
+  const double network = 400 * (3 * 0.97 + 2 * 2.25);
+  const double h = network / 5 / 8766;
   const double i = 0.023 * g;
   const double j = e * 11300 / 14 / 8766;
-  const double k = (d * 1.173 * (annuity(0.1, 5) - 0.2) + e * 11300 * (annuity(0.1, 14) - 1.0 / 14)) / 8766;
+  const double k = ((d * 1.023 + network) * (annuity(0.1, 5) - 0.2) + e * 11300 * (annuity(0.1, 14) - 1.0 / 14)) / 8766;
   const double l = e * 400 / 8766;
   const double m = (g + h + i + j + k + l) * (1 / 0.85 - 1);
   const double n = f * 0.0872;
@@ -80,7 +81,7 @@ TEST_CASE("plan: the spreadsheet of docs/planning.md agrees line by line", "[e2e
   shown("29,850 | USD |\n| E computers and network | 700 W × 1.34 + 55 W = ", e, 3);
   shown("E × 1.3 = ", f, 3);
   shown("D / 5 / 8,766 = ", g, 3);
-  shown("0.15 G = ", h, 3);
+  shown("2 cables × 2.25) / 5 / 8,766 = ", h, 4);
   shown("0.023 G = ", i, 4);
   shown("E × 11,300 / 14 / 8,766 = ", j, 4);
   shown("less repayment = ", k, 3);
@@ -88,6 +89,23 @@ TEST_CASE("plan: the spreadsheet of docs/planning.md agrees line by line", "[e2e
   shown("(1 / 0.85 − 1) = ", m, 3);
   shown("F × 0.0872 = ", n, 3);
   shown("G + … + N = ", o, 2);
+}
+
+TEST_CASE("plan: an owned machine with fewer cables costs less, a rented one the same", "[e2e][search]") {
+  const Sandbox sandbox;
+  const auto usd_per_hour = [&](int oversubscription, const std::string& term) {
+    const std::string arguments =
+        "--topology dgx-h100 --gpus 64 --tokens 100B --failures none --spares 0 --objective cost ";
+    const json plan = answer(sandbox, arguments + "--set topology.fabric.tiers.leaf.oversubscription=" +
+                                          std::to_string(oversubscription) + " --term " + term);
+    const json& first = plan["offers"][0];
+    return typical(first["cost_usd"]) / first["days"].get<double>() / 24 / 64;
+  };
+  // 300 of 400 Gb/s of uplinks are spared per GPU: two ports and a cable each. Interest and idle hours on top.
+  const double spared = 300 * (2 * 0.97 + 2.25);
+  const double annuity = 0.1 / (1 - std::pow(1.1, -5));
+  CHECK(usd_per_hour(1, "owned") - usd_per_hour(4, "owned") == Approx(spared * annuity / 8766 / 0.85));
+  CHECK(usd_per_hour(1, "on-demand") == Approx(usd_per_hour(4, "on-demand")));
 }
 
 TEST_CASE("plan: prices of single machines, terms and regions", "[e2e][search]") {

@@ -24,9 +24,9 @@ std::string complaint(const std::string& text) {
 TEST_CASE("economics file: the shipped one is read as it stands", "[io][search]") {
   const auto economics = read_economics(source_dir() / "scenarios/economics/prices-2026.json").value();
   CHECK(economics.name == "prices-2026");
-  CHECK(economics.price_per_gpu_hour("h100") == Range3{1.99, 2.99, 6.88});
-  CHECK(economics.price_per_gpu_hour("mi300x") == Range3{1.5, 1.99, 6});
-  CHECK_FALSE(economics.price_per_gpu_hour("mi355x").has_value());
+  CHECK(economics.price_per_gpu_hour("h100", {}) == Range3{1.99, 2.99, 6.88});
+  CHECK(economics.price_per_gpu_hour("mi300x", {}) == Range3{1.5, 1.99, 6});
+  CHECK_FALSE(economics.price_per_gpu_hour("mi355x", {}).has_value());
   // A DGX H100 of 10.2 kW, network and building on top.
   CHECK(economics.kilowatts_per_gpu("h100")->high == Approx((700 * 1.82 + 80) * 1.58 / 1000));
 }
@@ -47,21 +47,21 @@ TEST_CASE("economics file: every shipped price has a date and a source, and ever
     }
   }
   CHECK(quotes > 50);
-  for (const char* key : {"years", "usd_per_kwh", "network_share", "storage_share", "building_usd_per_kw",
-                          "building_years", "capital_rate", "operations_usd_per_kw_year", "utilisation"})
+  for (const char* key :
+       {"years", "usd_per_kwh", "usd_per_port_gbps", "usd_per_cable_gbps", "storage_share", "building_usd_per_kw",
+        "building_years", "capital_rate", "operations_usd_per_kw_year", "utilisation"})
     CHECK(economics.sources.contains(std::string("ownership.") + key));
   for (const auto& [name, grid] : economics.grids) CHECK_FALSE(grid.source.empty());
-  // The GPUs of the five machines that the planner's page compares, in every term; AMD has no purchase price.
+  // The GPUs of the five machines that the planner's page compares, in every term.
   for (const Term term : {Term::on_demand, Term::reserved_1y, Term::reserved_3y, Term::owned}) {
     economics.term = term;
-    for (const char* gpu : {"a100", "h100", "h200", "b200", "gb200", "b300"}) {
+    for (const char* gpu : {"a100", "h100", "h200", "b200", "gb200", "b300", "mi300x"}) {
       INFO(gpu << " " << to_string(term));
-      const auto price = economics.price_per_gpu_hour(gpu);
+      const auto price = economics.price_per_gpu_hour(gpu, {});
       REQUIRE(price.has_value());
       CHECK(price->low < price->typical);
       CHECK(price->typical < price->high);
     }
-    CHECK(economics.price_per_gpu_hour("mi300x").has_value() == (term != Term::owned));
   }
 }
 
