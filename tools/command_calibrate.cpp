@@ -74,18 +74,19 @@ std::vector<const RowForecast*> requested(const std::vector<RowForecast>& rows, 
 }
 
 /// The profile of the row's GPU with every time multiplied.
-Result<void> write_profile(const Options& options, const DataPaths& data, const std::string& name, double scale,
-                           std::size_t runs) {
+/// `like`: the run that the scale was found for, with its precision and levers.
+Result<void> write_profile(const Options& options, const DataPaths& data, const std::string& name, const OwnFit& fit,
+                           const std::string& like) {
   Result<Profile> profile = read_profile(data.profiles / (name + ".json"));
   if (!profile) return tl::unexpected(profile.error());
   InTraining& f = profile->in_training;
   for (double* factor :
        {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.attention, &f.scores, &f.softmax, &f.memory})
-    *factor *= scale;
-  profile->host.launch *= scale;
+    *factor *= fit.factor;
+  profile->host.launch *= fit.factor;
   profile->name = fs::path(options.out).stem().string();
-  f.fit.data +=
-      fmt::format("; scaled by {:.3f} to {} runs of {}", scale, runs, fs::path(options.runs).filename().string());
+  f.fit.data += fmt::format("; scaled by {:.3f} for runs like {}, from {} {} of {}", fit.factor, like, fit.runs,
+                            fit.runs == 1 ? "run" : "runs", fs::path(options.runs).filename().string());
   return write_file(options.out, to_json(*profile));
 }
 
@@ -171,8 +172,8 @@ Result<ExitCode> fit_own(const Options& options, const DataPaths& data) {
     if (options.out.empty()) continue;
     const Result<RowScenario> scenario = scenario_of_row(*table, row->row, *library);
     if (!scenario) return tl::unexpected(scenario.error());
-    const auto used = static_cast<std::size_t>(fit.runs);
-    const Result<void> written = write_profile(options, data, scenario->scenario.profile.name, fit.factor, used);
+    const std::string like = fmt::format("{} ({})", row->id, levers_text(*table, *row));
+    const Result<void> written = write_profile(options, data, scenario->scenario.profile.name, fit, like);
     if (!written) return tl::unexpected(written.error());
   }
   return ExitCode::done;

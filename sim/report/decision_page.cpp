@@ -208,10 +208,7 @@ std::string quotes_table(const PlanReport& report) {
 
 std::string assumptions(const PlanReport& report) {
   const CapacityPlan& plan = report.plan;
-  const Candidate& first = plan.candidates.front();
-  std::vector<std::string> items;
-  items.push_back("Measured run closest to the first candidate: " +
-                  closest_run_text(with_layout(choice_of(plan, first).scenario, first.evaluation.layout)) + ".");
+  std::vector<std::string> items = closest_run_sentences(plan);
   items.push_back(
       "Step times are simulated; their errors are those of published runs that were forecast without their source "
       "(docs/validation).");

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/markup.hpp"
+#include "sim/forecast/evidence.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/report/plan_money.hpp"
 #include "sim/report/plan_report.hpp"
@@ -89,6 +90,12 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
     for (const MoneyLine& line : candidate.money) lines[line.name] = line.usd;
     out["money_usd"] = lines;
   }
+  const auto closest = closest_runs(with_layout(machine.scenario, e.layout), 1);
+  if (!closest.empty())
+    out["closest_run"] = {{"id", closest.front().run->id},
+                          {"source", closest.front().run->source},
+                          {"distance", closest.front().distance},
+                          {"error", closest.front().run->error}};
   const Slowdown& why = plan.runners_up[index];
   out["slower_by"] = why.slower_by;
   if (why.slower_by > 0 && !why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};

@@ -309,6 +309,23 @@ std::vector<std::string> unsearched_keys(const CapacityPlan& plan) {
   return keys;
 }
 
+std::vector<std::string> closest_run_sentences(const CapacityPlan& plan) {
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> runs;
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
+    const Candidate& each = plan.candidates[i];
+    std::string run = closest_run_text(with_layout(choice_of(plan, each).scenario, each.evaluation.layout));
+    const auto known = std::ranges::find(runs, run, &std::pair<std::string, std::vector<std::size_t>>::first);
+    if (known != runs.end())
+      known->second.push_back(i + 1);
+    else
+      runs.emplace_back(std::move(run), std::vector{i + 1});
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [run, numbers] : runs)
+    sentences.push_back(fmt::format("Measured run closest to {}: {}.", fmt::join(numbers, ", "), run));
+  return sentences;
+}
+
 std::string plan_page(const PlanReport& report, const TextStyle& style) {
   const CapacityPlan& plan = report.plan;
   std::string text =
@@ -319,13 +336,9 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
     return text + "\n" + (report.refusal.empty() ? "No layout fits.\n" : paragraph("", report.refusal, style));
   text += "\n" + heading("Best layouts", style) + "\n";
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) text += candidate_lines(report, i, style);
+  text += "\n";
+  for (const std::string& each : closest_run_sentences(plan)) text += paragraph("  ", each, style);
   const Candidate& best = plan.candidates.front();
-  text +=
-      "\n" +
-      paragraph("  ",
-                "Measured run closest to the first: " +
-                    closest_run_text(with_layout(machine_of(plan, best).choice.scenario, best.evaluation.layout)) + ".",
-                style);
   if (report.own)
     text += "\n" + heading("The scenario's own layout", style) + "\n" + own_lines(*report.own, plan, style);
   text += "\n" + heading("Parts of the best step", style) + "\n" + paragraph("  ", plan.limit, style);

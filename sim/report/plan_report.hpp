@@ -41,6 +41,10 @@ std::vector<std::string> unpriced(const CapacityPlan& plan);
 /// line nor a sweep gave. `plan --sweep KEY=VALUE,VALUE` searches them.
 std::vector<std::string> unsearched_keys(const CapacityPlan& plan);
 
+/// "Measured run closest to 1, 2: Llama 3 herd …, 16384 h100 (…): forecast 1.3 % too fast.": a sentence for each measured run that is
+/// closest to a candidate, and for candidates whose bands are wider for other reasons.
+std::vector<std::string> closest_run_sentences(const CapacityPlan& plan);
+
 std::string plan_page(const PlanReport& report, const TextStyle& style);
 /// Newline at the end.
 std::string plan_json(const PlanReport& report);

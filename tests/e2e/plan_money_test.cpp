@@ -1,5 +1,6 @@
 // Money, spares, regions, networks and the decision page of `tracecast plan`, from the command line.
 #include <cmath>
+#include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -89,6 +90,19 @@ TEST_CASE("plan: the spreadsheet of docs/planning.md agrees line by line", "[e2e
   shown("(1 / 0.85 − 1) = ", m, 3);
   shown("F × 0.0872 = ", n, 3);
   shown("G + … + N = ", o, 2);
+}
+
+TEST_CASE("plan: each candidate has the measured run closest to it", "[e2e][search]") {
+  const Sandbox sandbox;
+  const json plan = answer(sandbox, kTwo + "--failures none");
+  REQUIRE(plan["offers"].size() == 2);
+  std::set<std::string> ids;
+  for (const json& offer : plan["offers"]) ids.insert(offer["closest_run"]["id"].get<std::string>());
+  CHECK(ids.size() == 2);
+  const std::string page =
+      sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 --failures none " + kTwo).out;
+  for (const std::string& id : ids) CHECK(page.find(id) != std::string::npos);
+  CHECK(page.find("Measured run closest to 2:") != std::string::npos);
 }
 
 TEST_CASE("plan: an owned machine with fewer cables costs less, a rented one the same", "[e2e][search]") {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/io/read_file.hpp"
 #include "sim/report/text.hpp"
 #include "tests/e2e/shell.hpp"
 
@@ -127,7 +128,9 @@ TEST_CASE("calibrate: runs like the measured ones are corrected, others are not"
   CHECK(d["factor"].get<double>() <= 1.25);
   CHECK(d["p5_s"].get<double>() < d["corrected_s"].get<double>());
   CHECK(fit["measured"].size() == 3);
-  CHECK(std::filesystem::exists(sandbox.path() / "mine.json"));
+  const std::string profile = read_file(sandbox.path() / "mine.json").value();
+  CHECK(profile.find("for runs like d (") != std::string::npos);
+  CHECK(profile.find("from 3 runs of mine.csv") != std::string::npos);
   const std::string others = csv_row("b", 2, "1", "H100") + csv_row("c", 4, "1", "B200") + csv_row("d", 8, "");
   std::ofstream(sandbox.path() / "one.csv") << kHeader << csv_row("a", 1, slower(0)) << others;
   const Json one = Json::parse(sandbox.run("tracecast calibrate --runs one.csv --like d --json").out)["runs"][0];
