@@ -80,6 +80,7 @@ class TemplateCompiler {
         add_fused_runs();
       else if (partition_ == nullptr || !streams_.local[stream])
         add_stream(stream);
+      if (size32(out_.stream_ops.size()) > out_.first_stream_ops.back()) result_.streams.push_back(size32(stream));
     }
     out_.first_stream_ops.push_back(size32(out_.stream_ops.size()));
     return std::move(result_);
@@ -273,9 +274,8 @@ CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector
       program.syncs.push_back(size32(item));
       host = 0;
     }
-    for (std::size_t stream = 0; stream < compiled.streams; ++stream)
-      if (compiled.first_stream_op(index, stream) != compiled.first_stream_op(index, stream + 1))
-        program.streams[stream].push_back(size32(item));
+    for (const std::int32_t stream : used.streams)
+      program.streams[static_cast<std::size_t>(stream)].push_back(size32(item));
   }
   return program;
 }

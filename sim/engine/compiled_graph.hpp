@@ -50,9 +50,10 @@ struct RunDuration {
 };
 
 struct CompiledTemplate {
-  std::int64_t host_total = 0;      ///< ps of host time to issue all operations
-  std::int32_t sync_op = -1;        ///< the host_sync at its end; -1: none
-  std::vector<std::int64_t> issue;  ///< [op] ps after the template's beginning
+  std::int64_t host_total = 0;        ///< ps of host time to issue all operations
+  std::int32_t sync_op = -1;          ///< the host_sync at its end; -1: none
+  std::vector<std::int64_t> issue;    ///< [op] ps after the template's beginning
+  std::vector<std::int32_t> streams;  ///< those that have StreamOps
 };
 
 /// One item of a program. The host issues a program in blocks: a block ends with a host_sync or with the program.

@@ -97,14 +97,16 @@ class Counter {
   };
 
   Calls calls_of(const std::vector<ProgramItem>& program) const {
-    std::map<std::int32_t, std::int64_t> runs;
-    for (const ProgramItem& item : program) ++runs[item.template_index];
+    std::vector<std::int64_t> runs(graph_.templates.size());
+    for (const ProgramItem& item : program) ++runs[static_cast<std::size_t>(item.template_index)];
     Calls calls;
-    for (const auto& [index, count] : runs)
-      for (const Op& op : graph_.templates[static_cast<std::size_t>(index)].ops) {
-        if (op.type == OpType::collective) calls.collectives[op.payload] += count;
-        if (op.type == OpType::send) calls.messages[op.payload] += count;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      if (runs[i] == 0) continue;
+      for (const Op& op : graph_.templates[i].ops) {
+        if (op.type == OpType::collective) calls.collectives[op.payload] += runs[i];
+        if (op.type == OpType::send) calls.messages[op.payload] += runs[i];
       }
+    }
     return calls;
   }
 

@@ -15,13 +15,13 @@ namespace {
 /// A sum over all ranks in whole units, so that it is the same whether the ranks are folded or not.
 class SumOverRanks {
  public:
+  __extension__ using Integer = __int128;
   /// `count` ranks with this value.
-  void add(std::int64_t value, std::int64_t count) { sum_ += static_cast<Integer>(value) * count; }
+  void add(std::int64_t value, Integer count) { sum_ += value * count; }
   double mean(std::int64_t ranks) const { return static_cast<double>(sum_) / static_cast<double>(ranks); }
   double mean_seconds(std::int64_t ranks) const { return mean(ranks) * 1e-12; }  ///< of a sum of picoseconds
 
  private:
-  __extension__ using Integer = __int128;
   Integer sum_ = 0;
 };
 
@@ -65,29 +65,37 @@ struct MeanWork {
 };
 
 MeanWork mean_work(const StepGraph& graph, FlopsConvention convention) {
-  std::vector<TemplateWork> templates;
-  for (const Template& each : graph.templates) templates.push_back(sum_up(graph, each, convention));
-  std::vector<std::int64_t> ranks(graph.programs.size());   // of each program
-  std::vector<std::int64_t> weight(graph.programs.size());  // ranks times their slowdown
+  struct Runs {
+    SumOverRanks::Integer ranks = 0;
+    SumOverRanks::Integer weight = 0;  ///< ranks times their slowdown
+  };
+  std::vector<Runs> programs(graph.programs.size());
   for (const Rank& rank : graph.ranks) {
-    ranks[static_cast<std::size_t>(rank.program)] += rank.multiplicity;
-    weight[static_cast<std::size_t>(rank.program)] += std::int64_t{rank.multiplicity} * rank.slowdown;
+    Runs& own = programs[static_cast<std::size_t>(rank.program)];
+    own.ranks += rank.multiplicity;
+    own.weight += std::int64_t{rank.multiplicity} * rank.slowdown;
   }
+  std::vector<Runs> templates(graph.templates.size());
+  for (std::size_t p = 0; p < graph.programs.size(); ++p)
+    for (const ProgramItem& item : graph.programs[p]) {
+      Runs& runs = templates[static_cast<std::size_t>(item.template_index)];
+      runs.ranks += programs[p].ranks;
+      runs.weight += programs[p].weight;
+    }
   std::array<SumOverRanks, kOperatorKinds> by_kind;
   std::array<SumOverRanks, kOperatorKinds> spread;
   std::array<SumOverRanks, 3> by_provenance;
   SumOverRanks recomputed_flops;
-  for (std::size_t p = 0; p < graph.programs.size(); ++p)
-    for (const ProgramItem& item : graph.programs[p]) {
-      const TemplateWork& work = templates[static_cast<std::size_t>(item.template_index)];
-      for (std::size_t k = 0; k < work.by_kind.size(); ++k) {
-        by_kind[k].add(work.by_kind[k], weight[p]);
-        spread[k].add(work.spread[k], weight[p]);
-      }
-      for (std::size_t k = 0; k < work.by_provenance.size(); ++k)
-        by_provenance[k].add(work.by_provenance[k], weight[p]);
-      recomputed_flops.add(work.recomputed_flops, ranks[p]);
+  for (std::size_t i = 0; i < templates.size(); ++i) {
+    const TemplateWork work = sum_up(graph, graph.templates[i], convention);
+    for (std::size_t k = 0; k < work.by_kind.size(); ++k) {
+      by_kind[k].add(work.by_kind[k], templates[i].weight);
+      spread[k].add(work.spread[k], templates[i].weight);
     }
+    for (std::size_t k = 0; k < work.by_provenance.size(); ++k)
+      by_provenance[k].add(work.by_provenance[k], templates[i].weight);
+    recomputed_flops.add(work.recomputed_flops, templates[i].ranks);
+  }
   const std::int64_t total = graph.total_ranks() * kNoSlowdown;
   MeanWork mean;
   for (std::size_t k = 0; k < by_kind.size(); ++k) {

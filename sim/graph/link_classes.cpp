@@ -52,14 +52,13 @@ using SeenChannels = std::vector<std::vector<std::int32_t>>;
 /// Of each channel of a rank: the first channel to the same other rank (-1: to none), and the channel there.
 using ChannelEnds = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
-ChannelEnds channel_ends(const Rank& rank) {
-  ChannelEnds ends;
+void find_channel_ends(const Rank& rank, ChannelEnds& ends) {
+  ends.clear();
   for (const ChannelEnd& end : rank.channels) {
     const auto first = std::find_if(rank.channels.begin(), rank.channels.end(),
                                     [&](const ChannelEnd& other) { return other.rank == end.rank; });
     ends.emplace_back(end.rank < 0 ? -1 : static_cast<std::int32_t>(first - rank.channels.begin()), end.channel);
   }
-  return ends;
 }
 
 SeenChannels seen_channels(const StepGraph& graph) {
@@ -68,11 +67,12 @@ SeenChannels seen_channels(const StepGraph& graph) {
   std::vector<std::optional<ChannelEnds>> expected(programs);
   std::vector<bool> alike(programs, true);
   SeenChannels seen(programs);
+  ChannelEnds ends;
   for (const Rank& rank : graph.ranks) {
     const auto program = static_cast<std::size_t>(rank.program);
-    ChannelEnds ends = channel_ends(rank);
+    find_channel_ends(rank, ends);
     if (expected[program] && expected[program] != ends) alike[program] = false;
-    if (!expected[program] || expected[program]->size() < ends.size()) expected[program] = std::move(ends);
+    if (!expected[program] || expected[program]->size() < ends.size()) expected[program] = ends;
   }
   for (std::size_t program = 0; program < seen.size(); ++program)
     for (std::size_t channel = 0; expected[program] && channel < expected[program]->size(); ++channel)

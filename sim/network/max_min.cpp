@@ -88,6 +88,10 @@ void MaxMin::remove_flow(std::int32_t index) {
 // ---- The sweep -------------------------------------------------------------------------------------------------------
 
 const std::vector<std::int32_t>& MaxMin::solve() {
+  if (new_flows_.empty() && dirty_links_.empty()) {
+    changed_.clear();
+    return changed_;
+  }
   ++solves_;
   visited_.clear();
   old_rates_.clear();
