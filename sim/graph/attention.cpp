@@ -11,8 +11,7 @@ namespace {
 constexpr Moved kFusedRope{4, 4};
 constexpr Moved kUnfusedRope{20, 20};
 
-// ---- Shapes
-// ----------------------------------------------------------------------------------------------------------
+// ---- Shapes -----------------------------------------------------------------------------------------------------
 
 std::int64_t heads(const LayerShape& s) { return s.model.num_attention_heads / s.tp; }
 std::int64_t kv_heads(const LayerShape& s) { return std::max<std::int64_t>(1, s.model.num_query_groups / s.tp); }
@@ -53,8 +52,7 @@ Linear input_projection(const LayerShape& s, const char* name, std::int64_t in, 
   return tuned(s, {name, in, out, split, s.precision_of(LinearPart::attention)}, "qkv");
 }
 
-// ---- The attention core
-// ----------------------------------------------------------------------------------------------
+// ---- The attention core -----------------------------------------------------------------------------------------
 
 void write_core(OpWriter& writer, Pass pass, const AttentionShape& operands) {
   writer.compute(OperatorKind::attention, pass, Precision::bf16, "attention", operands);
@@ -172,8 +170,7 @@ void core_backward(OpWriter& writer, bool causal, bool recompute) {
   attention_core(writer, Pass::backward, causal);
 }
 
-// ---- Attention over the encoder's result
-// -----------------------------------------------------------------------------
+// ---- Attention over the encoder's result ------------------------------------------------------------------------
 
 Linear cross_query(const LayerShape& s) {
   return input_projection(s, "cross_q", s.model.hidden_size, heads(s) * qk_dim(s), MatrixSplit::column);

@@ -7,8 +7,7 @@
 namespace tracecast {
 namespace {
 
-// ---- Shapes: of one tensor-parallel rank
-// -----------------------------------------------------------------------------
+// ---- Shapes: of one tensor-parallel rank ------------------------------------------------------------------------
 
 const LinearAttention& sizes(const LayerShape& s) { return *s.model.linear_attention; }
 Mixer mixer(const LayerShape& s) { return s.model.mixer(s.layer); }
@@ -35,8 +34,7 @@ void exchange(OpWriter& writer, std::int64_t width) {
     writer.collective(Traffic::context_parallel, Collective::all_to_all, Bytes{s.tokens * width * s.element_bytes});
 }
 
-// ---- Between the projections
-// -----------------------------------------------------------------------------------------
+// ---- Between the projections ------------------------------------------------------------------------------------
 
 /// Moves as many elements with context parallelism: the whole sequence of fewer channels.
 void convolution(OpWriter& writer, Pass pass) {

@@ -16,8 +16,7 @@ namespace {
 constexpr int kDispatch = 1000;
 constexpr int kReturn = 2000;
 
-// ---- Shapes
-// ----------------------------------------------------------------------------------------------------------
+// ---- Shapes -----------------------------------------------------------------------------------------------------
 
 std::int64_t scaled(std::int64_t tokens, double factor) {
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(tokens) * factor));
@@ -69,8 +68,7 @@ Linear shared_fc2(const LayerShape& s) {
 
 std::int64_t shared_activated(const LayerShape& s) { return s.tokens * moe(s).shared_ffn_hidden / s.tp; }
 
-// ---- Exchanges
-// -------------------------------------------------------------------------------------------------------
+// ---- Exchanges --------------------------------------------------------------------------------------------------
 
 /// Expert-tensor ranks work on the same tokens.
 void gather_expert_tokens(OpWriter& writer, Precision precision) {
@@ -121,8 +119,7 @@ void permute(OpWriter& writer, Pass pass, const std::string& name) {
                      2 * writer.shape.element_bytes);
 }
 
-// ---- Experts
-// ---------------------------------------------------------------------------------------------------------
+// ---- Experts ----------------------------------------------------------------------------------------------------
 
 /// True if a multiplication of experts applies the activation to its result and quantises it, so that neither passes
 /// through memory: fc1 forward SwiGLU, the input gradient of fc2 its derivative. docs/references.md#fused-experts
