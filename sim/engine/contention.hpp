@@ -34,7 +34,7 @@ struct PendingRun {
 
 /// One rank.
 struct RankContention {
-  std::vector<MovingTransfer> moving;  ///< or will move; some may have ended
+  std::vector<MovingTransfer> moving;  ///< or will move, by start; some may have ended
   PendingRun pending;
   std::unique_ptr<RunTimes> own;  ///< times of a pending run that is not isolated
 };

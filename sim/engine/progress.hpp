@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "sim/base/integers.hpp"
@@ -31,18 +33,27 @@ struct MovingTransfer {
   std::int64_t earliest_end = 0;  ///< if the end is unknown
 };
 
+/// Adds to transfers from `first` on that are sorted by start. Most start last.
+inline void add_by_start(std::vector<MovingTransfer>& transfers, const MovingTransfer& added, std::size_t first = 0) {
+  transfers.push_back(added);
+  for (std::size_t i = transfers.size() - 1; i > first && transfers[i - 1].start > transfers[i].start; --i)
+    std::swap(transfers[i - 1], transfers[i]);
+}
+
 /// The progress of compute on one GPU, for operations in order of time.
 class Progress {
  public:
-  /// Begins anew, beside `transfers`.
+  /// Begins anew, beside `transfers`, which are sorted by start.
   void begin(const std::vector<MovingTransfer>& transfers) {
     transfers_ = transfers;
+    moving_ = 0;
+    next_ = 0;
     until_ = kNever;
   }
 
   /// Requires that the transfer does not start before the end of the last operation.
   void add(const MovingTransfer& transfer) {
-    transfers_.push_back(transfer);
+    add_by_start(transfers_, transfer, next_);
     until_ = std::min(until_, transfer.start);
   }
 
@@ -88,24 +99,28 @@ class Progress {
     }
   }
 
-  /// Drops transfers that have ended by `time`.
+  /// Takes transfers that have started by `time`, and drops those that have ended.
   void look_up(std::int64_t time) {
+    for (; next_ < transfers_.size() && transfers_[next_].start <= time; ++next_, ++moving_)
+      if (moving_ < next_) transfers_[moving_] = transfers_[next_];
     speeds_ = {};
-    until_ = kUnknownEnd;
-    for (std::size_t i = 0; i < transfers_.size();) {
+    until_ = next_ < transfers_.size() ? transfers_[next_].start : kUnknownEnd;
+    for (std::size_t i = 0; i < moving_;) {
       const MovingTransfer& each = transfers_[i];
       if (each.end <= time) {
-        transfers_[i] = transfers_.back();
-        transfers_.pop_back();
+        transfers_[i] = transfers_[--moving_];
         continue;
       }
-      if (each.start <= time) speeds_ = slowest(speeds_, each.speeds);
-      until_ = std::min(until_, each.start > time ? each.start : each.end);
+      speeds_ = slowest(speeds_, each.speeds);
+      until_ = std::min(until_, each.end);
       ++i;
     }
   }
 
+  /// First those that have started and not ended, `moving_` of them; from `next_` on those that have not started, by start.
   std::vector<MovingTransfer> transfers_;
+  std::size_t moving_ = 0;
+  std::size_t next_ = 0;
   Speeds speeds_;
   std::int64_t until_ = kNever;
 };

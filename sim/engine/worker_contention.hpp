@@ -275,7 +275,7 @@ inline std::int64_t Worker<Recorder>::end_fused_run(const OpContext& at, const P
   for (MovingTransfer each : run.times->beyond) {
     each.start += run.ready;
     each.end += run.ready;
-    moving.push_back(each);
+    add_by_start(moving, each);
   }
   for (const RecordedEvent& each : run.times->records)
     if (each.times.traffic >= 0) record(at, each.event, after(run.ready, each.times));
@@ -299,7 +299,7 @@ inline void Worker<Recorder>::begin_moving(const WaitList& waiters, std::int64_t
     const OpContext at = state_.context_of(link - 1);
     const Speeds& speeds = beside(at, op_of(at));
     if (speeds.full()) continue;
-    contention_->of(at.state->rank).moving.push_back({start, kUnknownEnd, speeds, at.state->lane, earliest_end});
+    add_by_start(contention_->of(at.state->rank).moving, {start, kUnknownEnd, speeds, at.state->lane, earliest_end});
     contention_->change(at.state->rank, start);
   }
 }
@@ -317,7 +317,7 @@ inline void Worker<Recorder>::end_moving(const OpContext& at, const StreamOp& op
     }
   const Speeds& speeds = beside(at, op);
   if (speeds.full() || end <= start) return;
-  moving.push_back({start, end, speeds, at.state->lane});
+  add_by_start(moving, {start, end, speeds, at.state->lane});
   contention_->change(at.state->rank, start);
 }
 
