@@ -48,6 +48,7 @@ Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& eva
   facts.step_p5_s = run->forecast.band.p5_s;
   facts.step_p95_s = run->forecast.band.p95_s;
   if (failures == nullptr) return facts;
+  request.step = &*run;
   request.failures = *failures;
   set_spares(request, spare_money);
   request.days = 30;

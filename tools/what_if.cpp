@@ -132,7 +132,7 @@ Result<double> number_at(const Json& group, const char* key, double low, double 
 }
 
 Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Scenario& scenario,
-                                                  const DataPaths& data) {
+                                                  const ForecastRun& step, const DataPaths& data) {
   if (!request.contains("failures") || request["failures"].is_null()) return std::nullopt;
   const Json& asked = request["failures"];
   if (!asked.is_object()) return fail_key("failures", asked.dump(), "must be an object");
@@ -154,6 +154,7 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
   if (!failures) return tl::unexpected(failures.error());
   GoodputRequest job;
   job.scenario = scenario;
+  job.step = &step;
   job.failures = std::move(*failures);
   job.days = *days;
   job.mtbf_s = *mtbf * 3600;
@@ -406,7 +407,7 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
                 {"timeline", timeline_json(*run)},
                 {"step_time_s", run->forecast.step_time_s},
                 {"possible", possible_values(*scenario)}};
-  const Result<std::optional<GoodputForecast>> goodput = goodput_of(request, *scenario, data);
+  const Result<std::optional<GoodputForecast>> goodput = goodput_of(request, *scenario, *run, data);
   if (!goodput) return tl::unexpected(located(goodput.error(), *scenario));
   Json out = {{"ok", true}, {"result", Json::parse(result_json(*scenario, run->forecast))}};
   double share = 1;

@@ -56,23 +56,28 @@ void degrade(Cluster& cluster, const MachineState& state) {
 
 }  // namespace
 
-EngineStepTimes::EngineStepTimes(Scenario scenario, bool keep_batch, double healthy_step_s)
-    : scenario_(std::move(scenario)), keep_batch_(keep_batch), healthy_step_s_(healthy_step_s) {}
+EngineStepTimes::EngineStepTimes(Scenario scenario, bool keep_batch, double healthy_step_s, const ForecastRun* known)
+    : scenario_(std::move(scenario)), keep_batch_(keep_batch), healthy_step_s_(healthy_step_s), known_(known) {}
 
 Result<Duration> EngineStepTimes::engine_time(const Scenario& scenario, int gpu_speed_percent) const {
   const Result<ForecastRun> run = forecast(scenario);
   if (!run) return tl::unexpected(located(run.error(), scenario));
+  return engine_time(scenario, *run, gpu_speed_percent);
+}
+
+Result<Duration> EngineStepTimes::engine_time(const Scenario& scenario, const ForecastRun& run,
+                                              int gpu_speed_percent) const {
   // Beyond the simulated step: the other steps of a period of local SGD do not average.
-  const Duration step = run->forecast.averaging ? from_seconds(run->forecast.step_time_s) : run->timeline.step_time;
+  const Duration step = run.forecast.averaging ? from_seconds(run.forecast.step_time_s) : run.timeline.step_time;
   if (gpu_speed_percent == 100) return step;
   Duration slowest;
-  for (std::size_t rank = 0; rank < run->graph.ranks.size(); ++rank) {
+  for (std::size_t rank = 0; rank < run.graph.ranks.size(); ++rank) {
     const Result<Timeline> timeline =
-        simulate(with_slow_rank(run->graph, rank, gpu_speed_percent), run->network, engine_of(scenario, {}));
+        simulate(with_slow_rank(run.graph, rank, gpu_speed_percent), run.network, engine_of(scenario, {}));
     if (!timeline) return tl::unexpected(timeline.error());
     slowest = std::max(slowest, timeline->step_time);
   }
-  return slowest + (step - run->timeline.step_time);
+  return slowest + (step - run.timeline.step_time);
 }
 
 Result<StepTime> EngineStepTimes::of(const MachineState& state) const {
@@ -81,12 +86,17 @@ Result<StepTime> EngineStepTimes::of(const MachineState& state) const {
   const std::int64_t full_batch = scenario.training.global_batch_size;
   if (state.lost_replicas > 0) drop_replicas(scenario, replicas_of(scenario), state.lost_replicas, keep_batch_);
   degrade(scenario.cluster, state);
-  const Result<Duration> time = engine_time(scenario, state.gpu_speed_percent);
+  MachineState whole = state;
+  whole.gpu_speed_percent = 100;
+  const Result<Duration> time = known_ != nullptr && whole == MachineState{}
+                                    ? engine_time(scenario, *known_, state.gpu_speed_percent)
+                                    : engine_time(scenario, state.gpu_speed_percent);
   if (!time) return tl::unexpected(time.error());
   const std::int64_t sequences = keep_batch_ ? full_batch : scenario.training.global_batch_size;
   StepTime step{*time, sequences * scenario.training.seq_length};
   if (healthy_step_s_ > 0) {
-    const Result<Duration> healthy = engine_time(scenario_, 100);
+    const Result<Duration> healthy =
+        known_ != nullptr ? engine_time(scenario_, *known_, 100) : engine_time(scenario_, 100);
     if (!healthy) return tl::unexpected(healthy.error());
     step.time = from_seconds(seconds(*time) / seconds(*healthy) * healthy_step_s_);
   }

@@ -12,6 +12,7 @@
 ///   batch ramp      the scenario with that global batch
 #pragma once
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/reliability/job.hpp"
 #include "sim/reliability/step_times.hpp"
@@ -21,17 +22,20 @@ namespace tracecast {
 class EngineStepTimes final : public StepTimes {
  public:
   /// `keep_batch`: the batch stays when replicas are lost. `healthy_step_s` > 0, a measured step time, scales all step
-  /// times so that the healthy step takes that long.
-  explicit EngineStepTimes(Scenario scenario, bool keep_batch = false, double healthy_step_s = 0);
+  /// times so that the healthy step takes that long. `known`: a forecast of the scenario, which is then not forecast again.
+  explicit EngineStepTimes(Scenario scenario, bool keep_batch = false, double healthy_step_s = 0,
+                           const ForecastRun* known = nullptr);
   /// Errors: those of forecast().
   Result<StepTime> of(const MachineState& state) const override;
 
  private:
   Result<Duration> engine_time(const Scenario& scenario, int gpu_speed_percent) const;
+  Result<Duration> engine_time(const Scenario& scenario, const ForecastRun& run, int gpu_speed_percent) const;
 
   Scenario scenario_;
   bool keep_batch_;
   double healthy_step_s_;
+  const ForecastRun* known_;
 };
 
 }  // namespace tracecast

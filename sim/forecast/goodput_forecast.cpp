@@ -128,7 +128,7 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   result.spec = spec_of(request, result.checkpoint, result.shape);
 
   const bool keep_batch = result.spec.recovery.elastic == Elastic::keep_batch;
-  const EngineStepTimes engine(request.scenario, keep_batch, request.step_time_s);
+  const EngineStepTimes engine(request.scenario, keep_batch, request.step_time_s, request.step);
   const CachedStepTimes steps(engine);
   const Result<StepTime> healthy = steps.of({});
   if (!healthy) return tl::unexpected(healthy.error());

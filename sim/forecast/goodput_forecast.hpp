@@ -10,6 +10,7 @@
 
 #include "sim/base/enum_names.hpp"
 #include "sim/base/result.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/failure_file.hpp"
 #include "sim/io/incident_log.hpp"
 #include "sim/io/scenario.hpp"
@@ -30,6 +31,7 @@ struct GoodputRequest {
   std::vector<FittedKind> fits;            ///< if the failures were fitted to a log
   std::optional<ShardLayout> resume_from;  ///< layout of the checkpoint that the run starts from
   GoodputOptions options;
+  const ForecastRun* step = nullptr;  ///< forecast of the scenario, if there is one already
 };
 
 /// Source of the bandwidth of the storage.

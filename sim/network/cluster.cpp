@@ -1,6 +1,7 @@
 #include "sim/network/cluster.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -58,6 +59,27 @@ class Domains {
   std::vector<Domain> domains_;
 };
 
+/// Failed NICs of a host whose GPU has others that work: those, in turn, take their place. [NIC of a host]; such a NIC then
+/// counts as working.
+std::vector<int> replaced_at_the_gpu(const NodeSpec& node, std::vector<bool>& works) {
+  std::vector<int> instead(works.size());
+  std::iota(instead.begin(), instead.end(), 0);
+  for (int gpu = 0; gpu < node.gpus_per_host; ++gpu) {
+    const NicRange own = nics_of_gpu(node, gpu);
+    std::vector<int> working;
+    for (int nic = own.first; nic < own.last; ++nic)
+      if (works[static_cast<std::size_t>(nic)] && instead[static_cast<std::size_t>(nic)] == nic) working.push_back(nic);
+    if (working.empty()) continue;
+    std::size_t turn = 0;
+    for (int nic = own.first; nic < own.last; ++nic) {
+      if (works[static_cast<std::size_t>(nic)]) continue;
+      instead[static_cast<std::size_t>(nic)] = working[turn++ % working.size()];
+      works[static_cast<std::size_t>(nic)] = true;
+    }
+  }
+  return instead;
+}
+
 /// [NIC of the domain] the NIC that carries its traffic.
 std::vector<int> domain_nics_in_use(const NodeSpec& node, const std::vector<double>& speeds) {
   std::vector<int> used;
@@ -65,7 +87,8 @@ std::vector<int> domain_nics_in_use(const NodeSpec& node, const std::vector<doub
     std::vector<bool> works;
     for (int nic = 0; nic < node.nics; ++nic)
       works.push_back(speeds[static_cast<std::size_t>(host * node.nics + nic)] > 0);
-    for (const int nic : nics_in_use(works)) used.push_back(host * node.nics + nic);
+    const std::vector<int> instead = replaced_at_the_gpu(node, works);
+    for (const int nic : nics_in_use(works)) used.push_back(host * node.nics + instead[static_cast<std::size_t>(nic)]);
   }
   return used;
 }

@@ -52,6 +52,20 @@ TEST_CASE("faults: which half of the NICs is lost makes no difference", "[metamo
   }
 }
 
+TEST_CASE("faults: a GPU that keeps some of its NICs uses those alone", "[oracle][network][faults]") {
+  Cluster cluster = dgx_h100(64);
+  cluster.node.nics = 32;  // four at each GPU
+  for (const std::vector<int>& lost : {std::vector<int>{0, 1}, {1, 3}, {0, 3}}) {
+    cluster.faults.lost_rails = lost;
+    CHECK(place(cluster, range(8, 0, 8), 8).nics == 2);
+    CHECK(place(cluster, range(8, 1, 8), 8).nics == 4);
+  }
+  // GPU 0 has none left and takes half of those of GPU 1, of which three work.
+  cluster.faults.lost_rails = {0, 1, 2, 3, 5};
+  CHECK(place(cluster, range(8, 0, 8), 8).nics == 1.5);
+  CHECK(place(cluster, range(8, 7, 8), 8).nics == 4);
+}
+
 TEST_CASE("faults: a NIC that is gone in one node is a lost rail there", "[network][faults]") {
   Cluster cluster = dgx_h100(64);
   cluster.faults.slow_nics = {{0, 3, 0}};

@@ -139,6 +139,15 @@ TEST_CASE("steps of a degraded machine come from the engine", "[reliability]") {
     CHECK(shrink.of({.link_speed_percent = 25}).value().time > healthy.time);
     CHECK(shrink.of({.uplink_speed_percent = 50}).value().time >= healthy.time);
   }
+  SECTION("a forecast that is known is taken for the machine as it is, and with a slow GPU, and for nothing else") {
+    ForecastRun known = forecast(small).value();
+    const EngineStepTimes same(small, false, 0, &known);
+    for (const MachineState& state : {MachineState{}, {.gpu_speed_percent = 80}, {.lost_rails = 1}})
+      CHECK(same.of(state).value() == shrink.of(state).value());
+    known.timeline.step_time = 2 * known.timeline.step_time;
+    CHECK(same.of({}).value().time == 2 * healthy.time);
+    CHECK(same.of({.lost_rails = 1}).value() == shrink.of({.lost_rails = 1}).value());
+  }
   SECTION("a measured step time keeps the engine's ratios") {
     const EngineStepTimes measured(small, false, 10);
     CHECK(measured.of({}).value().time == from_seconds(10));
