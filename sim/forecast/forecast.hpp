@@ -34,10 +34,11 @@ struct Cause {
   double step_without_s = 0;  ///< simulated with zero time for this cause
 };
 
-/// One part of the `perturb` of a scenario, and the step time without this part.
+/// One part of the `perturb` of a scenario, and the step time without this part; of many parts, the step with this part alone.
 struct PerturbationEffect {
   std::string what;  ///< "rank 37 computes 1.3 times as long"
-  double step_without_s = 0;
+  std::optional<double> step_without_s{};
+  std::optional<double> step_alone_s{};
 };
 
 /// parallel.data_parallel = parameter_averaging: the steps of a period. Of every `period` steps one ends with the mean of

@@ -82,6 +82,13 @@ std::pair<std::vector<std::size_t>, std::vector<std::size_t>> largest_and_others
   return {std::move(order), std::move(others)};
 }
 
+std::vector<std::size_t> all_but(std::size_t part, std::size_t count) {
+  std::vector<std::size_t> others(count);
+  std::iota(others.begin(), others.end(), std::size_t{0});
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(part));
+  return others;
+}
+
 }  // namespace
 
 Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOptions& options, Forecast& result) {
@@ -100,23 +107,26 @@ Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOp
   const Result<ForecastRun> healthy = forecast(undisturbed, plain);
   if (!healthy) return tl::unexpected(healthy.error());
   result.undisturbed_step_s = healthy->forecast.step_time_s;
-  const auto add = [&](std::string what, const std::vector<std::size_t>& undone) -> Result<void> {
-    double step = result.undisturbed_step_s;
-    if (undone.size() < parts.size()) {
-      Scenario without = scenario;
-      for (auto part = undone.rbegin(); part != undone.rend(); ++part) parts[*part].undo(without);
-      const Result<ForecastRun> run = forecast(without, plain);
-      if (!run) return tl::unexpected(run.error());
-      step = run->forecast.step_time_s;
-    }
-    result.perturbations.push_back({std::move(what), step});
-    return {};
+  const auto step_without = [&](const std::vector<std::size_t>& undone) -> Result<double> {
+    if (undone.size() == parts.size()) return result.undisturbed_step_s;
+    Scenario without = scenario;
+    for (auto part = undone.rbegin(); part != undone.rend(); ++part) parts[*part].undo(without);
+    const Result<ForecastRun> run = forecast(without, plain);
+    if (!run) return tl::unexpected(run.error());
+    return run->forecast.step_time_s;
   };
   const auto [largest, others] = largest_and_others(parts);
-  for (const std::size_t part : largest)
-    if (Result<void> added = add(parts[part].what, {part}); !added) return added;
+  for (const std::size_t part : largest) {
+    const Result<double> step = step_without(others.empty() ? std::vector{part} : all_but(part, parts.size()));
+    if (!step) return tl::unexpected(step.error());
+    PerturbationEffect& effect = result.perturbations.emplace_back(PerturbationEffect{parts[part].what});
+    (others.empty() ? effect.step_without_s : effect.step_alone_s) = *step;
+  }
   if (others.empty()) return {};
-  return add(fmt::format("{} more, not larger than these", others.size()), others);
+  const Result<double> step = step_without(others);
+  if (!step) return tl::unexpected(step.error());
+  result.perturbations.push_back({fmt::format("{} more, not larger than these", others.size()), *step});
+  return {};
 }
 
 }  // namespace tracecast

@@ -6,11 +6,12 @@
 
 namespace tracecast {
 
-/// So many perturbations are undone one by one, the others together: each of these forecasts takes as long as the step's.
+/// So many perturbations are undone one by one: each of these forecasts takes as long as the step's. Of more, the step is forecast with
+/// each of so many of the largest alone, which leaves few classes of ranks, and with all others undone together.
 inline constexpr std::size_t kMostEffects = 4;
 
-/// Forecasts the scenario without each of its perturbations and without all of them, folded, with the network of
-/// `options`, and adds the results to `result`. Of more than kMostEffects perturbations, the largest are undone one by one.
+/// Forecasts the scenario without each of its perturbations (or with it alone) and without all of them, folded, with the network of
+/// `options`, and adds the results to `result`.
 /// Errors: those of forecast().
 Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOptions& options, Forecast& result);
 

@@ -80,8 +80,11 @@ Json causes(const Forecast& f) {
 
 Json perturbed(const Forecast& f) {
   Json parts = Json::array();
-  for (const PerturbationEffect& part : f.perturbations)
-    parts.push_back({{"what", part.what}, {"step_without_s", part.step_without_s}});
+  for (const PerturbationEffect& part : f.perturbations) {
+    parts.push_back({{"what", part.what}});
+    if (part.step_without_s) parts.back()["step_without_s"] = *part.step_without_s;
+    if (part.step_alone_s) parts.back()["step_alone_s"] = *part.step_alone_s;
+  }
   return {{"step_undisturbed_s", f.undisturbed_step_s}, {"parts", parts}};
 }
 

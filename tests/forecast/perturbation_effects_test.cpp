@@ -77,8 +77,9 @@ TEST_CASE("perturb: of many parts the report names the largest alone and the oth
   CHECK(forecast.perturbations[3].what == "rail 3 is gone");
   CHECK(forecast.perturbations[4].what == "3 more, not larger than these");
   CHECK(forecast.perturbations[4].step_without_s == step({slow(100), slow(200), slow(300), "perturb.lost_rails=[3]"}));
-  CHECK(forecast.perturbations[2].step_without_s ==
-        step({slow(0), slow(5), slow(100), slow(200), "perturb.slow_nic.0.3=0.95", "perturb.lost_rails=[3]"}));
+  CHECK(forecast.perturbations[2].step_alone_s == step({slow(300)}));
+  CHECK(forecast.perturbations[3].step_alone_s == step({"perturb.lost_rails=[3]"}));
+  CHECK_FALSE(forecast.perturbations[3].step_without_s.has_value());
 }
 
 TEST_CASE("perturb: with shared links the step without a perturbation has shared links too", "[perturb]") {
