@@ -64,8 +64,13 @@ std::vector<Linear> linears(const LayerShape& shape) {
     add(cross_attention_linears(shape));
   }
   if (!shape.model.has_feed_forward(shape.layer)) return list;
+  if (shape.model.is_moe_layer(shape.layer)) {
+    add(moe_linears(shape));
+    return list;
+  }
   const std::int64_t width = shape.model.ffn_hidden_size;
-  add(shape.model.is_moe_layer(shape.layer) ? moe_linears(shape) : std::vector{fc1(shape, width), fc2(shape, width)});
+  list.push_back(fc1(shape, width));
+  list.push_back(fc2(shape, width));
   return list;
 }
 
@@ -169,9 +174,22 @@ std::int64_t LayerWork::norms_of(int layer) const {
   return norms * norm_parameters(model_);
 }
 
-std::int64_t LayerWork::layer_parameters(int layer) const {
-  std::int64_t sum = norms_of(layer) + expert_parameters(layer);
-  for (const Linear& linear : linears(shape(layer))) sum += linear.parameters();
+RankParameters LayerWork::parameters(int layer) const {
+  const LayerShape own = shape(layer);
+  const bool trains = trains_layer(model_, plan_.training, layer);
+  RankParameters sum;
+  sum.dense = norms_of(layer);
+  sum.experts = expert_parameters(layer);
+  if (is_narrow(own.precision_of(LinearPart::experts))) sum.quantised_experts = sum.experts;
+  if (trains && trains_weights(model_, plan_.training, layer)) {
+    sum.trained = sum.dense;
+    sum.trained_experts = sum.experts;
+  }
+  for (const Linear& linear : linears(own)) {
+    sum.dense += linear.parameters();
+    if (is_narrow(linear.precision)) sum.quantised += linear.in * linear.out;
+    if (trains) sum.trained += linear.trained();
+  }
   return sum;
 }
 
@@ -179,23 +197,9 @@ std::int64_t LayerWork::expert_parameters(int layer) const {
   return model_.is_moe_layer(layer) ? routed_expert_parameters(shape(layer)) : 0;
 }
 
-std::int64_t LayerWork::quantised_parameters(int layer, bool experts) const {
-  const LayerShape own = shape(layer);
-  if (experts) return is_narrow(own.precision_of(LinearPart::experts)) ? expert_parameters(layer) : 0;
-  std::int64_t sum = 0;
-  for (const Linear& linear : linears(own))
-    if (is_narrow(linear.precision)) sum += linear.in * linear.out;
-  return sum;
-}
-
 Trained LayerWork::trained(int layer) const {
-  Trained sum;
-  if (!trains_layer(model_, plan_.training, layer)) return sum;
-  for (const Linear& linear : linears(shape(layer))) sum.dense += linear.trained();
-  if (!trains_weights(model_, plan_.training, layer)) return sum;
-  sum.dense += norms_of(layer);
-  sum.experts = expert_parameters(layer);
-  return sum;
+  const RankParameters own = parameters(layer);
+  return {own.trained, own.trained_experts};
 }
 
 std::int64_t LayerWork::embedding_parameters() const { return table_parameters(shape(kNoLayer)); }

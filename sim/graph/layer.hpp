@@ -24,6 +24,7 @@
 #include "sim/graph/work_list.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/rank_parameters.hpp"
 
 namespace tracecast {
 
@@ -57,7 +58,8 @@ class LayerWork {
   WorkList head_backward(BackwardPart part) const;
 
   /// Parameters that one rank holds of each part, before data-parallel sharding.
-  std::int64_t layer_parameters(int layer) const;
+  RankParameters parameters(int layer) const;  ///< without what Muon asks for
+  std::int64_t layer_parameters(int layer) const { return parameters(layer).total(); }
   std::int64_t embedding_parameters() const;
   std::int64_t head_parameters() const;
   /// Of the routed experts in layer_parameters(layer) and head_parameters().
@@ -67,8 +69,6 @@ class LayerWork {
   Trained trained(int layer) const;
   Trained trained_embedding() const;
   Trained trained_head() const;
-  /// Of layer_parameters(layer), those that 8- or 4-bit multiplications read: of routed experts, or all others.
-  std::int64_t quantised_parameters(int layer, bool experts) const;
 
  private:
   LayerShape shape(int layer) const;

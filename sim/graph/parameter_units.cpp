@@ -42,10 +42,7 @@ RankParameters ParameterUnits::parameters_of(const Stage& stage, int unit) const
   } else if (stage.head && unit == head(stage)) {
     set(work_.head_parameters(), work_.head_expert_parameters(), work_.trained_head());
   } else {
-    const int layer = stage.first_layer + unit - (stage.embedding ? 1 : 0);
-    set(work_.layer_parameters(layer), work_.expert_parameters(layer), work_.trained(layer));
-    own.quantised = work_.quantised_parameters(layer, false);
-    own.quantised_experts = work_.quantised_parameters(layer, true);
+    return work_.parameters(stage.first_layer + unit - (stage.embedding ? 1 : 0));
   }
   return own;
 }

@@ -1,6 +1,7 @@
 #include "sim/plan/activations.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +13,7 @@
 namespace tracecast {
 namespace {
 
-bool has(const std::vector<std::string>& names, const std::string& name) {
+bool has(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
