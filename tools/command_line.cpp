@@ -33,9 +33,9 @@ std::string overview(std::span<const Command> table, const TextStyle& style) {
       fmt::format("Forecasts large training runs from real measurements.\n\nUsage: {}\n\nCommands:\n", kUsage);
   for (const Command& command : table)
     text += paragraph(fmt::format("  {:<{}}  ", command.name, width), command.summary, style);
-  text +=
-      "\nOptions:\n  --help       this page; `tracecast COMMAND --help` shows the options of a command\n"
-      "  --version    version and how it was built\n";
+  text += "\nOptions:\n" +
+          paragraph("  --help       ", "this page; `tracecast COMMAND --help` shows the options of a command", style) +
+          "  --version    version and how it was built\n";
   if (!table.empty()) text += fmt::format("\nExample:\n  tracecast {}\n", table.front().example);
   return text;
 }

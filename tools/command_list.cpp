@@ -109,7 +109,9 @@ std::vector<Entry> with_words(std::vector<Entry> entries, const std::string& wor
 std::string table(const Kind& kind, const std::vector<Entry>& entries, const TextStyle& style) {
   int width = 0;
   for (const Entry& entry : entries) width = std::max(width, columns(entry.name));
-  std::string text = heading(fmt::format("{} ({})", kind.name, kind.used), style);
+  const std::string title = fmt::format("{} ({})", kind.name, kind.used);
+  std::string text = columns(title) < style.width ? heading(title, style)
+                                                  : heading(kind.name, style) + paragraph("", kind.used, style);
   for (const Entry& entry : entries) text += paragraph("  " + pad_right(entry.name, width) + "  ", entry.text, style);
   return text;
 }

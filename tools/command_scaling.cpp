@@ -1,6 +1,7 @@
 /// `tracecast scaling`: compute of a model and its tokens, compute-optimal sizes, days on a machine.
 #include <array>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -219,6 +220,16 @@ std::string page(const Question& question, const Options& options) {
   return text;
 }
 
+/// Lines of a label and a text, wrapped to the terminal.
+std::string wrapped(const std::string& lines, const TextStyle& style) {
+  constexpr std::size_t kLabel = 15;
+  std::string text;
+  std::istringstream source(lines);
+  for (std::string line; std::getline(source, line);)
+    text += columns(line) <= style.width ? line + "\n" : paragraph(line.substr(0, kLabel), line.substr(kLabel), style);
+  return text;
+}
+
 std::string json_answer(const Question& question, const Options& options) {
   std::string text =
       fmt::format("{{\n  \"flops\": {},\n  \"rule\": \"{}\",\n  \"optimal\": {{\"parameters\": {}, \"tokens\": {}}}",
@@ -315,7 +326,7 @@ Result<ExitCode> scaling(const Options& options, const Context& context) {
   }
   const Result<Question> question = read_question(options);
   if (!question) return tl::unexpected(question.error());
-  fmt::print("{}", options.json ? json_answer(*question, options) : page(*question, options));
+  fmt::print("{}", options.json ? json_answer(*question, options) : wrapped(page(*question, options), context.style));
   return ExitCode::done;
 }
 

@@ -167,10 +167,11 @@ Result<ExitCode> validate_nested(const Options& options, const DataPaths& data, 
 }
 
 /// Failures, restarts, checkpoints and goodput.
-Result<ExitCode> validate_failures(const Options& options, const DataPaths& data, const CsvTable& table) {
+Result<ExitCode> validate_failures(const Options& options, const DataPaths& data, const CsvTable& table,
+                                   const Context& context) {
   const Result<FailureFigures> figures = forecast_failure_figures(table, data, options.threads);
   if (!figures) return tl::unexpected(figures.error());
-  fmt::print("{}", options.json ? failure_figures_json(*figures) : failure_figures_page(*figures));
+  fmt::print("{}", options.json ? failure_figures_json(*figures) : failure_figures_page(*figures, context.style));
   return ExitCode::done;
 }
 
@@ -184,7 +185,7 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
     return fail(Diagnostic{"", 0, "RUNS", "", "is required: a table of runs (or --kernels or --collectives)"});
   Result<CsvTable> table = read_run_table(*data, options.table);
   if (!table) return tl::unexpected(table.error());
-  if (is_failure_table(*table)) return validate_failures(options, *data, *table);
+  if (is_failure_table(*table)) return validate_failures(options, *data, *table, context);
   table = narrowed(std::move(*table), options);
   if (!table) return tl::unexpected(table.error());
   if (const Result<void> known = check_column(*table, options.by); !known) return tl::unexpected(known.error());

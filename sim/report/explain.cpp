@@ -41,21 +41,22 @@ std::string time_cell(double time_s) { return time_s > 0 ? time_text(time_s) : "
 /// "1.2 %", or a dash for nothing.
 std::string percent_cell(double value) { return value < kNothing ? "-" : percent(value); }
 
-/// Name, time on the critical path and its share, time without it and what that saves.
+bool is_narrow(const TextStyle& style) { return style.width < 72; }
+
+/// Name, time on the critical path and its share (not on narrow terminals), time without it and what that saves.
 TextTable table_of(const std::vector<Cause>& causes, const TextStyle& style) {
   int width = 0;
   for (const Cause& cause : causes) width = std::max(width, columns(name_of(cause)));
-  return style.width < 72 ? TextTable({-width, 17, 8, 8}, 2, 0) : TextTable({-width, 19, 11, 8}, 2, 0);
+  return is_narrow(style) ? TextTable({-width, 9, 9, 8}, 2, 0) : TextTable({-width, 19, 11, 8}, 2, 0);
 }
 
 std::string row(const TextTable& table, const Forecast& forecast, const Cause& cause, const TextStyle& style) {
   const double gain = saved(forecast, cause);
-  const std::string figures = table.line(name_of(cause),
-                                         time_cell(cause.on_critical_path_s) +
-                                             pad_left(percent_cell(share(forecast, cause.on_critical_path_s)), 8),
-                                         time_cell(cause.step_without_s), percent_cell(gain)) +
-                              "  ";
-  const std::string drawn = without_trailing_blanks(bar(gain, style.width - columns(figures), style));
+  std::string critical = time_cell(cause.on_critical_path_s);
+  if (!is_narrow(style)) critical += pad_left(percent_cell(share(forecast, cause.on_critical_path_s)), 8);
+  const std::string figures = table.line(name_of(cause), critical, time_cell(cause.step_without_s), percent_cell(gain));
+  const int rest = style.width - columns(figures) - 2;
+  const std::string drawn = rest > 0 ? "  " + without_trailing_blanks(bar(gain, rest, style)) : "";
   return figures + paint(drawn, Colour::cyan, style) + "\n";
 }
 
@@ -66,7 +67,9 @@ std::string explain_page(const Forecast& forecast, const TextStyle& style) {
   const std::vector<Cause> causes = sorted_causes(forecast);
   if (causes.empty()) return page + "  none: the step takes no time\n";
   const TextTable table = table_of(causes, style);
-  page += paint(table.line("", "on critical path", "without", "saves"), Colour::grey, style) + "\n";
+  page += paint(table.line("", is_narrow(style) ? "critical" : "on critical path", "without", "saves"), Colour::grey,
+                style) +
+          "\n";
   for (const Cause& cause : causes) page += row(table, forecast, cause, style);
   return page +
          paragraph(

@@ -176,8 +176,8 @@ std::string legend(std::span<const ScheduleView> views, const TextStyle& style) 
   }
   std::string text = on(kForward.even, " F ", style) + " forward  " + on(kBackward.even, " B ", style) + " backward";
   if (split) {
-    text += "  " + on(kInput.even, " I ", style) + " input gradient  " + on(kWeight.even, " W ", style) +
-            " weight gradient";
+    text += (style.width < 70 ? "\n" : "  ") + on(kInput.even, " I ", style) + " input gradient  " +
+            on(kWeight.even, " W ", style) + " weight gradient";
   }
   text += "\n";
   if (overlapped) text += "F|B, or X in narrow boxes: a forward and a backward together\n";

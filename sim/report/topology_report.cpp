@@ -275,28 +275,36 @@ std::vector<TopologyFinding> check_cluster(const Cluster& cluster) {
 
 namespace {
 
-const TextTable kTable({-26, 12, 12, 12, 10});
+bool is_narrow(const TextStyle& style) { return style.width < 78; }
 
-std::string vertex_lines(const TopologyReport& report) {
+TextTable table_for(const TextStyle& style) {
+  return TextTable(is_narrow(style) ? std::vector{-20, 8, 9, 9, 8} : std::vector{-26, 12, 12, 12, 10});
+}
+
+std::string vertex_lines(const TopologyReport& report, const TextStyle& style) {
+  const TextTable table = table_for(style);
   std::string text;
-  for (const TopologyPart& part : report.vertices) text += kTable.row(part.name, grouped(part.count));
+  for (const TopologyPart& part : report.vertices) text += table.row(part.name, grouped(part.count));
   return text;
 }
 
-std::string link_lines(const TopologyReport& report) {
-  std::string text = kTable.row("", "cables", "each", "together", "latency");
+std::string link_lines(const TopologyReport& report, const TextStyle& style) {
+  const TextTable table = table_for(style);
+  std::string text = table.row("", "cables", "each", "together", "latency");
   for (const TopologyPart& part : report.links)
-    text += kTable.row(part.name, grouped(part.count), to_text(part.each), to_text(part.total),
-                       part.latency.picoseconds == 0 ? "" : to_text(part.latency));
+    text += table.row(part.name, grouped(part.count), to_text(part.each), to_text(part.total),
+                      part.latency.picoseconds == 0 ? "" : to_text(part.latency));
   return text;
 }
 
 std::string distance_lines(const TopologyReport& report, const TextStyle& style) {
-  std::string text = kTable.row("switches of the fabric", "ranks", "latency", "lone flow");
+  const TextTable table = table_for(style);
+  std::string text =
+      table.row(is_narrow(style) ? "switches" : "switches of the fabric", "ranks", "latency", "lone flow");
   for (const TopologyDistance& d : report.distances) {
     const double share = static_cast<double>(d.ranks) / std::max(1, report.ranks - 1);
-    text += kTable.row(d.switches == 0 ? "0 (same node)" : std::to_string(d.switches), grouped(d.ranks),
-                       to_text(d.latency), to_text(d.lone_flow), " " + bar(share, 11, style));
+    text += table.row(d.switches == 0 ? "0 (same node)" : std::to_string(d.switches), grouped(d.ranks),
+                      to_text(d.latency), to_text(d.lone_flow), " " + bar(share, is_narrow(style) ? 7 : 11, style));
   }
   return text;
 }
@@ -307,13 +315,16 @@ std::string to_terminal(const TopologyReport& report, const TextStyle& style) {
   std::string text = fmt::format("{}: {} GPUs ({}) on {} node{}, fabric {}\n\n",
                                  paint(report.name, Colour::bold, style), grouped(report.ranks), report.gpu,
                                  grouped(report.nodes), report.nodes == 1 ? "" : "s", report.fabric);
-  text += heading("Parts", style) + "\n" + vertex_lines(report) + "\n";
-  text += heading("Links, one direction", style) + "\n" + link_lines(report) + "\n";
+  text += heading("Parts", style) + "\n" + vertex_lines(report, style) + "\n";
+  text += heading("Links, one direction", style) + "\n" + link_lines(report, style) + "\n";
   if (!report.distances.empty())
     text += heading("Distances from rank 0", style) + "\n" + distance_lines(report, style) + "\n";
   if (report.bisection.bytes_per_second > 0)
-    text += fmt::format("Bisection bandwidth {} in one direction, {} per GPU of one half\n", to_text(report.bisection),
-                        to_text(Bandwidth{report.bisection.bytes_per_second / std::max(1, report.ranks / 2)}));
+    text += paragraph(
+        "",
+        fmt::format("Bisection bandwidth {} in one direction, {} per GPU of one half", to_text(report.bisection),
+                    to_text(Bandwidth{report.bisection.bytes_per_second / std::max(1, report.ranks / 2)})),
+        style);
   if (!report.cut.empty()) text += paragraph("  ", "limited by " + cut_text(report), style);
   if (report.broken) text += paragraph("  ", broken_text(report), style);
   for (const TopologyFinding& finding : report.findings)

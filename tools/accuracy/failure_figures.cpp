@@ -12,7 +12,6 @@
 #include "sim/base/words.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
 #include "sim/io/files.hpp"
-#include "sim/report/text.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -273,24 +272,34 @@ Result<FailureFigures> forecast_failure_figures(const CsvTable& table, const Dat
   return FigureForecaster(table, std::move(*how), data, threads).run();
 }
 
-std::string failure_figures_page(const FailureFigures& all) {
-  const TextTable table({-36, 9, 9, 6, -22});
+std::string failure_figures_page(const FailureFigures& all, const TextStyle& style) {
+  const bool narrow = style.width < 78;  // without the model
+  constexpr int kName = 32;
+  const TextTable table(narrow ? std::vector{-kName, 9, 8, 5} : std::vector{-36, 9, 9, 6, -22});
+  const auto row = [&](const std::string& name, const std::string& published, const std::string& forecast,
+                       const std::string& ratio, const std::string& by) {
+    if (!narrow) return table.row(name, published, forecast, ratio, by);
+    if (columns(name) <= kName) return table.row(name, published, forecast, ratio);
+    return paragraph("  ", name, style) + table.row("", published, forecast, ratio);
+  };
   std::string text, run;
   for (const FailureFigure& f : all.figures) {
     const std::string title = f.run + (f.gpus > 0 ? fmt::format(", {:.0f} {}", f.gpus, f.gpu) : "");
     if (title != run)
-      text += fmt::format("{}{}\n{}", run.empty() ? "" : "\n", title,
-                          table.row("", "published", "forecast", "ratio", "by"));
+      text += fmt::format("{}{}\n{}", run.empty() ? "" : "\n", title, row("", "published", "forecast", "ratio", "by"));
     run = title;
-    text += table.row(f.name, fmt::format("{}{:.4g}", f.bound ? "> " : "", f.published),
-                      fmt::format("{:.4g}", f.forecast), fmt::format("{:.2f}", f.ratio()), f.model);
+    text += row(f.name, fmt::format("{}{:.4g}", f.bound ? "> " : "", f.published), fmt::format("{:.4g}", f.forecast),
+                fmt::format("{:.2f}", f.ratio()), f.model);
   }
   const Score s = score(all.figures);
-  text += fmt::format(
-      "\n{} figures forecast by models of other clusters (lower bounds aside): median factor {:.2f}, {} within 1.5, {} "
-      "within 2\n\nNot forecast\n",
-      s.figures, s.median, s.within_1_5, s.within_2);
-  for (const auto& [why, count] : all.left_out) text += fmt::format("  {:>3}  {}\n", count, why);
+  text += "\n" +
+          paragraph("",
+                    fmt::format("{} figures forecast by models of other clusters (lower bounds aside): median factor "
+                                "{:.2f}, {} within 1.5, {} within 2",
+                                s.figures, s.median, s.within_1_5, s.within_2),
+                    style) +
+          "\nNot forecast\n";
+  for (const auto& [why, count] : all.left_out) text += paragraph(fmt::format("  {:>3}  ", count), why, style);
   return text;
 }
 

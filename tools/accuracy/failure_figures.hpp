@@ -21,6 +21,7 @@
 #include "sim/base/result.hpp"
 #include "sim/io/csv_table.hpp"
 #include "sim/io/files.hpp"
+#include "sim/report/text.hpp"
 
 namespace tracecast::accuracy {
 
@@ -70,7 +71,7 @@ bool is_failure_table(const CsvTable& table);
 /// kind of failure.
 Result<FailureFigures> forecast_failure_figures(const CsvTable& table, const DataPaths& data, int threads);
 
-std::string failure_figures_page(const FailureFigures& figures);
+std::string failure_figures_page(const FailureFigures& figures, const TextStyle& style);
 std::string failure_figures_json(const FailureFigures& figures);
 
 }  // namespace tracecast::accuracy
