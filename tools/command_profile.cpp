@@ -158,11 +158,10 @@ Result<ExitCode> measure_recordings(const Options& options) {
   if (!run) return tl::unexpected(run.error());
   std::vector<NamedTrace> traces;
   for (const std::string& file : options.traces) {
-    Result<Trace> trace = read_any_recording(file);
+    std::vector<std::string> notes;
+    Result<Trace> trace = read_any_recording(file, &notes);
     if (!trace) return tl::unexpected(trace.error());
-    if (trace->left_out > 0)
-      fmt::print(stderr, "{}: only the first {} records were read; {} more do not fit in memory\n", file,
-                 trace->records, trace->left_out);
+    for (const std::string& note : notes) fmt::print(stderr, "{}: {}\n", file, note);
     traces.push_back({file, std::move(*trace)});
   }
   Result<MeasuredProfile> measured =

@@ -68,7 +68,7 @@ std::string longest_operations(const StepRecord& record, Duration step_time, con
   return text;
 }
 
-ReplayedStep described(Replay replay, const Timeline& timeline) {
+ReplayedStep described(Replay replay, const Timeline& timeline, const std::vector<std::string>& notes) {
   const std::size_t gpus = replay.graph.ranks.size();
   const double error = seconds(timeline.step_time) / std::max(1e-12, seconds(replay.recorded)) - 1;
   std::string summary = fmt::format(
@@ -76,13 +76,15 @@ ReplayedStep described(Replay replay, const Timeline& timeline) {
       to_text(replay.recorded), to_text(timeline.step_time), signed_percent(error, 2), replay.works, gpus,
       gpus == 1 ? "" : "s", replay.waits, replay.syncs,
       replay.met > 0 ? fmt::format(", {} collectives across ranks", replay.met) : "");
+  for (const std::string& note : notes) summary += "; " + note;
   nlohmann::ordered_json json{{"recorded_s", seconds(replay.recorded)},
                               {"replayed_s", seconds(timeline.step_time)},
                               {"gpus", gpus},
                               {"kernels_and_copies", replay.works},
                               {"waits_between_streams", replay.waits},
                               {"waits_of_the_host", replay.syncs},
-                              {"collectives_in_which_ranks_meet", replay.met}};
+                              {"collectives_in_which_ranks_meet", replay.met},
+                              {"notes", notes}};
   return {std::move(replay.graph), std::move(summary), std::move(json)};
 }
 
@@ -124,16 +126,13 @@ Result<void> write_all(const Options& options, const ReplayedStep& replay, const
 }
 
 /// One recording alone; several as ranks that wait for each other.
-Result<Replay> read_all(const Options& options) {
+Result<Replay> read_all(const Options& options, std::vector<std::string>& notes) {
   const auto step = options.step < 0 ? std::nullopt : std::optional(options.step);
+  const Result<std::vector<Trace>> traces = read_recordings(options.files, notes);
+  if (!traces) return tl::unexpected(traces.error());
   std::vector<Replay> replays;
-  for (const std::string& file : options.files) {
-    const Result<Trace> trace = read_any_recording(file);
-    if (!trace) return tl::unexpected(trace.error());
-    if (trace->left_out > 0)
-      fmt::print(stderr, "{}: only the first {} records were read; {} more do not fit in memory\n", file,
-                 trace->records, trace->left_out);
-    Result<Replay> replay = replay_graph(*trace, step, file);
+  for (std::size_t i = 0; i < traces->size(); ++i) {
+    Result<Replay> replay = replay_graph((*traces)[i], step, options.files[i]);
     if (!replay) return replay;
     replays.push_back(std::move(*replay));
   }
@@ -180,11 +179,12 @@ Result<ExitCode> run(const Options& options, const Context& context) {
   if (!options.topology.empty())
     return fail(
         {"", 0, "--topology", options.topology, "is for a step graph, not a recording, whose transfers have times"});
-  Result<Replay> replay = read_all(options);
+  std::vector<std::string> notes;
+  Result<Replay> replay = read_all(options, notes);
   if (!replay) return tl::unexpected(replay.error());
   const Result<Timeline> timeline = simulate(replay->graph, {}, {.record_spans = true});
   if (!timeline) return tl::unexpected(timeline.error());
-  return show(options, described(std::move(*replay), *timeline), *timeline, context);
+  return show(options, described(std::move(*replay), *timeline, notes), *timeline, context);
 }
 
 Run add_options(CLI::App& app) {

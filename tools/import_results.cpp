@@ -257,18 +257,40 @@ Result<bool> is_recording(const std::string& path) {
   });
 }
 
+Result<std::vector<Trace>> read_recordings(const std::vector<std::string>& files, std::vector<std::string>& notes) {
+  std::vector<Trace> traces;
+  for (const std::string& file : files) {
+    std::vector<std::string> of_file;
+    Result<Trace> trace = read_any_recording(file, &of_file);
+    if (!trace) return tl::unexpected(trace.error());
+    const TraceHeader& header = trace->header;
+    for (std::size_t i = 0; i < traces.size(); ++i) {
+      const TraceHeader& other = traces[i].header;
+      if (header.rank >= 0 && header.rank == other.rank)
+        return fail({file, 0, "rank", std::to_string(header.rank),
+                     fmt::format("is that of {} too (allowed: one recording of each rank)", files[i])});
+      if (header.ranks > 0 && other.ranks > 0 && header.ranks != other.ranks)
+        return fail({file, 0, "ranks", std::to_string(header.ranks),
+                     fmt::format("is another run than that of {}, which has {}", files[i], other.ranks)});
+    }
+    for (const std::string& note : of_file) notes.push_back(files.size() > 1 ? file + ": " + note : note);
+    traces.push_back(std::move(*trace));
+  }
+  return traces;
+}
+
 Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std::int64_t step,
                                       const StepRecord& forecast) {
-  std::vector<Trace> traces;
-  std::vector<std::int64_t> common;
-  for (const std::string& file : files) {
-    Result<Trace> trace = read_any_recording(file);
-    if (!trace) return tl::unexpected(trace.error());
-    const std::vector<std::int64_t> steps = recorded_steps(*trace);
-    if (traces.empty()) common = steps;
+  std::vector<std::string> notes;
+  const Result<std::vector<Trace>> read = read_recordings(files, notes);
+  if (!read) return tl::unexpected(read.error());
+  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+  const std::vector<Trace>& traces = *read;
+  std::vector<std::int64_t> common = recorded_steps(traces.front());
+  for (const Trace& trace : traces) {
+    const std::vector<std::int64_t> steps = recorded_steps(trace);
     std::erase_if(common,
                   [&steps](std::int64_t each) { return std::find(steps.begin(), steps.end(), each) == steps.end(); });
-    traces.push_back(std::move(*trace));
   }
   std::optional<std::int64_t> chosen;
   if (step >= 0) chosen = step;

@@ -40,6 +40,10 @@ Result<StepRecord> read_any_step(const std::string& path);
 /// Whether a file is a trace or another profiler's recording. Errors: a file that looks like several formats.
 Result<bool> is_recording(const std::string& path);
 
+/// The recordings of the ranks of one run, in the order of the files; what was left out of each is appended to `notes`.
+/// Errors: a rank twice, or runs of different numbers of ranks, as far as the files say.
+Result<std::vector<Trace>> read_recordings(const std::vector<std::string>& files, std::vector<std::string>& notes);
+
 /// One step of recordings of one run, a file per rank, in the words of its forecast (tracer/named_record.hpp). `step` below 0: the last
 /// but one that all files have, whose end the next one shows; everything if no steps are found.
 Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std::int64_t step,

@@ -130,6 +130,11 @@ class Measurer {
                    fmt::format("recorded, but the scenario's profile {} is of another GPU, {} (allowed: a recording on "
                                "the scenario's GPU)",
                                base_.name, base_.gpu)});
+    const auto& kernels = named.trace.kernels;
+    if (std::any_of(kernels.begin(), kernels.end(), [](const TraceKernel& k) { return k.name == kWholeGraph; }))
+      return fail({named.file, 0, "", "",
+                   "has CUDA graphs that were recorded as a whole, without their kernels (allowed: nsys profile "
+                   "--cuda-graph-trace=node)"});
     for (const TraceDevice& device : named.trace.devices)
       if (device.mig)
         return fail({named.file, 0, "gpu", device.name,

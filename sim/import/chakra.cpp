@@ -26,6 +26,8 @@ constexpr std::array<Collective, 9> kCollectives{
     Collective::all_gather, Collective::broadcast,      Collective::broadcast,
     Collective::all_to_all, Collective::reduce_scatter, Collective::reduce_scatter};
 
+constexpr std::array<bool, 9> kNearest{false, true, false, true, true, false, false, false, false};
+
 /// Chakra's types: 2 and 3 memory, 4 compute, 5 send, 6 receive, 7 collective.
 std::optional<ImportedNode::Kind> kind_of(std::uint64_t type) {
   switch (type) {
@@ -89,28 +91,33 @@ class ChakraReader {
       return fail({file_, 0, "workload_graph", "", "is missing: expected a workload of Chakra"});
     for (const JsonNode& each : graph->items) {
       ImportedNode node;
-      const JsonNode* id = any(each, {"Id", "id"});
-      const JsonNode* type = any(each, {"NodeType", "type"});
-      if (id == nullptr || type == nullptr || id->kind != JsonNode::Kind::integer ||
-          type->kind != JsonNode::Kind::integer)
+      const auto id = integer_of(any(each, {"Id", "id"}));
+      const auto type = integer_of(any(each, {"NodeType", "type"}));
+      if (!id || !type)
         return fail({file_, each.line, "workload_graph", each.text(), "must be a node with Id and NodeType"});
-      node.id = id->integer;
+      node.id = *id;
       if (const JsonNode* name = any(each, {"Name", "name"})) node.name = shortened(name->string);
-      if (const JsonNode* time = any(each, {"runtime", "duration_micros"}); time != nullptr && time->integer > 0)
-        node.duration = microseconds_of(static_cast<std::uint64_t>(time->integer));
-      if (const JsonNode* size = any(each, {"comm_size"}))
-        node.size.count = std::clamp<std::int64_t>(size->integer, 0, kMaxBytes);
+      for (const char* key : {"runtime", "duration_micros"})
+        if (const JsonNode* time = each.find(key); time != nullptr && time->kind != JsonNode::Kind::null) {
+          const auto us = number_of(*time);
+          if (!us || *us < 0 || *us > static_cast<double>(kMaxMicroseconds))
+            return fail({file_, time->line, key, time->text(), "must be a time in microseconds, up to 100 days"});
+          node.duration = Duration{static_cast<std::int64_t>(*us * 1e6 + 0.5)};
+          break;
+        }
+      if (const auto size = integer_of(each.find("comm_size")))
+        node.size.count = std::clamp<std::int64_t>(*size, 0, kMaxBytes);
       Dependencies after;
       for (const std::string_view key : {"ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"})
         if (const JsonNode* deps = each.find(key))
           for (const JsonNode& dep : deps->items)
-            (key.front() == 'c' ? after.control : after.data).push_back(dep.integer);
+            if (const auto on = integer_of(&dep)) (key.front() == 'c' ? after.control : after.data).push_back(*on);
       Attributes attributes;
       for (const char* key : {"is_cpu_op", "comm_type", "pg_name", "comm_src", "comm_dst"})
         if (const JsonNode* value = each.find(key)) set(key, *value, node, attributes);
       if (const JsonNode* list = any(each, {"attr", "attrs", "attribute"}); list != nullptr)
         for (const JsonNode& entry : list->items) json_attribute(entry, node, attributes);
-      add(std::move(node), static_cast<std::uint64_t>(type->integer), attributes, std::move(after));
+      add(std::move(node), static_cast<std::uint64_t>(*type), attributes, std::move(after));
     }
     return finish();
   }
@@ -122,7 +129,19 @@ class ChakraReader {
     return nullptr;
   }
 
-  /// {"name": "comm_size", "int64_val": 1048576}: protobuf's own JSON, in which 64-bit numbers are strings.
+  /// Protobuf's own JSON writes 64-bit numbers as strings.
+  static std::optional<double> number_of(const JsonNode& node) {
+    if (node.kind == JsonNode::Kind::string) return parse_number<double>(node.string);
+    const bool is_number = node.kind == JsonNode::Kind::integer || node.kind == JsonNode::Kind::number;
+    return is_number ? std::optional(node.number) : std::nullopt;
+  }
+  static std::optional<std::int64_t> integer_of(const JsonNode* node) {
+    if (node == nullptr) return std::nullopt;
+    if (node->kind == JsonNode::Kind::string) return parse_number<std::int64_t>(node->string);
+    return node->kind == JsonNode::Kind::integer ? std::optional(node->integer) : std::nullopt;
+  }
+
+  /// {"name": "comm_size", "int64_val": 1048576}: protobuf's own JSON.
   static void json_attribute(const JsonNode& entry, ImportedNode& node, Attributes& attributes) {
     const JsonNode* const name = entry.find("name");
     if (name == nullptr || name->kind != JsonNode::Kind::string) return;
@@ -202,9 +221,11 @@ class ChakraReader {
     const std::int64_t collective = attributes.collective;
     node.kind = *kind;
     if (node.kind == ImportedNode::Kind::compute && attributes.on_host) node.kind = ImportedNode::Kind::host;
-    if (node.kind == ImportedNode::Kind::collective && collective >= 0) {
+    if (node.kind == ImportedNode::Kind::collective) {
       if (collective >= static_cast<std::int64_t>(kCollectives.size())) return void(++others_);  // a barrier
-      node.collective = kCollectives[static_cast<std::size_t>(collective)];
+      if (collective < 0) ++without_type_;
+      node.collective = kCollectives[static_cast<std::size_t>(std::max<std::int64_t>(0, collective))];
+      if (kNearest[static_cast<std::size_t>(std::max<std::int64_t>(0, collective))]) ++nearest_;
     }
     step_.nodes.push_back(std::move(node));
     data_.push_back(after.data);
@@ -216,6 +237,14 @@ class ChakraReader {
     if (step_.nodes.empty()) return fail({file_, 0, "", "", "has no node that computes or communicates"});
     if (others_ > 0)
       step_.notes.push_back(fmt::format("{} nodes of metadata, barriers or unknown types were left out", others_));
+    if (without_type_ > 0)
+      step_.notes.push_back(fmt::format("{} collectives without comm_type are taken as all_reduce", without_type_));
+    if (nearest_ > 0)
+      step_.notes.push_back(
+          fmt::format("{} collectives that there are none of here are taken as the nearest: reduce and scatter as "
+                      "broadcast, gather as "
+                      "all_gather",
+                      nearest_));
     ImportedGraph with_control = step_;
     if (order_nodes(with_control, all_, file_)) return with_control;
     // Converted from PyTorch: control dependencies are the call stack there, and go in circles with the data's order.
@@ -229,6 +258,8 @@ class ChakraReader {
   std::vector<std::vector<std::int64_t>> data_;  ///< of each node, what its data comes from
   std::vector<std::vector<std::int64_t>> all_;   ///< the same and its control dependencies
   std::int64_t others_ = 0;
+  std::int64_t without_type_ = 0;
+  std::int64_t nearest_ = 0;  ///< collectives that stand for others
 };
 
 Result<ImportedGraph> read_chakra(std::string_view content, const std::string& file) {

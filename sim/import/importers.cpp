@@ -154,16 +154,20 @@ Result<Cluster> read_any_topology(const std::filesystem::path& path, std::vector
   return std::move(imported->cluster);
 }
 
-Result<Trace> read_any_recording(const std::filesystem::path& path) {
+Result<Trace> read_any_recording(const std::filesystem::path& path, std::vector<std::string>* notes) {
   if (is_trace_file(path)) {
     Result<Trace> trace = read_trace(path);
     if (trace) pair_collectives(*trace);
+    if (trace && trace->left_out > 0 && notes != nullptr)
+      notes->push_back(fmt::format("only the first {} records were read; {} more do not fit in memory", trace->records,
+                                   trace->left_out));
     return trace;
   }
   const Result<std::string> content = read_packed(path);
   if (!content) return tl::unexpected(content.error());
   Result<ImportedTrace> imported = import_as<ImportedTrace>(*content, path.string());
   if (!imported) return tl::unexpected(imported.error());
+  if (notes != nullptr) notes->insert(notes->end(), imported->notes.begin(), imported->notes.end());
   return std::move(imported->trace);
 }
 

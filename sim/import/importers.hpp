@@ -82,8 +82,8 @@ Result<T> import_as(std::string_view content, const std::string& file, std::stri
 /// A topology file of the project, or a machine in a foreign format.
 Result<Cluster> read_any_topology(const std::filesystem::path& path, std::vector<std::string>* notes = nullptr);
 
-/// A trace of `tracecast record`, or a recording in a foreign format, packed or not.
-Result<Trace> read_any_recording(const std::filesystem::path& path);
+/// A trace of `tracecast record`, or a recording in a foreign format, packed or not. `notes`: what of it was left out.
+Result<Trace> read_any_recording(const std::filesystem::path& path, std::vector<std::string>* notes = nullptr);
 
 /// A scenario file of the project, or a launcher's configuration. `overrides` as --set takes them.
 Result<Scenario> read_any_scenario(const std::filesystem::path& path, const DataPaths& data,

@@ -15,6 +15,9 @@ namespace tracecast {
 /// nothing counts as element-wise work (OperatorKind::residual).
 OperatorKind kernel_kind(std::string_view name);
 
+/// Name of a CUDA graph that was recorded as a whole: which kernels it ran is not known.
+inline constexpr const char* kWholeGraph = "CUDA graph";
+
 /// Without return type, template arguments and parameters: "at::native::vectorized_elementwise_kernel".
 std::string short_kernel_name(std::string_view name);
 

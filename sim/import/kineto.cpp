@@ -59,7 +59,7 @@ std::optional<std::int64_t> nanoseconds_of(std::string_view text) {
   }
   const std::size_t point = std::min(text.find('.'), text.size());
   const std::optional<std::int64_t> whole = integer_of(text.substr(0, point));
-  if (!whole || *whole < 0 || *whole > kMax) return std::nullopt;
+  if (!whole || *whole > kMax || text.find('-') != std::string_view::npos) return std::nullopt;
   std::int64_t thousandths = 0;
   std::int64_t weight = 100;
   for (std::size_t i = point + 1; i < text.size() && weight > 0; ++i, weight /= 10) {
@@ -102,9 +102,9 @@ class Recorder {
       return true;
     }
     const auto start = nanoseconds_of(event.field("ts"));
-    if (!start) return fail_key("ts", event.field("ts"), "must be a time in microseconds");
+    if (!start) return fail_key("ts", event.field("ts"), "must be a time in microseconds, from 0");
     const auto duration = nanoseconds_of(event.field("dur"));
-    if (!duration) return fail_key("dur", event.field("dur"), "must be a duration in microseconds");
+    if (!duration) return fail_key("dur", event.field("dur"), "must be a duration in microseconds, from 0");
     const std::int64_t end = *start + *duration;
     if (category == "kernel")
       kernel(event, *start, end);

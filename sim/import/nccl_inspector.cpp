@@ -60,8 +60,14 @@ class InspectorReader {
     result.format = "NCCL inspector";
     result.calls = sums_.calls();
     if (others_ > 0) result.notes.push_back(fmt::format("{} records of other kinds were left out", others_));
+    if (of_any_host_ > 0)
+      result.notes.push_back(
+          fmt::format("{} messages in communicators of several hosts were left out: a record does not say whether both "
+                      "ranks are on one host",
+                      of_any_host_));
     if (host_timed_ > 0)
-      result.notes.push_back(fmt::format("{} times were taken on the host and include the launch", host_timed_));
+      result.notes.push_back(
+          fmt::format("{} times were taken on the host: they include launches, or how often it looked", host_timed_));
     if (waiting > 0)
       result.notes.push_back(
           fmt::format("{} collectives lack records of some of their ranks: their times may include waiting for others "
@@ -104,7 +110,8 @@ class InspectorReader {
     const double us = time->get<double>();
     if (known == std::end(kInspectorCollectives) || bytes == 0 || !(us > 0) || us > 1e12) return ++others_ > 0;
     const auto source = perf.find(collective ? "coll_timing_source" : "p2p_timing_source");
-    if (source != perf.end() && *source == "collective_cpu") ++host_timed_;
+    if (source != perf.end() && (*source == "collective_cpu" || *source == "kernel_cpu")) ++host_timed_;
+    if (!collective && nodes > 1 && nodes != ranks) return ++of_any_host_ > 0;
     const int members = known->second == Collective::send_recv ? 2 : static_cast<int>(ranks);
     const std::int64_t size = bytes * shares(known->second, members);
     if (collective && !agrees(perf, {known->second, members, Bytes{size}, us * 1e-6, 0, 1})) return true;
@@ -119,6 +126,11 @@ class InspectorReader {
     const std::int64_t again = times_of_rank_[{call_name, integer(header, "rank", 1 << 24)}]++;
     const auto [call, added] =
         calls_.try_emplace(std::pair(call_name, again), Call{known->second, members, hosts, size, us * 1e-6, 0});
+    if (call->second.bytes != size && !error_)
+      error_ = Diagnostic{
+          file_, line_, "coll_perf.coll_msg_size_bytes", fmt::format("{}", bytes),
+          fmt::format("contradicts another rank, whose {} with coll_sn = {} has {} bytes", to_string(known->second),
+                      number, call->second.bytes / shares(known->second, members))};
     call->second.seconds = std::min(call->second.seconds, us * 1e-6);
     ++call->second.recorded;
     return true;
@@ -166,6 +178,7 @@ class InspectorReader {
   std::map<std::pair<Name, std::int64_t>, Call> calls_;                  ///< [name, repetition]
   std::int64_t others_ = 0;
   std::int64_t host_timed_ = 0;
+  std::int64_t of_any_host_ = 0;
   std::optional<Diagnostic> error_;
   bool cut_ = false;
 };

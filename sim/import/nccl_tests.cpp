@@ -24,6 +24,8 @@ namespace {
 
 constexpr double kMaxSeconds = 1e6;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
+/// "#wrong" counts elements; "error" of versions to 2.12 is the largest deviation, which is that of rounding where all is well.
+constexpr double kMaxError = 0.5;
 
 /// A program of nccl-tests by its name and by the name that its JSON uses; nullopt: a profile has no such collective.
 struct NcclTestsProgram {
@@ -160,6 +162,11 @@ class NcclTestsReader {
       return fail({file_, 0, "", "", "has no whole row of a table of nccl-tests (size, count, type, redop, times)"});
     result_.format = "nccl-tests";
     result_.calls = sums_.calls();
+    if (groups_ > 1)
+      result_.notes.push_back(fmt::format(
+          "{} groups of ranks ran at the same time; the table is of the first, and its times include what the "
+          "others sent",
+          groups_));
     if (cut_ > 0) result_.notes.push_back(fmt::format("{} rows that another line had cut in two were left out", cut_));
     for (const auto& [program, rows] : others_)
       result_.notes.push_back(
@@ -188,12 +195,22 @@ class NcclTestsReader {
       return;
     }
     if (rows_.empty() == false) return;
+    if (groups_of_table_.insert(std::string(group_of(words))).second)
+      groups_ = std::max(groups_, static_cast<int>(groups_of_table_.size()));
+    if (ranks_ > 0 && group_of(words) != first_group_) return;
+    first_group_ = group_of(words);
     ++ranks_;
     const std::size_t on = line.find(" on ");
     const std::size_t device = line.find(" device ", on);
     if (on != std::string::npos && device != std::string::npos) hosts_.insert(line.substr(on, device - on));
     const std::size_t bus = line.find("] ");
     if (result_.gpu.empty() && bus != std::string::npos) result_.gpu = shortened(line.substr(bus + 2));
+  }
+
+  /// NCCL_TESTS_SPLIT_MASK divides the ranks into groups with communicators of their own; rank 0's prints the table.
+  static std::string_view group_of(const std::vector<std::string_view>& words) {
+    const auto group = std::find(words.begin(), words.end(), "Group");
+    return group == words.end() || group + 1 == words.end() ? std::string_view{} : *(group + 1);
   }
 
   void row(const std::vector<std::string_view>& words) {
@@ -235,6 +252,9 @@ class NcclTestsReader {
     row.seconds = *time * 1e-6;
     row.algbw = parse_number<double>(words[at + 1]).value_or(0);
     row.busbw = parse_number<double>(words[at + 2]).value_or(0);
+    if (at + 3 < words.size() && parse_number<double>(words[at + 3]).value_or(0) > kMaxError)
+      return fail_row(columns.names[columns.time + 3], std::string(words[at + 3]),
+                      "the check of this row failed: the collective did not compute what it should");
     if (row.bytes > 0 && row.seconds > 0 && row.seconds < kMaxSeconds) rows_.push_back(row);
   }
 
@@ -248,6 +268,8 @@ class NcclTestsReader {
     if (!rows_.empty()) {
       program_ = nullptr;
       ranks_ = 0;
+      first_group_.clear();
+      groups_of_table_.clear();
       hosts_.clear();
       columns_.reset();
     }
@@ -322,6 +344,9 @@ class NcclTestsReader {
   MeasurementSums sums_;
   std::vector<NcclTestsRow> rows_;
   int ranks_ = 0;
+  std::string first_group_;  ///< rank 0's
+  std::set<std::string> groups_of_table_;
+  int groups_ = 0;  ///< of the table with most
   std::set<std::string> hosts_;
   const NcclTestsProgram* program_ = nullptr;
   std::string_view guessed_;

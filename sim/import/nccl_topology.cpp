@@ -15,6 +15,7 @@
 #include "sim/import/importers.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/import/xml_lines.hpp"
+#include "sim/io/json_document.hpp"
 
 namespace tracecast {
 namespace {
@@ -73,6 +74,7 @@ struct Gpu {
   std::int64_t compute_capability = 0;  ///< of NVIDIA
   std::string architecture;             ///< of AMD: 908, 90a, 942
   Bandwidth pcie;
+  std::string pcie_link;                      ///< "32.0 GT/s PCIe x16"
   std::map<std::string, std::int64_t> links;  ///< number of links by target
   bool xgmi = false;
 };
@@ -142,6 +144,7 @@ class NcclTopologyReader {
     const auto width = xml_.integer(pci, "link_width", 0, 0, 64);
     if (!width) return tl::unexpected(width.error());
     gpu.pcie = pcie_rate(pci.attribute("link_speed").value(), *width);
+    if (*width > 0) gpu.pcie_link = fmt::format("{} x{}", pci.attribute("link_speed").value(), *width);
     if (element) {
       ++elements_;
       const auto capability = xml_.integer(element, "sm", 0, 0, 1 << 20);
@@ -233,6 +236,12 @@ class NcclTopologyReader {
     const Gpu& gpu = gpus_.front();
     std::set<std::string> kinds;
     for (const Gpu& each : gpus_) kinds.insert(each.device);
+    for (const Gpu& each : gpus_)
+      if (!each.pcie_link.empty() && !gpu.pcie_link.empty() && each.pcie_link != gpu.pcie_link) {
+        note(fmt::format("not all GPUs have the PCIe link of the first, {}: {} has {}; all are taken as the first",
+                         shortened(gpu.pcie_link), shortened(each.bus), shortened(each.pcie_link)));
+        break;
+      }
     if (kinds.size() > 1) note(fmt::format("GPUs of {} kinds: all are taken as the first", kinds.size()));
     imported_.cluster.gpu = !gpu.architecture.empty()    ? fmt::format("gfx{}", gpu.architecture)
                             : gpu.compute_capability > 0 ? fmt::format("sm-{}", gpu.compute_capability)
@@ -400,6 +409,8 @@ class NcclTopologyReader {
                        {"NIC elements", nics_},
                        {"nets", nets_},
                        {"PCI NICs", static_cast<std::int64_t>(pci_nets_.size())}};
+    for (const ImpossibleValue& each : impossible_values(cluster))
+      return xml_.fail_at(xml_.root(), each.key, "", each.message);
     return std::move(imported_);
   }
 

@@ -10,6 +10,7 @@
 
 #include "sim/base/sqlite.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/kernel_names.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
@@ -17,6 +18,8 @@ namespace {
 
 constexpr std::int64_t kMaxRows = 50'000'000;
 constexpr int kThreadBits = 24;  ///< of globalTid: thread below, process above
+constexpr std::int64_t kProcessMask = (std::int64_t{1} << kThreadBits) - 1;
+constexpr const char* kGraphTable = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
 
 class NsightReader {
  public:
@@ -25,10 +28,14 @@ class NsightReader {
   Result<ImportedTrace> read() {
     if (!database_.good()) return damaged();
     read_tables();
-    if (!tables_.contains("StringIds") || !tables_.contains("CUPTI_ACTIVITY_KIND_KERNEL")) return no_gpu_work();
+    if (!tables_.contains("StringIds") ||
+        (!tables_.contains("CUPTI_ACTIVITY_KIND_KERNEL") && !tables_.contains(kGraphTable)))
+      return no_gpu_work();
     read_strings();
     read_header();
+    read_gpus();
     read_kernels();
+    read_graphs();
     read_copies("MEMCPY", "copyKind");
     read_copies("MEMSET", "");
     read_calls();
@@ -100,9 +107,37 @@ class NsightReader {
     each("META_DATA_EXPORT", {"name", "value"}, 2, [&h](const SqliteStatement& r) {
       if (r.text(0) == "EXPORT_SCHEMA_VERSION") h.recorder = "nsight systems, schema " + r.text(1).substr(0, 20);
     });
-    each("TARGET_INFO_GPU", {"name"}, 1, [&h](const SqliteStatement& r) {
-      if (h.gpu.empty()) h.gpu = r.text(0);
+  }
+
+  void read_gpus() {
+    each("TARGET_INFO_GPU", {"name", "id"}, 1,
+         [this](const SqliteStatement& r) { gpu_names_.try_emplace(r.integer(1), r.text(0)); });
+    each("TARGET_INFO_CUDA_DEVICE", {"pid", "cudaId", "gpuId"}, 3, [this](const SqliteStatement& r) {
+      if (!r.null(2)) gpu_of_[{r.integer(0) & kProcessMask, r.integer(1)}] = r.integer(2);
     });
+  }
+
+  /// A process counts the GPUs that it sees from 0. Where the file does not say which they are, equal numbers of two processes
+  /// are two GPUs.
+  std::int64_t device(std::int64_t id, std::int64_t global) {
+    const std::pair<std::int64_t, std::int64_t> seen{(global >> kThreadBits) & kProcessMask, id};
+    const auto gpu = gpu_of_.find(seen);
+    const auto [number, added] = devices_.try_emplace(seen, gpu == gpu_of_.end() ? id : gpu->second);
+    if (!added) return number->second;
+    if (gpu == gpu_of_.end()) {
+      const auto taken = [&](std::int64_t device) {
+        return std::any_of(devices_.begin(), devices_.end(),
+                           [&](const auto& each) { return each.first != seen && each.second == device; });
+      };
+      if (taken(id)) ++shared_numbers_;
+      while (taken(number->second)) ++number->second;
+    }
+    if (gpu_names_.empty()) return number->second;
+    const auto named = gpu_names_.find(number->second);
+    const std::string& name = (named == gpu_names_.end() ? gpu_names_.begin() : named)->second;
+    if (trace_.header.gpu.empty()) trace_.header.gpu = name;
+    if (trace_.header.gpu != name) other_gpu_ = name;
+    return number->second;
   }
 
   /// Correlation ids count in each process anew: those of the second and later processes are moved up.
@@ -126,9 +161,20 @@ class NsightReader {
            if (!ordered(r.integer(0), r.integer(1))) return;
            const auto small = [&r](int column) { return std::clamp<std::int64_t>(r.integer(column), 0, 1 << 20); };
            const std::string full = string(r.integer(6));
-           trace_.kernels.push_back({full.empty() ? string(r.integer(7)) : full, r.integer(2), r.integer(3),
-                                     correlation(r.integer(4), r.integer(5)), r.integer(0), r.integer(1),
+           trace_.kernels.push_back({full.empty() ? string(r.integer(7)) : full, device(r.integer(2), r.integer(5)),
+                                     r.integer(3), correlation(r.integer(4), r.integer(5)), r.integer(0), r.integer(1),
                                      small(8) * small(9) * small(10), small(11) * small(12) * small(13)});
+         });
+  }
+
+  /// Graphs that were recorded as a whole, nsys's default: one entry for a launch, which says nothing of its kernels.
+  void read_graphs() {
+    each(kGraphTable, {"start", "end", "deviceId", "streamId", "correlationId", "globalPid"}, 3,
+         [this](const SqliteStatement& r) {
+           if (!ordered(r.integer(0), r.integer(1))) return;
+           ++graphs_;
+           trace_.kernels.push_back({kWholeGraph, device(r.integer(2), r.integer(5)), r.integer(3),
+                                     correlation(r.integer(4), r.integer(5)), r.integer(0), r.integer(1), 0, 0});
          });
   }
 
@@ -152,7 +198,8 @@ class NsightReader {
          {"start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", kind}, 4,
          [&](const SqliteStatement& r) {
            if (!ordered(r.integer(0), r.integer(1))) return;
-           trace_.copies.push_back({kind.empty() ? "memset" : copy_kind(r.integer(7)), r.integer(2), r.integer(3),
+           trace_.copies.push_back({kind.empty() ? "memset" : copy_kind(r.integer(7)),
+                                    device(r.integer(2), r.integer(5)), r.integer(3),
                                     correlation(r.integer(4), r.integer(5)), std::max<std::int64_t>(0, r.integer(6)),
                                     r.integer(0), r.integer(1)});
          });
@@ -198,6 +245,19 @@ class NsightReader {
     trace_.complete = true;
     result.trace = std::move(trace_);
     result.notes = std::move(notes_);
+    if (graphs_ > 0)
+      result.notes.push_back(
+          fmt::format("{} launches of CUDA graphs were recorded as a whole, their kernels are unknown "
+                      "(nsys profile --cuda-graph-trace=node records them)",
+                      graphs_));
+    if (shared_numbers_ > 0)
+      result.notes.push_back(
+          fmt::format("{} GPUs have a number that another process uses too; each is taken as a GPU of "
+                      "its own",
+                      shared_numbers_));
+    if (!other_gpu_.empty())
+      result.notes.push_back(fmt::format("GPUs of two kinds were used, {} and {}; the first is named",
+                                         result.trace.header.gpu, other_gpu_));
     if (backwards_ > 0)
       result.notes.push_back(fmt::format("{} rows that end before they begin were left out", backwards_));
     return result;
@@ -209,6 +269,12 @@ class NsightReader {
   std::map<std::string, std::set<std::string>> tables_;
   std::map<std::int64_t, std::string> strings_;
   std::map<std::int64_t, std::int64_t> processes_;
+  std::map<std::int64_t, std::string> gpu_names_;                          ///< [id of the GPU]
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> gpu_of_;   ///< [process, its number] id of the GPU
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> devices_;  ///< [process, its number] of the trace
+  std::int64_t shared_numbers_ = 0;
+  std::string other_gpu_;
+  std::int64_t graphs_ = 0;
   std::int64_t backwards_ = 0;
   Trace trace_;
   std::vector<std::string> notes_;

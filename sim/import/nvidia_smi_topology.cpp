@@ -94,10 +94,18 @@ class NvidiaSmiReader {
 
   /// "GPU 0: NVIDIA H200 (UUID: GPU-…)" of `nvidia-smi -L`; the UUID is not kept.
   void read_name(const std::vector<std::string_view>& words) {
-    if (words.size() < 4 || words[0] != "GPU" || words[2] != "NVIDIA" || gpu_ != nullptr) return;
+    if (words.size() < 4 || words[0] != "GPU" || words[2] != "NVIDIA") return;
     std::string name;
-    for (std::size_t i = 3; i < words.size() && !words[i].starts_with('('); ++i) name += fmt::format("{} ", words[i]);
-    gpu_ = named(lower_case(gpu_model(name)));
+    for (std::size_t i = 3; i < words.size() && !words[i].starts_with('('); ++i)
+      name += (name.empty() ? "" : " ") + std::string(words[i]);
+    if (names_.empty()) gpu_ = known_by_name(name);
+    if (std::ranges::find(names_, name) == names_.end()) names_.push_back(shortened(name));
+  }
+
+  static const GpuFacts* known_by_name(const std::string& name) {
+    const std::string model = lower_case(gpu_model(name));
+    const GpuFacts* const card = lower_case(name).find("pcie") == std::string::npos ? nullptr : named(model + "-pcie");
+    return card != nullptr ? card : named(model);
   }
 
   static bool is_column(std::string_view word) {
@@ -157,7 +165,23 @@ class NvidiaSmiReader {
     return near > 0 ? near : static_cast<int>(columns_.size() - gpus_);
   }
 
-  void join_gpus(NodeSpec& node, int& per_gpu) const {
+  /// Groups of GPUs that links join, directly or through others.
+  std::size_t groups_on_links() const {
+    std::vector<std::size_t> of(gpus_);
+    for (std::size_t i = 0; i < gpus_; ++i) of[i] = i;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t i = 0; i < gpus_; ++i)
+        for (std::size_t j = 0; j < gpus_; ++j)
+          if (of[j] < of[i] && links_of(rows_[i].cells[j]) > 0) {
+            of[i] = of[j];
+            changed = true;
+          }
+    }
+    return std::set<std::size_t>(of.begin(), of.end()).size();
+  }
+
+  void join_gpus(NodeSpec& node, int& per_gpu, std::vector<std::string>& notes) const {
     int fewest = 64;
     int most = 0;
     per_gpu = 0;
@@ -178,6 +202,16 @@ class NvidiaSmiReader {
                 : most == 0     ? IntraLink::pcie
                 : behind_switch ? IntraLink::nvswitch
                                 : IntraLink::nvlink_mesh;
+    if (node.link != IntraLink::nvlink_mesh) return;
+    if (const std::size_t groups = groups_on_links(); groups > 1) {
+      node.link = IntraLink::pcie;
+      notes.push_back(fmt::format(
+          "links join only groups of GPUs ({} groups): taken as PCIe, so groups on links are faster than forecast",
+          groups));
+    } else if (fewest != most) {
+      notes.push_back(fmt::format("pairs of GPUs have {} to {} links: taken as {} of each GPU, spread evenly", fewest,
+                                  most, per_gpu));
+    }
   }
 
   static const GpuFacts* named(std::string_view name) {
@@ -199,7 +233,9 @@ class NvidiaSmiReader {
 
   /// By the name that `nvidia-smi -L` gives, where its output stands beside the matrix; else by the number of links.
   const GpuFacts& facts(const NodeSpec& node, int links, bool grace) const {
+    static const GpuFacts kUnknown{"", 0, kGpuFacts[0].link, 0, kGpuFacts[0].pcie, kGpuFacts[0].nic};
     if (gpu_ != nullptr) return *gpu_;
+    if (!names_.empty()) return kUnknown;
     if (grace && node.link == IntraLink::nvswitch) return *named("gb200");
     if (grace) return *named("gh200");
     for (const GpuFacts& facts : kGpuFacts)
@@ -223,10 +259,14 @@ class NvidiaSmiReader {
     NodeSpec& node = imported.cluster.node;
     node.gpus = node.gpus_per_host = static_cast<int>(gpus_);
     int links = 0;
-    join_gpus(node, links);
+    join_gpus(node, links, imported.notes);
     const bool grace = on_grace();
     const GpuFacts& known = facts(node, links, grace);
     imported.cluster.gpu = std::string(known.name);
+    if (known.name.empty()) {
+      imported.cluster.gpu = lower_case(names_.front());
+      std::ranges::replace(imported.cluster.gpu, ' ', '-');
+    }
     node.gpu_link = {known.link.bytes_per_second * links};
     node.link_latency = Duration{node.link == IntraLink::none ? 0 : 1'000'000};
     node.nvls = node.link == IntraLink::nvswitch && known.compute_capability >= 90;
@@ -247,7 +287,11 @@ class NvidiaSmiReader {
                       {"NIC rows", nic_rows_},
                       {"NVLinks per GPU", links}};
     const std::string others_alike = others_like(known, links, grace);
-    if (gpu_ == nullptr)
+    if (names_.size() > 1)
+      imported.notes.push_back(fmt::format("GPUs of {} kinds: all are taken as the first", names_.size()));
+    if (known.name.empty())
+      imported.notes.push_back(fmt::format("there is no profile of the GPU {}", names_.front()));
+    else if (gpu_ == nullptr)
       imported.notes.push_back(fmt::format(
           "the file does not name the GPU: {} NVLinks{} are taken as a {}{}", links, grace ? " beside a Grace CPU" : "",
           known.name,
@@ -272,9 +316,10 @@ class NvidiaSmiReader {
   std::vector<std::string> columns_;  ///< GPUs, then NICs
   std::vector<NvidiaSmiRow> rows_;
   int nic_rows_ = 0;
-  const GpuFacts* gpu_ = nullptr;  ///< by its name
-  bool header_ended_ = false;      ///< the words after the last column were there
-  bool open_row_ = false;          ///< the last row may go on
+  std::vector<std::string> names_;  ///< of `nvidia-smi -L`, each kind once
+  const GpuFacts* gpu_ = nullptr;   ///< of the first of them; nullptr: no name, or an unknown one
+  bool header_ended_ = false;       ///< the words after the last column were there
+  bool open_row_ = false;           ///< the last row may go on
 };
 
 Result<ImportedTopology> read_nvidia_smi_topology(std::string_view text, const std::string& file) {

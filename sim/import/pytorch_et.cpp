@@ -101,6 +101,9 @@ class PytorchEtReader {
     if (nested_ > 0)
       step_.notes.push_back(fmt::format(
           "{} records inside a collective's own call (record_param_comms, nccl:…) are not counted again", nested_));
+    if (others_ > 0)
+      step_.notes.push_back(fmt::format(
+          "{} other calls of c10d (messages, reduce, gather, scatter, barriers) are taken as operators", others_));
     step_.notes.push_back("an execution trace has no times: durations are 0");
     if (const auto ok = order_nodes(step_, after_, file_); !ok) return tl::unexpected(ok.error());
     return std::move(step_);
@@ -113,6 +116,7 @@ class PytorchEtReader {
     out.name = shortened(name);
     index_.try_emplace(id, step_.nodes.size());
     calls_.push_back(call_of(node, name));
+    if (name.starts_with("c10d::") && !calls_.back().collective) ++others_;
     std::vector<std::int64_t> after;
     if (const JsonNode* parent = node.find(parent_key); parent != nullptr && parent->kind == JsonNode::Kind::integer)
       after.push_back(parent->integer);
@@ -159,6 +163,7 @@ class PytorchEtReader {
   std::unordered_map<std::int64_t, std::size_t> index_;  ///< [id] of the node
   std::int64_t collectives_ = 0;
   std::int64_t nested_ = 0;
+  std::int64_t others_ = 0;
   std::int64_t steps_ = 0;  ///< from nodes to their parents
 };
 

@@ -10,6 +10,7 @@
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
+#include "sim/io/nearest_profiles.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/perturbation_fields.hpp"
 #include "sim/io/scenario_document.hpp"
@@ -262,14 +263,20 @@ class ScenarioReader {
       if (const Result<fs::path> file = find_file(cluster.gpu, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
       else
-        reader.error("topology",
-                     fmt::format("has GPUs without a profile, '{}': give cluster.profile, one that tracecast "
-                                 "list shows or a file",
-                                 cluster.gpu));
+        reader.error("topology", without_profile(cluster.gpu));
     }
     has_gpu_spread_ = keys.gpu_spread.has_value();
     scenario_.gpu_spread = keys.gpu_spread.value_or(0);
     reader.finish();
+  }
+
+  static std::string without_profile(const std::string& gpu) {
+    const std::string nearest = nearest_profiles(gpu);
+    return fmt::format(
+        "has GPUs without a profile, '{}': give cluster.profile ({}), or a file: a copy with the peaks of its data "
+        "sheet, or "
+        "what tracecast profile records on it (docs/adding.md#a-gpu)",
+        gpu, nearest.empty() ? "tracecast list gpus" : "nearest: " + nearest);
   }
 
   void check_size(ObjectReader& reader, bool has_gpus_per_rack) {

@@ -27,6 +27,34 @@ double microseconds(const Sandbox& sandbox, const std::string& collective) {
 
 }  // namespace
 
+TEST_CASE("replay: a rank is given once, all of one run, and what was left out is said", "[e2e][replay]") {
+  const Sandbox sandbox;
+  const auto recording =
+      [&](const std::string& name, int rank, int ranks) {
+        std::ofstream(sandbox.path() / name)
+            << R"({"distributedInfo":{"rank":)" << rank << R"(,"world_size":)" << ranks << R"(},"traceEvents":[)"
+            << R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":10,"args":{"device":0,"stream":7}},)"
+            << R"({"ph":"X","cat":"python_function","name":"f","pid":1,"tid":1,"ts":1,"dur":10}]})";
+        return (sandbox.path() / name).string();
+      };
+  const std::string first = recording("a.json", 0, 2);
+  const std::string second = recording("b.json", 1, 2);
+  const Outcome good = sandbox.run("tracecast replay --json " + first + " " + second);
+  CHECK(good.code == 0);
+  CHECK(nlohmann::json::parse(good.out)["notes"] ==
+        nlohmann::json{first + ": 1 events of category python_function were left out",
+                       second + ": 1 events of category python_function were left out"});
+  CHECK(sandbox.run("tracecast replay " + first).out.find("python_function") != std::string::npos);
+  const Outcome twice = sandbox.run("tracecast replay " + first + " " + recording("c.json", 0, 2));
+  CHECK(twice.code == 2);
+  CHECK(twice.err == (sandbox.path() / "c.json").string() + ": rank = 0: is that of " + first +
+                         " too (allowed: one recording of each rank)\n");
+  const Outcome other = sandbox.run("tracecast replay " + first + " " + recording("d.json", 1, 4));
+  CHECK(other.code == 2);
+  CHECK(other.err ==
+        (sandbox.path() / "d.json").string() + ": ranks = 4: is another run than that of " + first + ", which has 2\n");
+}
+
 TEST_CASE("foreign files: every command names the format and the command that reads it", "[e2e][import]") {
   const Sandbox sandbox;
   std::ofstream(sandbox.path() / "order.csv") << "0F0,0B0\n";
@@ -129,8 +157,10 @@ TEST_CASE("foreign files: packed fabrics are read, and a GPU without a profile i
       "tracecast predict tensor-parallel --set cluster.topology=node.xml --set cluster.world_size=2 --set "
       "parallel.tp=2";
   CHECK(sandbox.run(forecast).err ==
-        "--set: cluster.topology = \"node.xml\": has GPUs without a profile, 'sm-86': give cluster.profile, one that "
-        "tracecast list shows or a file\n");
+        "--set: cluster.topology = \"node.xml\": has GPUs without a profile, 'sm-86': give cluster.profile (nearest: "
+        "a100-pcie or rtx-pro-6000), or a file: a copy with the peaks of its data sheet, or what tracecast profile "
+        "records on "
+        "it (docs/adding.md#a-gpu)\n");
   // A file of a machine that lacks what makes it one: its own fault, not that of another kind of file.
   std::ofstream(sandbox.path() / "cloud.xml") << "<system version=\"1\">\n  <cpu numaid=\"0\">\n"
                                                  "    <pci busid=\"0000:1b:00.0\" link_speed=\"16 GT/s\"/>\n  </cpu>\n"

@@ -135,6 +135,33 @@ TEST_CASE("nccl-tests: what several hosts measured goes into a profile for group
   CHECK(with_collectives(base, wrong, &machine)->left_out == 1);
 }
 
+// run() of nccl-tests' common.cu: the communicators of NCCL_TESTS_SPLIT_MASK run at once, rank 0 prints.
+TEST_CASE("nccl-tests: of ranks that are split into groups the table is of the first group", "[io][nccl-tests]") {
+  std::string devices = "# Using devices\n";
+  for (int rank = 0; rank < 4; ++rank)
+    devices += fmt::format("#  Rank {} Group {} Pid 1 on node{} device 0 [0x1b] GPU X\n", rank, rank % 2, rank / 2);
+  const CollectiveMeasurements read =
+      tests("# sendrecv_perf\n" + devices + kHead + " 8388608 2097152 float none -1 100.0 83.89 83.89 0 N/A\n");
+  REQUIRE(read.calls.size() == 1);
+  CHECK(read.calls[0].measured.ranks == 2);
+  CHECK(read.calls[0].nodes == 2);
+  CHECK(read.notes == std::vector<std::string>{"2 groups of ranks ran at the same time; the table is of the first, and "
+                                               "its times include what the others sent"});
+}
+
+TEST_CASE("nccl-tests: a row whose check failed is no measurement", "[io][nccl-tests][error]") {
+  const auto row = [](const std::string& wrong) {
+    return sentence(read_nccl_tests("# all_reduce_perf\n" + kTwoRanks + kHead +
+                                        " 8388608 2097152 float sum -1 100.0 83.89 83.89 " + wrong +
+                                        " 101.0 83.06 83.06 0\n",
+                                    "t"));
+  };
+  CHECK(row("12") == "t:6: #wrong = 12: the check of this row failed: the collective did not compute what it should");
+  CHECK(row("0").empty());
+  CHECK(row("4e-07").empty());  // the largest deviation, in versions to 2.12
+  CHECK(row("N/A").empty());
+}
+
 // Headers and rows as print_header and print_line_header of each version write them (docs/references.md#nccl-tests-columns).
 TEST_CASE("nccl-tests: each version's columns tell the collective", "[io][nccl-tests]") {
   const auto collective = [](const std::string& table) {
@@ -339,6 +366,40 @@ TEST_CASE("nccl-inspector: the size is one rank's share for all-gather and reduc
           "t")) ==
       "t:1: coll_perf.coll_algobw_gbs = 20.97152: contradicts size and time of this all_gather over 8 ranks, which are "
       "167.772160 GB/s");
+}
+
+TEST_CASE("nccl-inspector: of messages in communicators of several hosts it is not known whether they leave the host",
+          "[io][nccl-inspector]") {
+  const auto message = [](int ranks, int nodes, int us) {
+    return fmt::format(R"({{"header":{{"id":"0xa","rank":0,"n_ranks":{},"nnodes":{}}},"p2p_perf":{{"p2p":"Send",)"
+                       R"("p2p_sn":1,"p2p_peer":1,"p2p_msg_size_bytes":1048576,"p2p_exec_time_us":{}}}}}{})",
+                       ranks, nodes, us, "\n");
+  };
+  const auto read = read_nccl_inspector(message(16, 2, 60) + message(8, 1, 40) + message(2, 2, 90), "t");
+  REQUIRE(read);
+  REQUIRE(read->calls.size() == 2);
+  CHECK(read->calls[0].nodes == 1);
+  CHECK(read->calls[0].measured.seconds == Approx(40e-6));
+  CHECK(read->calls[1].nodes == 2);
+  CHECK(read->calls[1].measured.seconds == Approx(90e-6));
+  CHECK(read->notes == std::vector<std::string>{"1 messages in communicators of several hosts were left out: a record "
+                                                "does not say whether both ranks are on one host"});
+}
+
+TEST_CASE("nccl-inspector: ranks that disagree on the size, and times of the host", "[io][nccl-inspector][error]") {
+  const auto record = [](int rank, int bytes, const std::string& source) {
+    return fmt::format(R"({{"header":{{"id":"0xa","rank":{},"n_ranks":2,"nnodes":1}},"coll_perf":{{"coll":"AllReduce",)"
+                       R"("coll_sn":5,"coll_msg_size_bytes":{},"coll_exec_time_us":50,"coll_timing_source":"{}"}}}}{})",
+                       rank, bytes, source, "\n");
+  };
+  CHECK(
+      sentence(read_nccl_inspector(record(0, 4096, "kernel_gpu") + record(1, 8192, "kernel_gpu"), "t")) ==
+      "t:2: coll_perf.coll_msg_size_bytes = 8192: contradicts another rank, whose all_reduce with coll_sn = 5 has 4096 "
+      "bytes");
+  const auto host = read_nccl_inspector(record(0, 4096, "kernel_cpu") + record(1, 4096, "collective_cpu"), "t");
+  REQUIRE(host);
+  CHECK(host->notes ==
+        std::vector<std::string>{"2 times were taken on the host: they include launches, or how often it looked"});
 }
 
 TEST_CASE("nccl-inspector: the samples", "[io][nccl-inspector]") {

@@ -101,9 +101,11 @@ TEST_CASE("kineto: each damage has its sentence", "[tracer][kineto][error]") {
         "t.json: traceEvents: has no kernel or copy among 0 events: the GPU was not recorded (profile with "
         "ProfilerActivity.CUDA)");
   CHECK(complaint(R"({"traceEvents":[{"ph":"i"},{"ph":"X","cat":"kernel","name":"k","ts":"soon","dur":1}]})") ==
-        "t.json: traceEvents[1].ts = soon: must be a time in microseconds");
+        "t.json: traceEvents[1].ts = soon: must be a time in microseconds, from 0");
   CHECK(complaint(R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":-4}]})") ==
-        "t.json: traceEvents[0].dur = -4: must be a duration in microseconds");
+        "t.json: traceEvents[0].dur = -4: must be a duration in microseconds, from 0");
+  CHECK(complaint(R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":-0.5}]})") ==
+        "t.json: traceEvents[0].dur = -0.5: must be a duration in microseconds, from 0");
 }
 
 TEST_CASE("kineto: every sample is read, or refused because its GPU was not recorded", "[tracer][kineto]") {

@@ -94,6 +94,45 @@ torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${MODEL_ARGS[@]} $PARALLE
   CHECK(run.unmapped.front().line == 15);
 }
 
+TEST_CASE("launchers: defaults, branches and several programs of a launch script", "[io][launch]") {
+  const auto script = [](const std::string& text) {
+    const RunGivens given{"gpt2-small", "dgx-h100", 0, {"training.seq_length=64", "model.vocab_size=50688"}};
+    return imported("megatron", text, "run.sh", given);
+  };
+  const auto about_script = [](const ImportedRun& run) {
+    std::vector<std::string> about;
+    for (const std::string& each : run.assumptions)
+      if (each.find("script") != std::string::npos) about.push_back(each);
+    return about;
+  };
+  const ImportedRun defaults = script(
+      "NNODES=${NNODES:-2}\r\nTP=4\r\ntorchrun --nproc_per_node ${2:-8} --nnodes $NNODES pretrain.py \\\r\n"
+      " --tensor-model-parallel-size ${TP:-2} --micro-batch-size 1 --global-batch-size 32\r\n");
+  CHECK(defaults.scenario.cluster.world_size == 16);
+  CHECK(defaults.scenario.parallel.tp == 4);
+  CHECK(about_script(defaults).empty());
+
+  const std::string run =
+      "torchrun --nproc_per_node 8 --nnodes 1 pretrain.py --micro-batch-size 1 --global-batch-size 32 ";
+  const ImportedRun branches = script(
+      "if [ \"$1\" = big ]; then\n  TP=8\nelse\n  TP=2\n  UNUSED=1\nfi\nif [ \"$FP8\" = 1 ]; then\n"
+      "  ARGS=\"--fp8-format hybrid\"\nfi\n" +
+      run + "--tensor-model-parallel-size $TP\n");
+  CHECK(branches.scenario.parallel.tp == 2);
+  CHECK(branches.scenario.training.dtype == Precision::fp8);
+  CHECK(
+      about_script(branches) ==
+      std::vector<std::string>{"if and case of the script are not evaluated: what lines 2, 4, 8 set is taken, and the "
+                               "last value of a name"});
+
+  const ImportedRun two = script(run + "--tensor-model-parallel-size 2\n" + run + "--tensor-model-parallel-size 4\n");
+  CHECK(two.scenario.parallel.tp == 4);
+  CHECK(about_script(two) ==
+        std::vector<std::string>{
+            "the script starts several programs (lines 1, 2): the last value of an argument is taken"});
+  CHECK(about_script(script(run + "\n" + run)).empty());
+}
+
 // Switches as megatron/core/transformer/moe/README.md and arguments.py describe them (docs/references.md#format-megatron).
 TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, and its switches of 2025",
           "[io][launch]") {

@@ -73,7 +73,7 @@ TEST_CASE("chakra: every sample has the nodes that were counted in it", "[io][ch
 
 TEST_CASE("chakra: dependencies order nodes and hold streams back", "[io][chakra]") {
   const std::string text = R"({"workload_graph":[{"Id":1,"Name":"b","NodeType":4,"data_deps":[2],"runtime":10},)"
-                           R"({"Id":2,"Name":"AllReduce","NodeType":7,"ctrlDeps":[3],"runtime":20},)"
+                           R"({"Id":2,"Name":"AllReduce","NodeType":7,"comm_type":0,"ctrlDeps":[3],"runtime":20},)"
                            R"({"Id":3,"Name":"a","NodeType":4,"ctrlDeps":[99],"runtime":30}]})";
   const Result<ImportedGraph> read = import_as<ImportedGraph>(text, "t");
   REQUIRE(read);
@@ -116,6 +116,41 @@ TEST_CASE("chakra: the JSON form has what the protobuf form has", "[io][chakra]"
   CHECK(listed[1].group == "dp");
 }
 
+TEST_CASE("chakra: times and ids of the JSON form are read however they are written, and never as zero",
+          "[io][chakra]") {
+  const auto read = [](const std::string& graph) {
+    return import_as<ImportedGraph>("{\"workload_graph\":[" + graph + "]}", "t");
+  };
+  const auto fraction = read(R"({"Id":1,"NodeType":4,"runtime":12.5})");
+  REQUIRE(fraction);
+  CHECK(replayed(*fraction) == Duration{12'500'000});
+  // protobuf's JSON: 64-bit numbers are strings
+  const auto strings =
+      read(R"({"id":"1","type":4,"duration_micros":"12"},)"
+           R"({"id":"2","type":7,"duration_micros":"100","comm_type":"0","comm_size":"64","data_deps":["1"]})");
+  REQUIRE(strings);
+  CHECK(replayed(*strings) == 112_us);
+  CHECK(strings->nodes[1].size == Bytes{64});
+  CHECK(strings->notes.empty());
+  CHECK(sentence(read(R"({"Id":1,"NodeType":4,"runtime":-12})")) ==
+        "t:1: runtime = -12: must be a time in microseconds, up to 100 days");
+  CHECK(sentence(read(R"({"Id":1,"NodeType":4,"runtime":1e19})")) ==
+        "t:1: runtime = 1e19: must be a time in microseconds, up to 100 days");
+  CHECK(sentence(read(R"({"Id":1,"NodeType":4,"runtime":"soon"})")) ==
+        "t:1: runtime = \"soon\": must be a time in microseconds, up to 100 days");
+}
+
+TEST_CASE("chakra: collectives of no type, or that there are none of here, are named", "[io][chakra]") {
+  const auto read = import_as<ImportedGraph>(
+      R"({"workload_graph":[{"Id":1,"NodeType":7},{"Id":2,"NodeType":7,"comm_type":3},{"Id":3,"NodeType":7,"comm_type":0}]})",
+      "t");
+  REQUIRE(read);
+  CHECK(read->notes ==
+        std::vector<std::string>{"1 collectives without comm_type are taken as all_reduce",
+                                 "1 collectives that there are none of here are taken as the nearest: reduce and "
+                                 "scatter as broadcast, gather as all_gather"});
+}
+
 // One call as ExecutionTraceObserver of PyTorch 2.4 writes it (docs/references.md#format-chakra).
 TEST_CASE("pytorch execution traces: three records of one call are one collective", "[io][pytorch-et]") {
   const std::string text =
@@ -144,6 +179,15 @@ TEST_CASE("pytorch execution traces: three records of one call are one collectiv
   CHECK(node(7).size == Bytes{128});
   CHECK(read->notes[0] ==
         "2 records inside a collective's own call (record_param_comms, nccl:…) are not counted again");
+}
+
+TEST_CASE("pytorch execution traces: calls of c10d that are no collective here are counted", "[io][pytorch-et]") {
+  const auto read = import_as<ImportedGraph>(
+      R"({"schema":"1.1.1-chakra.0.0.4","nodes":[{"id":1,"name":"c10d::send","ctrl_deps":0},)"
+      R"({"id":2,"name":"c10d::barrier","ctrl_deps":0},{"id":3,"name":"c10d::allreduce_","ctrl_deps":0}]})",
+      "t");
+  REQUIRE(read);
+  CHECK(read->notes[0] == "2 other calls of c10d (messages, reduce, gather, scatter, barriers) are taken as operators");
 }
 
 TEST_CASE("pytorch execution traces: both generations are read", "[io][pytorch-et]") {

@@ -233,6 +233,18 @@ TEST_CASE("NCCL topology: GPUs of every generation by what the file says", "[io]
     CHECK(read.cluster.node.link == IntraLink::nvswitch);
     CHECK(read.cluster.node.gpu_link == 300_GBps);
   }
+  SECTION("a card whose PCIe link came up with one lane") {
+    std::string text = nccl_file(4, full + R"(0x1db5" link_speed="16.0 GT/s PCIe" link_width="16")",
+                                 R"(<gpu dev="{}" sm="70"/>)", kNics);
+    text.replace(text.rfind("link_width=\"16\""), 15, "link_width=\"1\"");
+    const ImportedTopology read = imported_text(text);
+    CHECK(read.cluster.node.pcie == 26_GBps);
+    const auto lanes = std::find_if(read.notes.begin(), read.notes.end(),
+                                    [](const std::string& note) { return note.find(" x1;") != std::string::npos; });
+    REQUIRE(lanes != read.notes.end());
+    CHECK(lanes->starts_with("not all GPUs have the PCIe link of the first, 16.0 GT/s PCIe x16: "));
+    CHECK(lanes->ends_with(" has 16.0 GT/s PCIe x1; all are taken as the first"));
+  }
   SECTION("V100 behind PCIe 4") {
     const ImportedTopology read = imported_text(nccl_file(
         4, full + R"(0x1db5" link_speed="16.0 GT/s PCIe" link_width="16")", R"(<gpu dev="{}" sm="70"/>)", kNics));
@@ -295,6 +307,11 @@ TEST_CASE("NCCL topology: GPUs of every generation by what the file says", "[io]
     CHECK(gpu("gfx950") == "mi355x");
     CHECK(gpu("gfx1100") == "gfx1100");
   }
+  SECTION("more NVLinks than any GPU has: a file that fuzzing found") {
+    CHECK(error_of(nccl_file(2, full + "0x2330" + slow,
+                             R"(<gpu dev="{}" sm="90"><nvlink target="s" count="78" tclass="0x068000"/></gpu>)", kNics))
+              .starts_with("f.xml:1: node.gpu_link: no GPU has links of 1.95 TB/s in one direction"));
+  }
   SECTION("an unknown id that nothing else explains") {
     CHECK(error_of(nccl_file(2, full + "0xabcd\"", "")) ==
           "f.xml:1: pci.device = 0xabcd: is not a known GPU, and no <gpu> says its compute capability (sm) or "
@@ -317,6 +334,30 @@ TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix
   const ImportedTopology h200 =
       imported_text("GPU 0: NVIDIA H200 (UUID: GPU-1)\n\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\n" + rows, "m.txt");
   CHECK(h200.cluster.gpu == "h200");
+  const auto pair_of = [&](const std::string& first, const std::string& second) {
+    return imported_text(
+        "GPU 0: NVIDIA " + first + " (UUID: GPU-1)\nGPU 1: NVIDIA " + second +
+            " (UUID: GPU-2)\n\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNODE\t0-31\nGPU1\tNODE\t X \t0-31\n",
+        "m.txt");
+  };
+  const ImportedTopology card = pair_of("H100 PCIe", "A100-SXM4-40GB");
+  CHECK(card.cluster.gpu == "h100-pcie");
+  CHECK(card.notes[0] == "GPUs of 2 kinds: all are taken as the first");
+  const ImportedTopology no_profile = pair_of("L40S", "L40S");
+  CHECK(no_profile.cluster.gpu == "l40s");
+  CHECK(no_profile.notes[0] == "there is no profile of the GPU L40S");
+  const ImportedTopology bridged = imported_text(
+      "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\nGPU0\t X \tNV12\tSYS\tSYS\t0-31\nGPU1\tNV12\t X \tSYS\tSYS\t0-31\n"
+      "GPU2\tSYS\tSYS\t X \tNV12\t0-31\nGPU3\tSYS\tSYS\tNV12\t X \t0-31\n",
+      "m.txt");
+  CHECK(bridged.cluster.node.link == IntraLink::pcie);
+  CHECK(bridged.notes[0] ==
+        "links join only groups of GPUs (2 groups): taken as PCIe, so groups on links are faster than forecast");
+  const ImportedTopology unequal = imported_text(
+      "\tGPU0\tGPU1\tGPU2\tCPU Affinity\nGPU0\t X \tNV2\tNV1\t0-31\nGPU1\tNV2\t X \tNV1\t0-31\n"
+      "GPU2\tNV1\tNV1\t X \t0-31\n",
+      "m.txt");
+  CHECK(unequal.notes[0] == "pairs of GPUs have 1 to 2 links: taken as 3 of each GPU, spread evenly");
   const ImportedTopology unnamed = imported_text("\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\n" + rows, "m.txt");
   CHECK(unnamed.cluster.gpu == "h100");
   CHECK(unnamed.notes[0] ==

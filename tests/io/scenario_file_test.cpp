@@ -1,8 +1,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/base/words.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/nearest_profiles.hpp"
 #include "sim/plan/plan.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
@@ -240,4 +242,20 @@ TEST_CASE("scenario: errors in referenced files are reported with its own", "[io
   CHECK(found.front().file == machine.string());
   CHECK(to_string(found.back()) ==
         file.string() + ":3: cluster.world_size = 0: is out of range (allowed: 1 to 16777216)");
+}
+
+TEST_CASE("scenario: a GPU without a profile has nearest ones, all of them shipped", "[io][scenario]") {
+  CHECK(nearest_profiles("l40s") == "rtx-pro-6000 or a100-pcie");
+  CHECK(nearest_profiles("NVIDIA GeForce RTX 4090") == "rtx-pro-6000 or a100-pcie");
+  CHECK(nearest_profiles("sm-89") == nearest_profiles("l4"));
+  CHECK(nearest_profiles("Tesla P100") == "v100-16gb");
+  CHECK(nearest_profiles("gfx908") == "mi250x");
+  CHECK(nearest_profiles("toaster").empty());
+  for (const char* gpu :
+       {"a40", "l4", "p100", "t4", "a30", "rtx-5090", "h100-nvl", "sm-100", "sm-103", "gfx942", "gfx950"}) {
+    const std::string nearest = nearest_profiles(gpu);
+    CHECK_FALSE(nearest.empty());
+    for (const std::string_view word : split_words(nearest))
+      if (word != "or") CHECK(fs::exists(kRoot / "kernels/profiles" / (std::string(word) + ".json")));
+  }
 }

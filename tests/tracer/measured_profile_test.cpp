@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/import/kernel_names.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
 
 using namespace tracecast;
@@ -318,6 +319,9 @@ TEST_CASE("profile from a recording: what cannot be used is one error message", 
     return to_string(measure(run.graph, {copy.trace()}).error());
   };
   CHECK(sentence(HandMade()) == "t0: has no compute kernels");
+  CHECK(sentence(HandMade(0, 8).kernel(kWholeGraph)) ==
+        "t0: has CUDA graphs that were recorded as a whole, without their kernels (allowed: nsys profile "
+        "--cuda-graph-trace=node)");
   CHECK(sentence(HandMade(0, 16).kernel("gemm")) == "t0: ranks = 16: recorded, but the scenario has 8");
   CHECK(sentence(HandMade(8).kernel("gemm")) == "t0: rank = 8: recorded, but the scenario has 8 ranks");
   // Two files that do not say of which rank they are would both be laid beside rank 0.

@@ -7,7 +7,8 @@
 /// A word that begins with "--" is an argument, the words up to the next one or the end of the line are its value (none: true; several: one text
 /// with blanks); "--name=value" is the same. The last of equal names holds, as argparse has it, and its names use '-' and
 /// '_' alike; here they have '-'. Variables that the script sets ($TP, ${TP}) are put in; arrays (ARGS=( … )), quotes
-/// and line ends with a backslash are read through; '#' begins a comment. Not done: arithmetic, functions, sourced files.
+/// and line ends with a backslash are read through; '#' begins a comment. ${TP:-8} is 8 unless the script sets TP. Not done: arithmetic,
+/// functions, sourced files; of if and case, and of several programs, the last value counts, and kScriptNotes says so.
 #pragma once
 
 #include <string>
@@ -15,6 +16,9 @@
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {
+
+/// Key of a list of sentences: what was assumed of the script. No argument has a blank.
+inline constexpr const char* kScriptNotes = "script notes";
 
 /// Errors: no argument in it; a quote that is not closed.
 Result<JsonDocument> parse_arguments(const std::string& text, const std::string& file);

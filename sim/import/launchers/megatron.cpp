@@ -11,6 +11,8 @@ namespace tracecast {
 namespace {
 
 void import_megatron(RunImport& run) {
+  if (const JsonNode* notes = run.find(kScriptNotes))
+    for (const JsonNode& note : notes->items) run.assume(note.string);
   const bool nemo = run.has("devices") || run.has("num-nodes");
   import_megatron_settings(run, nemo);
 }

@@ -8,6 +8,7 @@
 #include "sim/cost/costs.hpp"
 #include "sim/io/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tools/accuracy/fit/attention_kernels.hpp"
 #include "tools/accuracy/fit/catalogue.hpp"
 #include "tools/accuracy/fit/gemm_fit.hpp"
 #include "tools/accuracy/fit/specification.hpp"
@@ -214,4 +215,25 @@ TEST_CASE("fit: fitting H100's GEMMs again gives the shipped parameters", "[.][r
   CHECK(fit.model.norm == Approx(model.norm).epsilon(1e-6));
   CHECK(fit.model.power_exponent == Approx(model.power_exponent).epsilon(1e-6));
   CHECK(fit.model.fit.residual == Approx(model.fit.residual).epsilon(1e-6));
+}
+
+TEST_CASE("fit: samples of attention are of the profile's own GPU or of one with the same die", "[accuracy][fit]") {
+  int own = 0;
+  for (const Gpu& gpu : catalogue()) {
+    const std::string name = gpu.name;
+    for (const AttentionModel& model : shipped(name).attention) {
+      INFO(name << ": " << model.fit.data);
+      const std::string measured = attention_measured_on(model.fit.data);
+      if (measured == name && model.fit.samples > 0) ++own;
+      if (measured.empty() || measured == name || model.fit.samples == 0) continue;
+      CHECK((gpu.die == measured || find_gpu(measured)->die == name));
+      CHECK(model.fit.data.starts_with("of " + measured + ", which has the same die: "));
+    }
+  }
+  CHECK(own >= 4);  // GB200's
+  for (const char* name : {"b200", "b300", "gb300"})
+    for (const AttentionModel& model : shipped(name).attention) {
+      CHECK(model.fit.samples == 0);
+      CHECK(model.fit.data.starts_with("of another GPU: "));
+    }
 }

@@ -201,6 +201,18 @@ Result<void> Assembler::fit(const Gpu& gpu, Profile& profile) {
   fit_gemms(gpu, profile);
   fit_layouts(profile);
   if (const Result<void> shared = share_die(gpu, profile); !shared) return shared;
+  fit_attention_kernels(gpu, profile);
+  for (const AttentionModel& model : profile.attention)
+    note_fit(profile, fmt::format("attention {} {} {}", model.kernel, model.head_dim, model.causal ? "causal" : "full"),
+             model.fit);
+  set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
+  profile.host = host_model(gpu.architecture);
+  return {};
+}
+
+/// Models that were measured on another GPU say so, and keep their samples if that has the same die. One that is scaled to
+/// another head size by a ratio measured on another die has no samples of its own.
+void Assembler::fit_attention_kernels(const Gpu& gpu, Profile& profile) {
   AttentionTables tables{&table("kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv"),
                          &table("kernels/published-tables/flash_attention_tflops.csv"),
                          &table("kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz"),
@@ -208,12 +220,16 @@ Result<void> Assembler::fit(const Gpu& gpu, Profile& profile) {
                          &table("kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz")};
   if (profile.name == "rtx-pro-6000") tables.serving_rtx_pro = &table(kRtxProAttention);
   profile.attention = attention_models(gpu.architecture, tables);
-  for (const AttentionModel& model : profile.attention)
-    note_fit(profile, fmt::format("attention {} {} {}", model.kernel, model.head_dim, model.causal ? "causal" : "full"),
-             model.fit);
-  set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
-  profile.host = host_model(gpu.architecture);
-  return {};
+  for (AttentionModel& model : profile.attention) {
+    const std::string measured = attention_measured_on(model.fit.data);
+    if (measured.empty() || model.fit.samples == 0) continue;
+    if (measured == gpu.die || find_gpu(measured)->die == profile.name)
+      model.fit.data = fmt::format("of {}, which has the same die: {}", measured, model.fit.data);
+    else if (measured != profile.name)
+      model.fit = transferred(model.fit, "another GPU");
+    else if (*gpu.die == '\0' && model.fit.data.find("by the ratio") != std::string::npos)
+      model.fit = {model.fit.data, 0, model.fit.residual + kTransferResidual};
+  }
 }
 
 /// Everything but the specification from a GPU of the same family.
@@ -239,7 +255,9 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   }
   profile.grouped_gemm.efficiency *= gpu.efficiency;
   profile.grouped_gemm.fit = transferred(profile.grouped_gemm.fit, base.name);
+  const bool own_attention = attention_measured_on(base.attention.front().fit.data) == profile.name;
   for (AttentionModel& model : profile.attention) model.fit = transferred(model.fit, base.name);
+  if (own_attention) fit_attention_kernels(gpu, profile);
   for (auto& [key, model] : profile.memory_bound) model.fit = transferred(model.fit, base.name);
 }
 
@@ -326,6 +344,8 @@ void Assembler::fit_layouts(Profile& profile) {
   profile.grouped_gemm.fit = {"SimuMax op_efficiency group_matmul against matmul" +
                                   std::string(profile.architecture == "Hopper" ? ", mean of A100 PCIe and B200" : ""),
                               profile.architecture == "Hopper" ? 0 : layouts.samples, layouts.residual};
+  if (profile.architecture == "Blackwell" && profile.name != "b200")
+    profile.grouped_gemm.fit = transferred(profile.grouped_gemm.fit, "another GPU");
 }
 
 void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {

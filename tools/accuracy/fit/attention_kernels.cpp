@@ -211,4 +211,11 @@ std::vector<AttentionModel> attention_models(const std::string& architecture, co
   return {};
 }
 
+std::string attention_measured_on(const std::string& data) {
+  const auto names = [&data](const char* word) { return data.find(word) != std::string::npos; };
+  if (names("sdpa_training_fwd_bwd, GB200")) return "gb200";
+  if (names("sdpa_training_fwd_bwd, H200")) return "h200";
+  return names("flash_attention_tflops, Hopper") ? "h100" : "";
+}
+
 }  // namespace tracecast::accuracy

@@ -34,4 +34,7 @@ inline constexpr double kAttentionT0 = 4e-6;
 /// Empty for other architectures.
 std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables);
 
+/// The GPU whose kernels `data` of a model names, as a profile is called; "": that of the profile.
+std::string attention_measured_on(const std::string& data);
+
 }  // namespace tracecast::accuracy
