@@ -172,8 +172,9 @@ double days_of(const Question& question, const Options& options) {
   return days_at(question.compute, 1, options.utilisation * peak_of_all(question));
 }
 
+/// A line of its own below a share of the peak that no training reaches or stays below.
 std::string warning(double utilisation) {
-  return plausible(utilisation) ? "" : "   warning: training sustains 10 to 60 % of the peak";
+  return plausible(utilisation) ? "" : "\n  warning      training sustains 10 to 60 % of the peak";
 }
 
 /// The machine, and the rate that it has to sustain for so many days.
@@ -186,7 +187,7 @@ std::string machine_lines(const Question& question, double days) {
   text += fmt::format("  days         {:.4g}\n  rate         {:.4g} TFLOP/s per GPU, {:.1f} % of the peak{}\n", days,
                       rate.flops_per_device * 1e-12, 100 * rate.utilisation, warning(rate.utilisation));
   if (question.dies > 1)
-    text += fmt::format("  modules      these are dies, {:g} to a module; with --modules they are modules: {:.1f} %\n",
+    text += fmt::format("  modules      these are dies, {:g} to a module; as modules (--modules): {:.1f} %\n",
                         question.dies, 100 * rate.utilisation / question.dies);
   if (question.devices.size() > 1) {
     const double equal = equal_work_peak(question.devices);

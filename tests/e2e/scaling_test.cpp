@@ -18,7 +18,7 @@ TEST_CASE("scaling: GPT-3 on 1,024 A100, days and rate", "[e2e][scaling]") {
   CHECK(json["machine"]["days"].get<double>() == Approx(28.53).epsilon(1e-3));
   const Outcome days = sandbox.run(gpt3 + " --rule 5.7nd --days 1000");
   CHECK(days.out.find("2.992e+23 FLOPs (5.7ND)") != std::string::npos);
-  CHECK(days.out.find("warning: training sustains 10 to 60 % of the peak") != std::string::npos);
+  CHECK(days.out.find("  warning      training sustains 10 to 60 % of the peak\n") != std::string::npos);
 }
 
 TEST_CASE("scaling: the tables mark what cannot be", "[e2e][scaling]") {
@@ -102,8 +102,8 @@ TEST_CASE("scaling: dies and modules of MI250X give the answers of the tables",
   CHECK(dies["utilisation"].get<double>() == Approx(0.319).margin(0.0005));
   CHECK(dies["dies_per_module"] == 2);
   const std::string text = sandbox.run("tracecast scaling --flops 3e25 --topology lumi --gpus 20480 --days 140").out;
-  CHECK(text.find("63.2 % of the peak   warning") != std::string::npos);
-  CHECK(text.find("these are dies, 2 to a module; with --modules they are modules: 31.6 %") != std::string::npos);
+  CHECK(text.find("63.2 % of the peak\n  warning      training sustains 10 to 60 % of the peak\n") != std::string::npos);
+  CHECK(text.find("these are dies, 2 to a module; as modules (--modules): 31.6 %\n") != std::string::npos);
   CHECK(sandbox.run("tracecast scaling --tables").out.find("63.2 %") != std::string::npos);
   CHECK(sandbox.run("tracecast scaling --flops 1e24 --topology dgx-a100 --gpus 8 --days 9 --modules")
             .err.find("--modules = dgx-a100: has GPUs that are whole modules") != std::string::npos);
