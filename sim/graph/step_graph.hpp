@@ -197,12 +197,6 @@ struct StepGraph {
   /// Of a graph that was folded over a network with shared links (folded_step.hpp).
   std::optional<FoldedLoads> loads;
 
-  /// Layer of the model of an operation of `in` on `rank`; -1: none.
-  std::int32_t layer_of(const Rank& rank, const Template& in, const Op& op) const {
-    if (op.layer < 0) return -1;
-    return first_layers[static_cast<std::size_t>(rank.program)][static_cast<std::size_t>(in.chunk)] + op.layer;
-  }
-
   /// Ranks of the whole job.
   std::int64_t total_ranks() const {
     std::int64_t sum = 0;

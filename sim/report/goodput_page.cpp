@@ -93,10 +93,10 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
                style);
   if (std::isfinite(r.mtbf_s))
     text += fact("restart",
-                 fmt::format("{} after a crash, of which communicators {}; {} spare nodes, {}{}",
+                 fmt::format("{} after a crash, of which communicators {}; {} spare node{}, {}{}",
                              span_text(r.restart_s), span_text(seconds(communicator_time(r.spec.recovery, r.machine))),
-                             number(r.spec.recovery.spares, 1), to_string(r.spec.recovery.spare_state),
-                             r.spares_given ? "" : " (for 99.9 % of the time)"),
+                             number(r.spec.recovery.spares, 1), r.spec.recovery.spares == 1 ? "" : "s",
+                             to_string(r.spec.recovery.spare_state), r.spares_given ? "" : " (for 99.9 % of the time)"),
                  style);
   if (r.spec.course.target_tokens > 0)
     text += fact("trained",
