@@ -137,13 +137,6 @@ class GraphBuilder {
     return {TemplateKind::forward, chunk.number, first && data_.gathers_during_forward() ? 1 : 0};
   }
 
-  std::int32_t forward_template(const Chunk& chunk, bool first) {
-    const TemplateKey key = forward_key(chunk, first);
-    return context_.find_template(key, chunk.index, [&](TemplateWriter& writer, Template& out) {
-      write_forward(writer, out, chunk, key.variant == 1);
-    });
-  }
-
   void write_forward(TemplateWriter& writer, Template& out, const Chunk& chunk, bool waits_for_parameters) {
     const Stage& stage = chunk.stage;
     messages_.receive(writer, chunk.index, ChannelSide::receive_forward, chunk.receive_forward);
@@ -222,27 +215,30 @@ class GraphBuilder {
 
   // ---- Overlapped pairs --------------------------------------------------------------------------------------------
 
-  using Parts = std::vector<std::int32_t>;
+  using Parts = std::vector<std::vector<std::int32_t>>;  ///< [part][block of the host]
 
   /// The parts of a pass, composed if its key is new. `purpose`: of the events between them.
   template <class Write>
-  const Parts& parts(const TemplateKey& key, const char* purpose, int chunk, Write write) {
-    const auto [found, added] = parts_.try_emplace(key);
-    if (added)
-      for (Template& part : cut_at_exchanges(context_.compose(key.kind, chunk, write), context_, purpose, chunk))
-        found->second.push_back(context_.add_template(std::move(part)));
+  const Parts& parts(const TemplateKey& key, const char* purpose, int chunk, bool at_exchanges, Write write) {
+    const auto [found, added] = parts_.try_emplace({key, at_exchanges});
+    if (!added) return found->second;
+    for (std::vector<Template>& part :
+         cut_template(context_.compose(key.kind, chunk, write), context_, purpose, chunk, at_exchanges)) {
+      std::vector<std::int32_t>& blocks = found->second.emplace_back();
+      for (Template& block : part) blocks.push_back(context_.add_template(std::move(block)));
+    }
     return found->second;
   }
 
-  const Parts& forward_parts(const Chunk& chunk, bool first) {
+  const Parts& forward_parts(const Chunk& chunk, bool first, bool at_exchanges) {
     const TemplateKey key = forward_key(chunk, first);
-    return parts(key, "forward exchange", chunk.index,
+    return parts(key, at_exchanges ? "forward exchange" : "forward block", chunk.index, at_exchanges,
                  [&](TemplateWriter& writer, Template& out) { write_forward(writer, out, chunk, key.variant == 1); });
   }
 
   const Parts& backward_parts(const Chunk& chunk, bool last) {
     const TemplateKey key = backward_key(chunk, BackwardPart::all, last);
-    return parts(key, "backward exchange", chunk.index, [&](TemplateWriter& writer, Template& out) {
+    return parts(key, "backward exchange", chunk.index, true, [&](TemplateWriter& writer, Template& out) {
       write_backward(writer, out, chunk, BackwardPart::all, key);
     });
   }
@@ -299,7 +295,7 @@ class GraphBuilder {
   void add_forward(RankProgram& program, int index, int microbatch, std::size_t at) {
     const Chunk& chunk = program.chunk(index);
     await_message(chunk, ChannelSide::receive_forward, chunk.receive_forward, microbatch, program.items);
-    program.items.push_back({forward_template(chunk, program.boundary(index).first_forward == at), microbatch});
+    issue(program, forward_parts(chunk, program.boundary(index).first_forward == at, false).front(), microbatch);
   }
 
   void add_backward(RankProgram& program, int index, int microbatch, std::size_t at, BackwardPart part) {
@@ -312,13 +308,17 @@ class GraphBuilder {
   /// The parts of both passes in turns.
   void add_interleaved_pair(RankProgram& program, const Action& action, std::size_t at) {
     const Parts& forward =
-        forward_parts(program.chunk(action.chunk), program.boundary(action.chunk).first_forward == at);
+        forward_parts(program.chunk(action.chunk), program.boundary(action.chunk).first_forward == at, true);
     const Parts& backward =
         backward_parts(program.chunk(action.chunk2), program.boundary(action.chunk2).last_backward == at);
     for (std::size_t i = 0; i < std::max(forward.size(), backward.size()); ++i) {
-      if (i < forward.size()) program.items.push_back({forward[i], action.microbatch});
-      if (i < backward.size()) program.items.push_back({backward[i], action.microbatch2});
+      if (i < forward.size()) issue(program, forward[i], action.microbatch);
+      if (i < backward.size()) issue(program, backward[i], action.microbatch2);
     }
+  }
+
+  static void issue(RankProgram& program, const std::vector<std::int32_t>& blocks, int microbatch) {
+    for (const std::int32_t block : blocks) program.items.push_back({block, microbatch});
   }
 
   void add_end_of_step(int pp, RankProgram& program) {
@@ -343,7 +343,7 @@ class GraphBuilder {
   PipelineMessages messages_;
   DataParallel data_;
   EndOfStep end_;
-  std::map<TemplateKey, Parts> parts_;
+  std::map<std::pair<TemplateKey, bool>, Parts> parts_;
   std::map<TemplateKey, std::vector<EventRef>> last_gradient_events_;  ///< [key of a backward]
 };
 

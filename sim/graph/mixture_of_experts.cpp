@@ -70,6 +70,28 @@ std::int64_t shared_activated(const LayerShape& s) { return s.tokens * moe(s).sh
 
 // ---- Exchanges --------------------------------------------------------------------------------------------------
 
+/// An all-to-all delivers the tokens of each rank together, and the experts' multiplications want those of each expert
+/// together: a copy after each exchange to experts, and one before each exchange back. docs/references.md#dispatcher-work
+void sort_by_expert(OpWriter& writer, Pass pass, const char* name) {
+  const LayerShape& s = writer.shape;
+  if (s.plan.parallel.ep == 1 || s.plan.parallel.moe_dispatcher != MoeDispatcher::alltoall || local_experts(s) == 1)
+    return;
+  writer.elementwise(OperatorKind::permute, pass, name, ceil_div(expert_tokens(s), chunks(s)) * s.model.hidden_size,
+                     2 * s.element_bytes);
+}
+
+/// True if the host waits until the router has said how many tokens go where: these counts are arguments of exchanges and
+/// of the experts' multiplications. A backward knows them. docs/references.md#dispatcher-work
+bool waits_for_counts(const OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  return s.plan.parallel.ep > 1 && !s.training.cuda_graphs && !writer.recomputed();
+}
+
+void permute(OpWriter& writer, Pass pass, const std::string& name) {
+  writer.elementwise(OperatorKind::permute, pass, name, routed_tokens(writer.shape) * writer.shape.model.hidden_size,
+                     2 * writer.shape.element_bytes);
+}
+
 /// Expert-tensor ranks work on the same tokens.
 void gather_expert_tokens(OpWriter& writer, Precision precision) {
   const LayerShape& s = writer.shape;
@@ -87,7 +109,7 @@ void reduce_expert_tokens(OpWriter& writer) {
 
 /// Runs `experts` on every chunk of the tokens between its dispatch and its return. They overlap with the exchanges
 /// of other chunks; `overlapped` overlaps with the first dispatch.
-void exchange_tokens(OpWriter& writer, const std::function<void()>& experts,
+void exchange_tokens(OpWriter& writer, Pass pass, const std::function<void()>& experts,
                      const std::function<void()>& overlapped = {}) {
   const LayerShape& s = writer.shape;
   const bool exchanges = s.plan.parallel.ep > 1;
@@ -107,16 +129,13 @@ void exchange_tokens(OpWriter& writer, const std::function<void()>& experts,
     finish(kDispatch + chunk);
     if (chunk + 1 < chunks(s)) start(to_experts, kDispatch + chunk + 1);
     gather_expert_tokens(writer, to_experts);
+    sort_by_expert(writer, pass, "sort_by_expert");
     experts();
+    sort_by_expert(writer, pass, "sort_by_rank");
     reduce_expert_tokens(writer);
     start(back, kReturn + chunk);
   }
   for (int chunk = 0; chunk < chunks(s); ++chunk) finish(kReturn + chunk);
-}
-
-void permute(OpWriter& writer, Pass pass, const std::string& name) {
-  writer.elementwise(OperatorKind::permute, pass, name, routed_tokens(writer.shape) * writer.shape.model.hidden_size,
-                     2 * writer.shape.element_bytes);
 }
 
 // ---- Experts ----------------------------------------------------------------------------------------------------
@@ -195,7 +214,7 @@ void routed_backward(OpWriter& writer, BackwardPart part, const std::function<vo
     grouped_fc1(writer, Pass::dgrad, parts);
     if (weights) grouped_fc1(writer, Pass::wgrad, parts);
   };
-  exchange_tokens(writer, experts, overlapped);
+  exchange_tokens(writer, Pass::backward, experts, overlapped);
   permute(writer, Pass::backward, "permute");
 }
 
@@ -219,6 +238,7 @@ void moe_forward(OpWriter& writer) {
 void expert_block(OpWriter& writer) {
   const int parts = chunks(writer.shape);
   linear_forward(writer, router(writer.shape));
+  if (waits_for_counts(writer)) writer.host_sync();
   permute(writer, Pass::forward, "permute");
   const auto experts = [&] {
     grouped_fc1(writer, Pass::forward, parts);
@@ -227,7 +247,7 @@ void expert_block(OpWriter& writer) {
   };
   const auto shared = [&] { shared_forward(writer); };
   const bool overlaps = writer.shape.plan.parallel.moe_shared_overlap;
-  exchange_tokens(writer, experts, overlaps ? shared : std::function<void()>{});
+  exchange_tokens(writer, Pass::forward, experts, overlaps ? shared : std::function<void()>{});
   permute(writer, Pass::forward, "unpermute");
   if (!overlaps) shared();
 }

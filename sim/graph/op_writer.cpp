@@ -57,6 +57,12 @@ void OpWriter::join(int ticket) {
   list_.push_back(std::move(work));
 }
 
+void OpWriter::host_sync() {
+  Work work;
+  work.kind = Work::Kind::host_sync;
+  list_.push_back(std::move(work));
+}
+
 void OpWriter::gradients(std::int64_t parameters, bool expert) {
   if (parameters == 0) return;
   Work work;

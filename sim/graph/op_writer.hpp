@@ -63,6 +63,7 @@ class OpWriter {
   WorkList take() { return std::move(list_); }
   void append(WorkList more);
   void set_recomputed(bool recomputed) { recomputed_ = recomputed; }
+  bool recomputed() const { return recomputed_; }
 
   void compute(OperatorKind kind, Pass pass, Precision precision, std::string name, OperatorShape operands);
   /// Memory-bound work over `elements` elements that moves `bytes_per_element` bytes for each; none without elements.
@@ -71,6 +72,7 @@ class OpWriter {
   void collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind = Work::Kind::collective,
                   int ticket = 0);
   void join(int ticket);
+  void host_sync();
   void gradients(std::int64_t parameters, bool expert = false);
 
  private:

@@ -1,5 +1,6 @@
 /// \file
-/// A forward and a backward that hide each other's exchanges of expert-parallel tokens (DualPipe, DualPipeV).
+/// A forward and a backward that hide each other's exchanges of expert-parallel tokens (DualPipe, DualPipeV), and passes in
+/// which the host waits.
 ///
 /// Each pass is cut before every operation that waits for an exchange. The parts of the two passes are issued in turns:
 /// while the tokens of one are in flight, the other computes. Each part is a separate template, so that every
@@ -15,8 +16,10 @@
 
 namespace tracecast {
 
-/// The parts of `whole` in order. Local events that connect two parts, or computation with exchanges, become rank
-/// events of purpose `purpose`.   Requires a template of chunk `chunk` that runs once per micro-batch
-std::vector<Template> cut_at_exchanges(Template whole, BuildContext& context, const char* purpose, int chunk);
+/// The parts of `whole` in order, each cut after every host_sync; one part if not `at_exchanges`. Local events that connect
+/// two templates, or with `at_exchanges` computation with exchanges, become rank events of purpose `purpose`.
+/// Requires a template of chunk `chunk` that runs once per micro-batch
+std::vector<std::vector<Template>> cut_template(Template whole, BuildContext& context, const char* purpose, int chunk,
+                                                bool at_exchanges);
 
 }  // namespace tracecast

@@ -147,6 +147,7 @@ void TemplateWriter::host_sync(EventRef after) {
   op.type = OpType::host_sync;
   op.waits = {after};
   out_.ops.push_back(std::move(op));
+  last_compute_ = -1;  // what follows is in another template
 }
 
 void TemplateWriter::finish() {
@@ -200,6 +201,9 @@ void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
       wait(start(exposed));
       break;
     }
+    case Work::Kind::host_sync:
+      host_sync(mark());
+      break;
     case Work::Kind::gradients:
       break;
   }

@@ -20,6 +20,7 @@ struct Work {
     collective,  ///< `call`; what follows waits for its end
     start,       ///< `call`, overlapping with what follows, until `join` with the same ticket
     join,
+    host_sync,  ///< the host waits for what the compute stream was given so far
     gradients,  ///< the weight gradients of `parameters` parameters are complete
   };
   Kind kind = Kind::compute;

@@ -1,5 +1,7 @@
 // The work list of a layer with experts: exchanges, grouped multiplications, casts.
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "sim/graph/layer.hpp"
@@ -162,6 +164,51 @@ TEST_CASE("moe: chunks exchange the same bytes in more pieces, one ahead of the 
   const std::size_t second = position(chunked, Work::Kind::start, position(chunked, Work::Kind::start) + 1);
   CHECK(second < position(chunked, "expert_fc1"));
   CHECK(grouped_flops(LayerWork(model, plan).backward(0, BackwardPart::all, false)) == 2 * grouped_flops(chunked));
+}
+
+TEST_CASE("moe: with an all-to-all tokens are sorted by expert after each exchange, and back", "[graph][moe]") {
+  // 64 ranks with 4 experts each receive 8 copies of 8192 tokens of 7168 values of 2 bytes: read and written.
+  const std::int64_t bytes = 8LL * 8192 * 7168 * 2 * 2;
+  const auto sorted = [&](MoeDispatcher dispatcher, int experts) {
+    Model model = deepseek_layer();
+    model.moe->experts = experts;
+    Settings settings;
+    settings.parallel.moe_dispatcher = dispatcher;
+    const Plan plan = plan_of(model, settings);
+    const LayerWork work(model, plan);
+    std::vector<std::string> names;
+    for (const WorkList& list : {work.forward(0), work.backward(0, BackwardPart::all, false)})
+      for (const Work& each : list) {
+        if (!each.op.name.starts_with("sort_by")) continue;
+        names.push_back(each.op.name);
+        CHECK(std::get<ElementwiseShape>(each.op.shape).traffic.count == bytes);
+      }
+    return names;
+  };
+  const std::vector<std::string> both{"sort_by_expert", "sort_by_rank", "sort_by_expert", "sort_by_rank"};
+  CHECK(sorted(MoeDispatcher::alltoall, 256) == both);
+  CHECK(sorted(MoeDispatcher::alltoall, 64).empty());  // one expert for each rank: nothing to sort
+  CHECK(sorted(MoeDispatcher::deepep, 256).empty());
+}
+
+TEST_CASE("moe: the host waits for the router's counts in a forward, without graphs and recomputation",
+          "[graph][moe]") {
+  const Model model = deepseek_layer();
+  const auto syncs = [](const WorkList& list) {
+    return std::count_if(list.begin(), list.end(), [](const Work& w) { return w.kind == Work::Kind::host_sync; });
+  };
+  Settings settings;
+  const Plan plan = plan_of(model, settings);
+  const WorkList forward = LayerWork(model, plan).forward(0);
+  CHECK(syncs(forward) == 1);
+  CHECK(position(forward, "router") < position(forward, Work::Kind::host_sync));
+  CHECK(position(forward, Work::Kind::host_sync) < position(forward, Work::Kind::start));
+  CHECK(syncs(LayerWork(model, plan).backward(0, BackwardPart::all, true)) == 0);
+  settings.training.cuda_graphs = true;
+  CHECK(syncs(LayerWork(model, plan_of(model, settings)).forward(0)) == 0);
+  settings = {};
+  settings.parallel.ep = 1;
+  CHECK(syncs(LayerWork(model, plan_of(model, settings)).forward(0)) == 0);
 }
 
 TEST_CASE("moe: shared experts after the exchange, or beside it", "[graph][moe]") {

@@ -29,6 +29,7 @@ Scenario experts(const std::string& schedule, int ep) {
   s.parallel.ep = ep;
   s.parallel.pp_schedule = schedule;
   s.parallel.zero_stage = 1;
+  s.training.cuda_graphs = true;  // the host, which would wait for the router's counts, is not what is tested
   return s;
 }
 
@@ -58,7 +59,7 @@ TEST_CASE("dualpipe: most of the exchanges are hidden, none of the work is lost"
   const ForecastRun pairs = run(experts("dualpipe", 8));
   // ZeRO-3 keeps the passes of a pair apart; 1F1B has none.
   const ForecastRun one_by_one = run(experts("1f1b", 8));
-  CHECK(exposed(one_by_one, Traffic::expert_parallel) > 0.1 * one_by_one.forecast.step_time_s);
+  CHECK(exposed(one_by_one, Traffic::expert_parallel) > 0.08 * one_by_one.forecast.step_time_s);
   CHECK(exposed(pairs, Traffic::expert_parallel) < 0.6 * exposed(one_by_one, Traffic::expert_parallel));
   CHECK(pairs.forecast.compute_s.at("grouped_gemm") == Approx(one_by_one.forecast.compute_s.at("grouped_gemm")));
   CHECK(run(experts("dualpipe", 8), true).timeline.step_time == pairs.timeline.step_time);
@@ -104,10 +105,26 @@ TEST_CASE("combined-1f1b: with nothing to hide and no pipeline it takes what 1f1
   const auto step = [](const std::string& schedule) {
     Scenario s = experts(schedule, 1);
     s.parallel.pp = 1;
-    s.training.cuda_graphs = true;  // else the first passes, in another order, wait for the host differently
     return run(s).forecast.step_time_s;
   };
   CHECK(step("combined-1f1b") == Approx(step("1f1b")).epsilon(1e-6));
+}
+
+TEST_CASE("experts: waiting for the router's counts costs nothing if launches do not", "[graph][moe]") {
+  // DualPipe is left out: a host that waits posts its receives later, and messages of the other direction begin later.
+  for (const char* schedule : {"1f1b", "combined-1f1b"}) {
+    CAPTURE(schedule);
+    const auto step = [&](bool graphs, double launch, bool unfold) {
+      Scenario s = experts(schedule, 8);
+      s.training.cuda_graphs = graphs;  // the host waits for nothing
+      s.profile.host.launch = s.profile.host.graph_launch = launch;
+      return run(s, unfold).timeline.step_time;
+    };
+    CHECK(step(false, 0, false) == step(true, 0, false));
+    // 100 us an operation: what the host would have issued ahead now follows the router.
+    CHECK(step(false, 100e-6, false) > step(true, 100e-6, false));
+    CHECK(step(false, 100e-6, true) == step(false, 100e-6, false));
+  }
 }
 
 TEST_CASE("dualpipe: the planner's bound leaves out the exchanges that a pair may hide", "[graph][search][moe]") {
