@@ -106,14 +106,27 @@ std::vector<std::string> overrides_of(const Options& options, std::vector<std::s
   return all;
 }
 
-std::optional<Range3> price_of_tokens(const Scenario& scenario, const Forecast& f) {
+std::optional<Range3> price_of_tokens(const Economics& economics, const Scenario& scenario, const Forecast& f) {
+  const auto price =
+      economics.price_per_gpu_hour(scenario.profile.name, network_hardware(scenario.cluster), scenario.power_limit);
+  return price ? std::optional(for_million_tokens(*price, f)) : std::nullopt;
+}
+
+std::optional<Range3> energy_of_tokens(const Economics& economics, const Scenario& scenario, const Forecast& f) {
+  const auto kilowatts = economics.kilowatts_per_gpu(scenario.profile.name, scenario.power_limit);
+  return kilowatts ? std::optional(for_million_tokens(*kilowatts, f)) : std::nullopt;
+}
+
+void add_cost(Unchanged& unchanged, const Scenario& before, const Scenario& changed, const Forecast& after) {
   const Result<DataPaths> data = data_paths();
-  if (!data) return std::nullopt;
+  if (!data) return;
   const Result<Economics> economics = read_economics(data->scenarios / "economics" / "prices-2026.json");
-  const auto price = economics
-                         ? economics->price_per_gpu_hour(scenario.profile.name, network_hardware(scenario.cluster))
-                         : std::nullopt;
-  return price ? std::optional(usd_per_million_tokens(*price, f)) : std::nullopt;
+  if (!economics) return;
+  unchanged.usd_per_million_tokens = price_of_tokens(*economics, before, unchanged.forecast);
+  unchanged.usd_per_million_tokens_after = price_of_tokens(*economics, changed, after);
+  if (before.power_limit == changed.power_limit && before.profile.name == changed.profile.name) return;
+  unchanged.kwh_per_million_tokens = energy_of_tokens(*economics, before, unchanged.forecast);
+  unchanged.kwh_per_million_tokens_after = energy_of_tokens(*economics, changed, after);
 }
 
 /// The forecast without --set; empty if there is none, if the file alone cannot be forecast, or if it would be slow.
@@ -129,9 +142,9 @@ std::optional<Unchanged> forecast_unchanged(const Options& options, const Scenar
   plain.html.clear();
   Result<ForecastRun> run = run_forecast(plain, *scenario);
   if (!run) return std::nullopt;
-  Unchanged unchanged{std::move(run->forecast), scenario->measured, options.overrides, std::nullopt, std::nullopt};
-  unchanged.usd_per_million_tokens = price_of_tokens(*scenario, unchanged.forecast);
-  unchanged.usd_per_million_tokens_after = price_of_tokens(changed, after);
+  Unchanged unchanged{
+      .forecast = std::move(run->forecast), .measured = scenario->measured, .settings = options.overrides};
+  add_cost(unchanged, *scenario, changed, after);
   return unchanged;
 }
 

@@ -7,6 +7,7 @@
 #include "sim/cost/attention.hpp"
 #include "sim/cost/gemm.hpp"
 #include "sim/cost/memory_bound.hpp"
+#include "sim/cost/power_limit.hpp"
 #include "sim/cost/rated_precision.hpp"
 #include "sim/cost/scan.hpp"
 #include "sim/cost/sparse_attention.hpp"
@@ -47,8 +48,8 @@ const T* borrow(const std::map<Precision, T>& values, Precision precision) {
   return nullptr;
 }
 
-GpuPeak peak(const Profile& profile, Precision precision) {
-  return {profile.peak_flops.at(rated_as(profile, precision)), profile.memory_bandwidth, profile.sms};
+GpuPeak peak(const Profile& profile, Precision precision, double clock) {
+  return {clock * profile.peak_flops.at(rated_as(profile, precision)), profile.memory_bandwidth, profile.sms};
 }
 
 /// The multiplication whose clock all have in training: that which the in-training factors are defined on
@@ -91,16 +92,24 @@ Costs::Costs(Profile profile, std::string attention_kernel, GemmSeconds gemm)
   const bool known =
       attention_kernel_.empty() || std::find(kernels.begin(), kernels.end(), attention_kernel_) != kernels.end();
   TRACECAST_ASSERT(known, "the profile has the attention kernel that is asked for");
-  measured_ = MeasuredTable(profile_.measured, [this](const Operator& op) { return modelled(op).seconds; });
+  measured_ = MeasuredTable(profile_.measured, [this](const Operator& op) { return modelled(op, 1).seconds; });
 }
 
 OperatorCost Costs::of(const Operator& op) const {
+  const OperatorCost rated = at_rated_clock(op);
+  if (profile_.clock == 1) return rated;
+  const double slower = modelled(op, profile_.clock).seconds / modelled(op, 1).seconds;
+  return {from_seconds(seconds(rated.duration) * slower), std::hypot(rated.spread, kPowerLawSpread * (slower - 1)),
+          rated.provenance};
+}
+
+OperatorCost Costs::at_rated_clock(const Operator& op) const {
   const double factor = in_training(op) * (op.kind == OperatorKind::optimizer ? 1 : profile_.in_training.slowest_gpu);
   const double factor_spread = kStandardDeviations * profile_.in_training.fit.residual;
   if (const MeasuredOperator* measured = measured_.exact(op))
     return {from_seconds(measured->seconds * factor), std::hypot(measured->spread, factor_spread),
             Provenance::measured};
-  Modelled model = modelled(op);
+  Modelled model = modelled(op, 1);
   double spread = kStandardDeviations * model.fit->residual;
   Provenance provenance = model.fit->samples > 0 ? Provenance::interpolated : Provenance::analytic;
   if (const auto correction = measured_.around(op)) {
@@ -111,16 +120,17 @@ OperatorCost Costs::of(const Operator& op) const {
   return {from_seconds(model.seconds * factor), std::hypot(spread, factor_spread), provenance};
 }
 
-Costs::Modelled Costs::modelled(const Operator& op) const {
-  if (std::holds_alternative<GemmShape>(op.shape)) return modelled_gemm(op);
-  if (op.kind == OperatorKind::attention) return modelled_attention(op);
-  if (op.kind == OperatorKind::scan) return modelled_scan(op);
+Costs::Modelled Costs::modelled(const Operator& op, double clock) const {
+  if (std::holds_alternative<GemmShape>(op.shape)) return modelled_gemm(op, clock);
+  if (op.kind == OperatorKind::attention) return modelled_attention(op, clock);
+  if (op.kind == OperatorKind::scan)
+    return {scan_seconds(peak(profile_, Precision::bf16, clock), op), &unmeasured_fit()};
   if (op.kind == OperatorKind::indexer || op.kind == OperatorKind::sparse_attention)
-    return {sparse_attention_seconds(peak(profile_, Precision::bf16), op), &unmeasured_fit()};
+    return {sparse_attention_seconds(peak(profile_, Precision::bf16, clock), op), &unmeasured_fit()};
   return modelled_memory_bound(op);
 }
 
-Costs::Modelled Costs::modelled_gemm(const Operator& op) const {
+Costs::Modelled Costs::modelled_gemm(const Operator& op, double clock) const {
   const GemmShape& shape = std::get<GemmShape>(op.shape);
   const GemmModel* model = borrow(profile_.gemm, op.precision);
   // Grouped multiplications were measured in 16 bit; other precisions run at the rate of their dense ones. A group of one
@@ -128,7 +138,7 @@ Costs::Modelled Costs::modelled_gemm(const Operator& op) const {
   const bool grouped = op.kind == OperatorKind::grouped_gemm && shape.batch > 1 && !few_bits(op.precision);
   if (grouped && profile_.grouped_gemm.fit.residual > 0) model = &profile_.grouped_gemm;
   if (model == nullptr) model = &kUnknownGemm;
-  GpuPeak gpu = peak(profile_, op.precision);
+  GpuPeak gpu = peak(profile_, op.precision, clock);
   if (in_training(op) != 1)
     gpu = at_sustained_clock(gpu, *model, flops(op).count);  // 1: isolated, or measured inside a step
   double seconds = gemm_(*model, gpu, shape, gemm_elements(op.precision));
@@ -140,19 +150,15 @@ Costs::Modelled Costs::modelled_gemm(const Operator& op) const {
   return {seconds, &model->fit};
 }
 
-Costs::Modelled Costs::modelled_attention(const Operator& op) const {
+Costs::Modelled Costs::modelled_attention(const Operator& op, double clock) const {
   const AttentionShape& shape = std::get<AttentionShape>(op.shape);
   const AttentionModel* model = nearest_attention_model(profile_.attention, attention_kernel_, shape);
   if (model == nullptr) model = &kUnknownAttention;
   const bool backward = op.pass != Pass::forward;
   // Attention stays in 16 bit where the linear layers are narrower.
-  GpuPeak gpu = peak(profile_, op.precision == Precision::fp32 ? Precision::fp32 : Precision::bf16);
+  GpuPeak gpu = peak(profile_, op.precision == Precision::fp32 ? Precision::fp32 : Precision::bf16, clock);
   if (in_training(op) != 1) gpu = at_sustained_clock(gpu, *model, attention_flops(shape, backward));
   return {attention_seconds(*model, gpu, shape, backward), &model->fit};
-}
-
-Costs::Modelled Costs::modelled_scan(const Operator& op) const {
-  return {scan_seconds(peak(profile_, Precision::bf16), op), &unmeasured_fit()};
 }
 
 Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {

@@ -53,10 +53,11 @@ class Costs {
     double seconds = 0;  ///< isolated
     const Fit* fit = nullptr;
   };
-  Modelled modelled(const Operator& op) const;
-  Modelled modelled_gemm(const Operator& op) const;
-  Modelled modelled_attention(const Operator& op) const;
-  Modelled modelled_scan(const Operator& op) const;
+  OperatorCost at_rated_clock(const Operator& op) const;
+  /// `clock`: share of the rated one
+  Modelled modelled(const Operator& op, double clock) const;
+  Modelled modelled_gemm(const Operator& op, double clock) const;
+  Modelled modelled_attention(const Operator& op, double clock) const;
   Modelled modelled_memory_bound(const Operator& op) const;
   double in_training(const Operator& op) const;
 

@@ -179,6 +179,8 @@ struct Profile {
   HostModel host;
   std::vector<MeasuredOperator> measured;
   std::vector<MeasuredCollective> measured_collectives;
+  /// Share of the rated clock that kernels which compute run at (power_limit.hpp). Of a job, so in no profile's file.
+  double clock = 1;
   bool overlap = true;  ///< communication runs beside computation; false for CPUs, see graph/without_overlap.hpp
   bool operator==(const Profile&) const = default;
 };

@@ -37,9 +37,9 @@ std::vector<MovedPart> moved_parts(const Forecast& before, const Forecast& after
   return parts;
 }
 
-Range3 usd_per_million_tokens(const Range3& price_per_gpu_hour, const Forecast& f) {
+Range3 for_million_tokens(const Range3& per_gpu_hour, const Forecast& f) {
   constexpr double kSecondsPerHour = 3600;
-  return price_per_gpu_hour * (f.ranks * 1e6 / f.tokens_per_s / kSecondsPerHour);
+  return per_gpu_hour * (f.ranks * 1e6 / f.tokens_per_s / kSecondsPerHour);
 }
 
 }  // namespace tracecast

@@ -40,13 +40,16 @@ std::vector<MovedPart> moved_parts(const Forecast& before, const Forecast& after
 /// The run without its --set, beside the forecast with it.
 struct Unchanged {
   Forecast forecast;
-  std::optional<Measured> measured;                    ///< of the run in the file
-  std::vector<std::string> settings;                   ///< what was set: "parallel.tp=4"
-  std::optional<Range3> usd_per_million_tokens;        ///< of the run in the file; none: no price is known
-  std::optional<Range3> usd_per_million_tokens_after;  ///< with the settings
+  std::optional<Measured> measured;                         ///< of the run in the file
+  std::vector<std::string> settings;                        ///< what was set: "parallel.tp=4"
+  std::optional<Range3> usd_per_million_tokens = {};        ///< of the run in the file; none: no price is known
+  std::optional<Range3> usd_per_million_tokens_after = {};  ///< with the settings
+  /// From the grid; none: no thermal design power is known, or the settings change neither the GPUs nor their power limit.
+  std::optional<Range3> kwh_per_million_tokens = {};
+  std::optional<Range3> kwh_per_million_tokens_after = {};
 };
 
-/// Rent of the GPUs for a million tokens, without interruptions.
-Range3 usd_per_million_tokens(const Range3& price_per_gpu_hour, const Forecast& forecast);
+/// What a million tokens take, without interruptions: `per_gpu_hour` is the rent of a GPU in US dollars, or its kilowatts.
+Range3 for_million_tokens(const Range3& per_gpu_hour, const Forecast& forecast);
 
 }  // namespace tracecast

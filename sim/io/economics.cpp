@@ -109,7 +109,8 @@ Range3 PriceBasis::price() const {
   return sum;
 }
 
-std::optional<PriceBasis> Economics::price_basis(const std::string& gpu, const NetworkHardware& network) const {
+std::optional<PriceBasis> Economics::price_basis(const std::string& gpu, const NetworkHardware& network,
+                                                 double power_limit) const {
   const auto found = gpus.find(gpu);
   if (found == gpus.end()) return std::nullopt;
   const GpuEconomics& known = found->second;
@@ -118,7 +119,7 @@ std::optional<PriceBasis> Economics::price_basis(const std::string& gpu, const N
   basis.quotes = quotes_of(known, term, region);
   auto range = quoted(gpus, basis.quotes, term, region);
   if (term == Term::owned) {
-    const std::optional<Range3> power = kilowatts_per_gpu(gpu);
+    const std::optional<Range3> power = kilowatts_per_gpu(gpu, power_limit);
     if (known.purchase) range = std::pair(*known.purchase, std::string{});
     if (!range || !ownership || !power) return std::nullopt;
     basis.note = range->second;
@@ -151,17 +152,18 @@ std::optional<PriceBasis> Economics::price_basis(const std::string& gpu, const N
   return basis;
 }
 
-std::optional<Range3> Economics::price_per_gpu_hour(const std::string& gpu, const NetworkHardware& network) const {
-  const std::optional<PriceBasis> basis = price_basis(gpu, network);
+std::optional<Range3> Economics::price_per_gpu_hour(const std::string& gpu, const NetworkHardware& network,
+                                                    double power_limit) const {
+  const std::optional<PriceBasis> basis = price_basis(gpu, network, power_limit);
   return basis ? std::optional(basis->price()) : std::nullopt;
 }
 
-std::optional<Range3> Economics::kilowatts_per_gpu(const std::string& gpu) const {
+std::optional<Range3> Economics::kilowatts_per_gpu(const std::string& gpu, double power_limit) const {
   const auto found = gpus.find(gpu);
   if (found == gpus.end() || found->second.tdp_watts <= 0) return std::nullopt;
   const double tdp = found->second.tdp_watts;
   const auto drawn = [&](double node, double network, double pue_factor) {
-    return (tdp * node + network) * pue_factor / 1000;
+    return (tdp * (node - 1 + power_limit) + network) * pue_factor / 1000;
   };
   return Range3{drawn(node_power.low, network_watts.low, pue.low),
                 drawn(node_power.typical, network_watts.typical, pue.typical),

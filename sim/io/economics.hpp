@@ -121,10 +121,13 @@ struct Economics {
   bool operator==(const Economics&) const = default;
 
   /// nullopt: nothing is known of this GPU for the term and the region. `network`: of an owned machine; rent includes it.
-  std::optional<PriceBasis> price_basis(const std::string& gpu, const NetworkHardware& network) const;
-  std::optional<Range3> price_per_gpu_hour(const std::string& gpu, const NetworkHardware& network) const;
-  /// Kilowatts drawn from the grid for one GPU.
-  std::optional<Range3> kilowatts_per_gpu(const std::string& gpu) const;
+  /// `power_limit`: share of the thermal design power that the GPUs may draw, as of cluster.power_limit.
+  std::optional<PriceBasis> price_basis(const std::string& gpu, const NetworkHardware& network,
+                                        double power_limit = 1) const;
+  std::optional<Range3> price_per_gpu_hour(const std::string& gpu, const NetworkHardware& network,
+                                           double power_limit = 1) const;
+  /// Kilowatts drawn from the grid for one GPU: (tdp x (node_power - 1 + power_limit) + network_watts) x PUE.
+  std::optional<Range3> kilowatts_per_gpu(const std::string& gpu, double power_limit = 1) const;
   /// Grams of CO2 per kWh of the region, or of "world"; nullopt: not in `grids`.
   std::optional<double> gco2_per_kwh() const;
 };

@@ -1,5 +1,6 @@
 #include "sim/io/scenario_fields.hpp"
 
+#include "sim/cost/power_limit.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"

@@ -17,6 +17,7 @@ struct ClusterKeys {
   std::optional<std::int64_t> routing_seed = {};
   std::optional<int> gpus_per_rack = {};
   std::optional<double> gpu_spread = {};
+  double power_limit = 1;
 };
 
 template <>

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/cost/attention.hpp"
+#include "sim/cost/power_limit.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
@@ -267,6 +268,7 @@ class ScenarioReader {
     }
     has_gpu_spread_ = keys.gpu_spread.has_value();
     scenario_.gpu_spread = keys.gpu_spread.value_or(0);
+    scenario_.power_limit = keys.power_limit;
     reader.finish();
   }
 
@@ -299,6 +301,7 @@ class ScenarioReader {
     const auto prepare = [&](Profile& profile) {
       prepare_profile(profile, stack_ ? &*stack_ : nullptr, s.model.moe.has_value(), std::max(1, s.cluster.world_size),
                       s.gpu_spread);
+      profile.clock = clock_at_power(s.power_limit);
     };
     prepare(s.profile);
     for (Perturbation::OtherGpus& other : s.perturbation.gpus) prepare(other.profile);

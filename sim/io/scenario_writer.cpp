@@ -35,6 +35,7 @@ ClusterKeys cluster_keys(const Scenario& s) {
   if (s.gpus_per_rack > 0) keys.gpus_per_rack = s.gpus_per_rack;
   if (s.cluster.routing == RoutingPolicy::ecmp) keys.routing_seed = s.cluster.routing_seed;
   if (s.gpu_spread != kGpuSpread || s.perturbation.speed_spread > 0) keys.gpu_spread = s.gpu_spread;
+  keys.power_limit = s.power_limit;
   return keys;
 }
 

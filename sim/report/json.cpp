@@ -114,6 +114,9 @@ Json unchanged_json(const Unchanged& unchanged, const Forecast& after) {
   if (unchanged.usd_per_million_tokens && unchanged.usd_per_million_tokens_after)
     out["usd_per_million_tokens"] = {{"without", range(*unchanged.usd_per_million_tokens)},
                                      {"with", range(*unchanged.usd_per_million_tokens_after)}};
+  if (unchanged.kwh_per_million_tokens && unchanged.kwh_per_million_tokens_after)
+    out["kwh_per_million_tokens"] = {{"without", range(*unchanged.kwh_per_million_tokens)},
+                                     {"with", range(*unchanged.kwh_per_million_tokens_after)}};
   if (unchanged.measured) out["measured"] = measured(*unchanged.measured, before);
   return out;
 }

@@ -15,7 +15,8 @@ std::vector<const MachineChoice*> priced_machines(const CapacityPlan& plan) {
 }
 
 std::optional<PriceBasis> price_of(const Economics& economics, const MachineChoice& machine) {
-  return economics.price_basis(machine.scenario.profile.name, network_hardware(machine.scenario.cluster));
+  return economics.price_basis(machine.scenario.profile.name, network_hardware(machine.scenario.cluster),
+                               machine.scenario.power_limit);
 }
 
 std::string network_text(const PlanReport& report, const MachineChoice& machine, const TextStyle& style) {

@@ -32,6 +32,11 @@ std::string with_tails(double middle, const std::optional<Quantiles>& q, const s
 }
 
 /// The same of money, in millions where it is more than one.
+/// Of a job without a number of tokens: energy_mwh is for a million.
+std::string kilowatt_hours(const Candidate& candidate) {
+  return number(1000 * candidate.energy_mwh->typical, 3) + " kWh per million tokens";
+}
+
 std::string money_with_tails(const Range3& usd, const std::optional<Quantiles>& q) {
   if (!q) return money(usd);
   const double unit = q->p50 >= 1e6 ? 1e6 : 1;
@@ -123,6 +128,8 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
   if (candidate.within_budget) add(fmt::format("{} likely within the budget", percent(*candidate.within_budget, 0)));
   if (!candidate.cost_usd && candidate.usd_per_million_tokens)
     add(money(*candidate.usd_per_million_tokens) + " per million tokens");
+  if (candidate.energy_mwh && candidate.days <= 0 && plan.objective == Objective::energy)
+    add(kilowatt_hours(candidate));
   if (candidate.energy_mwh && candidate.days > 0)
     add(candidate.energy_quantiles_mwh
             ? with_tails(0, candidate.energy_quantiles_mwh, " MWh")
@@ -167,7 +174,9 @@ std::string front_lines(const CapacityPlan& plan, const TextStyle& style) {
         candidate.usd_per_million_tokens
             ? fmt::format("  {} USD per million tokens", number(candidate.usd_per_million_tokens->typical, 3))
             : "");
-    if (shows_energy && candidate.energy_mwh) text += fmt::format("  {} MWh", number(candidate.energy_mwh->typical, 3));
+    if (shows_energy && candidate.energy_mwh)
+      text +=
+          "  " + (candidate.days > 0 ? number(candidate.energy_mwh->typical, 3) + " MWh" : kilowatt_hours(candidate));
     text += "\n";
   }
   return text;

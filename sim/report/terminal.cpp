@@ -243,11 +243,14 @@ std::string what_changes(const Scenario& scenario, const Unchanged& unchanged, c
                     std::abs(memory) < 0.05 ? "none" : fmt::format("{:+.1f} GiB", memory));
   if (const std::string fits = fits_text(before, after); !fits.empty())
     text += paint(fmt::format("    {}\n", fits), after.fits ? Colour::green : Colour::red, style);
-  if (unchanged.usd_per_million_tokens && unchanged.usd_per_million_tokens_after) {
-    const double was = unchanged.usd_per_million_tokens->typical;
-    const double is = unchanged.usd_per_million_tokens_after->typical;
-    text += row("USD per million tokens", number(was), number(is), "", relative(was, is));
-  }
+  const auto per_million_tokens = [&](const char* unit, const std::optional<Range3>& was,
+                                      const std::optional<Range3>& is) {
+    if (was && is)
+      text += row(fmt::format("{} per million tokens", unit), number(was->typical), number(is->typical), "",
+                  relative(was->typical, is->typical));
+  };
+  per_million_tokens("USD", unchanged.usd_per_million_tokens, unchanged.usd_per_million_tokens_after);
+  per_million_tokens("kWh", unchanged.kwh_per_million_tokens, unchanged.kwh_per_million_tokens_after);
   for (const std::string& note : scenario.notes)
     if (note.find("follows from") != std::string::npos) text += paragraph("  ", note, style);
   return text;
@@ -520,6 +523,11 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
     lines.push_back(
         fmt::format("kernels and host take {:.3g} times that: the slowest of {} GPUs (cluster.gpu_spread {:g})",
                     in.slowest_gpu, number(s.cluster.world_size, 1), s.gpu_spread));
+  if (s.power_limit < 1)
+    lines.push_back(
+        fmt::format("GPUs may draw {:.3g} % of their rated power (cluster.power_limit): kernels that compute run at "
+                    "{:.3g} % of the clock, by a law that was not measured in training",
+                    100 * s.power_limit, 100 * s.profile.clock));
   lines.push_back(precision_text(s.model, s.training));
   if (const std::string rate = rate_text(s.profile, s.training); !rate.empty()) lines.push_back(rate);
   lines.push_back(attention_text(s));

@@ -41,8 +41,9 @@ std::string missed(const Candidate& candidate, const JobTarget& target) {
 void add_money(Candidate& candidate, const MachineChoice& choice, double hours_per_token, const JobTarget& target,
                const Economics& economics) {
   const std::string& gpu = choice.scenario.profile.name;
+  const double limit = choice.scenario.power_limit;
   const int spares = candidate.facts.spare_gpus;
-  if (const auto basis = economics.price_basis(gpu, network_hardware(choice.scenario.cluster))) {
+  if (const auto basis = economics.price_basis(gpu, network_hardware(choice.scenario.cluster), limit)) {
     const Range3 price = basis->price();
     const double gpu_hours_per_token = (choice.gpus + spares) * hours_per_token;
     candidate.usd_per_million_tokens = price * (gpu_hours_per_token * 1e6);
@@ -55,7 +56,7 @@ void add_money(Candidate& candidate, const MachineChoice& choice, double hours_p
         candidate.money.push_back({"spare nodes", price.typical * spares * hours_per_token * target.tokens});
     }
   }
-  if (const auto kilowatts = economics.kilowatts_per_gpu(gpu)) {
+  if (const auto kilowatts = economics.kilowatts_per_gpu(gpu, limit)) {
     const double tokens = target.tokens > 0 ? target.tokens : 1e6;
     candidate.energy_mwh = *kilowatts * (choice.gpus * hours_per_token * tokens / 1000);
     // g/kWh are kg/MWh.

@@ -50,6 +50,25 @@ TEST_CASE("predict: the peak memory leaves out what the shell ran before", "[e2e
   CHECK(nlohmann::json::parse(outcome.out)["engine"]["peak_rss_mib"] < 400);
 }
 
+TEST_CASE("predict: a power limit costs time and saves energy", "[e2e][power]") {
+  const Sandbox sandbox;
+  double step = 0;
+  double energy = 0;
+  for (const char* limit : {"0.9", "0.7", "0.5"}) {
+    const Outcome outcome =
+        sandbox.run(std::string("tracecast predict llama3-405b-16k --json --set cluster.power_limit=") + limit);
+    REQUIRE(outcome.code == 0);
+    const json result = json::parse(outcome.out);
+    const json& kwh = result["unchanged"]["kwh_per_million_tokens"];
+    CHECK(result["step_time_s"].get<double>() > std::max(step, result["unchanged"]["step_time_s"].get<double>()));
+    CHECK(kwh["with"]["typical"].get<double>() < (energy > 0 ? energy : kwh["without"]["typical"].get<double>()));
+    step = result["step_time_s"];
+    energy = kwh["with"]["typical"];
+  }
+  CHECK(sandbox.run("tracecast predict llama3-405b-16k --set cluster.power_limit=0.3")
+            .err.find("cluster.power_limit = 0.3: is out of range (allowed: 0.4 to 1)") != std::string::npos);
+}
+
 TEST_CASE("predict: a file, a name, and a name below the folder are the same scenario", "[e2e]") {
   const Sandbox sandbox;
   const Outcome by_file = sandbox.run("tools/tracecast predict scenarios/published/llama3-405b-16k.json --json");

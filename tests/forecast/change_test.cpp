@@ -50,7 +50,7 @@ TEST_CASE("change: the rent of a million tokens", "[forecast]") {
   forecast.ranks = 100;
   forecast.tokens_per_s = 50'000;
   // 100 GPUs need 20 s: 2000 GPU-seconds = 0.5556 GPU-hours, at 1, 2 and 4 dollars.
-  const Range3 usd = usd_per_million_tokens({1, 2, 4}, forecast);
+  const Range3 usd = for_million_tokens({1, 2, 4}, forecast);
   CHECK(usd.low == Approx(2000.0 / 3600));
   CHECK(usd.typical == Approx(4000.0 / 3600));
   CHECK(usd.high == Approx(8000.0 / 3600));

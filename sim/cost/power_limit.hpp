@@ -1,0 +1,27 @@
+/// \file
+/// The clock of a GPU whose board may draw less than its rated power (`nvidia-smi -pl`).
+///
+/// Of the rated power, kStaticPower is drawn at any clock: leakage, memory, links. The rest grows with clock x voltage^2, and the
+/// voltage with the clock, so with the clock's cube:
+///
+///   limit = kStaticPower + (1 - kStaticPower) clock^3        (both relative to the rated power and its clock)
+///
+/// Kernels that compute are at the power limit already (docs/references.md#in-training-factors), so their rate falls with the
+/// clock. Kernels that memory limits, transfers and the host keep theirs: they draw less than the limit.
+/// Source: Chandrakasan et al. 1992 for the law (docs/references.md#power-limit). kStaticPower was chosen so that 500 W of 700 W
+/// slow multiplications by 1.16, as torchtitan's runs on such H100 were.
+/// Leaves out: limits below what memory and links need, so from kLeastPowerLimit on; that GPUs at a limit differ more
+/// (`cluster.gpu_spread`).
+#pragma once
+
+namespace tracecast {
+
+inline constexpr double kStaticPower = 0.2;
+inline constexpr double kLeastPowerLimit = 0.4;
+/// Standard deviation of what a limit costs, relative to it: no limit was measured in training.
+inline constexpr double kPowerLawSpread = 0.5;
+
+/// Share of the rated clock.   Requires   limit from kLeastPowerLimit to 1, a share of the rated power
+double clock_at_power(double limit);
+
+}  // namespace tracecast
