@@ -102,7 +102,8 @@ TEST_CASE("scaling: dies and modules of MI250X give the answers of the tables",
   CHECK(dies["utilisation"].get<double>() == Approx(0.319).margin(0.0005));
   CHECK(dies["dies_per_module"] == 2);
   const std::string text = sandbox.run("tracecast scaling --flops 3e25 --topology lumi --gpus 20480 --days 140").out;
-  CHECK(text.find("63.2 % of the peak\n  warning      training sustains 10 to 60 % of the peak\n") != std::string::npos);
+  CHECK(text.find("63.2 % of the peak\n  warning      training sustains 10 to 60 % of the peak\n") !=
+        std::string::npos);
   CHECK(text.find("these are dies, 2 to a module; as modules (--modules): 31.6 %\n") != std::string::npos);
   CHECK(sandbox.run("tracecast scaling --tables").out.find("63.2 %") != std::string::npos);
   CHECK(sandbox.run("tracecast scaling --flops 1e24 --topology dgx-a100 --gpus 8 --days 9 --modules")
