@@ -32,7 +32,7 @@ struct EnumNames;
 
 /// Requires a value that is in the table.
 template <class E>
-requires requires { EnumNames<E>::table; }
+  requires requires { EnumNames<E>::table; }
 constexpr const char* to_string(E value) {
   for (const NamedValue<E>& each : EnumNames<E>::table)
     if (each.value == value) return each.name;

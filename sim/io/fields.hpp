@@ -256,7 +256,7 @@ bool read_value(ObjectReader& reader, const char* key, const Allowed& allowed, s
 }
 /// Values by the names of an enum.
 template <class E, class V>
-requires std::is_enum_v<E>
+  requires std::is_enum_v<E>
 bool read_value(ObjectReader& reader, const char* key, const Allowed& allowed, std::map<E, V>& values) {
   std::optional<ObjectReader> object = reader.get_object(key);
   if (!object) return false;
@@ -317,7 +317,8 @@ std::string type_of(const std::map<std::string, V>*, const Allowed& allowed) {
 }
 
 template <class E, class V>
-requires std::is_enum_v<E> std::string type_of(const std::map<E, V>*, const Allowed& allowed) {
+  requires std::is_enum_v<E>
+std::string type_of(const std::map<E, V>*, const Allowed& allowed) {
   std::vector<FieldText> texts;
   const std::string type = type_of(static_cast<const V*>(nullptr), allowed);
   for (const NamedValue<E>& each : EnumNames<E>::table) texts.push_back({each.name, type, "", "", false});

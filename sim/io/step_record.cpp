@@ -25,12 +25,10 @@ FieldTable<decltype(RankTime::exposed)> rows_of() {
   FieldTable<decltype(RankTime::exposed)> rows;
   for (std::size_t k = 0; k < kTrafficKinds; ++k)
     rows.push_back({to_string(static_cast<Traffic>(k)),
-                    [k](auto& exposed) -> auto& { return exposed[k].picoseconds;
-}
-, {.minimum = 0, .always = true}, ""
-}  // namespace tracecast
-);
-return rows;
+                    [k](auto& exposed) -> auto& { return exposed[k].picoseconds; },
+                    {.minimum = 0, .always = true},
+                    ""});
+  return rows;
 }
 
 #include "sim/io/keys/steps.def"
