@@ -8,6 +8,7 @@
 #include "sim/cost/costs.hpp"
 #include "sim/io/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tools/accuracy/fit/assemble.hpp"
 #include "tools/accuracy/fit/attention_kernels.hpp"
 #include "tools/accuracy/fit/catalogue.hpp"
 #include "tools/accuracy/fit/gemm_fit.hpp"
@@ -48,6 +49,27 @@ TEST_CASE("fit: every GPU of the catalogue has a profile of its kind", "[accurac
     CHECK_FALSE(profile.attention.empty());
     CHECK_FALSE(profile.peak_flops.empty());
     CHECK(profile.memory_bandwidth > 0);
+  }
+}
+
+TEST_CASE("fit: attention, memory-bound work and host of the shipped profiles are what the fit writes",
+          "[accuracy][fit]") {
+  if (!std::filesystem::exists(kData)) {
+    WARN("skipped: " << kData << " is absent");
+    return;
+  }
+  Assembler assembler(kData, Assembler::Parts::without_multiplications);
+  for (const Gpu& gpu : catalogue()) {
+    INFO(gpu.name);
+    const Result<Profile> fitted = assembler.profile(gpu);
+    if (!fitted) FAIL(to_string(fitted.error()));
+    const Profile profile = shipped(gpu.name);
+    CHECK(fitted->attention == profile.attention);
+    CHECK(fitted->memory_bound == profile.memory_bound);
+    CHECK(fitted->host == profile.host);
+    CHECK(fitted->peak_flops == profile.peak_flops);
+    CHECK(fitted->memory_bandwidth == profile.memory_bandwidth);
+    CHECK(fitted->source == profile.source);
   }
 }
 

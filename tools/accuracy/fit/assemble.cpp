@@ -198,14 +198,16 @@ Result<void> Assembler::share_die(const Gpu& gpu, Profile& profile) {
 Result<void> Assembler::fit(const Gpu& gpu, Profile& profile) {
   profile.kind = "fitted";
   fit_memory_bound(gpu, profile);
-  fit_gemms(gpu, profile);
-  fit_layouts(profile);
-  if (const Result<void> shared = share_die(gpu, profile); !shared) return shared;
+  if (parts_ == Parts::all) {
+    fit_gemms(gpu, profile);
+    fit_layouts(profile);
+    if (const Result<void> shared = share_die(gpu, profile); !shared) return shared;
+  }
   fit_attention_kernels(gpu, profile);
   for (const AttentionModel& model : profile.attention)
     note_fit(profile, fmt::format("attention {} {} {}", model.kernel, model.head_dim, model.causal ? "causal" : "full"),
              model.fit);
-  set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
+  if (parts_ == Parts::all) set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
   profile.host = host_model(gpu.architecture);
   return {};
 }

@@ -28,8 +28,10 @@ struct FitLine {
 
 class Assembler {
  public:
-  /// `data`: the folder with kernels/ and gpu-specs/.
-  explicit Assembler(std::filesystem::path data) : data_(std::move(data)) {}
+  enum class Parts { all, without_multiplications };
+  /// `data`: the folder with kernels/ and gpu-specs/. Without multiplications, whose fits take most of the time, a profile has no gemm,
+  /// grouped_gemm and in_training.
+  explicit Assembler(std::filesystem::path data, Parts parts = Parts::all) : data_(std::move(data)), parts_(parts) {}
 
   /// Errors: a table of measurements is missing or broken.
   Result<Profile> profile(const Gpu& gpu);
@@ -50,6 +52,7 @@ class Assembler {
   void note_fit(const Profile& profile, const std::string& group, const Fit& fit);
 
   std::filesystem::path data_;
+  Parts parts_;
   std::map<std::string, CsvTable> tables_;
   std::map<std::string, Profile> done_;
   std::vector<FitLine> fits_;
