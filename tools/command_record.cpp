@@ -93,7 +93,7 @@ void delete_empty(std::vector<Recorded>& found) {
 /// Leaves only the last whole steps in each trace. The note says where there are too few.
 Result<void> keep_steps(std::vector<Recorded>& traces, int steps) {
   for (Recorded& each : traces) {
-    Result<Trace> trace = read_trace(each.path);
+    Result<Trace> trace = read_trace(each.path, kMostTraceMemory, TracePart::last);
     if (!trace) return tl::unexpected(trace.error());
     if (!keep_last_steps(*trace, steps)) {
       each.note = fmt::format(", fewer than {} whole steps found: everything was kept", steps);

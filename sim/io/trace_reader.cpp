@@ -128,12 +128,56 @@ class TraceReader {
     }
   }
 
+  /// Leaves out what began before half of the kernels did. False: that frees too little memory to be worth doing again.
+  bool forget_older_half() {
+    std::vector<std::int64_t> starts;
+    for (const TraceKernel& kernel : trace_.kernels) starts.push_back(kernel.start_ns);
+    if (starts.empty()) return false;
+    const auto middle = starts.begin() + static_cast<std::ptrdiff_t>(starts.size() / 2);
+    std::nth_element(starts.begin(), middle, starts.end());
+    const auto older = [since = *middle](const auto& record) { return record.start_ns < since; };
+    trace_.left_out +=
+        static_cast<std::int64_t>(std::erase_if(trace_.kernels, older) + std::erase_if(trace_.copies, older) +
+                                  std::erase_if(trace_.calls, older) + std::erase_if(trace_.ranges, older) +
+                                  std::erase_if(trace_.collectives, older) + forget_older_ids());
+    open_.clear();
+    for (std::size_t i = 0; i < trace_.ranges.size(); ++i)
+      if (trace_.ranges[i].end_ns < 0) open_[trace_.ranges[i].id] = i;
+    const std::size_t before = std::exchange(memory_, memory_of(trace_));
+    return memory_ < before - before / 4;
+  }
+
   Trace take() {
     if (trace_.header.gpu.empty() && !trace_.devices.empty()) trace_.header.gpu = name_of_used_device();
     return std::move(trace_);
   }
 
  private:
+  /// Numbers of calls and of operators grow with time, and an id may come before its call.
+  std::size_t forget_older_ids() {
+    std::int64_t first_call = INT64_MAX;
+    std::int64_t first_operator = INT64_MAX;
+    for (const TraceCall& call : trace_.calls) first_call = std::min(first_call, call.correlation);
+    const std::size_t forgotten =
+        std::erase_if(trace_.externals, [&](const TraceExternal& id) { return id.correlation < first_call; });
+    for (const TraceExternal& external : trace_.externals)
+      if (external.kind == kRecorderIds && external.id >= kFirstOperatorId)
+        first_operator = std::min(first_operator, external.id);
+    return forgotten +
+           std::erase_if(trace_.operators, [&](const TraceOperator& each) { return each.id < first_operator; });
+  }
+
+  static std::size_t memory_of(const Trace& trace) {
+    std::size_t bytes =
+        trace.collectives.size() * sizeof(TraceCollective) + trace.externals.size() * sizeof(TraceExternal);
+    for (const TraceKernel& each : trace.kernels) bytes += sizeof each + each.name.size();
+    for (const TraceCopy& each : trace.copies) bytes += sizeof each + each.kind.size();
+    for (const TraceCall& each : trace.calls) bytes += sizeof each + each.name.size();
+    for (const TraceRange& each : trace.ranges) bytes += sizeof each + each.name.size();
+    for (const TraceOperator& each : trace.operators) bytes += sizeof each + each.name.size();
+    return bytes;
+  }
+
   std::string name_of_used_device() const {
     const std::int64_t used = trace_.kernels.empty() ? trace_.devices.front().id : trace_.kernels.front().device;
     for (const TraceDevice& each : trace_.devices)
@@ -257,7 +301,7 @@ bool is_trace_file(const std::filesystem::path& path) {
 
 bool is_trace(std::string_view content) { return content.starts_with("{\"format\":\"tracecast trace"); }
 
-Result<Trace> read_trace(const std::filesystem::path& path, std::size_t most_memory) {
+Result<Trace> read_trace(const std::filesystem::path& path, std::size_t most_memory, TracePart part) {
   PackedLines file(path);
   if (!file.good()) return fail({path.string(), 0, "", "", "cannot be read"});
   TraceReader reader;
@@ -265,6 +309,8 @@ Result<Trace> read_trace(const std::filesystem::path& path, std::size_t most_mem
   int number = 0;
   while (file.next(text)) {
     ++number;
+    if (reader.memory() > most_memory && part == TracePart::last && !reader.forget_older_half())
+      part = TracePart::first;
     if (reader.memory() > most_memory) {
       reader.leave_out(text);
       continue;

@@ -74,6 +74,7 @@ TEST_CASE("recorder: a program that exits leaves a whole trace", "[recorder][e2e
   CHECK(trace.complete);
   CHECK(trace.kernels.size() == 1000);
   CHECK(trace.header.driver == "13.0");
+  CHECK(trace.header.cuda == "12.8");  // the program's, not that of the recorder's build
   CHECK(trace.header.gpu == "NVIDIA H100 80GB HBM3");
   CHECK(trace.header.recorder == "cupti 130001");
   CHECK(trace.devices.size() == 2);
@@ -153,6 +154,30 @@ TEST_CASE("recorder: the files of several ranks have their numbers, helpers have
   }
 }
 
+TEST_CASE("recorder: the files of a run that was killed are none of this one's", "[recorder][e2e]") {
+  const Run run(
+      "init kernels 10", "", "", "run.trace",
+      "sh -c 'RANK=0 WORLD_SIZE=2 TRACECAST_TRACE=run.trace.pid.0badf00d \"$0\" init kernels 99; \"$0\" \"$@\"'");
+  CAPTURE(run.output, run.errors);
+  CHECK(run.status == 0);
+  REQUIRE(run.files.size() == 2);
+  CHECK(run.files[0] == "run.trace");
+  CHECK(run.files[1].starts_with("run.trace.pid.0badf00d."));
+  CHECK(run.trace().kernels.size() == 10);
+  CHECK(run.trace(run.files[1]).kernels.size() == 99);
+}
+
+TEST_CASE("recorder: a signal to record ends the program, and the trace is named", "[recorder][e2e]") {
+  // The shell becomes the program; its child ends `record`, which is its parent.
+  const Run run("init kernels 500 sleep 60000", "", "", "run.trace",
+                "sh -c '(sleep 1; kill -TERM $PPID) & exec \"$0\" \"$@\"'");
+  CAPTURE(run.output, run.errors);
+  CHECK(run.status == 1);
+  CHECK(run.files == Files{"run.trace"});
+  CHECK(run.trace().kernels.size() == 500);
+  CHECK(run.output.find("500 kernels, 0 copies, 0 ranges, 0 collectives, cut before its end") != std::string::npos);
+}
+
 TEST_CASE("recorder: what CUPTI refuses is a sentence, and the program runs", "[recorder][e2e]") {
   const auto [variable, sentence] = GENERATE(table<std::string, std::string>(
       {{"FAKE_CUPTI_REFUSE=cuptiActivityEnable", "cuptiActivityEnable: the fake refuses (14)"},
@@ -200,6 +225,7 @@ TEST_CASE("recorder: a collective has the times of its kernel", "[recorder][e2e]
   const Run run(fmt::format("init kernels 30 nccl {} 50", version));
   CAPTURE(version, run.output, run.errors);
   const Trace trace = run.trace();
+  CHECK(trace.header.nccl == "2.28.9");
   REQUIRE(trace.collectives.size() == 50);
   std::set<std::int64_t> starts;
   for (const TraceCollective& c : trace.collectives) {

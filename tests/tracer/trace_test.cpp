@@ -186,3 +186,46 @@ TEST_CASE("trace: the reader's memory is limited, whatever the size of the file"
   CHECK(part->left_out == 1'000 - static_cast<std::int64_t>(part->kernels.size()));
   CHECK(part->complete);
 }
+
+TEST_CASE("trace: of a recording that does not fit the last part can be read", "[io][tracer]") {
+  Trace trace;
+  trace.complete = true;
+  for (std::int64_t i = 0; i < 1'000; ++i) {
+    trace.calls.push_back({1, i, i * 10, i * 10 + 1, ""});
+    trace.externals.push_back({kRecorderIds, kFirstOperatorId + i, i});
+    trace.operators.push_back({kFirstOperatorId + i, "fc2"});
+    trace.kernels.push_back({"gemm", 0, 7, i, i * 10 + 5, i * 10 + 9, 1, 1});
+  }
+  const TemporaryFolder folder;
+  {  // in the order of time, as the recorder writes
+    TraceWriter writer((folder.path() / "t").string(), {});
+    for (std::size_t i = 0; i < 1'000; ++i) {
+      writer.operator_id(trace.operators[i].id, trace.operators[i].name);
+      const auto n = static_cast<std::int64_t>(i);
+      writer.external(kRecorderIds, kFirstOperatorId + n, n);
+      writer.call(1, n, n * 10, n * 10 + 1, "");
+      writer.kernel("gemm", 0, 7, n, n * 10 + 5, n * 10 + 9, 1, 1);
+      if (i == 998) writer.range_begin("open", "", 1, 3, n * 10);
+    }
+    writer.range_end(3, 10'007);
+    writer.finish();
+  }
+  constexpr std::size_t kMost =
+      100 * (sizeof(TraceKernel) + sizeof(TraceCall) + sizeof(TraceExternal) + sizeof(TraceOperator));
+  const Result<Trace> part = read_trace(folder.path() / "t", kMost, TracePart::last);
+  REQUIRE(part);
+  CHECK(part->complete);
+  const std::size_t kept = part->kernels.size();
+  CHECK(kept >= 40);
+  CHECK(kept <= 110);
+  CHECK(std::equal(part->kernels.rbegin(), part->kernels.rend(), trace.kernels.rbegin()));
+  // The launches of all but the first of them, with their operators.
+  CHECK(part->calls.size() + 1 >= kept);
+  CHECK(std::equal(part->calls.rbegin(), part->calls.rend(), trace.calls.rbegin()));
+  CHECK(part->externals.size() == part->calls.size());
+  CHECK(part->operators.size() == part->calls.size());
+  REQUIRE(part->ranges.size() == 1);
+  CHECK(part->ranges[0].end_ns == 10'007);
+  const std::size_t read = kept + part->calls.size() + part->externals.size() + part->operators.size();
+  CHECK(part->left_out == static_cast<std::int64_t>(4'000 - read));
+}
