@@ -15,6 +15,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/transfer_times.hpp"
 #include "sim/io/atomic_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/step_record.hpp"
@@ -168,7 +169,10 @@ Result<ExitCode> run_step(const Options& options, const ImportedGraph& step, con
   const Result<Timeline> timeline = simulate(graph, {}, {.record_spans = true});
   if (!timeline) return tl::unexpected(timeline.error());
   if (timeline->step_time == Duration{})
-    return fail({options.files.front(), 0, "", "", "has no times, so that there is nothing to replay"});
+    return fail({options.files.front(), 0, "", "",
+                 untimed_transfers(step) > 0 ? fmt::format("has {} transfers and no times: {}", untimed_transfers(step),
+                                                           advice_for_untimed(step))
+                                             : "has no times, so that there is nothing to replay"});
   return show(options, described(step, std::move(graph), *timeline), *timeline, context);
 }
 

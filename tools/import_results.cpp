@@ -53,9 +53,14 @@ tl::unexpected<Error> fail_option(const char* option, const std::string& value, 
   return fail({"", 0, option, value, message});
 }
 
-/// With --topology transfers without a time take that of --gpus ranks of the machine.
+/// With --topology transfers without a time take that of --gpus ranks of the machine; without it a note counts them.
 Result<void> time_transfers(ImportedGraph& step, const std::string& file, const std::string& topology, int gpus) {
-  if (topology.empty()) return {};
+  if (topology.empty()) {
+    if (const std::int64_t untimed = untimed_transfers(step); untimed > 0)
+      step.notes.push_back(fmt::format("transfers without a time in the file: {}; they take none: {}", untimed,
+                                       advice_for_untimed(step)));
+    return {};
+  }
   Result<Cluster> cluster = named_topology(topology);
   if (!cluster) return tl::unexpected(cluster.error());
   const Result<Profile> profile = named_profile(cluster->gpu);
@@ -69,7 +74,6 @@ Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, co
   if (!base) return tl::unexpected(base.error());
   base->source = fmt::format("collectives measured: {} ({}); all else: {}", fs::path(options.file).filename().string(),
                              measured.format, base->source);
-  if (!options.output.empty()) base->name = fs::path(options.output).stem().string();
   base->kind = "recorded";
   std::optional<Cluster> machine;
   if (!options.topology.empty()) {
@@ -91,6 +95,7 @@ Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, co
     return fail({options.file, 0, "", "",
                  machine ? "has no collective with as many ranks on each host"
                          : "has no collective of one host; those between hosts need the machine: give --topology"});
+  if (!options.output.empty()) result->profile.name = fs::path(options.output).stem().string();
   return result;
 }
 
@@ -210,7 +215,11 @@ class ImportWriter {
         options_.into, made->taken,
         made->taken_between > 0 ? fmt::format(", {} between hosts of {}", made->taken_between, options_.topology) : "",
         made->left_out, options_.output, options_.output);
-    return deliver(to_json(made->profile), summary, measured.notes);
+    std::vector<std::string> notes = measured.notes;
+    if (measured.gpu.empty())
+      notes.push_back(
+          fmt::format("the file does not name the GPU: taken as {}, that of {}", made->profile.gpu, options_.into));
+    return deliver(to_json(made->profile), summary, notes);
   }
 
   Result<ExitCode> write(CalculonInput& input) const {
@@ -331,7 +340,15 @@ Result<StepRecord> read_any_step(const std::string& path) {
         .and_then([&](const Replay& replay) { return simulated(replay.graph, path); });
   if (*importer == nullptr) return read_step_record(path);
   return import_as<ImportedGraph>(*content, path, (*importer)->name)
-      .and_then([&](const ImportedGraph& step) { return simulated(step_graph_of(step), path); })
+      .and_then([&](const ImportedGraph& step) -> Result<StepRecord> {
+        if (const std::int64_t untimed = untimed_transfers(step); untimed > 0)
+          return fail(
+              {path, 0, "", "",
+               fmt::format("has {} transfers without a time (allowed: what tracecast replay --topology NAME --gpus "
+                           "N --out DIR writes, where they have those of a machine)",
+                           untimed)});
+        return simulated(step_graph_of(step), path);
+      })
       .and_then([&](StepRecord record) -> Result<StepRecord> {
         if (record.step_time > Duration{}) return record;
         return fail(

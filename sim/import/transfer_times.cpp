@@ -118,4 +118,16 @@ Result<void> time_transfers(ImportedGraph& step, Cluster cluster, const Profile&
   return {};
 }
 
+std::int64_t untimed_transfers(const ImportedGraph& step) {
+  return std::count_if(step.nodes.begin(), step.nodes.end(), [](const ImportedNode& node) {
+    const bool transfer = node.kind == ImportedNode::Kind::collective || is_message(node);
+    return transfer && node.size.count > 0 && node.duration == Duration{};
+  });
+}
+
+std::string advice_for_untimed(const ImportedGraph& step) {
+  return step.sizes == ImportedGraph::Sizes::unknown ? "the file does not say what their sizes count"
+                                                     : "give --topology and --gpus, which time them";
+}
+
 }  // namespace tracecast

@@ -2,6 +2,7 @@
 /// Times of transfers for a step whose file has sizes only, from the network model of a machine.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "sim/base/result.hpp"
@@ -17,5 +18,10 @@ namespace tracecast {
 /// machine does not have; a message of a rank that is not among them.
 Result<void> time_transfers(ImportedGraph& step, Cluster cluster, const Profile& profile, int ranks,
                             const std::string& file);
+
+/// Collectives and messages that have a size and no time: they take none until time_transfers.
+std::int64_t untimed_transfers(const ImportedGraph& step);
+/// "give --topology and --gpus, which time them", or why that is not possible.
+std::string advice_for_untimed(const ImportedGraph& step);
 
 }  // namespace tracecast

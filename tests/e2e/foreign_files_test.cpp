@@ -119,6 +119,41 @@ TEST_CASE("foreign files: replay runs a step graph, its transfers timed by a mac
   CHECK(sandbox.run("tracecast compare replayed replayed").code == 0);
 }
 
+TEST_CASE("foreign files: transfers without a time are said to take none", "[e2e][chakra]") {
+  const Sandbox sandbox;
+  std::ofstream(sandbox.path() / "astra.json") << kAstra;
+  const std::string said =
+      "transfers without a time in the file: 3; they take none: give --topology and --gpus, which time them";
+  const Outcome replayed = sandbox.run("tracecast replay astra.json --json");
+  CHECK(replayed.code == 0);
+  CHECK(nlohmann::json::parse(replayed.out)["notes"].back() == said);
+  const Outcome imported = sandbox.run("tracecast import chakra astra.json -o step.json");
+  CHECK(imported.code == 0);
+  CHECK(imported.out.find("note: transfers without a time in the file: 3;") != std::string::npos);
+  CHECK(sandbox.run("tracecast compare astra.json astra.json").err ==
+        "astra.json: has 3 transfers without a time (allowed: what tracecast replay --topology NAME --gpus N --out DIR "
+        "writes, "
+        "where they have those of a machine)\n");
+  std::ofstream(sandbox.path() / "one.json")
+      << R"({"workload_graph": [{"Id": 2, "Name": "g", "NodeType": 7, "comm_type": 2, "comm_size": 1048576}]})";
+  CHECK(sandbox.run("tracecast replay one.json").err ==
+        "one.json: has 1 transfers and no times: give --topology and --gpus, which time them\n");
+}
+
+TEST_CASE("foreign files: measurements that do not name their GPU are said to be taken as the profile's",
+          "[e2e][import]") {
+  const Sandbox sandbox;
+  const std::string corpus = (source_dir() / "tests/fuzz/corpus/nccl-inspector.jsonl").string();
+  const Outcome unnamed = sandbox.run("tracecast import nccl-inspector " + corpus + " --into h100 -o mine.json");
+  CHECK(unnamed.code == 0);
+  CHECK((unnamed.out + unnamed.err).find("does not name the GPU: taken as H100 SXM 80 GB, that of h100") !=
+        std::string::npos);
+  const Outcome other = sandbox.run(
+      "sed 's/GPU made up/NVIDIA A100-SXM4-80GB/' docs/formats/samples/nccl-tests.txt > a100.txt; "
+      "tracecast import nccl-tests a100.txt --into h100 -o mine.json");
+  CHECK(other.err.find("profile h100 is of another GPU") != std::string::npos);
+}
+
 TEST_CASE("foreign files: a step without times is not compared or replayed", "[e2e][import]") {
   const Sandbox sandbox;
   std::ofstream(sandbox.path() / "et.json")

@@ -228,7 +228,6 @@ TEST_CASE("launchers: errors name the launcher's key and line", "[io][launch][er
   CHECK(refusal("accelerate", "a: 1\na: 2", "a.yaml", {}) == "a.yaml:2: a: is given twice");
   CHECK(refusal("torchtitan", "[model\n", "t.toml", {}).starts_with("t.toml:1: is not TOML: "));
   CHECK(refusal("torchtitan", "[model]\nname = \"llama4\"\nflavor = \"17b\"\n", "t.toml", givens("", 8)) ==
-        "t.toml: model: is not in the file: give --model or --set model=NAME, a shipped model or a file\n"
         "t.toml:3: model.flavor = \"17b\": of llama4 is not a shipped model: give --model");
   CHECK(refusal("hugging-face", "{\"a\": 1}", "c.json", givens("", 8)).starts_with("c.json: model_type: is missing"));
 }
@@ -309,6 +308,54 @@ mode = "full"
   RunGivens named = all;
   named.overrides = {"parallel.pp_schedule=zb-h1"};
   CHECK(imported("torchtitan", order, "b.json", named).scenario.parallel.pp_schedule == "zb-h1");
+}
+
+TEST_CASE("launchers: torchtitan's every n-th layer is so many layers of each stage", "[io][launch]") {
+  const auto job = [](const std::string& option, const std::string& parallelism = "") {
+    return "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 8192\nlocal_batch_size = "
+           "8\n[parallelism]\n"
+           "data_parallel_shard_degree = -1\n" +
+           parallelism + "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = " + option + "\n";
+  };
+  RunGivens given{.model = "", .topology = "dgx-h100", .gpus = 8, .overrides = {}};
+  const auto training = [&](const std::string& option, const std::string& parallelism = "") {
+    return imported("torchtitan", job(option, parallelism), "a.toml", given).scenario.training;
+  };
+  // 32 layers: every second is 16 of them, every fifth 6 (5, 10, ... 30), every 33rd none.
+  CHECK(training("\"2\"").recompute == Recompute::full);
+  CHECK(training("\"2\"").recompute_num_layers == 16);
+  CHECK(training("\"5\"").recompute_num_layers == 6);
+  CHECK(training("\"33\"").recompute == Recompute::none);
+  for (const char* every : {"\"0\"", "\"1\""}) {
+    CHECK(training(every).recompute == Recompute::full);
+    CHECK(training(every).recompute_num_layers == 0);
+  }
+  CHECK(training("\"op\"").recompute == Recompute::selective_op);
+  CHECK(imported("torchtitan", job("\"2\""), "a.toml", given).assumptions.at(0) ==
+        "of every 2 layers of a stage one is recomputed: the first ones stand for them");
+  // Four stages of 8 have 4 each; with embedding and loss counted as a layer they are 8, 9, 8 and 7 layers.
+  const std::string even =
+      "pipeline_parallel_degree = 4\npipeline_parallel_first_stage_less_layers = 0\n"
+      "pipeline_parallel_last_stage_less_layers = 0\n";
+  CHECK(training("\"2\"", even).recompute_num_layers == 4);
+  CHECK(refusal("torchtitan", job("\"2\"", "pipeline_parallel_degree = 4\n"), "a.toml", given) ==
+        "a.toml: activation_checkpoint.selective_ac_option = 2: recomputes 3 to 4 layers of a stage: give --set "
+        "training.recompute_num_layers=4, say");
+  CHECK(refusal("torchtitan", job("\"few\""), "a.toml", given)
+            .find("selective_ac_option = \"few\": is not supported (allowed: op, or every how many layers)") !=
+        std::string::npos);
+  given.overrides = {"training.recompute_num_layers=4"};
+  CHECK(training("\"2\"", "pipeline_parallel_degree = 4\n").recompute_num_layers == 4);
+}
+
+TEST_CASE("launchers: a model whose weights are stored quantised says so", "[io][launch]") {
+  const std::string config =
+      R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+    "intermediate_size": 128, "vocab_size": 256, "quantization_config": {"quant_method": "gptq", "bits": 4}})";
+  const ImportedRun run = imported("hugging-face", config, "config.json", givens("", 8));
+  REQUIRE(!run.assumptions.empty());
+  CHECK(run.assumptions[0] ==
+        "quantization_config (\"gptq\") is of the stored weights: training.dtype is the precision of training");
 }
 
 TEST_CASE("launchers: what a recipe of Megatron-Bridge makes is a whole run", "[io][launch]") {

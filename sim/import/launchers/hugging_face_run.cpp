@@ -1,6 +1,8 @@
 /// A model's config.json as the beginning of a scenario.
 #include <array>
 
+#include <fmt/format.h>
+
 #include "sim/import/importers.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/io/hugging_face.hpp"
@@ -17,6 +19,12 @@ void import_hugging_face(RunImport& run) {
         {run.file(), 0, "model_type", "", "is missing: expected the config.json of a Hugging Face model"});
   const std::optional<Model> model = read_hugging_face(run.theirs(), run.file(), "", run.errors);
   if (model) run.put("model", parse_json(to_json(*model), run.file())->root);
+  if (const JsonNode* stored = run.theirs().find("quantization_config"); stored != nullptr) {
+    const JsonNode* method = stored->find("quant_method");
+    run.assume(
+        fmt::format("quantization_config{} is of the stored weights: training.dtype is the precision of training",
+                    method == nullptr ? "" : " (" + method->text() + ")"));
+  }
   run.pass_over(kEverything);
 }
 

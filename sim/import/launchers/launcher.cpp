@@ -150,6 +150,25 @@ void complete_chunks(RunImport& run) {
   run.put("parallel.vpp", stages / pp, run.layers_per_stage_key);
 }
 
+/// Every n-th layer of a virtual stage recomputed, as so many of them: layers are alike. Stages in which they are not as many have no
+/// such number.
+Result<void> complete_recompute(const RunImport& run, const Plan& plan, Training& training) {
+  const std::int64_t interval = run.recompute_interval;
+  if (interval <= 1 || run.is_overridden("training.recompute") || run.is_overridden("training.recompute_num_layers"))
+    return {};
+  const auto recomputed = [interval](const Stage& stage) { return static_cast<int>(stage.num_layers / interval); };
+  const auto [least, most] =
+      std::minmax_element(plan.stages.begin(), plan.stages.end(),
+                          [&](const Stage& one, const Stage& other) { return recomputed(one) < recomputed(other); });
+  if (recomputed(*least) != recomputed(*most))
+    return fail({run.file(), 0, run.recompute_interval_key, std::to_string(interval),
+                 fmt::format("recomputes {} to {} layers of a stage: give --set training.recompute_num_layers={}, say",
+                             recomputed(*least), recomputed(*most), recomputed(*most))});
+  training.recompute_num_layers = recomputed(*most);
+  if (recomputed(*most) == 0) training.recompute = Recompute::none;
+  return {};
+}
+
 /// Tells what a scenario's reader or a plan found with the launcher's key in place of ours.
 Error in_their_words(Error error, const RunImport& run) {
   for (Diagnostic& each : error.diagnostics) {
@@ -195,6 +214,8 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
   const Result<Plan> plan =
       make_plan(scenario->model, scenario->parallel, scenario->training, scenario->cluster.world_size);
   if (!plan) return tl::unexpected(in_their_words(located(plan.error(), *scenario), run));
+  if (const Result<void> done = complete_recompute(run, *plan, scenario->training); !done)
+    return tl::unexpected(done.error());
   return ImportedRun{std::string(name), std::move(*scenario), std::move(run.assumptions), std::move(run.unmapped),
                      run.passed_over};
 }

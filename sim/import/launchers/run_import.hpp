@@ -80,6 +80,9 @@ class RunImport {
   /// Layers of a virtual stage, embedding and loss counted as account_for_* says; 0: open.
   std::int64_t layers_per_stage = 0;
   std::string layers_per_stage_key;
+  /// Every such layer of a virtual stage is recomputed; up to 1: as training.recompute says.
+  std::int64_t recompute_interval = 0;
+  std::string recompute_interval_key;
   std::vector<std::string> overridden;  ///< keys of a scenario that the user sets
   bool is_overridden(std::string_view key) const {
     return std::find(overridden.begin(), overridden.end(), key) != overridden.end();

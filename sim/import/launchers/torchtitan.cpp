@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
 #include "sim/import/launchers/toml_document.hpp"
@@ -80,8 +81,10 @@ void import_model(RunImport& run) {
   if (run.given("model") != nullptr || flavour.empty()) return;
   const auto* known = std::find_if(kFlavours.begin(), kFlavours.end(),
                                    [&](const Flavour& each) { return each.model == name && each.flavour == flavour; });
-  if (known == kFlavours.end())
+  if (known == kFlavours.end()) {
+    run.model_refused = true;
     return run.error("model.flavor", fmt::format("of {} is not a shipped model: give --model", shortened(name)));
+  }
   run.put("model", std::string(known->ours), "model.flavor");
 }
 
@@ -219,10 +222,17 @@ void import_torchtitan_recompute(RunImport& run) {
     return import_policy(run, *policy);
   const Name mode = run.choice<Name>(kMode, kModes).value_or("selective_op");
   const std::string option = run.word(kOption);
-  if (mode == "selective_op" && option != "op" && option != "" && option != "1")
-    return run.error(kOption, "is not supported (allowed: op 1)");
-  run.put("training.recompute", std::string(option == "1" && mode == "selective_op" ? Name("full") : mode), kMode);
   if (!run.has(kMode)) run.assume("training.recompute = selective_op, torchtitan's default");
+  if (mode != "selective_op" || option.empty() || option == "op")
+    return run.put("training.recompute", std::string(mode), kMode);
+  const std::optional<int> interval = parse_number<int>(option);
+  if (!interval || *interval < 0) return run.error(kOption, "is not supported (allowed: op, or every how many layers)");
+  run.put("training.recompute", std::string("full"), kOption);
+  if (*interval > 1)  // 0 is every layer, as 1 is
+    run.assume(
+        fmt::format("of every {} layers of a stage one is recomputed: the first ones stand for them", *interval));
+  run.recompute_interval = *interval;
+  run.recompute_interval_key = kOption;
 }
 
 /// float8 and mx are model converters.
