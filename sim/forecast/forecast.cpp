@@ -1,6 +1,7 @@
 #include "sim/forecast/forecast.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "sim/graph/builder.hpp"
 #include "sim/graph/folded_step.hpp"
 #include "sim/graph/perturbation.hpp"
+#include "sim/graph/slow_groups.hpp"
 #include "sim/graph/stage_loads.hpp"
 #include "sim/graph/without_overlap.hpp"
 #include "sim/network/measured_network.hpp"
@@ -46,12 +48,15 @@ class GraphMaker {
   /// `known`: loads of earlier steps on the machine; null: none.
   GraphMaker(const Scenario& scenario, const Costs& costs, const NetworkModel& network, const ForecastRun& run,
              KnownLoads* known)
-      : scenario_(scenario), costs_(costs), network_(network), run_(run), known_(known) {}
+      : scenario_(scenario), costs_(costs), network_(network), run_(run), known_(known) {
+    if (groups_slow_ranks(scenario.perturbation, scenario.parallel))
+      grouped_ = with_slow_groups(scenario.perturbation, run.plan);
+  }
 
   /// The graph of all ranks, or with one rank for each class that the plan's coordinates give.
   StepGraph build(bool unfold) const {
     StepGraph graph = build_step_graph({scenario_.model, run_.plan, run_.schedule, scenario_.cluster, costs_, network_},
-                                       {unfold, &scenario_.perturbation});
+                                       {unfold, &perturbation()});
     if (!scenario_.profile.overlap) graph = without_overlap(std::move(graph));
     return graph;
   }
@@ -70,10 +75,9 @@ class GraphMaker {
  private:
   /// True if the ranks of each pipeline rank are perturbed alike: only then can they be of one class.
   bool perturbs_stages_alike() const {
-    const Perturbation& perturbation = scenario_.perturbation;
-    if (perturbation.none()) return true;
+    if (perturbation().none()) return true;
     const auto state_of = [&](int rank) {
-      return std::pair(slowdown_of(perturbation, rank), gpu_of(perturbation, rank));
+      return std::pair(slowdown_of(perturbation(), rank), gpu_of(perturbation(), rank));
     };
     for (int rank = 0; rank < run_.plan.world_size; ++rank) {
       Coordinates first{};
@@ -83,11 +87,14 @@ class GraphMaker {
     return true;
   }
 
+  const Perturbation& perturbation() const { return grouped_ ? *grouped_ : scenario_.perturbation; }
+
   const Scenario& scenario_;
   const Costs& costs_;
   const NetworkModel& network_;
   const ForecastRun& run_;
   KnownLoads* const known_;
+  std::optional<Perturbation> grouped_;  ///< of many slow ranks
 };
 
 /// Time that each op of a template takes alone, summed.

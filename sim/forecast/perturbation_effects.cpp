@@ -69,14 +69,16 @@ void add_network_parts(const NetworkFaults& faults, std::vector<Part>& parts) {
 }
 
 /// The indices of the parts whose effects are forecast alone, and those of the others, which are forecast together.
-std::pair<std::vector<std::size_t>, std::vector<std::size_t>> largest_and_others(const std::vector<Part>& parts) {
+std::pair<std::vector<std::size_t>, std::vector<std::size_t>> largest_and_others(const std::vector<Part>& parts,
+                                                                                 int ranks) {
   std::vector<std::size_t> order(parts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (parts.size() <= kMostEffects) return {order, {}};
+  const std::size_t alone = ranks <= kMostRanksOfEffects ? kMostEffects : 0;
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return parts[a].size > parts[b].size; });
-  std::vector<std::size_t> others(order.begin() + kMostEffects, order.end());
-  order.resize(kMostEffects);
+  std::vector<std::size_t> others(order.begin() + static_cast<std::ptrdiff_t>(alone), order.end());
+  order.resize(alone);
   std::sort(order.begin(), order.end());
   std::sort(others.begin(), others.end());
   return {std::move(order), std::move(others)};
@@ -115,7 +117,7 @@ Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOp
     if (!run) return tl::unexpected(run.error());
     return run->forecast.step_time_s;
   };
-  const auto [largest, others] = largest_and_others(parts);
+  const auto [largest, others] = largest_and_others(parts, scenario.cluster.world_size);
   for (const std::size_t part : largest) {
     const Result<double> step = step_without(others.empty() ? std::vector{part} : all_but(part, parts.size()));
     if (!step) return tl::unexpected(step.error());
@@ -125,7 +127,11 @@ Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOp
   if (others.empty()) return {};
   const Result<double> step = step_without(others);
   if (!step) return tl::unexpected(step.error());
-  result.perturbations.push_back({fmt::format("{} more, not larger than these", others.size()), *step});
+  result.perturbations.push_back({largest.empty()
+                                      ? fmt::format("{} perturbations together (each alone: of at most {} ranks)",
+                                                    others.size(), kMostRanksOfEffects)
+                                      : fmt::format("{} more, not larger than these", others.size()),
+                                  *step});
   return {};
 }
 

@@ -9,6 +9,8 @@ namespace tracecast {
 /// So many perturbations are undone one by one: each of these forecasts takes as long as the step's. Of more, the step is forecast with
 /// each of so many of the largest alone, which leaves few classes of ranks, and with all others undone together.
 inline constexpr std::size_t kMostEffects = 4;
+/// Of more ranks, more than kMostEffects perturbations are only undone together: to find the classes of a million ranks takes 4 s.
+inline constexpr int kMostRanksOfEffects = 262'144;
 
 /// Forecasts the scenario without each of its perturbations (or with it alone) and without all of them, folded, with the network of
 /// `options`, and adds the results to `result`.

@@ -7,6 +7,7 @@
 
 #include "sim/cost/attention.hpp"
 #include "sim/cost/rated_precision.hpp"
+#include "sim/graph/slow_groups.hpp"
 #include "sim/network/fabric.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/plan/expert_routing.hpp"
@@ -123,6 +124,11 @@ std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& fo
       lines.push_back(
           fmt::format("{} asks for {:.0f} % of its {} links: its exposed communication takes {:.3g} s of the step",
                       row.axis, 100 * row.ratio(), row.link, exposed_of(row, forecast.exposed_s)));
+  if (groups_slow_ranks(scenario.perturbation, scenario.parallel))
+    lines.push_back(fmt::format(
+        "{} entries of perturb.slow_rank: each tensor group computes as slowly as its slowest rank, so that ranks can "
+        "still be of one class (which changes the step by about 0.001 %)",
+        scenario.perturbation.slow_ranks.size()));
   if (!forecast.flushes)
     lines.push_back(
         "the schedule has no flush: this single step fills and drains the pipeline, which a long run does not "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/forecast/forecast.hpp"
+#include "sim/forecast/settings_text.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -80,6 +81,49 @@ TEST_CASE("perturb: of many parts the report names the largest alone and the oth
   CHECK(forecast.perturbations[2].step_alone_s == step({slow(300)}));
   CHECK(forecast.perturbations[3].step_alone_s == step({"perturb.lost_rails=[3]"}));
   CHECK_FALSE(forecast.perturbations[3].step_without_s.has_value());
+}
+
+TEST_CASE("perturb: of many slow ranks the tensor groups are slow, at nearly the same step", "[perturb][many]") {
+  std::vector<std::string> slow;
+  for (int i = 0; i < 32; ++i) slow.push_back(fmt::format("perturb.slow_rank.{}={}", 509 * i + 5, 1.1 + 0.003 * i));
+  const Forecast exact = forecast_of(slow);
+  slow.emplace_back("perturb.slow_rank.3=1");  // one entry more, which slows nothing
+  const Forecast grouped = forecast_of(slow);
+  CHECK(exact.classes > 7 * grouped.classes);
+  CHECK(grouped.step_time_s == Approx(exact.step_time_s).epsilon(2e-5));
+  const Scenario scenario = shipped_scenario("llama3-405b-16k", slow);
+  CHECK_THAT(note_texts(scenario, grouped).back(),
+             Catch::StartsWith("33 entries of perturb.slow_rank: each tensor group"));
+}
+
+TEST_CASE("perturb: many slow ranks folded and unfolded agree in all figures", "[perturb][many]") {
+  std::vector<std::string> settings{"cluster.world_size=512", "parallel.dp=4", "training.global_batch_size=64"};
+  for (int i = 0; i < 40; ++i)
+    settings.push_back(fmt::format("perturb.slow_rank.{}={}", 37 * i % 256, 1.1 + 0.003 * (i % 2)));
+  const Scenario scenario = shipped_scenario("llama3-405b-16k", settings);
+  const auto run = [&](bool unfold) { return forecast(scenario, {.unfold = unfold}).value().forecast; };
+  const Forecast folded = run(false);
+  const Forecast unfolded = run(true);
+  CHECK(folded.classes < unfolded.classes);
+  CHECK(folded.step_time_s == unfolded.step_time_s);
+  CHECK(folded.compute_s == unfolded.compute_s);
+  CHECK(folded.exposed_s == unfolded.exposed_s);
+  CHECK(folded.bubble_fraction == unfolded.bubble_fraction);
+}
+
+TEST_CASE("perturb: on the largest machines many parts are only undone together", "[perturb][many]") {
+  const auto parts_at = [](int gpus) {
+    std::vector<std::string> settings{"cluster.topology=dgx-h100", fmt::format("cluster.world_size={}", gpus),
+                                      fmt::format("parallel.dp={}", gpus / 128),
+                                      fmt::format("training.global_batch_size={}", gpus / 8)};
+    settings.emplace_back("perturb.lost_rails=[0, 1, 2, 3, 4]");
+    return forecast_of(settings, true);
+  };
+  CHECK(parts_at(262'144).perturbations.size() == 5);
+  const Forecast largest = parts_at(524'288);
+  REQUIRE(largest.perturbations.size() == 1);
+  CHECK(largest.perturbations[0].what == "5 perturbations together (each alone: of at most 262144 ranks)");
+  CHECK(largest.perturbations[0].step_without_s == largest.undisturbed_step_s);
 }
 
 TEST_CASE("perturb: with shared links the step without a perturbation has shared links too", "[perturb]") {
