@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kGzipOnly = 16 + MAX_WBITS;
 constexpr std::size_t kPiece = std::size_t{1} << 16;
+constexpr std::size_t kLongestLine = std::size_t{64} << 20;  ///< of a recording; longer ones are cut
 
 /// Owns zlib's inflate state.
 class Inflater {
@@ -94,7 +95,9 @@ Result<std::string> unpacked(std::string content, const std::string& file, std::
 }
 
 PackedLines::PackedLines(const std::filesystem::path& path) {
-  if (std::filesystem::is_directory(path)) return;
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (is_directory(status) || is_character_file(status) || is_block_file(status)) return;
   file_ = gzopen(path.c_str(), "rb");  // reads plain files as well
   if (file_ != nullptr) gzbuffer(static_cast<gzFile>(file_), kPiece);
 }
@@ -118,7 +121,7 @@ bool PackedLines::next(std::string& line) {
   std::size_t end = std::string::npos;
   while ((end = buffer_.find('\n', searched)) == std::string::npos) {
     const std::size_t seen = buffer_.size() - at_;
-    if (!fill()) break;
+    if (seen > kLongestLine || !fill()) break;
     searched = seen;
   }
   cut_ = end == std::string::npos;

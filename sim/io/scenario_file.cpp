@@ -247,6 +247,9 @@ class ScenarioReader {
       }
     ClusterKeys keys;
     read_fields(reader, keys);
+    if (std::string profile; reader.get("profile", profile) && profile.empty())
+      reader.error("profile",
+                   "is empty (allowed: the name or path of a profile; without the key, that of the topology)");
     scenario_.topology = keys.topology;
     scenario_.profile_name = keys.profile;
     scenario_.gpus_per_rack = keys.gpus_per_rack.value_or(0);

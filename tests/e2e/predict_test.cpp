@@ -2,8 +2,10 @@
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/sanitized.hpp"
@@ -285,4 +287,47 @@ TEST_CASE("goodput: times that no job has are refused, word for word", "[e2e][re
   CHECK(error("--mtbf '1 ms'") == "--mtbf = 1 ms: is out of range (allowed: 60 s to 1e+12 s)\n");
   CHECK(error("--mtbf '1e308 h'") == "--mtbf = 1e308 h: is out of range (allowed: 60 s to 1e+12 s)\n");
   CHECK(error("--step-time '1e300 s'") == "--step-time = 1e300 s: is out of range (allowed: 0.001 s to 1e+06 s)\n");
+  CHECK(error("--step-time '1 ns' --days 3650") ==
+        "--step-time = 1 ns: is out of range (allowed: 0.001 s to 1e+06 s)\n");
+  for (const auto& [option, allowed] :
+       {std::pair{"--days", "0.01 to 3650"}, std::pair{"--price", "above 0"}, std::pair{"--tokens", "1 to 9e+18"},
+        std::pair{"--until", "1 to 9e+15"}, std::pair{"--half-width", "0 to 1"}})
+    CHECK(error(fmt::format("{} nan", option)) ==
+          fmt::format("tracecast goodput: {} = nan: is out of range (allowed: {}); see `tracecast goodput --help`\n",
+                      option, allowed));
+}
+
+TEST_CASE("an answer that standard output does not take is an error, however long it is", "[e2e][error]") {
+  if (!std::filesystem::is_character_file("/dev/full")) {
+    WARN("no /dev/full here");
+    return;
+  }
+  const Sandbox sandbox;
+  for (const std::string command : {"list", "goodput llama3-405b-1024 --no-best --histories 5 --json", "strategies"}) {
+    INFO(command);
+    const Outcome outcome = sandbox.run("tracecast " + command + " > /dev/full");
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err.find("No space left on device\n") != std::string::npos);
+    CHECK(outcome.err.find("terminate") == std::string::npos);
+  }
+}
+
+TEST_CASE("endless and damaged input is refused before it fills the memory", "[e2e][error]") {
+  const Sandbox sandbox;
+  for (const std::string command : {"validate", "replay", "schedule --file", "calibrate --runs", "import kineto",
+                                    "import nsight", "import chakra"}) {
+    INFO(command);
+    const Outcome outcome = sandbox.run("ulimit -v 3000000; tracecast " + command + " /dev/zero");
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.err.starts_with("/dev/zero: "));
+  }
+  // A message repeats no more of its input than one can read.
+  const Outcome incidents = sandbox.run(
+      "head -c 5000000 /dev/zero | tr '\\0' a >long.csv; tracecast goodput llama3-405b-1024 --incidents long.csv");
+  CHECK(incidents.code == 2);
+  CHECK(incidents.err.size() < 4000);
+  const Outcome dots = sandbox.run("tracecast predict pipeline-1f1b --set $(head -c 60000 /dev/zero | tr '\\0' .)=1");
+  CHECK(dots.code == 2);
+  CHECK(dots.err.size() < 200);
 }

@@ -58,3 +58,18 @@ TEST_CASE("read file: files of our own formats are smaller than 256 MiB", "[io][
   CHECK(to_string(read_incident_log(file).error()) == refused);
   CHECK(to_string(CsvTable::read(file).error()) == refused);
 }
+
+TEST_CASE("read file: lines of endless input are cut, and devices are not opened", "[io][error]") {
+  CHECK_FALSE(PackedLines("/dev/zero").good());
+  const TemporaryFolder folder;
+  CHECK_FALSE(PackedLines(folder.path()).good());
+  const std::filesystem::path file = folder.path() / "one_line";
+  std::ofstream(file).close();
+  std::filesystem::resize_file(file, std::uintmax_t{200} << 20);
+  PackedLines lines(file);
+  std::string line;
+  REQUIRE(lines.next(line));
+  CHECK(lines.cut());
+  CHECK(line.size() >= (std::size_t{64} << 20));
+  CHECK(line.size() < (std::size_t{66} << 20));
+}
