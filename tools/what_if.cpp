@@ -17,6 +17,7 @@
 #include "sim/io/data_files.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/overrides.hpp"
+#include "sim/io/read_file.hpp"
 #include "sim/io/scenario_document.hpp"
 #include "sim/report/json.hpp"
 #include "sim/report/template_runs.hpp"
@@ -31,7 +32,14 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxOverrides = 64;
-constexpr int kHistories = 64;  ///< enough for +- 0.1 % of goodput, and quick enough for a slider
+
+/// How exactly goodput is known: to +- 0.1 % of the wall time, as the page shows it, and less while a slider moves.
+GoodputOptions histories(bool moving) {
+  return {.min_histories = moving ? 8 : 16,
+          .max_histories = moving ? 16 : 64,
+          .half_width = moving ? 0.002 : 0.001,
+          .progress = {}};
+}
 constexpr double kHoursPerDay = 24;
 constexpr double kSecondsPerDay = 86400;
 
@@ -131,6 +139,8 @@ Result<double> number_at(const Json& group, const char* key, double low, double 
   return group[key].get<double>();
 }
 
+bool is_true(const Json& request, const char* key) { return request.contains(key) && request[key] == true; }
+
 Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Scenario& scenario,
                                                   const ForecastRun& step, const DataPaths& data) {
   if (!request.contains("failures") || request["failures"].is_null()) return std::nullopt;
@@ -159,9 +169,7 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
   job.days = *days;
   job.mtbf_s = *mtbf * 3600;
   job.find_best_interval = false;
-  job.options.min_histories = kHistories;
-  job.options.max_histories = kHistories;
-  job.options.half_width = 0;
+  job.options = histories(is_true(request, "moving"));
   Result<GoodputForecast> report = forecast_goodput(job);
   if (!report) return tl::unexpected(report.error());
   return std::move(*report);
@@ -360,7 +368,12 @@ Result<Scenario> dropped_scenario(const Json& file, const std::string& name, con
   return read_scenario(*document, data);
 }
 
-Result<Scenario> scenario_of(const Json& request, const DataPaths& data) {
+struct Asked {
+  Scenario scenario;
+  std::string machine;  ///< for RecentSteps
+};
+
+Result<Asked> scenario_of(const Json& request, const DataPaths& data) {
   const Result<std::string> name = name_at(request, "scenario");
   if (!name) return tl::unexpected(name.error());
   const Result<std::vector<std::string>> overrides = overrides_of(request);
@@ -373,10 +386,14 @@ Result<Scenario> scenario_of(const Json& request, const DataPaths& data) {
     if (!path) return tl::unexpected(path.error());
     return read_scenario(*path, data, plain);
   }();
-  if (!scenario || of_topology.empty()) return scenario;
-  if (const Result<void> changed = change_topology(*scenario, of_topology, data); !changed)
-    return tl::unexpected(changed.error());
-  return scenario;
+  if (!scenario) return tl::unexpected(scenario.error());
+  Result<std::string> machine = read_file(scenario->topology_file);
+  if (!machine) return tl::unexpected(machine.error());
+  if (!of_topology.empty())
+    if (const Result<void> changed = change_topology(*scenario, of_topology, data); !changed)
+      return tl::unexpected(changed.error());
+  for (const std::string& each : of_topology) *machine += each + "\n";
+  return Asked{std::move(*scenario), std::move(*machine)};
 }
 
 /// Passes of the first rank of each pipeline rank: {"ranks": [{"name", "runs": [[start s, end s, phase, micro-batch] …]} …]}.
@@ -397,20 +414,24 @@ Json timeline_json(const ForecastRun& run) {
   return ranks;
 }
 
-Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
-  const Result<Scenario> scenario = scenario_of(request, data);
-  if (!scenario) return tl::unexpected(scenario.error());
-  const bool draws = request.contains("timeline") && request["timeline"] == true;
-  const Result<ForecastRun> run = forecast(*scenario, {.record_spans = draws});
-  if (!run) return tl::unexpected(located(run.error(), *scenario));
-  if (draws)
-    return Json{{"ok", true},
-                {"timeline", timeline_json(*run)},
-                {"step_time_s", run->forecast.step_time_s},
-                {"possible", possible_values(*scenario)}};
-  const Result<std::optional<GoodputForecast>> goodput = goodput_of(request, *scenario, *run, data);
-  if (!goodput) return tl::unexpected(located(goodput.error(), *scenario));
-  Json out = {{"ok", true}, {"result", Json::parse(result_json(*scenario, run->forecast))}};
+/// {"timeline": …}: the passes of each pipeline rank.
+Result<Json> timeline_answer(const Scenario& scenario) {
+  const Result<ForecastRun> run = forecast(scenario, {.record_spans = true});
+  if (!run) return tl::unexpected(located(run.error(), scenario));
+  return Json{{"ok", true}, {"timeline", timeline_json(*run)}, {"step_time_s", run->forecast.step_time_s}};
+}
+
+Result<Json> forecast_answer(const Json& request, const DataPaths& data, RecentSteps& recent) {
+  const Result<Asked> asked = scenario_of(request, data);
+  if (!asked) return tl::unexpected(asked.error());
+  const Scenario& scenario = asked->scenario;
+  if (is_true(request, "timeline")) return timeline_answer(scenario);
+  const Result<const ForecastRun*> step = recent.forecast(scenario, asked->machine);
+  if (!step) return tl::unexpected(located(step.error(), scenario));
+  const ForecastRun& run = **step;
+  const Result<std::optional<GoodputForecast>> goodput = goodput_of(request, scenario, run, data);
+  if (!goodput) return tl::unexpected(located(goodput.error(), scenario));
+  Json out = {{"ok", true}, {"result", Json::parse(result_json(scenario, run.forecast))}};
   double share = 1;
   if (*goodput) {
     const GoodputForecast& report = **goodput;
@@ -427,11 +448,10 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data) {
                       {"interval_s", report.interval_s},
                       {"waterfall", waterfall}};
   }
-  out["job"] = job_json(*scenario, run->forecast, share, data);
-  out["settings"] = settings_json(*scenario, run->plan);
-  const bool moving = request.contains("moving") && request["moving"] == true;
-  if (!moving) out["possible"] = possible_values(*scenario);
-  out["scenario"] = to_json(*scenario);
+  out["job"] = job_json(scenario, run.forecast, share, data);
+  out["settings"] = settings_json(scenario, run.plan);
+  if (!is_true(request, "moving")) out["possible"] = possible_values(scenario);
+  out["scenario"] = to_json(scenario);
   return out;
 }
 
@@ -463,7 +483,7 @@ Json error_answer(const Error& error) {
 
 }  // namespace
 
-std::string answer_what_if(const std::string& request, const DataPaths& data) {
+std::string answer_what_if(const std::string& request, const DataPaths& data, RecentSteps& recent) {
   if (too_deep(request)) return dump(error_answer(fail("the request is nested too deeply").value()));
   const Json asked = Json::parse(request, nullptr, false);
   if (!asked.is_object()) return dump(error_answer(fail("the request is not a JSON object").value()));
@@ -471,7 +491,7 @@ std::string answer_what_if(const std::string& request, const DataPaths& data) {
   if (what == "catalog") return dump(catalog(data));
   if (what != "forecast")
     return dump(error_answer(fail_key("what", what, "is not known (allowed: catalog forecast)").value()));
-  const Result<Json> answer = forecast_answer(asked, data);
+  const Result<Json> answer = forecast_answer(asked, data, recent);
   return dump(answer ? *answer : error_answer(answer.error()));
 }
 

@@ -8,7 +8,7 @@
 ///
 /// "set" works like --set on the command line, "topology." included. "file" is a scenario in place of the shipped one; NAME
 /// is then for messages. Without "failures", nothing fails. With "timeline", the answer has the passes of each pipeline
-/// rank instead of the numbers. With "moving" (a slider is being dragged) there is no "possible".
+/// rank instead of the numbers. With "moving" (a slider is being dragged) there is no "possible", and goodput is less exact.
 /// The answer has "ok": true, or "ok": false and "errors", a list of sentences with the key but without a file. A layout
 /// that does not fit is "ok": true. "possible" has the values of each control, with the reason where one is impossible.
 ///
@@ -18,10 +18,12 @@
 #include <string>
 
 #include "sim/io/files.hpp"
+#include "tools/recent_steps.hpp"
 
 namespace tracecast::cli {
 
-/// Always returns one JSON object without line breaks, for any request.
-std::string answer_what_if(const std::string& request, const DataPaths& data);
+/// Always returns one JSON object without line breaks, for any request. `recent`: of the session; the answers do not depend
+/// on it.
+std::string answer_what_if(const std::string& request, const DataPaths& data, RecentSteps& recent);
 
 }  // namespace tracecast::cli

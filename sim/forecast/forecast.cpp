@@ -12,6 +12,7 @@
 #include "sim/forecast/causes.hpp"
 #include "sim/forecast/colocated.hpp"
 #include "sim/forecast/layout_forecasts.hpp"
+#include "sim/forecast/other_speeds.hpp"
 #include "sim/forecast/perturbation_effects.hpp"
 #include "sim/forecast/summary.hpp"
 #include "sim/forecast/timed_schedule.hpp"
@@ -127,29 +128,44 @@ Result<void> check_length(const StepGraph& graph) {
   return fail(fmt::format("a step has {:.3g} days of work for one rank (allowed: 1 day)", longest / kDay));
 }
 
+/// Simulates a graph on the network of the run. Sets the timeline.
+Result<void> simulate_graph(ForecastRun& run, const StepGraph& graph, const Scenario& job,
+                            const ForecastOptions& options) {
+  if (Result<void> checked = check_length(graph); !checked) return checked;
+  return simulate(graph, run.network, engine_of(job, options)).map([&](Timeline timeline) {
+    run.timeline = std::move(timeline);
+  });
+}
+
 /// Simulates the step of the job, with that of the other job on the same machine. Sets the graph and the timeline.
 Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scenario& job, const Scenario* other,
                            const ForecastOptions& options) {
   const bool folds = !options.unfold && options.network != NetworkKind::simgrid;
   const ClusterLinks* const links = run.network.links();
-  const auto simulate_graph = [&](const StepGraph& graph) -> Result<void> {
-    if (Result<void> checked = check_length(graph); !checked) return checked;
-    return simulate(graph, run.network, engine_of(job, options)).map([&](Timeline timeline) {
-      run.timeline = std::move(timeline);
-    });
-  };
   if (other == nullptr) {
     run.graph = links && folds ? maker.build_folded(*links) : maker.build(!folds);
-    return simulate_graph(run.graph);
+    return simulate_graph(run, run.graph, job, options);
   }
   run.graph = maker.build(true);
   Result<StepGraph> both = both_graphs(run.graph, job, *other);
   if (!both) return tl::unexpected(std::move(both.error()));
   if (folds) both = fold(*both, *links);
-  return simulate_graph(*both).map([&] {
+  return simulate_graph(run, *both, job, options).map([&] {
     if (folds) run.graph = part_of(std::move(*both), run.graph, job.cluster);
     run.timeline = part_of(std::move(run.timeline), run.graph.ranks.size());
   });
+}
+
+/// Sets the forecast of a run that was simulated. Errors: a step that no GPU could do in its time.
+Result<ForecastRun> summarised(ForecastRun run, const Scenario& scenario, const ForecastOptions& options) {
+  summarise(run, scenario, options);
+  constexpr double kMostMfu = 2;  // 1, and attention counted without its causal mask is at most twice its work
+  if (run.forecast.mfu > kMostMfu && scenario.profile.overlap)
+    return fail(Diagnostic{"", 0, "cluster.profile", scenario.profile.name,
+                           fmt::format("makes a step of {:.4g} s, which is an MFU of {:.0f} % (allowed: what a GPU can "
+                                       "compute; check the measurements in the profile)",
+                                       run.forecast.step_time_s, 100 * run.forecast.mfu)});
+  return run;
 }
 
 Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* other, const ForecastOptions& options,
@@ -168,14 +184,7 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* othe
                             scenario.profile.architecture);
   Result<void> simulated = simulate_jobs(run, {scenario, costs, *network, run, known}, scenario, other, options);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
-  summarise(run, scenario, options);
-  constexpr double kMostMfu = 2;  // 1, and attention counted without its causal mask is at most twice its work
-  if (run.forecast.mfu > kMostMfu && scenario.profile.overlap)
-    return fail(Diagnostic{"", 0, "cluster.profile", scenario.profile.name,
-                           fmt::format("makes a step of {:.4g} s, which is an MFU of {:.0f} % (allowed: what a GPU can "
-                                       "compute; check the measurements in the profile)",
-                                       run.forecast.step_time_s, 100 * run.forecast.mfu)});
-  return run;
+  return summarised(std::move(run), scenario, options);
 }
 
 /// The same, or the mean of a period of steps where replicas average their parameters now and then.
@@ -209,6 +218,14 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
     if (Result<void> added = add_perturbation_effects(scenario, options, run->forecast); !added)
       return tl::unexpected(std::move(added.error()));
   return run;
+}
+
+Result<ForecastRun> forecast_like(const Scenario& scenario, const ForecastRun& alike) {
+  ForecastRun run{alike.plan, alike.schedule, alike.network, alike.graph, {}, {}};
+  for (Rank& rank : run.graph.ranks) rank.slowdown = slowdown_of(scenario.perturbation, rank.representative);
+  Result<void> simulated = simulate_graph(run, run.graph, scenario, {});
+  if (!simulated) return tl::unexpected(located(std::move(simulated.error()), scenario));
+  return summarised(std::move(run), scenario, {});
 }
 
 Result<ForecastRun> LayoutForecasts::forecast(const Scenario& scenario) {

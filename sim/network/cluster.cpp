@@ -116,31 +116,41 @@ double effective_nics(const NodeSpec& node, std::span<const int> gpus, const std
   return used * worst;
 }
 
+bool has_slow_nic(const Cluster& cluster, int node) {
+  const auto& slow_nics = cluster.faults.slow_nics;
+  return std::any_of(slow_nics.begin(), slow_nics.end(),
+                     [&](const NetworkFaults::SlowNic& slow) { return slow.node == node; });
+}
+
 /// The share of its NICs in a domain that faults leave to a group.
 double fault_share(const Cluster& cluster, const Domain& domain) {
-  const NetworkFaults& faults = cluster.faults;
-  const bool touched = std::any_of(faults.slow_nics.begin(), faults.slow_nics.end(),
-                                   [&](const NetworkFaults::SlowNic& slow) { return slow.node == domain.node; });
-  if ((!touched && faults.lost_rails.empty()) || cluster.node.nics == 0) return 1;
+  if ((cluster.faults.lost_rails.empty() && !has_slow_nic(cluster, domain.node)) || cluster.node.nics == 0) return 1;
   const std::vector<double> healthy(static_cast<std::size_t>(cluster.node.hosts() * cluster.node.nics), 1.0);
   return effective_nics(cluster.node, domain.gpus, nic_speeds(cluster, domain.node)) /
          effective_nics(cluster.node, domain.gpus, healthy);
 }
 
+bool same_gpus(const Domain& a, const Domain& b) { return std::ranges::equal(a.gpus, b.gpus); }
+
 /// NICs of a domain available to one of `sharing` groups: its local ones, at most its share of all.
 double own_nics(const Cluster& cluster, const std::vector<Domain>& domains, int sharing) {
   const double all = static_cast<double>(cluster.node.nics) * cluster.node.gpus / cluster.node.gpus_per_host;
   double own = all / sharing;
-  for (const Domain& domain : domains)
-    own = std::min(own, std::min(all / sharing, static_cast<double>(domain.nics)) * fault_share(cluster, domain));
+  const Domain* before = nullptr;  // without a slow NIC of its own: its share is that of all with the same GPUs
+  double share = 1;
+  for (const Domain& domain : domains) {
+    const bool slow_nic = has_slow_nic(cluster, domain.node);
+    if (slow_nic || before == nullptr || !same_gpus(*before, domain)) share = fault_share(cluster, domain);
+    before = slow_nic ? nullptr : &domain;
+    own = std::min(own, std::min(all / sharing, static_cast<double>(domain.nics)) * share);
+  }
   return own;
 }
 
 /// True if a ring over the domains can stay on rails: the group has the same GPUs in every domain.
 bool same_rails(const std::vector<Domain>& domains) {
-  return std::all_of(domains.begin(), domains.end(), [&](const Domain& domain) {
-    return std::equal(domain.gpus.begin(), domain.gpus.end(), domains.front().gpus.begin(), domains.front().gpus.end());
-  });
+  return std::all_of(domains.begin(), domains.end(),
+                     [&](const Domain& domain) { return same_gpus(domain, domains.front()); });
 }
 
 /// Mean distance in nodes between consecutive domains of the group.

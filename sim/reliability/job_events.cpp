@@ -4,25 +4,21 @@
 
 namespace tracecast {
 
-std::size_t JobSimulation::next_timer() const {
-  std::size_t best = timers_.size();
-  for (std::size_t i = 0; i < timers_.size(); ++i)
-    if (best == timers_.size() || timers_[i].at < timers_[best].at) best = i;
-  return best;
+JobTime JobSimulation::next_timer() const { return timers_.empty() ? kNever : timers_.front().at; }
+
+void JobSimulation::set_timer(const Timer& timer) {
+  const auto sooner = [](const Timer& a, const Timer& b) { return a.at < b.at; };
+  timers_.insert(std::upper_bound(timers_.begin(), timers_.end(), timer, sooner), timer);
 }
 
-JobTime JobSimulation::next_event() const {
-  const std::size_t timer = next_timer();
-  return timer == timers_.size() ? failures_.next() : std::min(failures_.next(), timers_[timer].at);
-}
+JobTime JobSimulation::next_event() const { return std::min(failures_.next(), next_timer()); }
 
 /// Handles everything that is due now, in order of time; at one time timers come before failures.
 void JobSimulation::handle_events() {
   while (next_event() <= now_) {
-    const std::size_t index = next_timer();
-    if (index < timers_.size() && timers_[index].at <= failures_.next()) {
-      const Timer timer = timers_[index];
-      timers_.erase(timers_.begin() + static_cast<std::ptrdiff_t>(index));
+    if (!timers_.empty() && next_timer() <= failures_.next()) {
+      const Timer timer = timers_.front();
+      timers_.erase(timers_.begin());
       handle_timer(timer);
     } else {
       const int kind = failures_.next_kind();
@@ -63,7 +59,7 @@ void JobSimulation::expect_spare_failure() {
   const RecoveryPolicy& r = spec_.recovery;
   if (r.spares == 0 || r.spare_mtbf == JobTime{}) return;
   const JobTime next = job_time(spare_draws_.exponential() * seconds(r.spare_mtbf) / r.spares);
-  timers_.push_back({now_ + next, Timer::What::spare_fails, -1});
+  set_timer({now_ + next, Timer::What::spare_fails, -1});
 }
 
 /// A spare that failed is noticed at once (idle nodes are checked) and repaired as any other node.
@@ -72,7 +68,7 @@ void JobSimulation::on_spare_failure() {
   if (slot < spares_) {
     --spares_;
     ++history_.spare_failures;
-    timers_.push_back({now_ + job_time(draw_s(spec_.recovery.repair, spare_draws_)), Timer::What::repaired, -1});
+    set_timer({now_ + job_time(draw_s(spec_.recovery.repair, spare_draws_)), Timer::What::repaired, -1});
   }
   expect_spare_failure();
 }
@@ -92,7 +88,7 @@ void JobSimulation::on_failure(int index) {
     case Effect::corruption:
       if (in_outage()) return;
       corrupted_at_ = std::min(corrupted_at_, now_);
-      timers_.push_back({now_ + job_time(draw_s(kind.latency, random)), Timer::What::corruption_noticed, index});
+      set_timer({now_ + job_time(draw_s(kind.latency, random)), Timer::What::corruption_noticed, index});
       return;
     case Effect::loss_spike:
       if (!in_outage() && !spike_) on_loss_spike(kind.notice_steps, kind.rollback_steps);
@@ -105,7 +101,7 @@ void JobSimulation::on_failure(int index) {
     case Effect::lost_rail:
     case Effect::slow_uplink:
     case Effect::slow_storage:
-      timers_.push_back({now_ + job_time(draw_s(kind.lasts, random)), Timer::What::degradation_end, index});
+      set_timer({now_ + job_time(draw_s(kind.lasts, random)), Timer::What::degradation_end, index});
       rate_.reset();
       return;
   }
@@ -172,7 +168,7 @@ void JobSimulation::take_down(int nodes, RandomStream& random) {
   outage().missing += nodes;
   for (int n = 0; n < nodes; ++n) {
     outage().failed_nodes.push_back((failed_node_ + n) % spec_.machine.nodes());
-    timers_.push_back({now_ + job_time(draw_s(spec_.recovery.repair, random)), Timer::What::repaired, -1});
+    set_timer({now_ + job_time(draw_s(spec_.recovery.repair, random)), Timer::What::repaired, -1});
   }
 }
 

@@ -51,8 +51,7 @@ void JobSimulation::advance_outage() {
   if (now_ >= end_) return end_history();
   if (now_ >= outage().until) return end_phase();
   const bool ages = spec_.recovery.failures_in_restart;
-  const std::size_t timer = next_timer();
-  const JobTime event = ages ? next_event() : (timer == timers_.size() ? kNever : timers_[timer].at);
+  const JobTime event = ages ? next_event() : next_timer();
   const JobTime next = std::min({event, outage().until, end_});
   const TimeCategory category = category_of(outage().phase);
   spent(category) += next - now_;
@@ -152,10 +151,9 @@ void JobSimulation::shrink() {
   down_nodes_.insert(down_nodes_.end(), outage.failed_nodes.begin(), outage.failed_nodes.end());
   outage.failed_nodes.clear();
   const int swaps = std::min(spares_, outage.missing);
-  for (int n = 0; n < swaps; ++n) timers_.push_back({now_ + spec_.recovery.spare_swap, Timer::What::replica_back, -1});
+  for (int n = 0; n < swaps; ++n) set_timer({now_ + spec_.recovery.spare_swap, Timer::What::replica_back, -1});
   spares_ -= swaps;
-  for (int n = 0; n < outage.restarting; ++n)
-    timers_.push_back({now_ + replica_restart_time(), Timer::What::replica_back, -1});
+  for (int n = 0; n < outage.restarting; ++n) set_timer({now_ + replica_restart_time(), Timer::What::replica_back, -1});
   outage.missing = outage.restarting = 0;
   rate_.reset();
   enter(OutagePhase::shrink, spec_.recovery.reconfigure);

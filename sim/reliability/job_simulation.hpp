@@ -117,7 +117,8 @@ class JobSimulation {
   // Events.
   JobTime next_event() const;
   JobTime next_stop() const { return std::min(next_event(), end_); }
-  std::size_t next_timer() const;
+  JobTime next_timer() const;
+  void set_timer(const Timer& timer);
   void handle_events();
   void handle_timer(const Timer& timer);
   void expect_spare_failure();
@@ -170,7 +171,7 @@ class JobSimulation {
 
   // Machine.
   FailureProcesses failures_;
-  std::vector<Timer> timers_;
+  std::vector<Timer> timers_;  ///< the next one first; of one time, in the order in which they were set
   int spares_;
   RandomStream spare_draws_;
   std::vector<int> down_nodes_;   ///< out of the job, with their replicas (elastic continuation)

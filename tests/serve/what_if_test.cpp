@@ -1,6 +1,7 @@
 #include "tools/what_if.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -15,8 +16,14 @@ using nlohmann::json;
 
 namespace {
 
+/// The answer of a fresh session.
+std::string answer_to(const std::string& request) {
+  RecentSteps recent;
+  return answer_what_if(request, shipped_data(), recent);
+}
+
 json answer(const json& request) {
-  const std::string text = answer_what_if(request.dump(), shipped_data());
+  const std::string text = answer_to(request.dump());
   CHECK(text.find('\n') == std::string::npos);
   return json::parse(text);
 }
@@ -50,15 +57,56 @@ TEST_CASE("what if: an answer is the forecast of the command line", "[serve]") {
   CHECK(said["job"]["days"].get<double>() == Approx(15.6e12 / run->forecast.tokens_per_s / 86400));
 }
 
-TEST_CASE("what if: while a slider moves, an answer leaves out what is possible; the timeline has it", "[serve]") {
+TEST_CASE("what if: while a slider moves, an answer leaves out what is possible, and knows goodput less exactly",
+          "[serve]") {
   json request = forecast_request();
-  const json possible = answer(request)["possible"];
+  request["failures"] = {{"model", "llama3-54-days"}};
+  const json rests = answer(request);
   request["moving"] = true;
   const json moving = answer(request);
   CHECK(moving["ok"] == true);
+  CHECK(rests.contains("possible"));
   CHECK_FALSE(moving.contains("possible"));
-  request["timeline"] = true;
-  CHECK(answer(request)["possible"] == possible);
+  const auto half_width = [](const json& said) {
+    return (said["goodput"]["high"].get<double>() - said["goodput"]["low"].get<double>()) / 2;
+  };
+  CHECK(half_width(rests) < 0.002);
+  CHECK(half_width(moving) < 0.005);
+  CHECK(half_width(moving) > half_width(rests));
+  CHECK(moving["goodput"]["mean"].get<double>() == Approx(rests["goodput"]["mean"].get<double>()).margin(0.005));
+}
+
+TEST_CASE("what if: what was asked before does not change an answer", "[serve]") {
+  // In turn: other failures, another slow rank, one factor more, none, two ranks with equal and with other factors, another
+  // link rate, another batch, and all of them again.
+  std::vector<json> requests;
+  const auto ask = [&](const json& set, const json& failures) {
+    requests.push_back({{"what", "forecast"}, {"scenario", "p5-llama3-70b-64"}, {"set", set}, {"failures", failures}});
+  };
+  const json fails = {{"model", "llama3-54-days"}};
+  ask(json::object(), nullptr);
+  ask(json::object(), fails);
+  for (const double factor : {1.2, 1.5, 0.8}) ask({{"perturb.slow_rank", {{"3", factor}}}}, fails);
+  ask({{"perturb.slow_rank", {{"4", 1.5}}}}, nullptr);
+  ask({{"perturb.slow_rank", {{"3", 1.5}, {"40", 1.5}}}}, nullptr);
+  ask({{"perturb.slow_rank", {{"3", 1.5}, {"40", 1.25}}}}, nullptr);
+  ask({{"perturb.slow_rank", {{"0-7", 1.5}, {"7", 1.5}}}}, nullptr);
+  ask({{"perturb.slow_rank", {{"0-7", 1.25}, {"7", 1.5}}}}, nullptr);
+  ask({{"perturb.slow_rank", {{"0-7", 1.25}, {"7", 1}}}}, nullptr);
+  ask({{"topology.node.nic_rate", "10 Gb/s"}}, nullptr);
+  ask({{"topology.node.nic_rate", "20 Gb/s"}}, nullptr);
+  ask({{"training.global_batch_size", 256}}, nullptr);
+  RecentSteps recent;
+  std::set<json> steps;
+  for (int round = 0; round < 2; ++round)
+    for (const json& request : requests) {
+      INFO(request.dump());
+      const json said = json::parse(answer_what_if(request.dump(), shipped_data(), recent));
+      REQUIRE(said["ok"] == true);
+      CHECK(said == answer(request));
+      steps.insert(said["result"]["step_time_s"]);
+    }
+  CHECK(steps.size() >= 6);  // not all ranks and rates limit this step
 }
 
 TEST_CASE("what if: failures cost goodput, days and money", "[serve]") {
@@ -214,9 +262,8 @@ TEST_CASE("what if: no request, however broken, is without an answer", "[serve][
       if (text.empty()) text = "{";
     }
     INFO("seed 20261121, case " << i << ": " << text);
-    const json said = json::parse(answer_what_if(text, shipped_data()));
+    const json said = json::parse(answer_to(text));
     CHECK((said["ok"] == true || !said["errors"].empty()));
   }
-  CHECK(json::parse(answer_what_if(std::string(60'000, '['), shipped_data()))["errors"][0] ==
-        "the request is nested too deeply");
+  CHECK(json::parse(answer_to(std::string(60'000, '[')))["errors"][0] == "the request is nested too deeply");
 }

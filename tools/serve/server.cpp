@@ -81,8 +81,9 @@ int work() {
     return 2;
   }
   if (!enter_removed_folder()) return 2;
+  cli::RecentSteps recent;
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << without_path(cli::answer_what_if(line, *data), data->scenarios) << "\n" << std::flush;
+    std::cout << without_path(cli::answer_what_if(line, *data, recent), data->scenarios) << "\n" << std::flush;
   }
   return 0;
 }
