@@ -160,7 +160,17 @@ Result<void> check_sweep(const Options& options) {
   return {};
 }
 
+/// A scenario file names its machine: what --set changes in the machine has no place in it.
+Result<void> check_emit(const Options& options) {
+  const std::vector<std::string> changed = divided(options.overrides).of_topology;
+  if (options.emit != "scenario" || changed.empty()) return {};
+  return fail({"", 0, "--emit", "scenario",
+               fmt::format("does not take --set topology.{} (write it into a topology file, and set cluster.topology)",
+                           changed.front())});
+}
+
 Result<ExitCode> predict(const Options& options, const Context& context) {
+  if (const Result<void> good = check_emit(options); !good) return tl::unexpected(good.error());
   if (options.explain && options.network == "simgrid")
     return fail({.file = "",
                  .line = 0,

@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 import assert from "node:assert/strict";
 import { inBrowser, looksOf, newPage, reachedByTab, tracecast } from "./browser.mjs";
 
-let browser, folder;
+let browser, folder, pages = 0;
 await inBrowser(async (...given) => {
   [browser, folder] = given;
   await small();
@@ -17,7 +17,7 @@ await inBrowser(async (...given) => {
 console.log("the schedule page works");
 
 async function open(words, options = {}) {
-  const file = join(folder, "page.html");
+  const file = join(folder, `page${++pages}.html`);
   execFileSync(tracecast, ["schedule", ...words, "--html", file], { stdio: ["ignore", "pipe", "inherit"] });
   const page = await newPage(browser, options);
   await page.goto(pathToFileURL(file).href);
@@ -76,7 +76,7 @@ async function small() {
 
   // Everything that can be used can be reached with Tab.
   const reached = await reachedByTab(page, 40);
-  for (const id of ["lab-first", "lab-second", "lab-stages", "lab-microbatches", "lab-f", "lab-i", "lab-w", "lab-latency", "lab-slow", "lab-limit", "undo", "save", "svg-width", "exercise", "guess", "check", "reveal", "play", "back", "next", "slider", "in", "out", "fit", "theme", "picture", "command"]) {
+  for (const id of ["lab-first", "lab-second", "lab-stages", "lab-microbatches", "lab-f", "lab-i", "lab-w", "lab-latency", "lab-rank", "lab-limit", "undo", "save", "svg-width", "exercise", "guess", "check", "reveal", "play", "back", "next", "slider", "in", "out", "fit", "theme", "picture", "command"]) {
     assert(reached.has(id), `Tab does not reach ${id}`);
   }
   const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -119,11 +119,25 @@ async function lab(page) {
   await slide("#lab-microbatches", "10");
   assert.equal(await page.isVisible("#refused"), false);
 
-  // A slow rank, a limit, and for whom an idle rank waits.
+  // Ranks with times of their own: as the command line has it, and as a file of such times begins.
   await page.selectOption("#lab-first", "gpipe");
   await slide("#lab-microbatches", "8");
-  await page.selectOption("#lab-slow", "2");
-  assert(await page.isVisible("#lab-factor"));
+  await page.selectOption("#lab-rank", "2");
+  await slide("#lab-f", "3");
+  await slide("#lab-w", "2.5");
+  const command = await page.textContent("#command"), makespan = Number((await numbers())[1]);
+  assert.match(command, / --tf 1\.5,1\.5,3,1\.5 --tw 1,1,2\.5,1/);
+  assert.equal(JSON.parse(execFileSync("bash", ["-c", `${tracecast} ${command.replace(/^tracecast /, "")} --json`], { encoding: "utf8" })).makespan, makespan);
+  const uneven = await open([...command.split(" ").slice(2)]);
+  assert.equal(await uneven.textContent("label:has(#lab-f) output"), "1.5 to 3");
+  await uneven.selectOption("#lab-second", "zb-h1");
+  assert.equal(Number(await uneven.locator("#numbers tr").first().locator("td").nth(1).textContent()), makespan);
+  await uneven.focus("#lab-f");
+  await uneven.keyboard.press("Home");  // of all ranks
+  assert.equal(await uneven.textContent("label:has(#lab-f) output"), "0");
+  assert.deepEqual(uneven.complaints, []);
+
+  // A limit, and for whom an idle rank waits.
   await slide("#lab-limit", "4 micro-batches");
   assert.equal(await page.locator("#numbers td.bad").count(), 1);
   const box = await page.locator("#picture").boundingBox();
@@ -141,7 +155,8 @@ async function lab(page) {
   const other = await newPage(browser, {});
   await other.goto(page.url());
   assert.equal(await other.inputValue("#lab-first"), "gpipe");
-  assert.equal(await other.inputValue("#lab-slow"), "2");
+  assert.equal(await other.inputValue("#lab-rank"), "2");
+  assert.equal(await other.textContent("label:has(#lab-f) output"), "3");
   assert.deepEqual(other.complaints, []);
   await other.goto("about:blank");
   await other.goto(page.url().replace(/#.*/, "#%7B%22stages%22%3A%22x%22%2C%22first%22%3A%22y%22%7D"));
@@ -166,6 +181,10 @@ async function lab(page) {
   await page.click("#check");
   const cycle = await page.textContent("#revealed");
   assert.match(cycle, /^Right\. It stops, in a cycle: rank 2 sends the activations of micro-batch 1 to rank 3.*rank 3 sends the gradient of micro-batch 0 to rank 2/);
+  await page.selectOption("#exercise", "7");
+  await page.fill("#guess", "45");
+  await page.click("#check");
+  assert.match(await page.textContent("#revealed"), /^Right\. 45: /);
   await page.selectOption("#exercise", "0");
   // The program finds the same cycle.
   const refused = execFileSync("bash", ["-c", `${tracecast} schedule --schedule 1f1b --sends rendezvous --comm-streams compute 2>&1 || true`], { encoding: "utf8" });

@@ -169,6 +169,10 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   check("llama3-405b-16k --network fluid --routing-seed 3", 2,
         "cluster.routing_seed = 3: needs cluster.routing = ecmp");
   check("llama3-405b-16k --network fluid --routing hashed", 2, "--routing");
+  check(
+      "llama3-405b-16k --set 'topology.node.nic_rate=100 Gb/s' --emit scenario", 2,
+      "--emit = scenario: does not take --set topology.node.nic_rate=100 Gb/s (write it into a topology file, and set "
+      "cluster.topology)\n");
   check("llama3-405b-16k --trace-ranks 3", 2, "--trace-ranks requires --out");
   check("llama3-405b-16k --out new --trace-ranks 16384", 2,
         "--trace-ranks = 16384: is not a rank of this job (allowed: 0 to 16383)\n");

@@ -1,5 +1,5 @@
 // Exercises: predict a number, then see the picture that gives it. Every answer comes from a run in the page.
-const runOf = values => { const s = { ...labState, stages: 4, microbatches: 8, chunks: 2, f: 1, i: 1, w: 1, latency: 0, slow: -1, limit: 0, second: "", ...values }; return { s, view: labView(s.first, s) }; };
+const runOf = values => { const s = { ...labState, stages: 4, microbatches: 8, chunks: 2, f: 1, i: 1, w: 1, latency: 0, rank: -1, own: {}, limit: 0, second: "", ...values }; return { s, view: labView(s.first, s) }; };
 const percentText = share => `${(100 * share).toFixed(1)} %`;
 const mostKept = view => Math.max(...view.peaks) * view.unit;
 const EXERCISES = [
@@ -30,7 +30,11 @@ const EXERCISES = [
   { title: "A deadlock", set: { first: "1f1b", second: "" }, choices: ["it runs", "it stops"],
     ask: "A naive program: each rank receives, computes, sends, in the order of 1F1B, and a send returns only when the other side receives. Does it run?",
     answer: () => rendezvousDeadlock(orderOf("1f1b", { stages: 4, microbatches: 8, chunks: 1 })) ? 1 : 0,
-    why: () => `It stops, in a cycle: ${rendezvousDeadlock(orderOf("1f1b", { stages: 4, microbatches: 8, chunks: 1 })).join("; ")}. Megatron-LM posts the send down and the receive from below together; others post receives early. GPipe ${rendezvousDeadlock(orderOf("gpipe", { stages: 4, microbatches: 8, chunks: 1 })) ? "stops, too" : "runs: all its messages go one way at a time"}. On the command line: --sends rendezvous --comm-streams compute.` }];
+    why: () => `It stops, in a cycle: ${rendezvousDeadlock(orderOf("1f1b", { stages: 4, microbatches: 8, chunks: 1 })).join("; ")}. Megatron-LM posts the send down and the receive from below together; others post receives early. GPipe ${rendezvousDeadlock(orderOf("gpipe", { stages: 4, microbatches: 8, chunks: 1 })) ? "stops, too" : "runs: all its messages go one way at a time"}. On the command line: --sends rendezvous --comm-streams compute.` },
+  { title: "An uneven pipeline", set: { first: "1f1b", second: "", own: { 3: { f: 1.5, i: 1.5, w: 1.5 } } }, unit: "units of time", near: 0.01,
+    ask: "The last rank also has the output layer: each of its passes takes 1.5 times as long. With equal ranks the step takes 33. How long does it take now?",
+    answer: view => view.length,
+    why: view => `${fmt(view.length)}: the slowest rank sets the pace. It works 8 × 1.5 × 3 = 36; the pipeline fills before and drains after it in (P − 1)(F + I + W) = 9. All ranks together are idle for ${percentText(view.bubble)}. Select the times of rank 3 and move them: giving it fewer layers is worth more than another schedule.` }];
 
 function makeExercises() {
   if (!lab) return;
@@ -54,7 +58,7 @@ function makeExercises() {
     const good = e.choices ? said === right : Math.abs(said - right) <= e.near;
     $("revealed").textContent = `${checked ? (good ? "Right. " : "Not quite. ") : ""}${e.why(view, other)}`;
     $("revealed").className = checked ? (good ? "good" : "bad") : "";
-    setLab({ stages: 4, microbatches: 8, chunks: 2, f: 1, i: 1, w: 1, latency: 0, slow: -1, limit: 0, second: "", ...e.set });
+    setLab({ stages: 4, microbatches: 8, chunks: 2, f: 1, i: 1, w: 1, latency: 0, rank: -1, own: {}, limit: 0, second: "", ...e.set });
   };
   pick.onchange = show;
   $("check").onclick = () => reveal(true);

@@ -1,7 +1,7 @@
 // Controls of the schedule page: sizes, times and a memory limit; the pictures follow. Needs schedule_model.js.
 const lab = data.lab;
 const labState = lab && { first: data.views[0].name, second: data.views[1]?.name ?? "", stages: data.views[0].ranks, microbatches: data.views[0].microbatches,
-  chunks: data.views[0].chunks, f: mean(lab.times.f), i: mean(lab.times.i), w: mean(lab.times.w), latency: lab.times.latency, slow: -1, factor: 2, limit: 0 };
+  chunks: data.views[0].chunks, f: lab.times.f[0], i: lab.times.i[0], w: lab.times.w[0], latency: lab.times.latency, rank: -1, own: ownTimes(lab.times), limit: 0 };
 const labUndo = [];
 let lastChange = { keys: "", at: 0 };
 const scheduleOf = name => lab.schedules.find(s => s.name === name);
@@ -11,11 +11,21 @@ const chunksOf = (name, wanted) => { const s = scheduleOf(name); return s.chunks
 function orderOf(name, sizes) {
   return scheduleOf(name).orders[[sizes.stages, sizes.microbatches, chunksOf(name, sizes.chunks)].join(",")] ?? "too large for the page; use the command line";
 }
-function mean(list) { return list.reduce((a, b) => a + b, 0) / list.length; }
-function timesOf(s) {
-  const list = time => Array.from({ length: s.stages }, (_, rank) => time * (rank === s.slow ? s.factor : 1));
-  return { f: list(s.f), i: list(s.i), w: list(s.w), latency: s.latency };
+/// {rank: {f, i, w}}: the times of ranks that differ from those of rank 0.
+function ownTimes(times) {
+  const own = {};
+  for (const t of ["f", "i", "w"]) times[t].forEach((time, rank) => { if (time !== times[t][0]) (own[rank] ??= {})[t] = time; });
+  return own;
 }
+function timesOf(s) {
+  const list = t => Array.from({ length: s.stages }, (_, rank) => s.own[rank]?.[t] ?? s[t]);
+  return { f: list("f"), i: list("i"), w: list("w"), latency: s.latency };
+}
+/// A slider of times concerns all ranks, or the one that is selected.
+const timeControl = (id, name) => ({ id, name, values: () => TIMES, now: () => timesOf(labState)[id][Math.max(0, labState.rank)], text: now => {
+  const list = timesOf(labState)[id], least = Math.min(...list), most = Math.max(...list);
+  return labState.rank >= 0 || least === most ? fmt(now) : `${fmt(least)} to ${fmt(most)}`;
+} });
 /// A view as the program makes it, from an order and times.
 function labView(name, s) {
   const order = orderOf(name, s);
@@ -32,10 +42,9 @@ const LAB_CONTROLS = () => [
   { id: "stages", name: "ranks P", values: () => lab.stages },
   { id: "microbatches", name: "micro-batches M", values: () => lab.microbatches },
   { id: "chunks", name: "chunks per rank V", values: () => [...new Set([labState.first, labState.second].filter(Boolean).flatMap(n => scheduleOf(n).chunks.length > 1 ? scheduleOf(n).chunks : []))].sort((a, b) => a - b) },
-  { id: "f", name: "time of forward F", values: () => TIMES }, { id: "i", name: "of input gradient I", values: () => TIMES }, { id: "w", name: "of weight gradient W", values: () => TIMES },
+  { id: "rank", name: "times of", options: () => [-1, ...Array(labState.stages).keys()], text: v => v < 0 ? "all ranks" : `rank ${v}`, number: true },
+  timeControl("f", "forward F"), timeControl("i", "input gradient I"), timeControl("w", "weight gradient W"),
   { id: "latency", name: "latency of a message", values: () => TIMES.map(t => t / 4) },
-  { id: "slow", name: "slow rank", options: () => [-1, ...Array(labState.stages).keys()], text: v => v < 0 ? "none" : `rank ${v}`, number: true },
-  { id: "factor", name: "it takes", values: () => [1.1, 1.25, 1.5, 2, 3, 4], text: v => `${v} times as long`, shown: () => labState.slow >= 0 },
   { id: "limit", name: "memory limit", values: () => [0, ...lab.microbatches], text: v => v ? `${v} micro-batches` : "none" }];
 const TIMES = Array.from({ length: 41 }, (_, i) => i / 10);
 const nearestIndex = (list, value) => list.reduce((best, v, i) => Math.abs(v - value) < Math.abs(list[best] - value) ? i : best, 0);
@@ -71,14 +80,27 @@ function allowed(values) {
   for (const c of LAB_CONTROLS()) {
     const v = values?.[c.id];
     if (v === undefined) continue;
-    if (c.id === "slow" ? Number.isInteger(v) && v >= -1 && v < 64 : c.options ? c.options().includes(v) : typeof v === "number" && v >= 0 && v <= 64) good[c.id] = v;
+    if (c.id === "rank" ? Number.isInteger(v) && v >= -1 && v < 64 : c.options ? c.options().includes(v) : isTime(v)) good[c.id] = v;
   }
+  if (values?.own && typeof values.own === "object" && Object.values(values.own).every(times => times && typeof times === "object" && Object.values(times).every(isTime))) good.own = values.own;
   return good;
+}
+const isTime = v => typeof v === "number" && v >= 0 && v <= 64;
+/// Moves the times that a slider gives to the selected rank; those of all ranks replace what ranks have of their own.
+function toSelectedRank(given) {
+  if (given.own) return given;
+  for (const t of ["f", "i", "w"].filter(each => given[each] !== undefined)) {
+    given.own = structuredClone(given.own ?? labState.own);
+    if (labState.rank < 0) { for (const times of Object.values(given.own)) delete times[t]; continue; }
+    (given.own[labState.rank] ??= {})[t] = given[t];
+    delete given[t];
+  }
+  return given;
 }
 function setLab(values, undo = true) {
   const before = { ...labState };
-  Object.assign(labState, allowed(values));
-  if (labState.slow >= labState.stages) labState.slow = -1;
+  Object.assign(labState, toSelectedRank(allowed(values)));
+  if (labState.rank >= labState.stages) labState.rank = -1;
   // A schedule whose point are chunks brings them.
   const picked = ["first", "second"].find(key => values?.[key] && values.chunks === undefined && labState[key] !== before[key]);
   if (picked && labState.chunks < scheduleOf(labState[picked]).own) labState.chunks = scheduleOf(labState[picked]).own;
@@ -90,8 +112,7 @@ function setLab(values, undo = true) {
 }
 function fillLab() {
   for (const c of labControls) {
-    c.box.hidden = c.shown ? !c.shown() : false;
-    const now = labState[c.id], text = c.text ?? String;
+    const now = c.now ? c.now() : labState[c.id], text = c.text ?? String;
     if (c.options) {
       c.input.replaceChildren(...c.options().map(v => {
         const why = c.why?.(v);
@@ -101,7 +122,7 @@ function fillLab() {
       continue;
     }
     const list = c.values();
-    c.box.hidden ||= list.length < 2;
+    c.box.hidden = list.length < 2;
     c.input.max = list.length - 1;
     c.input.value = nearestIndex(list, now);
     c.output.textContent = text(now);
@@ -131,7 +152,7 @@ function drawLab() {
   start();
 }
 function labCommand() {
-  const s = labState, words = ["tracecast schedule", "--schedule", s.first, "--stages", s.stages, "--microbatches", s.microbatches], list = t => [...new Set(timesOf(s)[t])].length > 1 ? timesOf(s)[t].map(fmt).join(",") : fmt(s[t]);
+  const s = labState, words = ["tracecast schedule", "--schedule", s.first, "--stages", s.stages, "--microbatches", s.microbatches], list = t => { const times = timesOf(s)[t].map(fmt); return (new Set(times).size > 1 ? times : times.slice(0, 1)).join(","); };
   const chunks = chunksOf(s.first, s.chunks);
   if (chunks !== scheduleOf(s.first).own) words.push("--virtual", chunks);
   for (const [option, t, usual] of [["--tf", "f", "1"], ["--tb", "i", "1"], ["--tw", "w", "1"]]) if (list(t) !== usual) words.push(option, list(t));
