@@ -138,8 +138,14 @@ std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& fo
 
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training) {
   if (!model.moe) return "";
-  std::string text = fmt::format("experts: {} of {} per token, the fullest rank has {:g} times the mean",
-                                 model.moe->topk, model.moe->experts, expert_load(training));
+  const ExpertLoad load = expert_load(*model.moe, parallel, training);
+  std::string text = fmt::format("experts: {} of {} per token, the fullest rank has {:.3g} times the mean",
+                                 model.moe->topk, model.moe->experts, load.fullest);
+  if (!training.expert_tokens.empty())
+    text += " by the counted tokens";
+  else if (training.expert_routing != ExpertRouting::even)
+    text += fmt::format(" by {} routing", to_string(training.expert_routing));
+  if (load.dropped > 0.0005) text += fmt::format(", {:.1f} % of the copies are dropped", 100 * load.dropped);
   text += fmt::format("; tokens dispatched in {} by {}", to_string(training.moe_dispatch_dtype),
                       to_string(parallel.moe_dispatcher));
   if (parallel.moe_chunks > 1) text += fmt::format(", in {} chunks", parallel.moe_chunks);

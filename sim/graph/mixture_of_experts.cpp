@@ -35,7 +35,7 @@ std::int64_t routed_tokens(const LayerShape& s) { return s.local_tokens * moe(s)
 
 /// Token copies that the experts of the fullest rank work on: those of all expert-tensor ranks together.
 std::int64_t expert_tokens(const LayerShape& s) {
-  return scaled(routed_tokens(s) * (s.sequence_parallel ? expert_tensor_ranks(s) : 1), expert_load(s.training));
+  return scaled(routed_tokens(s) * (s.sequence_parallel ? expert_tensor_ranks(s) : 1), s.plan.expert_load.fullest);
 }
 
 /// What one exchange moves: a copy of a token per expert, or with DeepEP per node (inside one node: per rank).
@@ -46,7 +46,7 @@ Bytes exchange_size(const LayerShape& s, Precision precision) {
     anywhere.routing_groups = 0;
     copies = s.expert_nodes > 1 ? nodes_reached(moe(s), s.expert_nodes) : nodes_reached(anywhere, s.plan.parallel.ep);
   }
-  const std::int64_t sent = scaled(s.local_tokens, copies * expert_load(s.training));
+  const std::int64_t sent = scaled(s.local_tokens, copies * s.plan.expert_load.fullest);
   return Bytes{sent * s.model.hidden_size * element_size(precision)};
 }
 

@@ -174,7 +174,7 @@ TokenBytes attention_weight_inputs(const Model& model, const Sizes& s) {
 double expert_rows(const Model& model, const Plan& plan) {
   const Parallel& p = plan.parallel;
   const double spread = p.sequence_parallel ? static_cast<double>(p.etp) / p.tp : 1;
-  return model.moe->topk * spread * expert_load(plan.training);
+  return model.moe->topk * spread * plan.expert_load.fullest;
 }
 
 /// Bytes of an element of the up (and gate) results of a feed-forward, and of what the second matrix reads.

@@ -1,5 +1,18 @@
 /// \file
 /// Routing of the tokens of an MoE layer: the load of the fullest rank and the nodes that a token reaches.
+///
+/// All ranks wait for the fullest one at the next exchange, so every rank is simulated as loaded as it. Its load follows from
+///
+///   share    of an expert: even; uniform, k / x; skewed, in proportion to exp(skew z), z normal, at most 1; or as
+///            `expert_tokens` were counted                        (x experts, k = topk, per token)
+///   tokens   of an expert: normal around T share with variance T share (1 - share), T tokens in one exchange;
+///            those above expert_capacity_factor T k / x are dropped
+///   rank     the sum over its x / ep experts, which are neighbours, or dealt out by share: the largest first, each to the
+///            rank with the least that has room (longest processing time first)
+///
+/// and is the mean of the fullest rank over kRoutingDraws layers, relative to the mean rank before tokens are dropped.
+/// Source: docs/references.md#expert-routing
+/// Leaves out: correlation between layers, copies of popular experts, and that a rebalancing knows only past steps.
 #pragma once
 
 #include "sim/model/model.hpp"
@@ -7,10 +20,19 @@
 
 namespace tracecast {
 
-/// Tokens of the fullest rank's experts over the mean: expert_imbalance, bounded by expert_capacity_factor where one is
-/// set. All ranks wait for that rank at the next exchange, so every rank is simulated as loaded as the fullest.
-/// Source: docs/references.md#expert-parallel
-double expert_load(const Training& training);
+inline constexpr int kRoutingDraws = 64;
+
+/// Of the fullest rank of an exchange.
+struct ExpertLoad {
+  double fullest = 1;  ///< its tokens over the mean
+  double dropped = 0;  ///< share of all tokens' copies
+  bool operator==(const ExpertLoad&) const = default;
+};
+
+/// With expert_routing even and without expert_tokens: expert_imbalance, bounded by expert_capacity_factor where one is set, and
+/// no dropped copies.
+/// Requires   a checked model, ep dividing its experts, dp filled in
+ExpertLoad expert_load(const MixtureOfExperts& moe, const Parallel& parallel, const Training& training);
 
 /// Mean number of the `nodes` of an expert-parallel group that a token's experts lie on, its own included, routing
 /// uniform, experts spread evenly:

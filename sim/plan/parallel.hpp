@@ -77,6 +77,29 @@ struct EnumNames<MoeDispatcher> {
                                                         {MoeDispatcher::deepep, "deepep"}};
 };
 
+/// Which experts the tokens of a layer choose.
+enum class ExpertRouting {
+  even,     ///< every expert gets as many (forced balancing, as published runs often measure)
+  uniform,  ///< every token chooses at random, all experts alike
+  skewed,   ///< some experts are chosen more often, as by a learned router
+};
+template <>
+struct EnumNames<ExpertRouting> {
+  static constexpr NamedValue<ExpertRouting> table[] = {
+      {ExpertRouting::even, "even"}, {ExpertRouting::uniform, "uniform"}, {ExpertRouting::skewed, "skewed"}};
+};
+
+/// Which experts are on one rank.
+enum class ExpertPlacement {
+  contiguous,  ///< neighbours, as frameworks number them
+  rebalanced,  ///< as many on every rank, those chosen most often apart
+};
+template <>
+struct EnumNames<ExpertPlacement> {
+  static constexpr NamedValue<ExpertPlacement> table[] = {{ExpertPlacement::contiguous, "contiguous"},
+                                                          {ExpertPlacement::rebalanced, "rebalanced"}};
+};
+
 /// The schedule of a pipeline that names none: Megatron-LM's.
 constexpr const char* default_schedule(int vpp) { return vpp > 1 ? "interleaved-1f1b" : "1f1b"; }
 
@@ -213,6 +236,10 @@ struct Training {
   Precision moe_dispatch_dtype = Precision::bf16;     ///< of tokens sent to experts; they come back in bf16
   double expert_imbalance = 1;        ///< tokens of the fullest rank's experts over the mean; all ranks wait for it
   double expert_capacity_factor = 0;  ///< tokens above this multiple of the mean are dropped; 0: no limit
+  ExpertRouting expert_routing = ExpertRouting::even;
+  double expert_skew = 1.15;            ///< skewed: standard deviation of the logarithm of an expert's share
+  std::vector<int> expert_tokens = {};  ///< measured: tokens of each expert of a layer; in place of a law
+  ExpertPlacement expert_placement = ExpertPlacement::contiguous;
   Recompute recompute = Recompute::none;
   int recompute_num_layers = 0;                     ///< with full: layers per virtual stage that are recomputed; 0: all
   std::vector<std::string> recompute_modules = {};  ///< with none or selective (activations.hpp)

@@ -109,6 +109,21 @@ void check_encoder(PlanCheck& check, const Model& model, const Parallel& p) {
   }
 }
 
+/// As many numbers as experts, and enough experts that got tokens for every token to choose topk.
+void check_expert_tokens(PlanCheck& check, const Model& model, const Training& t) {
+  const std::string numbers = fmt::format("{} numbers", t.expert_tokens.size());
+  const char* key = "training.expert_tokens";
+  if (!model.moe) return check.fault(key, numbers, "needs a model with experts");
+  if (t.expert_routing != ExpertRouting::even || t.expert_imbalance > 1)
+    check.fault(key, numbers, "stands in place of expert_routing and expert_imbalance (give one of the three)");
+  if (t.expert_tokens.size() != static_cast<std::size_t>(model.moe->experts))
+    return check.fault(key, numbers, fmt::format("needs one for each of the {} experts", model.moe->experts));
+  const auto used = std::ranges::count_if(t.expert_tokens, [](int tokens) { return tokens > 0; });
+  if (used < model.moe->topk)
+    check.fault(key, numbers,
+                fmt::format("gives tokens to {} experts, but each token goes to {}", used, model.moe->topk));
+}
+
 void check_routing(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
   if (!(t.expert_imbalance >= 1)) {
     check.fault("training.expert_imbalance", fmt::to_string(t.expert_imbalance), "must be at least 1");
@@ -117,6 +132,12 @@ void check_routing(PlanCheck& check, const Model& model, const Parallel& p, cons
     check.fault("training.expert_capacity_factor", fmt::to_string(t.expert_capacity_factor), "must be at least 0");
   }
   check.at_least("parallel.moe_chunks", p.moe_chunks, 1);
+  const bool law = t.expert_routing != ExpertRouting::even;
+  if (law && t.expert_imbalance > 1)
+    check.fault(
+        "training.expert_imbalance", fmt::to_string(t.expert_imbalance),
+        fmt::format("follows from training.expert_routing = {} (give one of the two)", to_string(t.expert_routing)));
+  if (!t.expert_tokens.empty()) check_expert_tokens(check, model, t);
   if (model.moe) return;
   const auto needs_experts = [&](bool set, const char* key, std::string value) {
     if (set) check.fault(key, std::move(value), "needs a model with experts");
@@ -126,6 +147,7 @@ void check_routing(PlanCheck& check, const Model& model, const Parallel& p, cons
   needs_experts(p.moe_shared_overlap, "parallel.moe_shared_overlap", "true");
   needs_experts(t.moe_dispatch_dtype != Precision::bf16, "training.moe_dispatch_dtype",
                 to_string(t.moe_dispatch_dtype));
+  needs_experts(law, "training.expert_routing", to_string(t.expert_routing));
   needs_experts(t.expert_imbalance > 1, "training.expert_imbalance", fmt::to_string(t.expert_imbalance));
   needs_experts(t.expert_capacity_factor > 0, "training.expert_capacity_factor",
                 fmt::to_string(t.expert_capacity_factor));
@@ -402,6 +424,7 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
 
   plan.stages = std::move(*stages);
   plan.grid = RankGrid({p.tp, p.cp, p.dp, p.pp}, *order);
+  if (model.moe) plan.expert_load = expert_load(*model.moe, p, training);
   plan.num_microbatches = static_cast<int>(training.global_batch_size / (training.micro_batch_size * p.dp));
   return plan;
 }

@@ -12,6 +12,7 @@
 
 #include "sim/base/result.hpp"
 #include "sim/model/model.hpp"
+#include "sim/plan/expert_routing.hpp"
 #include "sim/plan/parallel.hpp"
 
 namespace tracecast {
@@ -62,6 +63,7 @@ struct Plan {
   RankGrid grid;
   int world_size = 0;
   int num_microbatches = 0;
+  ExpertLoad expert_load;     ///< of a model with experts
   std::vector<Stage> stages;  ///< pp x vpp virtual stages, in the order of the model
 
   /// Tokens of one micro-batch on one tensor-parallel group: micro_batch x seq_length / cp.

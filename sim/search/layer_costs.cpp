@@ -39,6 +39,7 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp) {
   apply_strategy(no_faults, p);
   p.dp = dp;
   if (p.etp == 0) p.etp = p.tp;
+  if (scenario.model.moe) plan.expert_load = expert_load(*scenario.model.moe, p, plan.training);
   plan.world_size = p.tp * p.cp * p.dp;
   plan.num_microbatches = 1;
   const auto order = parse_rank_order(p.rank_order);

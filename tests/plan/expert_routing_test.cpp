@@ -1,5 +1,7 @@
 #include "sim/plan/expert_routing.hpp"
 
+#include <cmath>
+
 #include <catch2/catch.hpp>
 
 #include "sim/plan/plan.hpp"
@@ -47,15 +49,105 @@ TEST_CASE("routing: groups limit the nodes to four of eight", "[oracle][plan][mo
   CHECK(nodes_reached(limited, 4) == Approx(nodes_reached(anywhere, 4)));
 }
 
-TEST_CASE("routing: the fullest rank, bounded by the capacity", "[plan][moe]") {
+TEST_CASE("routing: a given imbalance is bounded by the capacity", "[plan][moe]") {
   Training training;
-  CHECK(expert_load(training) == 1);
+  const auto fullest = [&] { return expert_load(deepseek(), {}, training).fullest; };
+  CHECK(fullest() == 1);
   training.expert_imbalance = 1.5;
-  CHECK(expert_load(training) == 1.5);
+  CHECK(fullest() == 1.5);
   training.expert_capacity_factor = 1.25;
-  CHECK(expert_load(training) == 1.25);
+  CHECK(fullest() == 1.25);
   training.expert_imbalance = 1.1;
-  CHECK(expert_load(training) == 1.1);
+  CHECK(fullest() == 1.1);
+}
+
+TEST_CASE("routing: counted tokens, dealt out and dropped", "[oracle][plan][moe]") {
+  MixtureOfExperts moe;
+  moe.experts = 4;
+  moe.topk = 1;
+  Parallel two;
+  two.ep = 2;
+  Training training;
+  training.seq_length = 1'000'000'000;  // no noise
+  training.expert_tokens = {4, 4, 1, 1};
+  // Neighbours have 8 of 10 tokens on one rank, one large and one small expert 5 on each.
+  CHECK(expert_load(moe, two, training).fullest == Approx(1.6).epsilon(1e-3));
+  training.expert_placement = ExpertPlacement::rebalanced;
+  CHECK(expert_load(moe, two, training).fullest == Approx(1).epsilon(1e-3));
+  // Of 4 tokens an expert takes 1.2 x 2.5: two experts drop 1 of 10 each, and a rank has 3 + 1.
+  training.expert_capacity_factor = 1.2;
+  const ExpertLoad limited = expert_load(moe, two, training);
+  CHECK(limited.dropped == Approx(0.2).epsilon(1e-3));
+  CHECK(limited.fullest == Approx(0.8).epsilon(1e-3));
+  training.expert_placement = ExpertPlacement::contiguous;
+  CHECK(expert_load(moe, two, training).fullest == Approx(1.2).epsilon(1e-3));
+  // A token chooses an expert once: of two choices, one goes to the expert that would take both.
+  moe.topk = 2;
+  training.expert_capacity_factor = 0;
+  training.expert_tokens = {97, 1, 1, 1};
+  CHECK(expert_load(moe, two, training).fullest == Approx((1 + 1.0 / 3) / 1).epsilon(1e-3));
+}
+
+TEST_CASE("routing: random choices of many tokens average out", "[oracle][plan][moe]") {
+  MixtureOfExperts moe;
+  moe.experts = 8;
+  moe.topk = 1;
+  Parallel eight;
+  eight.ep = 8;
+  Training training;
+  training.expert_routing = ExpertRouting::uniform;
+  // The largest of 8 normal deviates is 1.4236 above the mean; a rank's tokens deviate by sqrt(T / 8 x 7 / 8), T of 8 ranks.
+  for (const int tokens : {1024, 16384}) {
+    training.seq_length = tokens;
+    const double deviation = std::sqrt(tokens * 7.0 / 8) / tokens;
+    CHECK(expert_load(moe, eight, training).fullest - 1 == Approx(1.4236 * deviation).epsilon(0.15));
+  }
+  CHECK(expert_load(moe, eight, training) == expert_load(moe, eight, training));
+}
+
+TEST_CASE("routing: the more skewed, the fuller the fullest rank; rebalancing takes most of it back", "[plan][moe]") {
+  Parallel parallel;
+  parallel.ep = 8;
+  Training training;
+  training.seq_length = 16384;
+  training.expert_routing = ExpertRouting::skewed;
+  double before = 1;
+  for (const double skew : {0.25, 0.5, 1.0, 2.0}) {
+    training.expert_skew = skew;
+    training.expert_placement = ExpertPlacement::contiguous;
+    const double neighbours = expert_load(deepseek(), parallel, training).fullest;
+    CHECK(neighbours > before);
+    training.expert_placement = ExpertPlacement::rebalanced;
+    CHECK(expert_load(deepseek(), parallel, training).fullest - 1 < 0.2 * (neighbours - 1));
+    before = neighbours;
+  }
+  // One rank has all experts.
+  parallel.ep = 1;
+  CHECK(expert_load(deepseek(), parallel, training).fullest == Approx(1).epsilon(0.01));
+}
+
+TEST_CASE("routing: what contradicts itself is refused", "[error][plan][moe]") {
+  Model model = llama(32, 4096, 11008, 32, 32, 32000);
+  const auto error = [&](const Training& changed) {
+    Training training = changed;
+    training.seq_length = 2048;
+    training.global_batch_size = 1;
+    const auto plan = make_plan(model, {}, training, 1);
+    return plan ? std::string{} : to_string(plan.error());
+  };
+  CHECK(error({.expert_routing = ExpertRouting::skewed}) ==
+        "training.expert_routing = skewed: needs a model with experts");
+  CHECK(error({.expert_tokens = {1, 2}}) == "training.expert_tokens = 2 numbers: needs a model with experts");
+  model.moe = deepseek();
+  model.moe->ffn_hidden = 2048;
+  CHECK(error({.expert_imbalance = 1.2, .expert_routing = ExpertRouting::uniform}) ==
+        "training.expert_imbalance = 1.2: follows from training.expert_routing = uniform (give one of the two)");
+  CHECK(error({.expert_tokens = {1, 2}}) ==
+        "training.expert_tokens = 2 numbers: needs one for each of the 256 experts");
+  std::vector<int> few(256);
+  few[0] = 5;
+  CHECK(error({.expert_tokens = few}) ==
+        "training.expert_tokens = 256 numbers: gives tokens to 1 experts, but each token goes to 8");
 }
 
 TEST_CASE("routing: settings of experts need experts", "[error][plan][moe]") {
