@@ -118,6 +118,8 @@ void check_expert_tokens(PlanCheck& check, const Model& model, const Training& t
     check.fault(key, numbers, "stands in place of expert_routing and expert_imbalance (give one of the three)");
   if (t.expert_tokens.size() != static_cast<std::size_t>(model.moe->experts))
     return check.fault(key, numbers, fmt::format("needs one for each of the {} experts", model.moe->experts));
+  if (std::ranges::any_of(t.expert_tokens, [](int tokens) { return tokens < 0; }))
+    return check.fault(key, numbers, "has a negative one");
   const auto used = std::ranges::count_if(t.expert_tokens, [](int tokens) { return tokens > 0; });
   if (used < model.moe->topk)
     check.fault(key, numbers,

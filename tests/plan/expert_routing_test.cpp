@@ -145,6 +145,9 @@ TEST_CASE("routing: what contradicts itself is refused", "[error][plan][moe]") {
   CHECK(error({.expert_tokens = {1, 2}}) ==
         "training.expert_tokens = 2 numbers: needs one for each of the 256 experts");
   std::vector<int> few(256);
+  few[7] = -1;
+  CHECK(error({.expert_tokens = few}) == "training.expert_tokens = 256 numbers: has a negative one");
+  few[7] = 0;
   few[0] = 5;
   CHECK(error({.expert_tokens = few}) ==
         "training.expert_tokens = 256 numbers: gives tokens to 1 experts, but each token goes to 8");
