@@ -304,6 +304,14 @@ TEST_CASE("serve: fifty clients at once lose nothing", "[serve][e2e]") {
   CHECK(load.answered == load.asked);
 }
 
+TEST_CASE("serve: two hundred clients that connect at once wait, and none is reset", "[serve][e2e]") {
+  const Server server;
+  Load load;
+  press(server.port(), 200, 0, teaching_question(), load);
+  CHECK(load.asked == 200);
+  CHECK(load.answered == load.asked);
+}
+
 TEST_CASE("serve, alone on the machine: 95 % of slider moves within 150 ms", "[.latency]") {
   const Server server;
   latencies(server.port(), 4);

@@ -23,6 +23,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "sim/base/sanitized.hpp"
@@ -39,6 +40,7 @@ namespace {
 
 constexpr std::size_t kMaxRequestBytes = std::size_t{64} << 10;
 constexpr std::size_t kConnections = 128;  ///< concurrent ones; each has a thread
+constexpr int kWaitingClients = 4096;      ///< that are not accepted yet; the system may allow fewer
 constexpr int kClientTimeout = 5;          ///< seconds for a client to send, take or ask again
 constexpr const char* kJson = "application/json";
 constexpr rlim_t kWorkerMemory = rlim_t{4} << 30;
@@ -244,8 +246,10 @@ int serve(const std::string& host, int port, int workers, int seconds) {
   std::signal(SIGPIPE, SIG_IGN);
   WorkerPool pool({std::filesystem::read_symlink("/proc/self/exe").string(), "--worker"}, workers, {});
   httplib::Server server;
+  int listening = -1;
   // Without SO_REUSEPORT, by which a second server would get a share of the requests.
-  server.set_socket_options([](socket_t socket) {
+  server.set_socket_options([&listening](socket_t socket) {
+    listening = socket;
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
@@ -255,6 +259,8 @@ int serve(const std::string& host, int port, int workers, int seconds) {
     std::fputs(fmt::format("{}:{}: cannot listen (is the port in use?)\n", host, port).c_str(), stderr);
     return 2;
   }
+  // The library lets 5 clients wait to be accepted; of more that come at once, the kernel resets some.
+  listen(listening, kWaitingClients);
   fmt::print("The page is at http://{}:{}/   (Ctrl-C ends it)\n",
              host.find(':') == std::string::npos ? host : "[" + host + "]", bound);
   std::fflush(stdout);
