@@ -13,6 +13,7 @@
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/muon.hpp"
+#include "sim/plan/plan_check.hpp"
 
 namespace tracecast {
 
@@ -111,8 +112,9 @@ std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vecto
   for (const auto& [axis, name] : kAxisTexts)
     for (const AxisBandwidth& each : bandwidth)
       if (each.axis == axis && each.nodes > 1 && each.link == link_name(LinkClass::network, cluster))
-        lines.push_back(fmt::format("{} groups of {} ranks cross {} {} of {} GPUs: part of their traffic leaves {}",
+        lines.push_back(fmt::format("{} groups of {} ranks cross {} {} of {} GPUs{}: part of their traffic leaves {}",
                                     name, each.ranks, each.nodes, is_rack(node) ? "racks" : "nodes", node.gpus,
+                                    each.axis == "tp" ? fmt::format(" (within one: {})", divisors(node.gpus)) : "",
                                     link_name(LinkClass::gpu_link, cluster)));
   return lines;
 }

@@ -35,6 +35,18 @@ TEST_CASE("scaling: the tables mark what cannot be", "[e2e][scaling]") {
   CHECK_FALSE(tables["machines"][0]["plausible"].get<bool>());
 }
 
+TEST_CASE("scaling: Llama 3 8B has 1,868 tokens for each parameter: cheap inference is paid with training",
+          "[row-1-5][requirements][e2e][scaling]") {
+  const Sandbox sandbox;
+  const auto ratio_line = [&sandbox](const std::string& options) {
+    const std::string text = sandbox.run("tracecast scaling --model llama-3-8b " + options).out;
+    const std::size_t at = text.find("  ratio ");
+    return at == std::string::npos ? text : text.substr(at, text.find('\n', at) - at);
+  };
+  CHECK(ratio_line("--tokens 15T") == "  ratio        1868 tokens per parameter (compute-optimal: 20)");
+  CHECK(ratio_line("--tokens 7.5T") == "  ratio        934 tokens per parameter (compute-optimal: 20)");
+}
+
 TEST_CASE("scaling: a missing option is one error message", "[e2e][error][scaling]") {
   const Sandbox sandbox;
   const auto error = [&](const std::string& options) {

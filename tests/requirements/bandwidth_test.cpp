@@ -91,3 +91,22 @@ TEST_CASE("required bandwidth above what the links have cannot be hidden", "[row
   const auto gradients = static_cast<std::size_t>(Traffic::gradients);
   CHECK(slower.exposed_s[gradients] > 0.99 * (ratio - 1) * beside_transfers(slower));
 }
+
+TEST_CASE("gathers and reductions of ZeRO-3 that ask for a little more than the links have are exposed, too",
+          "[row-3-47][requirements][bandwidth]") {
+  // Both directions of FSDP on the NICs: the rate where the ratio passes 1 is found by halving, as a buyer would.
+  Scenario scenario = small_scenario(8, 1, 4);
+  scenario.parallel.zero_stage = 3;
+  double ratio = 0;
+  Forecast forecast_then;
+  while (ratio <= 1) {
+    forecast_then = forecast(scenario).value().forecast;
+    ratio = row(forecast_then, "dp").ratio();
+    scenario.cluster.node.nic_rate.bytes_per_second = scenario.cluster.node.nic_rate.bytes_per_second * 4 / 5;
+  }
+  REQUIRE(ratio < 1.5);
+  double exposed = 0;
+  for (const Traffic traffic : {Traffic::gradients, Traffic::parameters})
+    exposed += forecast_then.exposed_s[static_cast<std::size_t>(traffic)];
+  CHECK(exposed > 0.99 * (ratio - 1) * beside_transfers(forecast_then));
+}

@@ -1,9 +1,12 @@
 // Requirements on runs, machines and formulas.
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/schedule_runs.hpp"
+#include "sim/forecast/settings_text.hpp"
 #include "sim/graph/layer.hpp"
 #include "sim/io/files.hpp"
 #include "sim/network/bisection.hpp"
@@ -440,6 +443,25 @@ TEST_CASE("tensor parallelism divides weights, gradients and optimizer states",
   CHECK(gb(memory.weights) == Approx(17.64).margin(0.01));
   CHECK(gb(memory.gradients) == Approx(17.64).margin(0.01));
   CHECK(gb(memory.optimizer) == Approx(35.28).margin(0.02));
+}
+
+TEST_CASE("the tensor degrees within a node are listed: 1 2 4 8 of eight GPUs, 1 2 4 of four",
+          "[row-3-26][requirements][report]") {
+  const auto notes = [](const std::string& topology, int tp) {
+    const Scenario scenario = shipped_scenario(
+        "llama2-70b-abci", {"cluster.topology=" + topology, fmt::format("cluster.world_size={}", 4 * tp),
+                            fmt::format("parallel.tp={}", tp), "parallel.pp=1"});
+    return note_texts(scenario, forecast(scenario).value().forecast);
+  };
+  const auto lists = [](const std::vector<std::string>& lines, const std::string& degrees) {
+    return std::ranges::any_of(lines, [&](const std::string& line) {
+      return line.starts_with("tensor-parallel groups of ") &&
+             line.find("(within one: " + degrees + ")") != std::string::npos;
+    });
+  };
+  CHECK(lists(notes("dgx-a100", 16), "1 2 4 8"));
+  CHECK(lists(notes("abci-v", 8), "1 2 4"));
+  CHECK_FALSE(lists(notes("dgx-a100", 8), "1 2 4 8"));
 }
 
 TEST_CASE("the degrees that divide the heads are listed", "[row-3-26][requirements][error]") {
