@@ -277,23 +277,23 @@ double devices_of(const MachineClaim& claim) {
 /// The two tables of the lecture, with values derived from its numbers.
 std::string tables(const TextStyle& style) {
   std::string text =
-      fmt::format("{:<14} {:>8} {:>8} {:>6} {:>10} {:>10}\n", "model", "N (B)", "D (B)", "D/N", "5.7ND", "6ND");
+      fmt::format("{:<13} {:>8} {:>8} {:>6} {:>10} {:>10}\n", "model", "N (B)", "D (B)", "D/N", "5.7ND", "6ND");
   for (const auto& [name, budget] : published_budgets())
-    text += fmt::format("{:<14} {:>8g} {:>8g} {:>6.2f} {:>10.3e} {:>10.3e}\n", name, budget.parameters * 1e-9,
+    text += fmt::format("{:<13} {:>8g} {:>8g} {:>6.2f} {:>10.3e} {:>10.3e}\n", name, budget.parameters * 1e-9,
                         budget.tokens * 1e-9, budget.tokens / budget.parameters,
                         compute_of(budget.parameters, budget.tokens, ComputeRule::fitted_5_7_nd),
                         compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd));
-  text += fmt::format("\n{:<14} {:>7} {:>5} {:>20} {:>20}\n", "machine", "devices", "days", "3e24 FLOPs", "3e25 FLOPs");
+  text += fmt::format("\n{:<13} {:>7} {:>4} {:>16} {:>16}\n", "machine", "devices", "days", "3e24 FLOPs", "3e25 FLOPs");
   std::string notes;
   for (const MachineClaim& claim : machine_claims()) {
-    std::string line = fmt::format("{:<14} {:>7g} {:>5g}", claim.machine, devices_of(claim), claim.days);
+    std::string line = fmt::format("{:<13} {:>7g} {:>4g}", claim.machine, devices_of(claim), claim.days);
     for (const double compute : kClaimedFlops) {
       const SustainedRate rate = sustained_rate(compute, claim.days, claim.devices);
-      line += fmt::format(" {:>7.3g} TF {:>5.1f} %{}", rate.flops_per_device * 1e-12, 100 * rate.utilisation,
-                          plausible(rate.utilisation) ? "  " : " !");
+      line += fmt::format(" {:>5.3g} TF {:>4.1f} %{}", rate.flops_per_device * 1e-12, 100 * rate.utilisation,
+                          plausible(rate.utilisation) ? " " : "!");
     }
     text += without_trailing_blanks(line) + "\n";
-    if (!claim.note.empty()) notes += paragraph(pad_right(claim.machine, 15), claim.note, style);
+    if (!claim.note.empty()) notes += paragraph(pad_right(claim.machine, 14), claim.note, style);
   }
   return text + "\n! outside the 10 to 60 % of the peak that training sustains\n" + notes;
 }

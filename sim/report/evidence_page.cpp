@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/forecast/evidence.hpp"
+#include "sim/report/text.hpp"
 
 namespace tracecast {
 namespace {
@@ -43,22 +44,29 @@ std::string closest_run_text(const Scenario& scenario) {
 }
 
 std::string evidence_page(const Scenario& scenario) {
-  std::string text =
-      "The measured runs that are closest to this one, and the error of their forecasts without their source:\n\n";
-  text += fmt::format("  {:<20} {:>8} {:>18} {:>6} {:>9} {:>11} {:>8}  {}\n", "run", "distance", "GPU", "GPUs",
-                      "precision", "measured, s", "error, %", "source");
-  for (const auto& [run, distance] : closest_runs(scenario, kListed))
-    text += fmt::format("  {:<20} {:>8.1f} {:>18} {:>6} {:>9} {:>11.4g} {:>+8.1f}  {}\n", run->id, distance, run->gpu,
-                        run->ranks, run->precision, run->measured_s, 100 * run->error, run->source);
+  const TextStyle narrow{.width = 60};
+  std::string text = paragraph(
+      "",
+      "The measured runs that are closest to this one, and the error of their forecasts without their source:", narrow);
+  text += fmt::format("\n  {:<24} {:>8} {:>11} {:>10}\n", "run", "distance", "measured", "error");
+  for (const auto& [run, distance] : closest_runs(scenario, kListed)) {
+    text +=
+        fmt::format("  {:<24} {:>8.1f} {:>9.4g} s {:>+8.1f} %\n", run->id, distance, run->measured_s, 100 * run->error);
+    text += paragraph("    ", fmt::format("{} {}, {}, {}", run->ranks, run->gpu, run->precision, run->source), narrow);
+  }
   const Novelty novelty = novelty_of(scenario);
-  text += fmt::format(
-      "\nPart of the 90 % band for runs like this one: {:.1f} % of {} models{}{}.\n",
-      100 * kRunBand.half_width(novelty, 0), novelty.experts ? "expert" : "dense",
-      novelty.architecture ? fmt::format(", none of them measured on {}", scenario.profile.architecture) : "",
-      novelty.stack ? (scenario.stack.empty() ? std::string(", no stack given")
-                                              : fmt::format(", none measured with {}", scenario.stack))
-                    : "");
-  return text;
+  return text + "\n" +
+         paragraph("",
+                   fmt::format("Part of the 90 % band for runs like this one: {:.1f} % of {} models{}{}.",
+                               100 * kRunBand.half_width(novelty, 0), novelty.experts ? "expert" : "dense",
+                               novelty.architecture
+                                   ? fmt::format(", none of them measured on {}", scenario.profile.architecture)
+                                   : "",
+                               novelty.stack
+                                   ? (scenario.stack.empty() ? std::string(", no stack given")
+                                                             : fmt::format(", none measured with {}", scenario.stack))
+                                   : ""),
+                   narrow);
 }
 
 std::string evidence_json(const Scenario& scenario) {

@@ -26,7 +26,7 @@ TEST_CASE("scaling: the tables mark what cannot be", "[e2e][scaling]") {
   const Outcome outcome = sandbox.run("tracecast scaling --tables");
   REQUIRE(outcome.code == 0);
   CHECK(outcome.out.find("Chinchilla") != std::string::npos);
-  CHECK(outcome.out.find("3.2 % !") != std::string::npos);   // Frontier at 3e24
+  CHECK(outcome.out.find("3.2 %!") != std::string::npos);    // Frontier at 3e24
   CHECK(outcome.out.find("31.9 %\n") != std::string::npos);  // and at 3e25
   const Outcome json = sandbox.run("tracecast scaling --tables --json");
   const auto tables = nlohmann::json::parse(json.out);

@@ -1,11 +1,15 @@
 // What a change must do, for several runs and many values: more of a resource is never slower, more damage never faster.
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numeric>
 
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/change.hpp"
+#include "sim/io/files.hpp"
+#include "sim/io/scenario_document.hpp"
+#include "sim/network/measured_network.hpp"
 #include "sim/search/sweep.hpp"
 #include "tests/support/shipped.hpp"
 #include "tools/sweep_predict.hpp"
@@ -56,6 +60,125 @@ TEST_CASE("sanity: more of a resource is never slower, more damage or work never
         CHECK(point.mfu < 1);
       }
       CHECK(last_s > 0);
+    }
+  }
+}
+
+namespace {
+
+/// A key of the machine or the run on the time of one run; `acts`: the last value gives another time than the first.
+struct Response {
+  const char* run;
+  const char* axis;
+  bool helps;
+  bool acts = true;
+};
+
+constexpr std::array kResponses{
+    Response{"llama3-405b-16k", "topology.node.nics=1,2,4,8", true},
+    // Rings are chosen for these groups with and without it.
+    Response{"llama3-405b-16k", "topology.node.nvls=false,true", true, false},
+    Response{"llama3-405b-16k", "topology.fabric.tiers.pod.oversubscription=1,2,7,20", false},
+    Response{"llama3-405b-16k", R"(perturb.lost_uplinks={},{"pod":0.3},{"pod":0.8})", false},
+    Response{"llama3-405b-16k", "perturb.slow_nic.0.0=1,0.5,0.1", false},
+    Response{"llama3-405b-16k", "topology.node.nic_latency=0.5 us,2 us,100 us", false},
+    Response{"llama3-405b-16k", "topology.node.link_latency=0.1 us,1 us,20 us", false},
+    Response{"llama3-405b-16k", "cluster.gpu_spread=0,0.02,0.1", false},
+    Response{"llama3-405b-16k", "parallel.vpp=1,2,4,8", true},
+    Response{"torchtitan-llama3-8b-8gpu", "cluster.gpu_spread=0,0.02,0.1", false},
+    Response{"torchtitan-llama3-8b-8gpu", "training.recompute=none,selective,full", false},
+    Response{"torchtitan-llama3-8b-8gpu", "training.dtype=fp8,bf16,fp32", false},
+    Response{"deepseek-v3-2048", "training.expert_imbalance=1,1.5,3", false},
+    Response{"zero-1-7.5b", "parallel.zero_stage=1,2,3", false},
+};
+
+}  // namespace
+
+TEST_CASE("sanity: every key of machine and run acts, and in the direction that it must", "[forecast][property]") {
+  for (const Response& each : kResponses) {
+    INFO(each.run << " " << each.axis);
+    const auto read = [&](const std::vector<std::string>& overrides) {
+      return cli::read_with_topology(each.run, overrides);
+    };
+    const Result<Sweep> sweep =
+        run_sweep({parse_sweep_axis(each.axis).value()}, read, {}, [](std::size_t, std::size_t) {});
+    REQUIRE(sweep);
+    for (std::size_t i = 1; i < sweep->points.size(); ++i) {
+      const GridPoint& before = sweep->points[i - 1];
+      const GridPoint& after = sweep->points[i];
+      CAPTURE(after.values.front(), before.step_time_s, after.step_time_s);
+      CHECK(before.error + after.error == "");
+      if (each.helps) CHECK(after.step_time_s <= before.step_time_s * (1 + kContention));
+      if (!each.helps) CHECK(after.step_time_s >= before.step_time_s * (1 - kContention));
+    }
+    if (each.acts) CHECK(sweep->points.front().step_time_s != sweep->points.back().step_time_s);
+  }
+}
+
+TEST_CASE("sanity: recomputing everything repeats a forward, a third of forward and backward", "[forecast][property]") {
+  for (const char* run : {"torchtitan-llama3-8b-8gpu", "korthikanti-175b-full"}) {
+    INFO(run);
+    const auto step_s = [&](const char* recompute) {
+      return forecast(cli::read_with_topology(run, {std::string("training.recompute=") + recompute}).value())
+          .value()
+          .forecast.step_time_s;
+    };
+    const double more = step_s("full") / step_s("none");
+    CHECK(more > 1.2);
+    CHECK(more < 1.36);
+  }
+}
+
+TEST_CASE("sanity: twice the GPUs are never more than twice as fast", "[forecast][property]") {
+  for (const char* run : {"llama3-405b-1024", "torchtitan-llama3-8b-128gpu"}) {
+    const auto read = [&](const std::vector<std::string>& overrides) {
+      return cli::read_with_topology(run, overrides);
+    };
+    const Result<Sweep> sweep = run_sweep({parse_sweep_axis("cluster.world_size=128,256,512,1024").value()}, read, {},
+                                          [](std::size_t, std::size_t) {});
+    REQUIRE(sweep);
+    for (const std::vector<GridPoint>& study : {sweep->points, sweep->weak}) {
+      REQUIRE(study.size() == 4);
+      for (std::size_t i = 1; i < study.size(); ++i) {
+        INFO(run << " " << study[i].gpus);
+        CHECK(study[i].tokens_per_s_per_gpu <= study[i - 1].tokens_per_s_per_gpu);
+      }
+    }
+  }
+}
+
+TEST_CASE("sanity: neither the order of settings nor saving the scenario changes a forecast", "[forecast][property]") {
+  const std::vector<std::string> settings{"parallel.tp=4", "training.micro_batch_size=1", "perturb.slow_rank.1=1.2"};
+  const std::vector<std::string> reversed(settings.rbegin(), settings.rend());
+  for (const char* run : {"p5-llama3-70b-64", "zero-1-7.5b", "korthikanti-175b-full"}) {
+    INFO(run);
+    const auto step_s = [](const Scenario& scenario) { return forecast(scenario).value().forecast.step_time_s; };
+    const Scenario scenario = cli::read_with_topology(run, settings).value();
+    CHECK(step_s(cli::read_with_topology(run, reversed).value()) == step_s(scenario));
+    const Result<JsonDocument> saved = parse_json(to_json(scenario), "saved.json");
+    REQUIRE(saved);
+    CHECK(step_s(read_scenario(*saved, shipped_data()).value()) == step_s(scenario));
+  }
+}
+
+TEST_CASE("sanity: a collective of more bytes never takes less time", "[network][property]") {
+  for (const char* machine : {"dgx-h100", "hgx-mi300x", "gb200-nvl72", "aws-p5", "dgx-a100"}) {
+    Cluster cluster = read_topology(shipped_data().topologies / (std::string(machine) + ".json")).value();
+    cluster.world_size = 64;
+    const Profile profile = read_profile(shipped_data().profiles / (cluster.gpu + ".json")).value();
+    const std::unique_ptr<NetworkModel> network = make_network(cluster, profile);
+    std::vector<int> ranks(64);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    const GroupPlacement group = place(cluster, ranks, 1);
+    for (const Collective op : {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+                                Collective::broadcast, Collective::all_to_all}) {
+      Duration last{};
+      for (std::int64_t size = 1024; size <= std::int64_t{1} << 31; size *= 2) {
+        const Duration now = network->cost({.collective = op, .size = Bytes{size}}, group).duration;
+        INFO(machine << " " << to_string(op) << " " << size);
+        CHECK(now >= last);
+        last = now;
+      }
     }
   }
 }
