@@ -17,6 +17,7 @@
 #include "sim/base/words.hpp"
 #include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/possible_topology.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
@@ -526,7 +527,7 @@ Result<ImportedTopology> read_infiniband_fabric(std::string_view text, const std
   if (!fabric) return tl::unexpected(fabric.error());
   if (const auto ok = reader.join_by_name(*fabric); !ok) return tl::unexpected(ok.error());
   tell_switches(*fabric);
-  return Structure(*fabric, file).read();
+  return Structure(*fabric, file).read().and_then(possible_in(file));
 }
 
 bool is_iblinkinfo(std::string_view content, std::string_view) {

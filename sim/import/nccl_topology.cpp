@@ -13,6 +13,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/possible_topology.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/import/xml_lines.hpp"
 #include "sim/io/json_document.hpp"
@@ -512,7 +513,7 @@ Result<ImportedTopology> read_nccl_graph(std::string_view text, const std::strin
                     fmt::format("the file names neither GPU nor CPU: taken as {} and intel", kGpuFacts[0].name)};
   if (graphs.nvlink)
     imported.notes.push_back(fmt::format("the file has no PCIe rate: taken as {}", to_text(cluster.node.pcie)));
-  return imported;
+  return possible_in(file)(std::move(imported));
 }
 
 bool is_nccl_topology(std::string_view content, std::string_view) { return has_root(content, "system"); }

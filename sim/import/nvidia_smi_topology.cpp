@@ -10,6 +10,7 @@
 #include "sim/cost/plausible.hpp"
 #include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/possible_topology.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
@@ -323,7 +324,7 @@ class NvidiaSmiReader {
 };
 
 Result<ImportedTopology> read_nvidia_smi_topology(std::string_view text, const std::string& file) {
-  return NvidiaSmiReader(text, file).read();
+  return NvidiaSmiReader(text, file).read().and_then(possible_in(file));
 }
 
 bool is_nvidia_smi(std::string_view content, std::string_view) {

@@ -8,6 +8,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/possible_topology.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/import/simgrid_export.hpp"
 #include "sim/import/xml_lines.hpp"
@@ -287,7 +288,7 @@ class Reader {
 Result<ImportedTopology> read_simgrid_platform(std::string_view text, const std::string& file) {
   const Result<XmlFile> xml = XmlFile::parse(text, file, "platform");
   if (!xml) return tl::unexpected(xml.error());
-  return Reader(*xml, file).read();
+  return Reader(*xml, file).read().and_then(possible_in(file));
 }
 
 bool is_simgrid(std::string_view content, std::string_view) { return has_root(content, "platform"); }

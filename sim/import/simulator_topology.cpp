@@ -11,6 +11,7 @@
 #include "sim/base/words.hpp"
 #include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/possible_topology.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
@@ -209,11 +210,14 @@ class SimAi {
       between_.push_back({static_cast<int>(*from), static_cast<int>(*to), rate->bytes_per_second});
       return {};
     }
-    if (*to < gpus() + head_[2]) {
-      node_.gpu_link = *rate;
+    const bool inside = *to < gpus() + head_[2];
+    const Bandwidth before = inside ? node_.gpu_link : node_.nic_rate;
+    if (before.bytes_per_second > 0 && before != *rate) ++unequal_;
+    if (inside) {
+      if (before.bytes_per_second == 0) node_.gpu_link = *rate;
       node_.link_latency = *latency;
     } else {
-      node_.nic_rate = *rate;
+      if (before.bytes_per_second == 0) node_.nic_rate = *rate;
       node_.nic_latency = *latency;
       if (*from < head_[1]) ++nics_;
       Leaf& leaf = leaves_[static_cast<int>(*to)];
@@ -292,6 +296,9 @@ class SimAi {
     imported.found = {{"GPUs", gpus()}, {"NVSwitches", head_[2]}, {"switches", head_[3]}, {"links", links_}};
     if (known == std::end(kGpuFacts))
       imported.notes.push_back(fmt::format("GPU {} has no profile here: taken as {}", name, cluster.gpu));
+    if (unequal_ > 0)
+      imported.notes.push_back(fmt::format(
+          "{} links of GPUs have another rate than the first of their kind: all are taken as the first", unequal_));
     return imported;
   }
 
@@ -303,6 +310,7 @@ class SimAi {
   NodeSpec node_;
   std::map<int, Leaf> leaves_;  ///< [id]
   std::vector<SwitchLink> between_;
+  int unequal_ = 0;  ///< links of GPUs with another rate than the first of their kind
 };
 
 Result<ImportedTopology> read_astra_sim_network(std::string_view text, const std::string& file) {
@@ -320,11 +328,11 @@ Result<ImportedTopology> read_astra_sim_network(std::string_view text, const std
     if (has("memory-type"))
       return fail({file, 0, "memory-type", "", "describes remote memory, which topologies here do not have"});
   }
-  return AstraSim(text, file).read();
+  return AstraSim(text, file).read().and_then(possible_in(file));
 }
 
 Result<ImportedTopology> read_simai_topology(std::string_view text, const std::string& file) {
-  return SimAi(text, file).read();
+  return SimAi(text, file).read().and_then(possible_in(file));
 }
 
 bool is_astra_sim(std::string_view content, std::string_view) {

@@ -339,6 +339,36 @@ TEST_CASE("calculon: settings without a counterpart are named", "[io][calculon]"
                                                 "fused_activation has no counterpart and was left out"});
 }
 
+TEST_CASE("imported machines: rates that no machine has are refused, unequal ones of SimAI noted",
+          "[io][simai][astra-sim]") {
+  const auto simai = [](const std::string& second) {
+    return import_as<ImportedTopology>(
+        "5 2 1 2 4 H100\n2 3 4\n0 2 2880Gbps 0.000025ms 0\n0 3 400Gbps 0.0005ms 0\n1 2 " + second +
+            " 0.000025ms 0\n1 4 400Gbps 0.0005ms 0\n",
+        "t", "simai-topology");
+  };
+  const Result<ImportedTopology> equal = simai("2880Gbps");
+  REQUIRE(equal);
+  CHECK(equal->notes.empty());
+  const Result<ImportedTopology> unequal = simai("22880Gbps");
+  REQUIRE(unequal);
+  CHECK(unequal->cluster.node.gpu_link == 360_GBps);
+  CHECK(unequal->notes ==
+        std::vector<std::string>{
+            "1 links of GPUs have another rate than the first of their kind: all are taken as the first"});
+  CHECK(sentence(import_as<ImportedTopology>(
+            "topology: [ Switch, Ring ]\nnpus_count: [ 8, 2 ]\nbandwidth: [ 50000, 50 ]\nlatency: [ 936, 1000 ]\n", "t",
+            "astra-sim")) ==
+        "t: node.gpu_link: no GPU has links of 50.0 TB/s in one direction (the sum of both directions, or bits?)");
+  CHECK(
+      sentence(import_as<ImportedTopology>(
+          R"(<?xml version='1.0'?><platform version="4.1"><zone id="world" routing="Full"><cluster id="c" prefix="n" )"
+          R"(radical="0-5" suffix="" speed="1Gf" bw="900GBps" lat="1us" topology="FAT_TREE" topo_parameters="2;3,2;1,2;1,1"/>)"
+          R"(</zone></platform>)",
+          "t", "simgrid")) ==
+      "t: node.nic_rate: no NIC has 900 GB/s in one direction (the rate of several NICs, or bits?)");
+}
+
 TEST_CASE("astra-sim: networks become topologies, the rest is rejected with the reason", "[io][astra-sim]") {
   if (!have_samples()) return;
   const auto machine = [](const std::string& name) {
