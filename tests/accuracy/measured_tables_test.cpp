@@ -1,9 +1,14 @@
 #include "tools/accuracy/measured_tables.hpp"
 
+#include <fstream>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
 #include "sim/cost/costs.hpp"
+#include "sim/cost/memory_bound.hpp"
+#include "sim/io/files.hpp"
+#include "tests/io/temporary_folder.hpp"
 #include "tests/support/shipped.hpp"
 #include "tools/accuracy/collective_tables.hpp"
 #include "tools/accuracy/kernel_tables.hpp"
@@ -44,6 +49,43 @@ TEST_CASE("operators of a table: isolated, so without the in-training factor", "
   CHECK(errors[2].factor == "gemm");
   CHECK(errors[2].in_training == Approx(h100.in_training.gemm).epsilon(1e-6));
   CHECK_FALSE(errors[2].with_factor);
+}
+
+TEST_CASE("operators of a table: every kind of work, and a profile of one's own", "[accuracy]") {
+  const RowLibrary library = RowLibrary::open(kData).value();
+  const TemporaryFolder folder;
+  Profile recorded = library.profile("h100").value();
+  recorded.measured.push_back(
+      {{OperatorKind::norm, Pass::backward, Precision::bf16, "", ElementwiseShape{33'554'432, Bytes{402'653'184}}},
+       321e-6,
+       0,
+       5});
+  const std::string mine = (folder.path() / "mine.json").string();
+  std::ofstream(mine) << to_json(recorded);
+  const std::string head = "profile,op,pass,precision,m,n,k,batch,bytes,elements,time_us\n";
+  const auto validated = [&](const std::string& rows) {
+    return validate_kernels(CsvTable::parse(head + rows, "k.csv").value(), library);
+  };
+  const std::string norm = ",norm,backward,bf16,,,,,402653184,33554432,300\n";
+  const auto samples = validated(mine + norm + "h100" + norm + "h100,grouped_gemm,,bf16,1024,4096,4096,8,,,400\n" +
+                                 "h100,optimizer,,fp32,,,,,3000000000,,1500\n");
+  if (!samples) FAIL(to_string(samples.error()));
+  REQUIRE(samples->size() == 4);
+  CHECK((*samples)[0].predicted_s == Approx(321e-6));  // as it was recorded
+  CHECK((*samples)[0].group == mine + " norm backward");
+  const Profile h100 = library.profile("h100").value();
+  const auto fitted = [&](OperatorKind kind, Pass pass, double bytes) {
+    const MemoryModel& model = *find_memory_model(h100, kind, pass);
+    return model.t0 + bytes / (model.efficiency * h100.memory_bandwidth);
+  };
+  CHECK((*samples)[1].predicted_s == Approx(fitted(OperatorKind::norm, Pass::backward, 402653184)).epsilon(1e-3));
+  CHECK((*samples)[2].group == "h100 grouped_gemm bf16");
+  CHECK((*samples)[2].predicted_s > 2 * 8 * 1024.0 * 4096 * 4096 / 989e12);
+  CHECK((*samples)[3].predicted_s == Approx(fitted(OperatorKind::optimizer, Pass::optimizer, 3e9)).epsilon(1e-3));
+  CHECK(to_string(validated("h100,scores,,bf16,,,,,1,,1\n").error())
+            .starts_with("k.csv:2: op = scores: is unknown (allowed: gemm grouped_gemm attention softmax norm"));
+  CHECK(to_string(validated("h100,norm,,bf16,,,,,,,1\n").error()).starts_with("k.csv:2: bytes"));
+  CHECK(to_string(validated("none.json" + norm).error()).find("none.json") != std::string::npos);
 }
 
 TEST_CASE("operators of a table: the page names its columns", "[report][accuracy]") {
@@ -215,7 +257,8 @@ TEST_CASE("errors in tables of measurements name line and column", "[error][accu
   CHECK(kernels("profile,op,m,n,k,time_us\nh100,gemm,0,1,1,5\n") ==
         "k.csv:2: m = 0: must be a whole number of at least 1");
   CHECK(kernels("profile,op,m,n,k,time_us\nh100,gem,1,1,1,5\n") ==
-        "k.csv:2: op = gem: is unknown (allowed: gemm attention)");
+        "k.csv:2: op = gem: is unknown (allowed: gemm grouped_gemm attention softmax norm activation rope "
+        "residual embedding cross_entropy optimizer cast permute copy)");
   CHECK(kernels("profile,op,m,n,k,time_us\nnone,gemm,1,1,1,5\n") == "k.csv:2: profile = none: unknown profile");
   CHECK(kernels("profile,op,seq,heads,kernel,time_us\nh100,attention,128,8,fa9,5\n") ==
         "k.csv:2: kernel = fa9: unknown attention kernel of the profile");

@@ -25,8 +25,17 @@ const std::vector<std::pair<std::string, Pass>> kPasses{{"forward", Pass::forwar
 const std::vector<std::pair<std::string, Pass>> kLayouts{{"TN", Pass::forward},         {"NN", Pass::dgrad},
                                                          {"NT", Pass::wgrad},           {"fwd", Pass::forward},
                                                          {"bwd_grad_act", Pass::dgrad}, {"bwd_grad_w", Pass::wgrad}};
-const std::vector<std::pair<std::string, OperatorKind>> kOperators{{"gemm", OperatorKind::gemm},
-                                                                   {"attention", OperatorKind::attention}};
+/// Of the project's own form.
+const std::vector<std::pair<std::string, OperatorKind>> kOperators = [] {
+  std::vector<std::pair<std::string, OperatorKind>> names;
+  for (const OperatorKind kind :
+       {OperatorKind::gemm, OperatorKind::grouped_gemm, OperatorKind::attention, OperatorKind::softmax,
+        OperatorKind::norm, OperatorKind::activation, OperatorKind::rope, OperatorKind::residual,
+        OperatorKind::embedding, OperatorKind::cross_entropy, OperatorKind::optimizer, OperatorKind::cast,
+        OperatorKind::permute, OperatorKind::copy})
+    names.emplace_back(to_string(kind), kind);
+  return names;
+}();
 
 /// A forward operator of the row, to be completed.
 MeasuredKernel begin(TableFields& fields, const char* gpu, Precision precision, OperatorKind kind) {
@@ -42,9 +51,12 @@ void read_own(TableFields& fields, Kernels& out) {
   const Precision precision = fields.word("precision", kPrecisions, Precision::bf16);
   MeasuredKernel kernel = begin(fields, "profile", precision, fields.word("op", kOperators, OperatorKind::gemm));
   kernel.seconds = fields.positive("time_us") * 1e-6;
-  kernel.op.pass = fields.word("pass", kPasses, Pass::forward);
-  if (kernel.op.kind == OperatorKind::gemm) {
+  const bool updates = kernel.op.kind == OperatorKind::optimizer;
+  kernel.op.pass = updates ? Pass::optimizer : fields.word("pass", kPasses, Pass::forward);
+  if (kernel.op.kind == OperatorKind::gemm || kernel.op.kind == OperatorKind::grouped_gemm) {
     kernel.op.shape = GemmShape{fields.size("m"), fields.size("n"), fields.size("k"), fields.size("batch", 1), false};
+  } else if (kernel.op.kind != OperatorKind::attention) {
+    kernel.op.shape = ElementwiseShape{fields.size("elements", 1), Bytes{fields.required_size("bytes")}};
   } else {
     const std::int64_t length = fields.size("seq"), heads = fields.size("heads"), width = fields.size("head_dim", 128);
     kernel.kernel = fields.text("kernel");

@@ -27,7 +27,9 @@ Result<Profile> RowLibrary::profile(const std::string& name) const {
   const std::lock_guard lock(cache_->mutex);
   const auto found = cache_->profiles.find(name);
   if (found != cache_->profiles.end()) return found->second;
-  return cache_->profiles.emplace(name, read_profile(data_.profiles / (name + ".json"))).first->second;
+  const std::filesystem::path file =
+      name.ends_with(".json") ? std::filesystem::path(name) : data_.profiles / (name + ".json");
+  return cache_->profiles.emplace(name, read_profile(file)).first->second;
 }
 
 std::optional<Model> RowLibrary::model(const std::string& name) const {
