@@ -234,11 +234,20 @@ class ImportWriter {
   }
 
   Result<ExitCode> write(const NcclLog& log) const {
-    const std::string table =
-        table_of(log) +
-        (log.left_out > 0
-             ? fmt::format("\nnote: {} lines that were cut or are of other calls were left out\n", log.left_out)
-             : "");
+    std::string table = table_of(log);
+    const bool of_shares = std::ranges::any_of(log.choices, [](const NcclChoice& choice) {
+      const bool by_rank =
+          choice.collective == Collective::all_gather || choice.collective == Collective::reduce_scatter;
+      return by_rank && choice.channels > 0;
+    });
+    if (of_shares)
+      table +=
+          "\n" + paragraph("note: ",
+                           "bytes of all_gather and reduce_scatter are one rank's share, as NCCL counts them, in lines "
+                           "that name channels",
+                           style_);
+    if (log.left_out > 0)
+      table += fmt::format("\nnote: {} lines that were cut or are of other calls were left out\n", log.left_out);
     return deliver(table, summary_of(options_.file, "log of NCCL",
                                      {{"collectives begun", log.calls},
                                       {"sizes with a choice", static_cast<std::int64_t>(log.choices.size())}}));

@@ -154,6 +154,24 @@ TEST_CASE("foreign files: measurements that do not name their GPU are said to be
   CHECK(other.err.find("profile h100 is of another GPU") != std::string::npos);
 }
 
+TEST_CASE("foreign files: sizes in NCCL's log that are one rank's share are said to be", "[e2e][import]") {
+  const Sandbox sandbox;
+  const auto printed = [&](const std::string& lines) {
+    std::ofstream(sandbox.path() / "nccl.log") << lines;
+    const Outcome outcome = sandbox.run("tracecast import nccl-log nccl.log");
+    CHECK(outcome.code == 0);
+    return outcome.out;
+  };
+  const std::string said = "note: bytes of all_gather and reduce_scatter are one rank's share";
+  const std::string choice = ": 64 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}\n";
+  CHECK(printed("h:1:1 [0] NCCL INFO AllGather" + choice).find(said) != std::string::npos);
+  CHECK(printed("h:1:1 [0] NCCL INFO ReduceScatter" + choice).find(said) != std::string::npos);
+  CHECK(printed("h:1:1 [0] NCCL INFO AllReduce" + choice).find(said) == std::string::npos);
+  CHECK(printed("h:1:1 [0] NCCL INFO AllGather: opCount 0 count 16 [nranks=32] stream 0x4\n"
+                "h:1:1 [0] NCCL INFO 64 Bytes -> Algo 1 proto 2 time 12.5\n")
+            .find(said) == std::string::npos);  // older lines have the whole buffer
+}
+
 TEST_CASE("foreign files: a step without times is not compared or replayed", "[e2e][import]") {
   const Sandbox sandbox;
   std::ofstream(sandbox.path() / "et.json")

@@ -210,6 +210,18 @@ TEST_CASE("recorder: only calls that launch, copy or wait are recorded", "[recor
   CHECK(run.trace().calls.size() == 21);
 }
 
+TEST_CASE("recorder: what the recording itself took is said", "[recorder][e2e]") {
+  const Run run("init kernels 1 sleep 300 overhead 3000000 overhead 6000000 kernels 1");
+  CAPTURE(run.output, run.errors);
+  const Trace trace = run.trace();
+  CHECK(trace.overhead_ns == 9'000'000);
+  const double span = static_cast<double>(trace.kernels[1].end_ns - trace.kernels[0].start_ns);
+  CHECK(span > 300e6);
+  CHECK(run.output.find(fmt::format(
+            "2 kernels, 0 copies, 0 ranges, 0 collectives, recording took {:.1f} % of the time\n", 9e6 / span * 100)) !=
+        std::string::npos);
+}
+
 TEST_CASE("recorder: a range of the program or of the clock", "[recorder][e2e]") {
   const Run part("init kernels 10 profiler-start kernels 20 profiler-stop kernels 40 profiler-start kernels 80", "",
                  "--range cuda-profiler");

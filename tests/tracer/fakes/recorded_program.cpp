@@ -1,5 +1,5 @@
 // The program that the tests of the recorder record. Its arguments are what it does, one after the other:
-//   init | kernels N | steps N | copies N | calls N | incomplete N | drop N | sleep MS | fork | fork-_exit | exec | profiler-start |
+//   init | kernels N | steps N | copies N | calls N | overhead NS | incomplete N | drop N | sleep MS | fork | fork-_exit | exec | profiler-start |
 //   profiler-stop | nccl VERSION N | range NAME | end-range | push NAME | pop | exit | _exit | signal N
 
 #include <chrono>
@@ -75,6 +75,16 @@ void call(CUpti_ActivityKind kind, std::uint32_t id) {
   api.start = now();
   api.end = now();
   record(api);
+}
+
+/// Of the program's thread, by CUPTI.
+void overhead(int ns) {
+  CUpti_ActivityOverhead3 o{};
+  o.kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
+  o.overheadKind = CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH;
+  o.start = now();
+  o.end = o.start + static_cast<std::uint64_t>(ns);
+  record(o);
 }
 
 constexpr const char* kMultiplication = "nvjet_sm90_tst_128x256_64x4_2x1_v_bz_coopA_NNT";
@@ -270,6 +280,8 @@ int main(int count, char** arguments) {
         call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020);
         call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent);
       }
+    } else if (what == "overhead") {
+      overhead(number());
     } else if (what == "drop") {
       symbol<void (*)(std::size_t)>(std::getenv("TRACECAST_CUPTI"),
                                     "fake_cupti_drop")(static_cast<std::size_t>(number()));
