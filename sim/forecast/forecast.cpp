@@ -30,12 +30,18 @@
 namespace tracecast {
 namespace {
 
+constexpr int kMostOwnSpeeds = 262'144;  ///< ranks that are simulated one by one: 8 GB
+
 /// Errors of settings that only some networks and machines support.
 Result<void> check(const Scenario& scenario, const ForecastOptions& options) {
   if (scenario.cluster.routing == RoutingPolicy::ecmp && options.network == NetworkKind::isolated)
     return fail({"", 0, "cluster.routing", "ecmp",
                  "needs single cables, which the isolated network does not model (allowed: --network fluid, "
                  "--network simgrid; or routing even)"});
+  if (scenario.perturbation.speed_spread > 0 && scenario.cluster.world_size > kMostOwnSpeeds)
+    return fail({"", 0, "perturb.speed_spread", fmt::format("{:g}", scenario.perturbation.speed_spread),
+                 fmt::format("leaves no two of {} ranks alike, and each takes 32 KB (allowed: on at most {} ranks)",
+                             scenario.cluster.world_size, kMostOwnSpeeds)});
   for (const auto& [key, offloads] : {std::pair{"training.offload_optimizer", scenario.training.offload_optimizer},
                                       std::pair{"training.offload_activations", scenario.training.offload_activations}})
     if (offloads && scenario.cluster.node.pcie.bytes_per_second == 0)

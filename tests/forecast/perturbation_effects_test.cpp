@@ -132,3 +132,13 @@ TEST_CASE("perturb: with shared links the step without a perturbation has shared
   CHECK(slow.undisturbed_step_s == forecast_of({}, false, NetworkKind::fluid).step_time_s);
   CHECK(slow.undisturbed_step_s > step({}));
 }
+
+TEST_CASE("perturb: a spread of speeds over a million ranks is refused before it takes memory",
+          "[perturb][many][error]") {
+  const Scenario scenario = shipped_scenario(
+      "llama3-405b-16k", {"cluster.topology=dgx-h100", "cluster.world_size=1048576", "parallel.dp=8192",
+                          "training.global_batch_size=131072", "perturb.speed_spread=0.02"});
+  CHECK(to_string(forecast(scenario).error())
+            .find("perturb.speed_spread = 0.02: leaves no two of 1048576 ranks alike, and each takes "
+                  "32 KB (allowed: on at most 262144 ranks)") != std::string::npos);
+}
