@@ -253,7 +253,8 @@ class NcclTestsReader {
     row.algbw = parse_number<double>(words[at + 1]).value_or(0);
     row.busbw = parse_number<double>(words[at + 2]).value_or(0);
     if (at + 3 < words.size() && parse_number<double>(words[at + 3]).value_or(0) > kMaxError)
-      return fail_row(columns.names[columns.time + 3], std::string(words[at + 3]),
+      return fail_row(columns.time + 3 < columns.names.size() ? columns.names[columns.time + 3] : "#wrong",
+                      std::string(words[at + 3]),
                       "the check of this row failed: the collective did not compute what it should");
     if (row.bytes > 0 && row.seconds > 0 && row.seconds < kMaxSeconds) rows_.push_back(row);
   }

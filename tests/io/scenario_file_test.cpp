@@ -110,7 +110,7 @@ TEST_CASE("scenario: a job uses equal parts of racks", "[io][racks]") {
         "--set: cluster.gpus_per_rack = 8: needs a topology with several hosts in a scale-up domain "
         "(node.gpus_per_host)");
   CHECK(message("cluster.topology=dgx-h100", "cluster.profile=") ==
-        "--set: cluster.profile: is empty (allowed: the name or path of a profile; without the key, that of the "
+        "--set: cluster.profile = \"\": is empty (allowed: the name or path of a profile; without the key, that of the "
         "topology)");
   const TemporaryFolder folder;
   const fs::path copy = folder.path() / "copy.json";
