@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "sim/base/integers.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -34,11 +36,19 @@ double power_loss(const AttentionModel& model, double flops) {
   return std::pow(flops / model.power_knee, -model.power_exponent);
 }
 
+/// Tensor-core time of the tile of queries that sees most keys.
+double longest_cta(const AttentionShape& shape, bool backward, double flops_of_sm) {
+  const double keys =
+      shape.window > 0 ? std::min(as_double(shape.window), as_double(shape.kv_len)) : as_double(shape.kv_len);
+  return 2 * std::min(kQueryTile, as_double(shape.q_len)) * keys * as_double(shape.qk_dim + shape.v_dim) *
+         (backward ? 2.5 : 1) / flops_of_sm;
+}
+
 }  // namespace
 
 double attention_pairs(const AttentionShape& shape) {
   const double queries = as_double(shape.q_len);
-  return queries * keys_in_reach(shape) * (shape.causal ? 0.5 : 1);
+  return shape.attended * queries * keys_in_reach(shape) * (shape.causal ? 0.5 : 1);
 }
 
 double attention_flops(const AttentionShape& shape, bool backward) {
@@ -73,12 +83,38 @@ double attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const 
   const double s0 = backward ? model.backward_s0 : model.forward_s0;
   const double keys = keys_in_reach(shape);
   const double spread_over_gpu = flops / (gpu.flops * efficiency * keys / (keys + s0));
-  const double keys_of_last_row =
-      shape.window > 0 ? std::min(as_double(shape.window), as_double(shape.kv_len)) : as_double(shape.kv_len);
-  const double longest_cta = 2 * std::min(kQueryTile, as_double(shape.q_len)) * keys_of_last_row *
-                             as_double(shape.qk_dim + shape.v_dim) * (backward ? 2.5 : 1) /
-                             (gpu.flops / gpu.sms * efficiency);
-  return model.t0 + std::max({spread_over_gpu, longest_cta, traffic(shape, backward) / gpu.bandwidth});
+  const double longest = longest_cta(shape, backward, gpu.flops / gpu.sms * efficiency);
+  return model.t0 + std::max({spread_over_gpu, longest, traffic(shape, backward) / gpu.bandwidth});
+}
+
+AttentionShape document_shape(const AttentionShape& shape, std::int64_t length, std::int64_t sequence) {
+  AttentionShape document = shape;
+  document.batch = 1;
+  document.q_len = ceil_div(length * shape.q_len, sequence);
+  document.kv_len = ceil_div(length * shape.kv_len, sequence);
+  document.attended = 1;
+  return document;
+}
+
+double packed_attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const AttentionShape& shape,
+                                std::span<const std::int32_t> lengths, std::int64_t sequence, bool backward) {
+  double flops = 0;
+  double work = 0;  // FLOPs over the efficiency that their document's length allows
+  double bytes = 0;
+  AttentionShape longest;
+  for (const std::int32_t length : lengths) {
+    const AttentionShape document = document_shape(shape, length, sequence);
+    const double own = attention_flops(document, backward);
+    const double keys = keys_in_reach(document);
+    flops += own;
+    work += own * (keys + (backward ? model.backward_s0 : model.forward_s0)) / keys;
+    bytes += traffic(document, backward);
+    if (document.kv_len > longest.kv_len) longest = document;
+  }
+  const double efficiency =
+      (backward ? model.backward_efficiency : model.forward_efficiency) * power_loss(model, flops);
+  return model.t0 + std::max({work / (gpu.flops * efficiency),
+                              longest_cta(longest, backward, gpu.flops / gpu.sms * efficiency), bytes / gpu.bandwidth});
 }
 
 }  // namespace tracecast

@@ -10,6 +10,8 @@
 /// FLOPs forward: 2 b a (d_qk + d_v) pairs, halved when causal; backward 2.5 times that (scores again, dV, dP, dQ, dK).
 /// The longest CTA is a tile of 128 queries over all the keys it sees: with few heads and short sequences it, and not the
 /// sum of the work, decides.
+/// Documents packed to one sequence are one kernel (variable-length attention): tc is the sum over its documents, each with its
+/// own s, the longest CTA that of the longest document, bytes those of all. How close kernels come to that sum was not measured.
 /// Left out: dropout, attention bias, split-KV (decoding).
 /// Source: docs/references.md#attention-fit; parameters by head size and mask are in the profile.
 #pragma once
@@ -40,5 +42,13 @@ const AttentionModel* nearest_attention_model(std::span<const AttentionModel> mo
 
 /// Seconds of one isolated kernel. Requires all sizes >= 1.
 double attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const AttentionShape& shape, bool backward);
+
+/// The part of `shape`, which has sequences of `sequence` tokens, that one document of `length` tokens is. Lengths of queries and
+/// keys are divided as those of the sequence and rounded up.
+AttentionShape document_shape(const AttentionShape& shape, std::int64_t length, std::int64_t sequence);
+
+/// The same kernel over documents of these lengths in all `shape.batch` sequences.   Requires at least one document
+double packed_attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const AttentionShape& shape,
+                                std::span<const std::int32_t> lengths, std::int64_t sequence, bool backward);
 
 }  // namespace tracecast

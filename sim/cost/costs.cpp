@@ -150,15 +150,34 @@ Costs::Modelled Costs::modelled_gemm(const Operator& op, double clock) const {
   return {seconds, &model->fit};
 }
 
+const AttentionModel& Costs::attention_model(const Operator& op) const {
+  const AttentionModel* model =
+      nearest_attention_model(profile_.attention, attention_kernel_, std::get<AttentionShape>(op.shape));
+  return model == nullptr ? kUnknownAttention : *model;
+}
+
+/// Attention stays in 16 bit where the linear layers are narrower.
+GpuPeak Costs::attention_peak(const Operator& op, double flops, double clock) const {
+  const GpuPeak gpu = peak(profile_, op.precision == Precision::fp32 ? Precision::fp32 : Precision::bf16, clock);
+  return in_training(op) == 1 ? gpu : at_sustained_clock(gpu, attention_model(op), flops);
+}
+
 Costs::Modelled Costs::modelled_attention(const Operator& op, double clock) const {
   const AttentionShape& shape = std::get<AttentionShape>(op.shape);
-  const AttentionModel* model = nearest_attention_model(profile_.attention, attention_kernel_, shape);
-  if (model == nullptr) model = &kUnknownAttention;
+  const AttentionModel& model = attention_model(op);
   const bool backward = op.pass != Pass::forward;
-  // Attention stays in 16 bit where the linear layers are narrower.
-  GpuPeak gpu = peak(profile_, op.precision == Precision::fp32 ? Precision::fp32 : Precision::bf16, clock);
-  if (in_training(op) != 1) gpu = at_sustained_clock(gpu, *model, attention_flops(shape, backward));
-  return {attention_seconds(*model, gpu, shape, backward), &model->fit};
+  const GpuPeak gpu = attention_peak(op, attention_flops(shape, backward), clock);
+  return {attention_seconds(model, gpu, shape, backward), &model.fit};
+}
+
+Duration Costs::over_documents(const Operator& op, std::span<const std::int32_t> lengths, std::int64_t sequence) const {
+  const AttentionShape& shape = std::get<AttentionShape>(op.shape);
+  const bool backward = op.pass != Pass::forward;
+  double flops = 0;
+  for (const std::int32_t length : lengths) flops += attention_flops(document_shape(shape, length, sequence), backward);
+  const GpuPeak gpu = attention_peak(op, flops, profile_.clock);
+  return from_seconds(packed_attention_seconds(attention_model(op), gpu, shape, lengths, sequence, backward) *
+                      in_training(op) * profile_.in_training.slowest_gpu);
 }
 
 Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {

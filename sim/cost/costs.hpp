@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "sim/base/units.hpp"
@@ -46,6 +47,8 @@ class Costs {
 
   /// Requires sizes >= 1. Scores are batched GEMMs, one per operator.
   OperatorCost of(const Operator& op) const;
+  /// Fused attention over documents of these lengths in sequences of `sequence` tokens (attention.hpp).
+  Duration over_documents(const Operator& op, std::span<const std::int32_t> lengths, std::int64_t sequence) const;
   const Profile& profile() const { return profile_; }
 
  private:
@@ -58,6 +61,8 @@ class Costs {
   Modelled modelled(const Operator& op, double clock) const;
   Modelled modelled_gemm(const Operator& op, double clock) const;
   Modelled modelled_attention(const Operator& op, double clock) const;
+  const AttentionModel& attention_model(const Operator& op) const;
+  GpuPeak attention_peak(const Operator& op, double flops, double clock) const;
   Modelled modelled_memory_bound(const Operator& op) const;
   double in_training(const Operator& op) const;
 

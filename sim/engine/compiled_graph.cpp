@@ -68,6 +68,7 @@ class TemplateCompiler {
       TRACECAST_ASSERT(source_.ops[i].stream < out_.streams, "an operation is on a stream of the graph");
       host += source_.ops[i].host.picoseconds;
       result_.issue[i] = host;
+      result_.varies |= source_.ops[i].type == OpType::compute && graph_.varying.row(source_.ops[i].payload) >= 0;
       if (source_.ops[i].type == OpType::host_sync) {
         TRACECAST_ASSERT(i + 1 == source_.ops.size(), "a host_sync ends its template");
         result_.sync_op = size32(i);
@@ -107,7 +108,7 @@ class TemplateCompiler {
     if (compute_events_ == nullptr || op.stream != kComputeStream) return;
     const Bound bound =
         op.payload < 0 ? Bound::nothing : bound_of(graph_.operators[static_cast<std::size_t>(op.payload)].op.kind);
-    out_.work.push_back({op.duration.picoseconds, result_.issue[index], bound});
+    out_.work.push_back({op.duration.picoseconds, result_.issue[index], bound, graph_.varying.row(op.payload)});
   }
 
   // ---- Fused runs --------------------------------------------------------------------------------------------------
@@ -246,29 +247,15 @@ class TemplateCompiler {
   CompiledTemplate result_;
 };
 
-/// Index of the template's first compute StreamOp in slowed_runs. `known`: [template] the same; -1: not used yet.
-std::int32_t first_run(const CompiledGraph& compiled, CompiledProgram& program, std::vector<std::int32_t>& known,
-                       std::int32_t template_index) {
-  std::int32_t& first = known[static_cast<std::size_t>(template_index)];
-  if (first >= 0) return first;
-  first = program.runs;
-  program.templates.push_back(template_index);
-  program.runs += compiled.first_stream_op(template_index, kComputeStream + 1) -
-                  compiled.first_stream_op(template_index, kComputeStream);
-  return first;
-}
-
 CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector<ProgramItem>& items) {
   CompiledProgram program;
   program.streams.resize(compiled.streams);
   program.items.reserve(items.size());
-  std::vector<std::int32_t> first_runs(compiled.templates.size(), -1);
   std::int64_t host = 0;
   for (std::size_t item = 0; item < items.size(); ++item) {
     const std::int32_t index = items[item].template_index;
     const CompiledTemplate& used = compiled.templates[static_cast<std::size_t>(index)];
-    program.items.push_back({index, items[item].microbatch, size32(program.syncs.size()),
-                             first_run(compiled, program, first_runs, index), host});
+    program.items.push_back({index, items[item].microbatch, size32(program.syncs.size()), host});
     host += used.host_total;
     if (used.sync_op >= 0) {
       program.syncs.push_back(size32(item));
@@ -278,18 +265,6 @@ CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector
       program.streams[static_cast<std::size_t>(stream)].push_back(size32(item));
   }
   return program;
-}
-
-RunDuration slowed_run(const Template& source, const CompiledTemplate& used, std::span<const std::int32_t> members,
-                       std::int32_t slowdown) {
-  RunDuration run;
-  for (const std::int32_t op : members) {
-    const auto index = static_cast<std::size_t>(op);
-    const std::int64_t duration = scale_duration(source.ops[index].duration, slowdown).picoseconds;
-    run.total += duration;
-    run.lag = std::max(run.lag, used.issue[index]) + duration;
-  }
-  return run;
 }
 
 }  // namespace
@@ -318,22 +293,22 @@ CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams, bool 
   return compiled;
 }
 
-std::vector<RunDuration> slowed_runs(const StepGraph& graph, const CompiledGraph& compiled,
-                                     const CompiledProgram& program, std::int32_t slowdown) {
-  std::vector<RunDuration> runs;
-  runs.reserve(static_cast<std::size_t>(program.runs));
-  for (const std::int32_t index : program.templates) {
-    const Template& source = graph.templates[static_cast<std::size_t>(index)];
-    const CompiledTemplate& used = compiled.templates[static_cast<std::size_t>(index)];
-    const std::int32_t end = compiled.first_stream_op(index, kComputeStream + 1);
-    for (std::int32_t at = compiled.first_stream_op(index, kComputeStream); at < end; ++at) {
-      const StreamOp& stream_op = compiled.stream_ops[static_cast<std::size_t>(at)];
-      runs.push_back(stream_op.type == OpType::compute
-                         ? slowed_run(source, used, compiled.members_of(stream_op), slowdown)
-                         : RunDuration{});
+void append_runs(const StepGraph& graph, const CompiledGraph& compiled, std::int32_t template_index, const Rank& rank,
+                 std::int32_t microbatch, std::vector<RunDuration>& runs) {
+  const Template& source = graph.templates[static_cast<std::size_t>(template_index)];
+  const CompiledTemplate& used = compiled.templates[static_cast<std::size_t>(template_index)];
+  const std::int32_t end = compiled.first_stream_op(template_index, kComputeStream + 1);
+  for (std::int32_t at = compiled.first_stream_op(template_index, kComputeStream); at < end; ++at) {
+    const StreamOp& stream_op = compiled.stream_ops[static_cast<std::size_t>(at)];
+    RunDuration& run = runs.emplace_back();
+    if (stream_op.type != OpType::compute) continue;
+    for (const std::int32_t op : compiled.members_of(stream_op)) {
+      const auto index = static_cast<std::size_t>(op);
+      const std::int64_t duration = graph.duration_of(rank, source.ops[index], microbatch).picoseconds;
+      run.total += duration;
+      run.lag = std::max(run.lag, used.issue[index]) + duration;
     }
   }
-  return runs;
 }
 
 }  // namespace tracecast::engine

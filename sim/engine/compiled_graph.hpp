@@ -9,7 +9,8 @@
 ///
 ///   end = max(ready + sum d,  H + lag),     lag = max over k of (i_k + d_k + ... + d_n)
 ///
-/// Durations of a slow rank are rounded per operation before they are summed (slowed_runs).
+/// Durations of a slow rank are rounded per operation before they are summed (append_runs). The same function sums those of
+/// micro-batches that take different times (VaryingWork).
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,7 @@ struct StreamOp {
   std::int64_t lag = 0;    ///< ps from the same beginning: the earliest end that the host allows
 };
 
-/// Duration of one run of compute operations on a slow rank; total and lag as in StreamOp.
+/// Duration of one run of compute operations on a rank of its own times; total and lag as in StreamOp.
 struct RunDuration {
   std::int64_t total = 0;
   std::int64_t lag = 0;
@@ -54,6 +55,7 @@ struct CompiledTemplate {
   std::int32_t sync_op = -1;          ///< the host_sync at its end; -1: none
   std::vector<std::int64_t> issue;    ///< [op] ps after the template's beginning
   std::vector<std::int32_t> streams;  ///< those that have StreamOps
+  bool varies = false;                ///< it has operators of VaryingWork
 };
 
 /// One item of a program. The host issues a program in blocks: a block ends with a host_sync or with the program.
@@ -61,7 +63,6 @@ struct CompiledItem {
   std::int32_t template_index = 0;
   std::int32_t microbatch = 0;
   std::int32_t issue_block = 0;
-  std::int32_t first_run = 0;    ///< index into slowed_runs of the template's first compute StreamOp
   std::int64_t host_offset = 0;  ///< ps from the beginning of the issue block until the host begins this item
 };
 
@@ -69,8 +70,6 @@ struct CompiledProgram {
   std::vector<CompiledItem> items;
   std::vector<std::vector<std::int32_t>> streams;  ///< [stream] the items that have operations on it
   std::vector<std::int32_t> syncs;                 ///< the items that end with a host_sync
-  std::vector<std::int32_t> templates;             ///< those used, each once, by first use
-  std::int32_t runs = 0;                           ///< size of slowed_runs
 };
 
 struct CompiledGraph {
@@ -100,9 +99,8 @@ struct CompiledGraph {
 /// transfers slow compute.
 CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams = {}, bool keep_work = false);
 
-/// Durations of the compute StreamOps of every template that `program` uses, on a rank with this slowdown. Those of an
-/// item begin at CompiledItem::first_run. Entries of transfers are 0.
-std::vector<RunDuration> slowed_runs(const StepGraph& graph, const CompiledGraph& compiled,
-                                     const CompiledProgram& program, std::int32_t slowdown);
+/// Appends the durations of the compute StreamOps of a template, in micro-batch `microbatch` of `rank`. Entries of transfers are 0.
+void append_runs(const StepGraph& graph, const CompiledGraph& compiled, std::int32_t template_index, const Rank& rank,
+                 std::int32_t microbatch, std::vector<RunDuration>& runs);
 
 }  // namespace tracecast::engine

@@ -4,18 +4,6 @@
 
 namespace tracecast::engine {
 
-RunLength ContendedRuns::time(const StreamOp& op, std::int32_t slowdown, std::int64_t ready, std::int64_t host_base,
-                              Progress& progress) const {
-  std::int64_t time = ready;
-  std::int64_t busy = 0;
-  for (const Work& each : work_of(op)) {
-    const std::int64_t start = std::max(time, host_base + each.issue);
-    time = progress.end_of(start, scale_duration({each.duration}, slowdown).picoseconds, each.bound);
-    busy += time - start;
-  }
-  return {time - ready, busy};
-}
-
 void ContendedRuns::use_stream(StreamId stream, std::int64_t first, std::int64_t last, RunTimes& out) {
   const auto used =
       std::find_if(out.streams.begin(), out.streams.end(), [&](const StreamUse& use) { return use.stream == stream; });

@@ -72,12 +72,22 @@ class ContendedRuns {
 
   const Speeds& beside(std::int32_t collective) const { return beside_[static_cast<std::size_t>(collective)]; }
 
-  /// The operations of a run that is not fused, on a rank with this slowdown.
+  /// The operations of a run that is not fused.
   std::span<const Work> work_of(const StreamOp& op) const { return work(op.first_work, op.member_count); }
 
-  /// Times a run that is not fused. `progress`: beside the transfers of the rank.
-  RunLength time(const StreamOp& op, std::int32_t slowdown, std::int64_t ready, std::int64_t host_base,
-                 Progress& progress) const;
+  /// Times a run that is not fused. `duration_of(work)`: of an operation without transfers; `progress`: beside those of the rank.
+  template <class DurationOf>
+  RunLength time(const StreamOp& op, const DurationOf& duration_of, std::int64_t ready, std::int64_t host_base,
+                 Progress& progress) const {
+    std::int64_t time = ready;
+    std::int64_t busy = 0;
+    for (const Work& each : work_of(op)) {
+      const std::int64_t start = std::max(time, host_base + each.issue);
+      time = progress.end_of(start, duration_of(each), each.bound);
+      busy += time - start;
+    }
+    return {time - ready, busy};
+  }
 
   /// Times a fused run that is not isolated. `clock_of(stream)`: when a rank-local stream is free.
   template <class ClockOf>

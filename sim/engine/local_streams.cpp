@@ -45,7 +45,8 @@ bool may_be_local(const StepGraph& graph, const Op& op, const std::vector<bool>&
 
 LocalStreams find_local_streams(const StepGraph& graph, const SharedTransfers* shared) {
   LocalStreams streams{true, std::vector<bool>(graph.streams.size(), true)};
-  if (std::any_of(graph.ranks.begin(), graph.ranks.end(), [](const Rank& r) { return r.slowdown != kNoSlowdown; }))
+  if (std::any_of(graph.ranks.begin(), graph.ranks.end(),
+                  [](const Rank& r) { return r.slowdown != kNoSlowdown || r.first_batch >= 0; }))
     return {};
   const std::vector<bool> single = single_member_slots(graph, shared);
   for (const Template& each : graph.templates)

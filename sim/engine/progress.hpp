@@ -22,6 +22,7 @@ struct Work {
   std::int64_t duration = 0;  ///< ps without transfers, on a rank that is not slow
   std::int64_t issue = 0;     ///< ps after the template's beginning on the host
   Bound bound = Bound::nothing;
+  std::int32_t row = -1;  ///< of VaryingWork
 };
 
 /// A collective of one rank that moves from `start` to `end`.

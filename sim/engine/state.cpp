@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace tracecast::engine {
@@ -47,7 +48,7 @@ State::State(const StepGraph& step_graph, const CompiledGraph& compiled_graph)
       rendezvous(step_graph.communicators.size()) {
   assign_message_slots();
   assign_arrays();
-  compute_slowed_runs();
+  compute_runs();
 }
 
 /// Gives a slot to each channel on which some template receives.
@@ -93,18 +94,30 @@ void State::assign_arrays() {
   }
 }
 
-void State::compute_slowed_runs() {
-  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> known;  // (program, slowdown) -> table
+/// Ranks with the same program, slowdown and batches share a table, and so do equal runs of a template.
+void State::compute_runs() {
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::size_t> known;   // program, slowdown, first batch
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::int32_t> first;  // template, slowdown, batch
   std::vector<std::size_t> table(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = graph.ranks[r];
-    if (rank.slowdown == kNoSlowdown) continue;
-    const auto [found, added] = known.try_emplace({rank.program, rank.slowdown}, slowed.size());
-    if (added) slowed.push_back(slowed_runs(graph, compiled, *ranks[r].program, rank.slowdown));
+    if (rank.slowdown == kNoSlowdown && rank.first_batch < 0) continue;
+    const auto [found, added] = known.try_emplace({rank.program, rank.slowdown, rank.first_batch}, first_runs.size());
     table[r] = found->second;
+    if (!added) continue;
+    std::vector<std::int32_t>& offsets = first_runs.emplace_back();
+    for (const CompiledItem& item : ranks[r].program->items) {
+      const bool varies = compiled.templates[static_cast<std::size_t>(item.template_index)].varies;
+      const std::int32_t batch = varies && rank.first_batch >= 0 ? rank.first_batch + item.microbatch : -1;
+      const auto [begin, is_new] =
+          first.try_emplace({item.template_index, rank.slowdown, batch}, static_cast<std::int32_t>(runs.size()));
+      if (is_new) append_runs(graph, compiled, item.template_index, rank, item.microbatch, runs);
+      offsets.push_back(begin->second);
+    }
   }
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    if (graph.ranks[r].slowdown != kNoSlowdown) ranks[r].slowed = slowed[table[r]].data();
+    if (graph.ranks[r].slowdown != kNoSlowdown || graph.ranks[r].first_batch >= 0)
+      ranks[r].first_runs = first_runs[table[r]].data();
 }
 
 }  // namespace tracecast::engine

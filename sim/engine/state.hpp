@@ -99,7 +99,7 @@ struct RankState {
   Event* events = nullptr;
   Event* local_events = nullptr;
   PendingMessage* messages = nullptr;
-  const RunDuration* slowed = nullptr;         ///< table of slowed_runs; null at full speed
+  const std::int32_t* first_runs = nullptr;    ///< [item] index into State::runs; null: times of the templates
   std::int64_t* issue_block_starts = nullptr;  ///< [issue block] ps, when the host begins it
   std::int32_t known_issue_blocks = 0;
   WaitList host_waiters{};     ///< streams at an item that the host has not reached
@@ -134,7 +134,9 @@ struct State {
   std::vector<std::int32_t> message_slots;       ///< [channel] its slot; -1: nothing is received on it
   ZeroedArray<Rendezvous> rendezvous;            ///< [communicator]
   std::vector<std::int64_t> issue_block_starts;  ///< [rank x blocks + block] ps
-  std::vector<std::vector<RunDuration>> slowed;  ///< one table for each pair of slowdown and program
+  std::vector<RunDuration> runs;                 ///< of ranks with times of their own, by template
+  std::vector<std::vector<std::int32_t>>
+      first_runs;  ///< RankState::first_runs of each program, slowdown and first batch
 
   bool finished(const StreamState& s) const { return s.position == static_cast<std::int32_t>(items(s).size()); }
   const std::vector<std::int32_t>& items(const StreamState& s) const {
@@ -170,7 +172,7 @@ struct State {
  private:
   void assign_message_slots();
   void assign_arrays();
-  void compute_slowed_runs();
+  void compute_runs();
 };
 
 }  // namespace tracecast::engine

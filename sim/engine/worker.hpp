@@ -160,7 +160,7 @@ class Worker {
   bool finish_issue_block(std::int32_t rank_index, RankState& rank);
   void execute_stream(std::int32_t stream);
   bool execute(const OpContext& at, const StreamOp& op);
-  std::int32_t slowdown_of(const OpContext& at) const;
+  std::int64_t duration_alone(const OpContext& at, const Work& work) const;
   RunDuration duration_of(const OpContext& at, const StreamOp& op) const;
   void compute(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
   void execute_fused_run(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);

@@ -96,18 +96,23 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
 
 // ---- Compute -----------------------------------------------------------------------------------------------------------
 
+/// ps of an operation of the compute stream without transfers beside it.
 template <class Recorder>
-inline std::int32_t Worker<Recorder>::slowdown_of(const OpContext& at) const {
-  if (at.state->lane != kComputeStream) return kNoSlowdown;
-  return state_.graph.ranks[static_cast<std::size_t>(at.state->rank)].slowdown;
+inline std::int64_t Worker<Recorder>::duration_alone(const OpContext& at, const Work& work) const {
+  const Rank& rank = state_.graph.ranks[static_cast<std::size_t>(at.state->rank)];
+  const bool own = work.row >= 0 && rank.first_batch >= 0;
+  const Duration duration =
+      own ? state_.graph.varying.of(work.row, rank.first_batch + at.item->microbatch) : Duration{work.duration};
+  return scale_duration(duration, rank.slowdown).picoseconds;
 }
 
 /// The duration of a run that is not fused, without transfers beside it.
 template <class Recorder>
 inline RunDuration Worker<Recorder>::duration_of(const OpContext& at, const StreamOp& op) const {
-  if (at.rank->slowed == nullptr || at.state->lane != kComputeStream) return {op.total, op.lag};
-  return at.rank->slowed[at.item->first_run + at.state->next_op - 1 -
-                         state_.compiled.first_stream_op(at.item->template_index, kComputeStream)];
+  if (at.rank->first_runs == nullptr || at.state->lane != kComputeStream) return {op.total, op.lag};
+  return state_
+      .runs[static_cast<std::size_t>(at.rank->first_runs[at.item_index] + at.state->next_op - 1 -
+                                     state_.compiled.first_stream_op(at.item->template_index, kComputeStream))];
 }
 
 template <class Recorder>
@@ -126,7 +131,9 @@ inline void Worker<Recorder>::compute(const OpContext& at, const StreamOp& op, s
   recorder_.on_arrival(at, false, decisive);
   recorder_.on_compute(at, op, ready, [&](std::size_t member, std::int64_t start) {
     const Op& source = state_.source(at).ops[static_cast<std::size_t>(state_.compiled.members_of(op)[member])];
-    return start + scale_duration(source.duration, slowdown_of(at)).picoseconds;
+    if (at.state->lane != kComputeStream) return start + source.duration.picoseconds;
+    const Rank& rank = state_.graph.ranks[static_cast<std::size_t>(at.state->rank)];
+    return start + state_.graph.duration_of(rank, source, at.item->microbatch).picoseconds;
   });
   s.clock = end;
   record(at, op.records, {ready, ready, end, -1});

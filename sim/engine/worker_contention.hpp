@@ -184,7 +184,8 @@ inline void Worker<Recorder>::time_run(const OpContext& at, const StreamOp& op) 
     const std::int64_t end = std::max(run.ready + alone.total, at.host_base + alone.lag);
     run.length = {end - run.ready, alone.total};
     if (!speeds.full() || end > progress.until())
-      run.length = contention_->runs.time(op, slowdown_of(at), run.ready, at.host_base, progress);
+      run.length = contention_->runs.time(
+          op, [&](const Work& work) { return duration_alone(at, work); }, run.ready, at.host_base, progress);
   }
   find_next(run);
 }
@@ -254,8 +255,7 @@ inline void Worker<Recorder>::end_single_run(const OpContext& at, const StreamOp
   progress.begin(moving);
   const std::span<const Work> work = contention_->runs.work_of(op);
   recorder_.on_compute(at, op, run.ready, [&](std::size_t member, std::int64_t start) {
-    const std::int64_t duration = scale_duration({work[member].duration}, slowdown_of(at)).picoseconds;
-    return progress.end_of(start, duration, work[member].bound);
+    return progress.end_of(start, duration_alone(at, work[member]), work[member].bound);
   });
   record(at, op.records, {run.ready, run.ready, at.state->clock, -1});
 }

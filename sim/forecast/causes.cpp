@@ -96,6 +96,10 @@ Duration step_without(const StepGraph& graph, const StepNetwork& network, const 
     });
     if (causes_traffic(Traffic::pipeline)) changed.loads->messages.clear();
   }
+  for (std::size_t op = 0; op < changed.operators.size(); ++op)
+    if (const std::int32_t row = changed.varying.row(static_cast<std::int32_t>(op));
+        row >= 0 && operator_cause(changed.operators[op]) == cause)
+      std::ranges::fill(changed.varying.durations[static_cast<std::size_t>(row)], Duration{});
   for (Template& each : changed.templates)
     for (Op& op : each.ops) {
       if (cause_of(graph, op) == cause) op.duration = {};

@@ -13,6 +13,7 @@
 #include "sim/forecast/colocated.hpp"
 #include "sim/forecast/layout_forecasts.hpp"
 #include "sim/forecast/other_speeds.hpp"
+#include "sim/forecast/packed_steps.hpp"
 #include "sim/forecast/perturbation_effects.hpp"
 #include "sim/forecast/summary.hpp"
 #include "sim/forecast/timed_schedule.hpp"
@@ -70,7 +71,7 @@ class GraphMaker {
 
   /// Folded over shared links: by the plan's coordinates if they determine the classes, else by refinement.
   StepGraph build_folded(const ClusterLinks& links) const {
-    if (!perturbs_stages_alike()) return fold(build(true), links);
+    if (!stages_are_alike()) return fold(build(true), links);
     StepGraph graph = build(false);
     const Groups groups = groups_of(scenario_.model, run_.plan, run_.schedule);
     graph.loads = known_ != nullptr ? known_->by_stage(graph, run_.plan, groups, links)
@@ -80,8 +81,9 @@ class GraphMaker {
   }
 
  private:
-  /// True if the ranks of each pipeline rank are perturbed alike: only then can they be of one class.
-  bool perturbs_stages_alike() const {
+  /// True if the ranks of each pipeline rank are perturbed alike, with equal batches: only then can they be of one class.
+  bool stages_are_alike() const {
+    if (run_.plan.batches_vary()) return false;
     if (perturbation().none()) return true;
     const auto state_of = [&](int rank) {
       return std::pair(slowdown_of(perturbation(), rank), gpu_of(perturbation(), rank));
@@ -143,13 +145,29 @@ Result<void> simulate_graph(ForecastRun& run, const StepGraph& graph, const Scen
   });
 }
 
-/// Simulates the step of the job, with that of the other job on the same machine. Sets the graph and the timeline.
+/// Simulates all steps of a graph whose batches vary.
+Result<void> simulate_batches(ForecastRun& run, const Scenario& job, const ForecastOptions& options,
+                              PackedTimes& packed) {
+  if (Result<void> checked = check_length(run.graph); !checked) return checked;
+  EngineOptions engine = engine_of(job, options);
+  const bool records = std::exchange(engine.record_spans, false);
+  const auto step = [&](const StepGraph& graph) { return simulate(graph, run.network, engine); };
+  Result<PackedTimes> times = simulate_packed_steps(run, step);
+  if (!times) return tl::unexpected(std::move(times.error()));
+  packed = std::move(*times);
+  engine.record_spans = records;
+  return step(run.graph).map([&](Timeline timeline) { packed.nearest = std::move(timeline); });
+}
+
+/// Simulates the step of the job, with that of the other job on the same machine. Sets the graph and the timeline; with batches
+/// that vary also `packed`.
 Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scenario& job, const Scenario* other,
-                           const ForecastOptions& options) {
+                           const ForecastOptions& options, PackedTimes& packed) {
   const bool folds = !options.unfold && options.network != NetworkKind::simgrid;
   const ClusterLinks* const links = run.network.links();
   if (other == nullptr) {
     run.graph = links && folds ? maker.build_folded(*links) : maker.build(!folds);
+    if (run.plan.batches_vary()) return simulate_batches(run, job, options, packed);
     return simulate_graph(run, run.graph, job, options);
   }
   run.graph = maker.build(true);
@@ -188,9 +206,25 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* othe
   run.schedule = std::move(*schedule);
   run.network = StepNetwork(options.network, other != nullptr ? machine_of(scenario, *other) : scenario.cluster,
                             scenario.profile.architecture);
-  Result<void> simulated = simulate_jobs(run, {scenario, costs, *network, run, known}, scenario, other, options);
+  PackedTimes packed;
+  const auto simulate_run = [&](ForecastRun& each, const ForecastOptions& how) {
+    return simulate_jobs(each, {scenario, costs, *network, each, known}, scenario, other, how, packed);
+  };
+  Result<void> simulated = simulate_run(run, options);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
-  return summarised(std::move(run), scenario, options);
+  Result<ForecastRun> done = summarised(std::move(run), scenario, options);
+  if (!done || !done->plan.packed) return done;
+  if (done->plan.batches_vary()) {
+    done->timeline = std::move(packed.nearest);
+    ForecastRun even{balanced(done->plan), done->schedule, done->network, {}, {}, {}};
+    ForecastOptions times_only = options;
+    times_only.record_spans = times_only.explain = false;
+    Result<void> timed = simulate_run(even, times_only);
+    if (!timed) return tl::unexpected(std::move(timed.error()));
+    packed.balanced_s = seconds(even.timeline.step_time);
+  }
+  add_packed(done->plan, packed, done->forecast);
+  return done;
 }
 
 /// The same, or the mean of a period of steps where replicas average their parameters now and then.
@@ -242,6 +276,9 @@ Result<ForecastRun> LayoutForecasts::forecast(const Scenario& scenario) {
 
 Result<ForecastRun> forecast_colocated(Scenario job, Scenario other, const ForecastOptions& options) {
   TRACECAST_ASSERT(options.network != NetworkKind::isolated, "co-located jobs share links");
+  for (const Scenario* each : {&job, &other})
+    if (each->training.documents)
+      return fail({"", 0, "training.documents", each->name, "cannot be forecast beside another job"});
   if (Result<void> divided = take_nodes_in_turn(job, other); !divided) return tl::unexpected(divided.error());
   other.cluster.routing = job.cluster.routing;  // of the machine that both run on
   other.cluster.routing_seed = job.cluster.routing_seed;

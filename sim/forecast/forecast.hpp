@@ -52,6 +52,20 @@ struct Averaging {
   double sent_bytes = 0;        ///< by one GPU to average once
 };
 
+/// training.documents: steps with batches of packed documents. The forecast's times are means of the steps; graph, timeline,
+/// spans and causes are those of the step whose time is nearest to the mean.
+struct PackedForecast {
+  int steps = 0;  ///< simulated
+  double p5_s = 0;
+  double p95_s = 0;
+  double balanced_s = 0;    ///< the step if all micro-batches took the mean time: the rest of the mean is imbalance
+  double useful_share = 0;  ///< of the tokens processed, those that are not padding
+  double useful_tokens_per_s = 0;
+  double dropped_share = 0;  ///< of the tokens of documents, those that did not fit into a sequence
+  double mean_length = 0;    ///< tokens of a document as packed
+  double attended = 1;       ///< pairs of query and key within documents, over those of whole sequences
+};
+
 struct Forecast {
   std::string scenario;
   int ranks = 0;
@@ -81,6 +95,7 @@ struct Forecast {
   std::vector<PerturbationEffect> perturbations;  ///< filled with perturbation_effects
   double undisturbed_step_s = 0;                  ///< with perturbations: the step time without all of them
   std::optional<Averaging> averaging;             ///< with parameter_averaging every few steps
+  std::optional<PackedForecast> packed;           ///< with training.documents
   bool flushes = true;  ///< false: the schedule is asynchronous; the forecast step still fills and drains its pipeline
   int classes = 0;
   std::int64_t events = 0;

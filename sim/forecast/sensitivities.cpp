@@ -155,6 +155,10 @@ StepGraph scaled(StepGraph graph, const CostScales& factors) {
       times_shape(each, parameter_of(graph.collectives[static_cast<std::size_t>(each.number)].traffic));
     for (FoldedTransfer& each : graph.loads->messages) times_shape(each, CostParameter::pipeline);
   }
+  for (std::size_t op = 0; op < graph.operators.size(); ++op)
+    if (const std::int32_t row = graph.varying.row(static_cast<std::int32_t>(op)); row >= 0)
+      for (Duration& each : graph.varying.durations[static_cast<std::size_t>(row)])
+        each = times(each, factors[static_cast<std::size_t>(parameter_of(graph.operators[op].op))]);
   for (Template& each : graph.templates)
     for (Op& op : each.ops) {
       op.duration = times(op.duration, factors[static_cast<std::size_t>(work_of(graph, op).parameter)]);

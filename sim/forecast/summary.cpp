@@ -205,12 +205,15 @@ double mean_peak_flops(const Scenario& scenario) {
   return sum / scenario.cluster.world_size;
 }
 
-void add_throughput(Forecast& forecast, const Scenario& scenario, const MeanWork& mean) {
+void add_throughput(Forecast& forecast, const Scenario& scenario, const Plan& plan, const MeanWork& mean) {
   const Training& training = scenario.training;
   forecast.tokens_per_step = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
   forecast.tokens_per_s = forecast.tokens_per_step / forecast.step_time_s;
-  const double model_flops =
-      forecast.tokens_per_step * training_flops_per_token(scenario.model, training, forecast.flops_convention);
+  const bool masks = plan.packed && training.documents->mask;
+  const double flops_per_token =
+      masks ? packed_flops_per_token(scenario.model, training, *plan.packed, forecast.flops_convention)
+            : training_flops_per_token(scenario.model, training, forecast.flops_convention);
+  const double model_flops = forecast.tokens_per_step * flops_per_token;
   const double rank_seconds = forecast.step_time_s * static_cast<double>(forecast.ranks);
   const double peak = mean_peak_flops(scenario);
   forecast.model_tflops_per_gpu = model_flops / rank_seconds * 1e-12;
@@ -249,7 +252,7 @@ void summarise(ForecastRun& run, const Scenario& scenario, const ForecastOptions
   add_times(result, run.graph, run.timeline);
   add_work(result, mean);
   if (options.transfers_slow_compute) add_contention(result, run.graph, run.timeline);
-  add_throughput(result, scenario, mean);
+  add_throughput(result, scenario, run.plan, mean);
   add_memory(result, scenario, run.plan, run.schedule);
   if (result.step_time_s > 0)
     result.bandwidth = required_bandwidth(run.graph, run.plan, scenario.cluster, time_for_transfers(result));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/cost/attention.hpp"
 #include "sim/graph/norm.hpp"
 
 namespace tracecast {
@@ -30,16 +31,28 @@ std::int64_t qkv_width(const LayerShape& s) { return heads(s) * qk_dim(s) + kv_h
 /// Encoder layers see the whole sequence, decoder layers the tokens so far.
 bool is_causal(const LayerShape& s) { return s.layer >= s.model.encoder_layers; }
 
+/// Share of the pairs of `shape` that are within one document.
+double attended_share(const LayerShape& s, const AttentionShape& shape) {
+  if (!s.plan.packed || !s.training.documents->mask) return 1;
+  const PackedSteps& packed = *s.plan.packed;
+  double pairs = 0;
+  for (const auto& [length, count] : packed.lengths)
+    pairs += static_cast<double>(count) * attention_pairs(document_shape(shape, length, packed.sequence));
+  return pairs / (static_cast<double>(packed.packs.size()) * attention_pairs(shape));
+}
+
 AttentionShape core_shape(const LayerShape& s, std::int64_t q_len, std::int64_t kv_len, bool causal) {
-  return {micro_batch(s),
-          q_len,
-          kv_len,
-          heads(s),
-          s.model.latent_attention ? heads(s) : kv_heads(s),
-          qk_dim(s),
-          v_dim(s),
-          causal,
-          s.model.window(s.layer)};
+  AttentionShape shape{micro_batch(s),
+                       q_len,
+                       kv_len,
+                       heads(s),
+                       s.model.latent_attention ? heads(s) : kv_heads(s),
+                       qk_dim(s),
+                       v_dim(s),
+                       causal,
+                       s.model.window(s.layer)};
+  shape.attended = attended_share(s, shape);
+  return shape;
 }
 
 /// Bytes of the keys and values of one context rank.

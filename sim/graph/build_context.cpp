@@ -40,7 +40,7 @@ BuildContext::BuildContext(const StepInputs& inputs, const std::vector<const Cos
       stage_placement(schedule),
       groups(groups_of(model, plan, schedule)),
       placements(plan, cluster, groups),
-      table(graph, all_costs(inputs, other_costs), network) {
+      table(graph, all_costs(inputs, other_costs), network, plan) {
   graph.microbatches = schedule.microbatches;
   graph.rank_events = 4 * schedule.chunks * schedule.microbatches;  // the ends of the pipeline's channels
   std::map<std::string, std::int32_t> kinds;

@@ -1,7 +1,7 @@
 /// \file
 /// Classes of ranks that do the same at the same time, found by colour refinement (refinement.hpp).
 ///
-/// Two ranks stay in one class as long as they have the same seed (program, slowdown), their groups of every family
+/// Two ranks stay in one class as long as they have the same seed (program, slowdown, batches), their groups of every family
 /// have the same label and the same numbers of members of every class, and their partners are of the same classes. In
 /// the coarsest such partition every rank of a class sees exactly what its representative sees, so simulating the
 /// representatives alone gives the result of simulating all ranks (docs/folding.md).

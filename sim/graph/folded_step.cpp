@@ -253,6 +253,7 @@ class Folding {
     to.local_events = graph_.local_events;
     to.microbatches = graph_.microbatches;
     to.operators = graph_.operators;
+    to.varying = graph_.varying;
     to.collectives = graph_.collectives;
     to.messages = graph_.messages;
     to.templates = graph_.templates;

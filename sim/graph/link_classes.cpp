@@ -19,7 +19,7 @@ std::int32_t at(const std::vector<std::int32_t>& classes, std::int32_t index) {
 
 enum Kind : std::size_t { kRanks, kUsers, kLinks };
 
-/// Ranks with their program and slowdown, users with their labels, links with their capacities.
+/// Ranks with their program, slowdown and batches, users with their labels, links with their capacities.
 Nodes nodes_of(const LinkedStep& step) {
   constexpr std::uint64_t kSender = std::uint64_t{1} << 63;
   const auto packed = [](std::int32_t high, std::int32_t low) {
@@ -27,7 +27,11 @@ Nodes nodes_of(const LinkedStep& step) {
   };
   Nodes nodes;
   nodes.labels.reserve(step.graph.ranks.size() + step.labels.size() + step.senders.size() + step.capacities.size());
-  for (const Rank& rank : step.graph.ranks) nodes.add(packed(rank.program, rank.slowdown));
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> paces;  // slowdown, first batch
+  for (const Rank& rank : step.graph.ranks)
+    nodes.add(packed(
+        rank.program,
+        paces.try_emplace({rank.slowdown, rank.first_batch}, static_cast<std::int32_t>(paces.size())).first->second));
   nodes.end_kind();
   for (const std::int32_t label : step.labels) nodes.add(static_cast<std::uint32_t>(label));
   for (const Sender& sender : step.senders) nodes.add(kSender | packed(sender.label, sender.channel));

@@ -4,7 +4,7 @@
 ///
 /// A partition is stable when
 ///
-///   ranks  of a class have one program and slowdown, users of the same classes (their communicators, and themselves as
+///   ranks  of a class have one program, slowdown and batches, users of the same classes (their communicators, and themselves as
 ///          senders), and partners of the same classes
 ///   users  of a class have as many members of every class, transfers that take the same time alone, and cross as many
 ///          links of every class with the same weights

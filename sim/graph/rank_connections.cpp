@@ -143,12 +143,12 @@ RankRelations::Family RankConnections::family(Slot slot, const std::vector<RankK
 
 /// A family for each used slot: in the others every rank is alone.
 RankRelations RankConnections::relations(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
-                                         const std::vector<std::int32_t>& slowdown) const {
+                                         const std::vector<Pace>& paces) const {
   RankRelations relations;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> seeds;
+  std::map<std::pair<std::int32_t, Pace>, std::int32_t> seeds;
   for (std::size_t rank = 0; rank < kind_of.size(); ++rank)
     relations.seed.push_back(
-        seeds.try_emplace({kind_of[rank], slowdown[rank]}, static_cast<std::int32_t>(seeds.size())).first->second);
+        seeds.try_emplace({kind_of[rank], paces[rank]}, static_cast<std::int32_t>(seeds.size())).first->second);
   for (const Slot slot : used_slots_) relations.families.push_back(family(slot, kinds, kind_of));
   for (std::size_t rank = 0; rank < kind_of.size(); ++rank) {
     const int pp = kinds[static_cast<std::size_t>(kind_of[rank])].pp;
@@ -184,11 +184,17 @@ std::vector<std::int32_t> RankConnections::add_communicators(const RankRelations
   return communicators;
 }
 
+RankConnections::Pace RankConnections::pace_of(const Perturbation& perturbation, int rank) const {
+  const Plan& plan = context_.plan;
+  const int replica = plan.grid.coordinates(rank)[Axis::dp];
+  return {slowdown_of(perturbation, rank), plan.batches_vary() ? replica * plan.num_microbatches : -1};
+}
+
 void RankConnections::add_classes(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
                                   const Perturbation& perturbation, bool unfold) {
-  std::vector<std::int32_t> slowdown;
-  for (int rank = 0; rank < context_.plan.world_size; ++rank) slowdown.push_back(slowdown_of(perturbation, rank));
-  const RankRelations related = relations(kinds, kind_of, slowdown);
+  std::vector<Pace> paces;
+  for (int rank = 0; rank < context_.plan.world_size; ++rank) paces.push_back(pace_of(perturbation, rank));
+  const RankRelations related = relations(kinds, kind_of, paces);
   const RankClasses classes = unfold ? every_rank(related) : refine(related);
   const std::vector<std::int32_t> communicators = add_communicators(related, classes, kinds, kind_of);
   for (std::size_t c = 0; c < classes.first.size(); ++c) {
@@ -196,7 +202,8 @@ void RankConnections::add_classes(const std::vector<RankKind>& kinds, const std:
     Rank rank;
     rank.representative = classes.first[c];
     rank.multiplicity = classes.size[c];
-    rank.slowdown = slowdown[first];
+    rank.slowdown = paces[first].slowdown;
+    rank.first_batch = paces[first].first_batch;
     rank.program = kind_of[first];
     const int pp = kinds[static_cast<std::size_t>(kind_of[first])].pp;
     connect(rank, pp, [&](int other) {

@@ -23,6 +23,14 @@ class RankConnections {
                    const Perturbation& perturbation, bool unfold);
 
  private:
+  /// What makes the operations of a rank take other times than those of its program.
+  struct Pace {
+    std::int32_t slowdown = kNoSlowdown;
+    std::int32_t first_batch = -1;
+    auto operator<=>(const Pace&) const = default;
+  };
+  Pace pace_of(const Perturbation& perturbation, int rank) const;
+
   /// Channels to the adjacent pipeline ranks; `rank_index(other)` is the simulated rank at pipeline rank `other`.
   template <class RankIndex>
   void connect(Rank& rank, int pp, RankIndex rank_index) const;
@@ -33,7 +41,7 @@ class RankConnections {
   RankRelations::Family family(Slot slot, const std::vector<RankKind>& kinds,
                                const std::vector<std::int32_t>& kind_of) const;
   RankRelations relations(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
-                          const std::vector<std::int32_t>& slowdown) const;
+                          const std::vector<Pace>& paces) const;
   int partner(int rank, int pp, int other) const;
   std::vector<std::int32_t> add_communicators(const RankRelations& relations, const RankClasses& classes,
                                               const std::vector<RankKind>& kinds,

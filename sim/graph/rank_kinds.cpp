@@ -89,7 +89,7 @@ std::optional<RankKind> RankKinds::kind_of_stage(int pp) {
 }
 
 std::optional<std::vector<RankKind>> RankKinds::by_stage() {
-  if (!perturbation_.none()) return std::nullopt;
+  if (!perturbation_.none() || plan_.batches_vary()) return std::nullopt;
   std::vector<RankKind> kinds;
   for (int pp = 0; pp < plan_.parallel.pp; ++pp) {
     std::optional<RankKind> kind = kind_of_stage(pp);

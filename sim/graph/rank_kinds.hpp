@@ -39,7 +39,7 @@ class RankKinds {
   RankKind of(int rank);
 
   /// One kind for each pipeline rank, found from the plan's coordinates without visiting every rank; nothing if the
-  /// ranks of some pipeline rank differ in kind or in speed.
+  /// ranks of some pipeline rank differ in kind, in speed or in their packed documents.
   std::optional<std::vector<RankKind>> by_stage();
 
   /// [rank] the number of its kind in `kinds`, which is filled in the order of pipeline ranks.

@@ -100,6 +100,23 @@ struct Template {
   bool operator==(const Template&) const = default;
 };
 
+/// Operators whose time depends on the micro-batch: attention over packed documents. Templates have the means over all
+/// batches. Batches are numbered over all ranks of a step, those of one rank in a row (Rank::first_batch).
+struct VaryingWork {
+  std::int32_t step = 0;                         ///< which is simulated
+  std::int32_t batches = 0;                      ///< of one step
+  std::vector<std::int32_t> row_of;              ///< [operator]; -1, and operators beyond: the template's time
+  std::vector<std::vector<Duration>> durations;  ///< [row][step x batches + batch]
+
+  std::int32_t row(std::int32_t op) const {
+    return op >= 0 && static_cast<std::size_t>(op) < row_of.size() ? row_of[static_cast<std::size_t>(op)] : -1;
+  }
+  Duration of(std::int32_t row, std::int32_t batch) const {
+    return durations[static_cast<std::size_t>(row)][static_cast<std::size_t>(step) * static_cast<std::size_t>(batches) +
+                                                    static_cast<std::size_t>(batch)];
+  }
+};
+
 /// A distinct operator with its cost; templates refer to it by index.
 struct CostedOperator {
   Operator op;
@@ -162,6 +179,7 @@ struct Rank {
   std::int32_t multiplicity = 1;
   /// Time of each operation of its compute stream, relative to the template's: see scale_duration().
   std::int32_t slowdown = kNoSlowdown;
+  std::int32_t first_batch = -1;  ///< of VaryingWork, its micro-batch 0; -1: it takes the times of its templates
   std::int32_t pp_rank = 0;
   std::int32_t program = 0;                 ///< index into StepGraph::programs
   std::vector<std::int32_t> communicators;  ///< [slot] -> index into StepGraph::communicators; -1: alone
@@ -186,6 +204,7 @@ struct StepGraph {
   std::int32_t local_events = 0;  ///< local events of one template run, at most
   std::int32_t microbatches = 0;
   std::vector<CostedOperator> operators;
+  VaryingWork varying;
   std::vector<CostedCollective> collectives;
   std::vector<Message> messages;
   std::vector<Template> templates;
@@ -196,6 +215,13 @@ struct StepGraph {
   std::vector<Rank> ranks;
   /// Of a graph that was folded over a network with shared links (folded_step.hpp).
   std::optional<FoldedLoads> loads;
+
+  /// Time of a compute operation of `rank` in micro-batch `microbatch`, without transfers beside it.
+  Duration duration_of(const Rank& rank, const Op& op, std::int32_t microbatch) const {
+    const std::int32_t row = rank.first_batch < 0 ? -1 : varying.row(op.payload);
+    const Duration duration = row < 0 ? op.duration : varying.of(row, rank.first_batch + microbatch);
+    return scale_duration(duration, rank.slowdown);
+  }
 
   /// Ranks of the whole job.
   std::int64_t total_ranks() const {

@@ -72,9 +72,9 @@ struct GroupCall {
 /// Costs of the operations that templates are made of: looked up once per distinct operator or call, GPU and placement.
 class CostTable {
  public:
-  /// `costs`: of each kind of GPU in the job.
-  CostTable(StepGraph& graph, std::vector<const Costs*> costs, const NetworkModel& network)
-      : graph_(graph), costs_(std::move(costs)), network_(network) {}
+  /// `costs`: of each kind of GPU in the job.   Requires that `plan` outlives it
+  CostTable(StepGraph& graph, std::vector<const Costs*> costs, const NetworkModel& network, const Plan& plan)
+      : graph_(graph), costs_(std::move(costs)), network_(network), plan_(plan) {}
 
   /// From now on, costs are of ranks with GPU number `gpu` and these placements; `placements[slot]` has
   /// `numbers[slot]`.
@@ -98,9 +98,13 @@ class CostTable {
     auto operator<=>(const CallKey&) const = default;
   };
 
+  /// The times of a new operator over the documents of each batch, and their mean.
+  void add_batches(std::int32_t index);
+
   StepGraph& graph_;
   std::vector<const Costs*> costs_;
   const NetworkModel& network_;
+  const Plan& plan_;
   int gpu_ = 0;
   SlotPlacements numbers_{};
   std::vector<GroupPlacement> placements_;                                      ///< [slot]

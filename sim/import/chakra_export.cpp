@@ -145,7 +145,7 @@ class RankWriter {
     node.duration = op.duration;
     switch (op.type) {
       case OpType::compute:
-        computation(part, op, node);
+        computation(part, op, program()[run_].microbatch, node);
         break;
       case OpType::host_sync:
         node.name = part.name + " synchronize";
@@ -179,11 +179,11 @@ class RankWriter {
     host_ = id;
   }
 
-  void computation(const Template& part, const Op& op, Node& node) const {
+  void computation(const Template& part, const Op& op, std::int32_t microbatch, Node& node) const {
     if (op.payload < 0) return void(node.name = part.name + " wait");
     const Operator& what = graph_.operators[static_cast<std::size_t>(op.payload)].op;
     node.name = fmt::format("{} {} ({})", what.name, to_string(what.pass), part.name);
-    if (op.stream == kComputeStream) node.duration = scale_duration(op.duration, rank_.slowdown);
+    if (op.stream == kComputeStream) node.duration = graph_.duration_of(rank_, op, microbatch);
     count(node, static_cast<std::uint64_t>(flops(what).count),
           static_cast<std::uint64_t>(compulsory_traffic(what).count));
   }

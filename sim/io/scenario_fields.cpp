@@ -21,11 +21,9 @@ const Allowed kNotNegative{.minimum = 0, .later = true};
 #include "sim/io/keys/scenario.def"
 
 std::vector<KeyTable> scenario_keys() {
-  return {{"scenario", texts_of<Scenario>()},
-          {"parallel", texts_of<Parallel>()},
-          {"training", texts_of<Training>()},
-          {"cluster", texts_of<ClusterKeys>()},
-          {"perturb", texts_of<Perturbation>()}};
+  return {{"scenario", texts_of<Scenario>()},   {"parallel", texts_of<Parallel>()},
+          {"training", texts_of<Training>()},   {"documents", texts_of<Documents>()},
+          {"cluster", texts_of<ClusterKeys>()}, {"perturb", texts_of<Perturbation>()}};
 }
 std::vector<KeyTable> model_keys() {
   return {{"model", texts_of<Model>()},

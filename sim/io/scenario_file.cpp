@@ -11,6 +11,7 @@
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
+#include "sim/io/length_file.hpp"
 #include "sim/io/nearest_profiles.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/perturbation_fields.hpp"
@@ -220,7 +221,22 @@ class ScenarioReader {
       scenario_.notes.push_back(fmt::format("training.{} is now called training.{}", old_name, key));
     if (stack_) drop_unfit_precision(*stack_, scenario_.training);
     count_epochs(training);
+    read_lengths(training);
     training.finish();
+  }
+
+  /// The file of lengths becomes the histogram.
+  void read_lengths(ObjectReader& training) {
+    if (!scenario_.training.documents || scenario_.training.documents->file.empty()) return;
+    Documents& documents = *scenario_.training.documents;
+    ObjectReader reader = *training.get_object("documents");
+    if (!documents.histogram.empty()) return reader.error("file", "is given besides a histogram");
+    std::error_code code;
+    const fs::path beside = folder_ / documents.file;
+    take(read_length_histogram(fs::is_regular_file(beside, code) ? beside : fs::path(documents.file)),
+         documents.histogram);
+    documents.law = LengthLaw::histogram;
+    documents.file.clear();
   }
 
   /// A data set and its epochs are a number of tokens. A file that this program wrote has both.

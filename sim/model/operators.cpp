@@ -25,7 +25,7 @@ double attention_flops(const Operator& op, const AttentionShape& shape) {
   double width = qk + v;
   const bool fused = op.kind == OperatorKind::attention || op.kind == OperatorKind::sparse_attention;
   if (is_backward(op.pass)) width = (fused ? 3 * qk : 2 * qk) + 2 * v;
-  return 2 * attended_pairs(shape) * static_cast<double>(shape.batch * shape.heads) * width;
+  return 2 * shape.attended * attended_pairs(shape) * static_cast<double>(shape.batch * shape.heads) * width;
 }
 
 /// Forward: queries, keys, and fp32 scores that are written and read by the choice; backward the same of the chosen pairs.

@@ -106,6 +106,7 @@ struct AttentionShape {
   std::int64_t v_dim = 0;
   bool causal = true;
   std::int64_t window = 0;  ///< sliding window, 0 for none
+  double attended = 1;      ///< of these pairs of query and key, the share within one document (plan/packing.hpp)
   auto operator<=>(const AttentionShape&) const = default;
 };
 

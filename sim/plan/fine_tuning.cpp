@@ -116,6 +116,21 @@ std::int64_t trainable_parameters(const Model& model, const Training& training) 
   return trained;
 }
 
+double packed_flops_per_token(const Model& model, const Training& training, const PackedSteps& packed,
+                              FlopsConvention convention) {
+  Training each = training;
+  double sum = 0;
+  std::int64_t tokens = 0;
+  const auto add = [&](std::int64_t length, std::int64_t count) {
+    each.seq_length = length;
+    sum += static_cast<double>(length * count) * training_flops_per_token(model, each, convention);
+    tokens += length * count;
+  };
+  for (const auto& [length, count] : packed.lengths) add(length, count);
+  add(1, packed.tokens() - tokens);
+  return sum / static_cast<double>(packed.tokens());
+}
+
 double training_flops_per_token(const Model& model, const Training& training, FlopsConvention convention) {
   const double all = model_flops_per_token(model, training.seq_length, convention);
   if (training.lora_rank == 0 && training.frozen_fraction == 0) return all;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/model/operators.hpp"
+#include "sim/plan/documents.hpp"
 
 namespace tracecast {
 
@@ -278,6 +279,7 @@ struct Training {
   std::int64_t epochs = 1;           ///< passes over the data set
   /// Critical batch size: larger batches need more tokens in all (scaling.hpp). 0: batch size does not matter.
   std::int64_t critical_batch_tokens = 0;
+  std::optional<Documents> documents = {};  ///< of which sequences are packed; none: a sequence is one document
   bool operator==(const Training&) const = default;
 };
 

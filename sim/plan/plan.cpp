@@ -291,7 +291,10 @@ void check_context_parallel(PlanCheck& check, const Model& model, const Parallel
   const bool ring = p.cp_comm_type == ContextExchange::p2p;
   // The ring balances the causal mask by giving every rank an early and a late piece.
   const int pieces = ring ? 2 * p.cp : p.cp;
-  if (t.seq_length % pieces != 0) {
+  if (t.documents && t.seq_length % (2 * p.cp) != 0) {
+    check.fault("training.seq_length", fmt::to_string(t.seq_length),
+                fmt::format("is not a multiple of 2 cp = {}, by which documents are divided", 2 * p.cp));
+  } else if (t.seq_length % pieces != 0) {
     check.fault("training.seq_length", fmt::to_string(t.seq_length),
                 fmt::format("is not a multiple of {} = {}", ring ? "2 cp" : "cp", pieces));
   }
@@ -336,6 +339,48 @@ void check_positions(PlanCheck& check, const Model& model, const Training& t) {
   if (model.position != Position::learned || t.seq_length <= model.max_position_embeddings) return;
   check.fault("training.seq_length", fmt::to_string(t.seq_length),
               fmt::format("is longer than model.max_position_embeddings = {}", model.max_position_embeddings));
+}
+
+/// Weights by length: the keys are tokens.
+void check_histogram(PlanCheck& check, const Documents& documents) {
+  const char* const key = "training.documents.histogram";
+  if (documents.law != LengthLaw::histogram) {
+    if (!documents.histogram.empty()) check.fault(key, "", "needs training.documents.law = histogram");
+    return;
+  }
+  double sum = 0;
+  for (const auto& [length, weight] : documents.histogram) {
+    const bool number = !length.empty() && length.size() <= 9 && length.front() != '0' &&
+                        length.find_first_not_of("0123456789") == std::string::npos;
+    if (!number)
+      check.fault(fmt::format("{}.{}", key, length), fmt::format("{}", weight),
+                  "is not a length in tokens (allowed: 1 to 999999999)");
+    sum += weight;
+  }
+  if (!(sum > 0)) check.fault(key, "", "has no weight above 0");
+}
+
+void check_documents(PlanCheck& check, const Model& model, const Training& t) {
+  if (!t.documents) return;
+  const Documents& d = *t.documents;
+  const bool has_mean = d.law == LengthLaw::fixed || d.law == LengthLaw::lognormal;
+  if (has_mean) check.at_least("training.documents.mean", d.mean, 1);
+  if (!has_mean && d.mean != 0)
+    check.fault("training.documents.mean", fmt::to_string(d.mean),
+                fmt::format("does not belong to the law {} (allowed: fixed lognormal)", to_string(d.law)));
+  const std::int64_t longest = d.longest > 0 ? d.longest : t.seq_length;
+  if (d.shortest > longest)
+    check.fault("training.documents.shortest", fmt::to_string(d.shortest),
+                fmt::format("is above the longest document, {} tokens", longest));
+  check_histogram(check, d);
+  if (d.mask && !t.flash_attention)
+    check.fault("training.documents.mask", "true", "needs flash_attention: unfused scores are of whole sequences");
+  if (model.sparse_attention || model.encoder_layers > 0)
+    check.fault("training.documents", "", "are not for models with sparse attention or an encoder");
+  constexpr std::int64_t kMostSequences = 1 << 22;
+  if (t.global_batch_size > kMostSequences / std::max(1, d.steps))
+    check.fault("training.documents.steps", fmt::to_string(d.steps),
+                fmt::format("makes more than {} sequences in all", kMostSequences));
 }
 
 /// Is `axis` written out in the order? One that is not must have a single rank.
@@ -418,6 +463,7 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
     check_offloading(check, p, training);
     check_muon(check, p, training);
     check_batch(check, p, training);
+    check_documents(check, model, training);
     if (order) check_order_complete(check, p);
   }
   auto stages = cut_stages(model, p);
@@ -428,6 +474,9 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   plan.grid = RankGrid({p.tp, p.cp, p.dp, p.pp}, *order);
   if (model.moe) plan.expert_load = expert_load(*model.moe, p, training);
   plan.num_microbatches = static_cast<int>(training.global_batch_size / (training.micro_batch_size * p.dp));
+  if (training.documents)
+    plan.packed = std::make_shared<const PackedSteps>(
+        pack_steps(*training.documents, training.seq_length, training.global_batch_size, p.cp > 1 ? 2 * p.cp : 1));
   return plan;
 }
 

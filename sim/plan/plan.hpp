@@ -8,11 +8,13 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "sim/base/result.hpp"
 #include "sim/model/model.hpp"
 #include "sim/plan/expert_routing.hpp"
+#include "sim/plan/packing.hpp"
 #include "sim/plan/parallel.hpp"
 
 namespace tracecast {
@@ -63,8 +65,9 @@ struct Plan {
   RankGrid grid;
   int world_size = 0;
   int num_microbatches = 0;
-  ExpertLoad expert_load;     ///< of a model with experts
-  std::vector<Stage> stages;  ///< pp x vpp virtual stages, in the order of the model
+  ExpertLoad expert_load;                     ///< of a model with experts
+  std::vector<Stage> stages;                  ///< pp x vpp virtual stages, in the order of the model
+  std::shared_ptr<const PackedSteps> packed;  ///< of training.documents; null: every sequence is one document
 
   /// Tokens of one micro-batch on one tensor-parallel group: micro_batch x seq_length / cp.
   std::int64_t tokens() const;
@@ -74,6 +77,8 @@ struct Plan {
   int shard_group() const;
   /// zero_stage 3: are embedding and output layer (`root`) or the layers gathered again in the backward?
   bool gathers_again(bool root) const;
+  /// True if micro-batches differ in their documents, and with them in the time of attention.
+  bool batches_vary() const { return packed && packed->varies && training.documents->mask; }
 };
 
 /// Checks and completes. Errors (all found are reported, keys as in a scenario file):

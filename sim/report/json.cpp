@@ -143,6 +143,18 @@ Json averaging(const Averaging& averaging) {
           {"sent_bytes_per_step", averaging.sent_bytes / averaging.period}};
 }
 
+Json packed(const PackedForecast& packed) {
+  return {{"steps", packed.steps},
+          {"p5_s", packed.p5_s},
+          {"p95_s", packed.p95_s},
+          {"balanced_s", packed.balanced_s},
+          {"useful_share", packed.useful_share},
+          {"useful_tokens_per_s", packed.useful_tokens_per_s},
+          {"dropped_share", packed.dropped_share},
+          {"mean_length", packed.mean_length},
+          {"attended_share", packed.attended}};
+}
+
 Json notes(const Scenario& scenario, const Forecast& f) {
   std::vector<std::string> lines = note_texts(scenario, f);
   if (const std::string racks = rack_text(scenario); !racks.empty()) lines.push_back(racks);
@@ -178,6 +190,7 @@ std::string result_json(const Scenario& scenario, const Forecast& f, const Uncha
     out["routing"] = {{"policy", "ecmp"}, {"seed", scenario.cluster.routing_seed}};
   if (!f.perturbations.empty()) out["perturbed"] = perturbed(f);
   if (scenario.training.train_tokens > 0) out["training"] = training(scenario.training, f);
+  if (f.packed) out["documents"] = packed(*f.packed);
   if (f.averaging) out["averaging"] = averaging(*f.averaging);
   if (f.schedule_bubble) out["schedule_bubble_fraction"] = *f.schedule_bubble;
   if (scenario.measured) out["measured"] = measured(*scenario.measured, f);

@@ -38,6 +38,7 @@ Result<Scenario> runnable(Result<Scenario> scenario) {
   if (scenario && scenario->model.linear_attention)
     return missing("model.layer_pattern", scenario->model.layer_pattern);
   if (scenario && scenario->model.sparse_attention) return missing("model.sparse_attention", "");
+  if (scenario && scenario->training.documents) return missing("training.documents", "");
   if (scenario && scenario->model.attention_output_gate) return missing("model.attention_output_gate", "true");
   return scenario;
 }

@@ -244,7 +244,9 @@ Scenario in_plain_terms(const Scenario& scenario) {
 EmittedRun emit_run(std::string_view name, const Scenario& scenario) {
   const Launcher& launcher = launcher_named(name);
   TRACECAST_ASSERT(launcher.emit != nullptr, "the format can be emitted");
-  return launcher.emit(in_plain_terms(scenario));
+  EmittedRun run = launcher.emit(in_plain_terms(scenario));
+  if (scenario.training.documents) run.unmapped.emplace_back("training.documents, which the data set decides");
+  return run;
 }
 
 }  // namespace tracecast
