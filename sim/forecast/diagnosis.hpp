@@ -1,0 +1,56 @@
+/// \file
+/// Why a measured step took longer than its forecast: candidate causes, each simulated with the size that explains the measured
+/// time, ranked by how likely they make everything that was measured.
+///
+///   size       of a cause: found so that the simulated step takes the measured time; the largest that is plausible, if none does
+///   misfit     sum over the measured parts of a step of ((simulated - measured) / sigma)^2,
+///              sigma = hypot(0.5 % of the step, 3 % of the part), 1 % for the step itself;
+///              of what is known by rank half the mean over ranks and half the worst rank
+///   score      -(misfit / 2 + log(1 + size) / scale)       scale: of a usual size of the cause (diagnosis.cpp)
+///   likelihood e^score over the sum of all causes
+/// The forecast itself may be wrong: then every part is longer by one factor, as likely as the forecast's 90 % band says.
+/// One cause at a time. With the step time alone nearly every cause fits, and only its size speaks for or against it: then the
+/// likelihoods say which sizes are usual, not what happened. Which NIC or which rank of equal ones it is, times do not tell.
+/// Source    sizes and widths are judgements, not fitted; tests hold them to perturbed simulations (diagnosis_test.cpp)
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/result.hpp"
+#include "sim/forecast/forecast.hpp"
+#include "sim/io/step_record.hpp"
+
+namespace tracecast {
+
+/// What was measured: the step time, and of some or all ranks where it went.
+struct StepEvidence {
+  double step_s = 0;
+  std::optional<StepRecord> record;
+};
+
+struct DiagnosedCause {
+  std::string name;   ///< "slow_rank"
+  std::string what;   ///< "rank 37 computes 1.31 times as long"
+  std::string check;  ///< how to confirm it
+  double size = 0;    ///< 0: the cause is there or not
+  double step_s = 0;  ///< simulated with it
+  double misfit = 0;
+  double likelihood = 0;
+};
+
+struct Diagnosis {
+  double measured_s = 0;
+  double forecast_s = 0;
+  Band band;
+  int ranks_known = 0;                 ///< ranks whose parts were measured
+  std::vector<DiagnosedCause> causes;  ///< the likeliest first; "forecast" is among them
+  /// Causes at the front whose likelihoods are within a factor of three: the evidence does not tell them apart.
+  int indistinguishable = 1;
+};
+
+/// Requires a positive measured time. Errors: those of forecast(); a record of another number of pipeline ranks.
+Result<Diagnosis> diagnose(const Scenario& scenario, const StepEvidence& evidence, const ForecastOptions& options);
+
+}  // namespace tracecast

@@ -1,0 +1,166 @@
+/// Runs that were slowed in simulation, with noise on what is measured: is the cause found first?
+#include "sim/forecast/diagnosis.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include <catch2/catch.hpp>
+
+#include "sim/base/random.hpp"
+#include "tests/graph/small_scenario.hpp"
+
+using namespace tracecast;
+using tracecast::test::small_scenario;
+
+namespace {
+
+struct Trouble {
+  std::string name;
+  void (*apply)(Scenario&, double);
+  std::vector<double> sizes;
+};
+
+const std::vector<Trouble> kTroubles{
+    {"slow_rank",
+     [](Scenario& s, double x) {
+       s.perturbation.slow_ranks.push_back({{5, 5}, x});
+     },
+     {1.15, 1.4}},
+    {"lower_clock", [](Scenario& s, double x) { s.profile.clock = x; }, {0.85, 0.7}},
+    {"slow_network",
+     [](Scenario& s, double x) {
+       s.cluster.node.nic_rate.bytes_per_second =
+           std::llround(static_cast<double>(s.cluster.node.nic_rate.bytes_per_second) * x);
+     },
+     {0.5, 0.25}},
+    {"slow_nic",
+     [](Scenario& s, double x) {
+       s.cluster.faults.slow_nics.push_back({1, 3, x});
+     },
+     {0.2}},
+    {"no_overlap", [](Scenario& s, double) { s.profile.overlap = false; }, {1}},
+    {"recompute_full", [](Scenario& s, double) { s.training.recompute = Recompute::full; }, {1}},
+    {"slow_host", [](Scenario& s, double x) { s.profile.host.launch *= x; }, {3, 6}},
+    {"late_data", [](Scenario& s, double x) { s.profile.host.step_overhead += x; }, {0.1, 0.3}},
+    {"routing",
+     [](Scenario& s, double x) {
+       if (s.model.moe) s.training.expert_imbalance = x;
+     },
+     {1.5, 2}},
+};
+
+/// A pipeline, FSDP, and experts; large enough for computation.
+std::vector<Scenario> healthy_runs() {
+  std::vector<Scenario> runs{small_scenario(2, 2, 4), small_scenario(1, 1, 16), small_scenario(1, 1, 16)};
+  for (Scenario& s : runs) {
+    s.model.hidden_size = 4096;
+    s.model.num_attention_heads = 32;
+    s.model.head_dim = 128;
+    s.model.ffn_hidden_size = 14336;
+    s.training.seq_length = 4096;
+  }
+  runs[0].parallel.zero_stage = 1;
+  runs[1].parallel.zero_stage = 3;
+  runs[1].training.global_batch_size = 32;
+  runs[2].parallel.zero_stage = 1;
+  runs[2].parallel.ep = 8;
+  runs[2].training.global_batch_size = 64;
+  runs[2].model.moe = MixtureOfExperts{.experts = 64, .topk = 4, .ffn_hidden = 2048};
+  return runs;
+}
+
+/// `every_rank`: as a run is recorded, not one for each class.
+ForecastRun with_spans(const Scenario& scenario, bool every_rank = false) {
+  ForecastOptions options;
+  options.record_spans = true;
+  options.unfold = every_rank;
+  Result<ForecastRun> run = forecast(scenario, options);
+  if (!run) FAIL(to_string(run.error()));
+  return std::move(*run);
+}
+
+/// Every part of every rank is measured with an error of 1 %.
+StepEvidence measured(const Scenario& scenario, std::uint64_t seed) {
+  const ForecastRun run = with_spans(scenario, true);
+  StepEvidence evidence;
+  evidence.record = record_of(run.graph, run.timeline, scenario.name, StepOrigin::executed);
+  RandomStream random(seed, 0, 0);
+  const auto noisy = [&](Duration& time) {
+    const double normal =
+        std::sqrt(-2 * std::log(random.uniform())) * std::cos(2 * std::numbers::pi * random.uniform());
+    time.picoseconds = std::llround(static_cast<double>(time.picoseconds) * (1 + 0.01 * normal));
+  };
+  Duration step = run.timeline.step_time;
+  noisy(step);
+  evidence.step_s = seconds(step);
+  for (StepRank& rank : evidence.record->ranks) {
+    for (Duration* const part : {&rank.time.compute, &rank.time.bubble, &rank.time.host, &rank.time.optimizer})
+      noisy(*part);
+    for (Duration& part : rank.time.exposed) noisy(part);
+  }
+  return evidence;
+}
+
+}  // namespace
+
+TEST_CASE("diagnosis: nine of ten causes are found first where ranks were measured", "[oracle][forecast][diagnosis]") {
+  int cases = 0;
+  int found = 0;
+  for (const Scenario& healthy : healthy_runs()) {
+    const double healthy_s = with_spans(healthy).forecast.step_time_s;
+    for (const Trouble& trouble : kTroubles)
+      for (const double size : trouble.sizes) {
+        Scenario slow = healthy;
+        trouble.apply(slow, size);
+        const StepEvidence evidence = measured(slow, static_cast<std::uint64_t>(cases));
+        if (evidence.step_s < 1.05 * healthy_s) continue;  // within the noise and the model's own error
+        const Result<Diagnosis> result = diagnose(healthy, evidence, {});
+        REQUIRE(result.has_value());
+        ++cases;
+        INFO(trouble.name << " of " << size << ": " << result->causes.front().what);
+        found += result->causes.front().name == trouble.name ? 1 : 0;
+        CHECK_NOFAIL(result->causes.front().name == trouble.name);
+      }
+  }
+  CHECK(cases >= 15);
+  CHECK(10 * found >= 9 * cases);
+}
+
+TEST_CASE("diagnosis: the size and the rank of a slow GPU", "[forecast][diagnosis]") {
+  const Scenario healthy = healthy_runs().front();
+  Scenario slow = healthy;
+  slow.perturbation.slow_ranks.push_back({{6, 6}, 1.25});
+  const Diagnosis d = diagnose(healthy, measured(slow, 7), {}).value();
+  CHECK(d.causes.front().name == "slow_rank");
+  CHECK(d.causes.front().what.starts_with("rank 6 computes 1.2"));
+  CHECK(d.causes.front().size == Approx(0.25).epsilon(0.2));
+  CHECK(d.causes.front().likelihood > 0.9);
+  CHECK(d.indistinguishable == 1);
+}
+
+TEST_CASE("diagnosis: every fitted cause takes the measured time, and likelihoods sum to one",
+          "[property][forecast][diagnosis]") {
+  const Scenario healthy = healthy_runs().front();
+  StepEvidence evidence;
+  evidence.step_s = 1.2 * with_spans(healthy).forecast.step_time_s;
+  const Diagnosis d = diagnose(healthy, evidence, {}).value();
+  double sum = 0;
+  for (const DiagnosedCause& cause : d.causes) {
+    sum += cause.likelihood;
+    if (cause.name == "slow_rank" || cause.name == "slow_host" || cause.name == "lower_clock")
+      CHECK(cause.step_s == Approx(evidence.step_s).epsilon(1e-3));
+  }
+  CHECK(sum == Approx(1));
+  CHECK(d.ranks_known == 0);
+  CHECK(d.indistinguishable > 1);  // the step time alone says little
+}
+
+TEST_CASE("diagnosis: a run that is as fast as its forecast has no cause", "[forecast][diagnosis]") {
+  const Scenario healthy = healthy_runs().front();
+  const ForecastRun run = with_spans(healthy);
+  StepEvidence evidence;
+  evidence.step_s = run.forecast.step_time_s;
+  const Diagnosis d = diagnose(healthy, evidence, {}).value();
+  REQUIRE(d.causes.size() == 1);
+  CHECK(d.causes.front().name == "forecast");
+}
