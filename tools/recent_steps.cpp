@@ -36,7 +36,7 @@ Result<const ForecastRun*> RecentSteps::forecast(const Scenario& scenario, const
     }
     if (slow_alike(step->scenario.perturbation, scenario.perturbation)) alike = &step->run;
   }
-  if (averages_parameters(scenario.parallel)) alike = nullptr;
+  if (averages_parameters(scenario.parallel) || scenario.training.documents) alike = nullptr;
   Result<ForecastRun> run = alike != nullptr ? forecast_like(scenario, *alike) : tracecast::forecast(scenario);
   if (!run) return tl::unexpected(std::move(run.error()));
   latest_first_.push_front({std::move(settings), scenario, std::move(*run)});

@@ -13,7 +13,7 @@ namespace tracecast {
 bool slow_alike(const Perturbation& a, const Perturbation& b);
 
 /// As forecast() with the default options, from the graph of `alike`.
-/// Requires a forecast of the same scenario but for perturbations that are slow_alike(), without parameter averaging
+/// Requires a forecast of the same scenario but for perturbations that are slow_alike(), without parameter averaging and packed documents
 Result<ForecastRun> forecast_like(const Scenario& scenario, const ForecastRun& alike);
 
 }  // namespace tracecast

@@ -53,7 +53,7 @@ StepGraph one_all_reduce() {
   work.ops.push_back({OpType::compute, 0, -1, 0, {}, {}, {}, {}});
   graph.templates.push_back(work);
   graph.programs.push_back({{0, 0}});
-  for (std::int32_t r = 0; r < 2; ++r) graph.ranks.push_back({r, 1, kNoSlowdown, 0, 0, {0}, {}});
+  for (std::int32_t r = 0; r < 2; ++r) graph.ranks.push_back({r, 1, kNoSlowdown, -1, 0, 0, {0}, {}});
   return graph;
 }
 
