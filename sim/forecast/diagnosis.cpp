@@ -10,6 +10,7 @@
 
 #include "sim/forecast/compare.hpp"
 #include "sim/forecast/evidence.hpp"
+#include "sim/plan/expert_routing.hpp"
 
 namespace tracecast {
 namespace {
@@ -44,6 +45,14 @@ void slow_network(Scenario& s, double size, int) {
 void slow_host(Scenario& s, double size, int) {
   s.profile.host.launch *= 1 + size;
   s.profile.host.graph_launch *= 1 + size;
+}
+
+/// On top of what the scenario's own routing gives.
+void uneven_routing(Scenario& s, double size, int) {
+  Training& t = s.training;
+  t.expert_imbalance = expert_load(*s.model.moe, s.parallel, t).fullest * (1 + size);
+  t.expert_routing = ExpertRouting::even;
+  t.expert_tokens.clear();
 }
 
 void late_data(Scenario& s, double size, int) { s.profile.host.step_overhead += size; }
@@ -103,7 +112,7 @@ const std::array kCauses{
              [](double size, int) { return fmt::format("every step begins {:.3g} s late", size); }},
     CauseRow{"routing", "tokens of each expert (the router's load), or forced balancing", 7, 0.5,
              [](const Scenario& s) { return s.model.moe.has_value() && s.training.expert_capacity_factor == 0; },
-             [](Scenario& s, double size, int) { s.training.expert_imbalance *= 1 + size; },
+             uneven_routing,
              [](double size, int) {
                return fmt::format("the fullest rank's experts get {:.3g} times the tokens", 1 + size);
              }},

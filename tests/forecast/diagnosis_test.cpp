@@ -1,6 +1,7 @@
 /// Runs that were slowed in simulation, with noise on what is measured: is the cause found first?
 #include "sim/forecast/diagnosis.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -163,4 +164,17 @@ TEST_CASE("diagnosis: a run that is as fast as its forecast has no cause", "[for
   const Diagnosis d = diagnose(healthy, evidence, {}).value();
   REQUIRE(d.causes.size() == 1);
   CHECK(d.causes.front().name == "forecast");
+}
+
+TEST_CASE("diagnosis: routing may be more uneven than the scenario's law", "[forecast][diagnosis][moe]") {
+  Scenario healthy = healthy_runs().back();
+  healthy.training.expert_routing = ExpertRouting::skewed;
+  healthy.training.expert_skew = 0.5;
+  StepEvidence evidence;
+  evidence.step_s = 1.1 * with_spans(healthy).forecast.step_time_s;
+  const Diagnosis d = diagnose(healthy, evidence, {}).value();
+  const auto routing = std::ranges::find(d.causes, "routing", &DiagnosedCause::name);
+  REQUIRE(routing != d.causes.end());
+  CHECK(routing->step_s == Approx(evidence.step_s).epsilon(1e-3));
+  CHECK(routing->size > 0);
 }
