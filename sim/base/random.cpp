@@ -1,6 +1,7 @@
 #include "sim/base/random.hpp"
 
 #include <cmath>
+#include <numbers>
 
 #include "sim/base/integers.hpp"
 #include "sim/base/result.hpp"
@@ -49,6 +50,11 @@ std::uint64_t RandomStream::bits() {
 double RandomStream::uniform() { return static_cast<double>((bits() >> 11) + 1) * 0x1p-53; }
 
 double RandomStream::exponential() { return -std::log(uniform()); }
+
+double RandomStream::normal() {
+  const double radius = std::sqrt(-2 * std::log(uniform()));
+  return radius * std::cos(2 * std::numbers::pi * uniform());
+}
 
 std::uint64_t RandomStream::below(std::uint64_t n) {
   TRACECAST_ASSERT(n >= 1, "a choice has at least one possibility");

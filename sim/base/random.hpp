@@ -11,8 +11,8 @@
 /// Streams of different names never share a block, so each random process of each simulated history owns one,
 /// and adding a process does not move the draws of another.
 ///
-/// The bits and `uniform` are exact everywhere; `exponential` uses std::log and is as exact as the C
-/// library's.
+/// The bits and `uniform` are exact everywhere; `exponential` and `normal` use std::log and std::cos and are as exact as
+/// the C library's.
 ///
 /// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011; test vectors
 /// of the Random123 library.
@@ -41,6 +41,9 @@ class RandomStream {
 
   /// Exponential with mean 1.
   double exponential();
+
+  /// Standard normal, of two draws of uniform() (Box and Muller 1958; its second value is not kept).
+  double normal();
 
   /// Uniform in 0 .. n-1, exactly (rejection, Lemire 2019).   Requires n >= 1.
   std::uint64_t below(std::uint64_t n);

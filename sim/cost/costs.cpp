@@ -157,27 +157,28 @@ const AttentionModel& Costs::attention_model(const Operator& op) const {
 }
 
 /// Attention stays in 16 bit where the linear layers are narrower.
-GpuPeak Costs::attention_peak(const Operator& op, double flops, double clock) const {
+GpuPeak Costs::attention_peak(const Operator& op, const AttentionModel& model, double flops, double clock) const {
   const GpuPeak gpu = peak(profile_, op.precision == Precision::fp32 ? Precision::fp32 : Precision::bf16, clock);
-  return in_training(op) == 1 ? gpu : at_sustained_clock(gpu, attention_model(op), flops);
+  return in_training(op) == 1 ? gpu : at_sustained_clock(gpu, model, flops);
 }
 
 Costs::Modelled Costs::modelled_attention(const Operator& op, double clock) const {
   const AttentionShape& shape = std::get<AttentionShape>(op.shape);
   const AttentionModel& model = attention_model(op);
   const bool backward = op.pass != Pass::forward;
-  const GpuPeak gpu = attention_peak(op, attention_flops(shape, backward), clock);
+  const GpuPeak gpu = attention_peak(op, model, attention_flops(shape, backward), clock);
   return {attention_seconds(model, gpu, shape, backward), &model.fit};
 }
 
 Duration Costs::over_documents(const Operator& op, std::span<const std::int32_t> lengths, std::int64_t sequence) const {
   const AttentionShape& shape = std::get<AttentionShape>(op.shape);
+  const AttentionModel& model = attention_model(op);
   const bool backward = op.pass != Pass::forward;
   double flops = 0;
   for (const std::int32_t length : lengths) flops += attention_flops(document_shape(shape, length, sequence), backward);
-  const GpuPeak gpu = attention_peak(op, flops, profile_.clock);
-  return from_seconds(packed_attention_seconds(attention_model(op), gpu, shape, lengths, sequence, backward) *
-                      in_training(op) * profile_.in_training.slowest_gpu);
+  const GpuPeak gpu = attention_peak(op, model, flops, profile_.clock);
+  return from_seconds(packed_attention_seconds(model, gpu, shape, lengths, sequence, backward) * in_training(op) *
+                      profile_.in_training.slowest_gpu);
 }
 
 Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {

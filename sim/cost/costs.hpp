@@ -62,7 +62,7 @@ class Costs {
   Modelled modelled_gemm(const Operator& op, double clock) const;
   Modelled modelled_attention(const Operator& op, double clock) const;
   const AttentionModel& attention_model(const Operator& op) const;
-  GpuPeak attention_peak(const Operator& op, double flops, double clock) const;
+  GpuPeak attention_peak(const Operator& op, const AttentionModel& model, double flops, double clock) const;
   Modelled modelled_memory_bound(const Operator& op) const;
   double in_training(const Operator& op) const;
 

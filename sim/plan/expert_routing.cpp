@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <numeric>
 #include <vector>
 
@@ -19,11 +18,6 @@ double none_of(double experts, double part, int k) {
 }
 
 using Numbers = std::vector<double>;
-
-double normal(RandomStream& random) {
-  const double radius = std::sqrt(-2 * std::log(random.uniform()));
-  return radius * std::cos(2 * std::numbers::pi * random.uniform());
-}
 
 double sum(const Numbers& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
@@ -78,7 +72,7 @@ Numbers weights_of(int experts, const Training& training, RandomStream& random) 
   if (!training.expert_tokens.empty()) return {training.expert_tokens.begin(), training.expert_tokens.end()};
   Numbers weights(static_cast<std::size_t>(experts), 1);
   if (training.expert_routing == ExpertRouting::skewed)
-    for (double& weight : weights) weight = std::exp(training.expert_skew * normal(random));
+    for (double& weight : weights) weight = std::exp(training.expert_skew * random.normal());
   return weights;
 }
 
@@ -94,7 +88,7 @@ ExpertLoad load_of_layer(const MixtureOfExperts& moe, int ranks, double tokens, 
   double dropped = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const double mean = tokens * shares[i];
-    const double got = std::max(0.0, mean + std::sqrt(mean * (1 - shares[i])) * normal(random));
+    const double got = std::max(0.0, mean + std::sqrt(mean * (1 - shares[i])) * random.normal());
     dropped += std::max(0.0, got - room);
     load[static_cast<std::size_t>(rank[i])] += std::min(got, room);
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <numbers>
 #include <set>
 #include <utility>
 
@@ -36,8 +35,8 @@ class LengthSource {
         return law_.shortest +
                static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(longest_ - law_.shortest + 1)));
       case LengthLaw::lognormal:
-        return std::llround(
-            std::exp(std::log(static_cast<double>(law_.mean)) - law_.sigma * law_.sigma / 2 + law_.sigma * normal()));
+        return std::llround(std::exp(std::log(static_cast<double>(law_.mean)) - law_.sigma * law_.sigma / 2 +
+                                     law_.sigma * random_.normal()));
       case LengthLaw::histogram: {
         const double at = random_.uniform() * sums_.back().first;
         return std::lower_bound(sums_.begin(), sums_.end(), at,
@@ -46,12 +45,6 @@ class LengthSource {
       }
     }
     return law_.mean;
-  }
-
-  /// Box and Muller; the second value is not kept, so that every length takes two draws.
-  double normal() {
-    const double radius = std::sqrt(-2 * std::log(random_.uniform()));
-    return radius * std::cos(2 * std::numbers::pi * random_.uniform());
   }
 
   const Documents& law_;

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/forecast_run.hpp"
 
 using namespace tracecast;
 using tracecast::test::small_scenario;
@@ -75,9 +75,7 @@ ForecastRun with_spans(const Scenario& scenario, bool every_rank = false) {
   ForecastOptions options;
   options.record_spans = true;
   options.unfold = every_rank;
-  Result<ForecastRun> run = forecast(scenario, options);
-  if (!run) FAIL(to_string(run.error()));
-  return std::move(*run);
+  return test::run(scenario, options);
 }
 
 /// Every part of every rank is measured with an error of 1 %.
@@ -87,9 +85,7 @@ StepEvidence measured(const Scenario& scenario, std::uint64_t seed) {
   evidence.record = record_of(run.graph, run.timeline, scenario.name, StepOrigin::executed);
   RandomStream random(seed, 0, 0);
   const auto noisy = [&](Duration& time) {
-    const double normal =
-        std::sqrt(-2 * std::log(random.uniform())) * std::cos(2 * std::numbers::pi * random.uniform());
-    time.picoseconds = std::llround(static_cast<double>(time.picoseconds) * (1 + 0.01 * normal));
+    time.picoseconds = std::llround(static_cast<double>(time.picoseconds) * (1 + 0.01 * random.normal()));
   };
   Duration step = run.timeline.step_time;
   noisy(step);

@@ -5,9 +5,11 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/forecast_run.hpp"
 #include "tests/support/traffic.hpp"
 
 using namespace tracecast;
+using tracecast::test::run;
 using tracecast::test::small_scenario;
 using tracecast::test::total_of;
 
@@ -18,12 +20,6 @@ Scenario muon_scenario(int tp, int pp, int dp, int zero_stage) {
   scenario.parallel.zero_stage = zero_stage;
   scenario.training.optimizer = OptimizerKind::muon;
   return scenario;
-}
-
-ForecastRun run(const Scenario& scenario) {
-  Result<ForecastRun> result = forecast(scenario);
-  if (!result) FAIL(to_string(result.error()));
-  return std::move(*result);
 }
 
 /// FLOPs of Newton-Schulz iterations in the step of rank 0.

@@ -7,17 +7,13 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/template_writer.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/forecast_run.hpp"
 
 using namespace tracecast;
+using tracecast::test::run;
 using tracecast::test::small_scenario;
 
 namespace {
-
-ForecastRun run(const Scenario& scenario) {
-  Result<ForecastRun> result = forecast(scenario);
-  if (!result) FAIL(to_string(result.error()));
-  return std::move(*result);
-}
 
 struct Copied {
   int calls = 0;

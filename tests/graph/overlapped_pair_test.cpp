@@ -9,8 +9,10 @@
 #include "sim/plan/sharding.hpp"
 #include "sim/search/bound.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/forecast_run.hpp"
 
 using namespace tracecast;
+using tracecast::test::run;
 using tracecast::test::small_scenario;
 
 namespace {
@@ -31,12 +33,6 @@ Scenario experts(const std::string& schedule, int ep) {
   s.parallel.zero_stage = 1;
   s.training.cuda_graphs = true;  // the host, which would wait for the router's counts, is not what is tested
   return s;
-}
-
-ForecastRun run(const Scenario& scenario, bool unfold = false) {
-  Result<ForecastRun> result = forecast(scenario, {.unfold = unfold});
-  if (!result) FAIL(to_string(result.error()));
-  return std::move(*result);
 }
 
 double exposed(const ForecastRun& result, Traffic traffic) {
@@ -62,7 +58,7 @@ TEST_CASE("dualpipe: most of the exchanges are hidden, none of the work is lost"
   CHECK(exposed(one_by_one, Traffic::expert_parallel) > 0.08 * one_by_one.forecast.step_time_s);
   CHECK(exposed(pairs, Traffic::expert_parallel) < 0.6 * exposed(one_by_one, Traffic::expert_parallel));
   CHECK(pairs.forecast.compute_s.at("grouped_gemm") == Approx(one_by_one.forecast.compute_s.at("grouped_gemm")));
-  CHECK(run(experts("dualpipe", 8), true).timeline.step_time == pairs.timeline.step_time);
+  CHECK(run(experts("dualpipe", 8), {.unfold = true}).timeline.step_time == pairs.timeline.step_time);
 }
 
 TEST_CASE("dualpipe: parts of a pass are cut where tokens arrive, and run in turns", "[graph][moe]") {
@@ -98,7 +94,7 @@ TEST_CASE("combined-1f1b: exchanges hide behind another micro-batch, also withou
   CHECK(exposed(combined, Traffic::expert_parallel) < 0.5 * exposed(one_by_one, Traffic::expert_parallel));
   CHECK(combined.forecast.step_time_s < one_by_one.forecast.step_time_s);
   CHECK(combined.forecast.compute_s.at("grouped_gemm") == Approx(one_by_one.forecast.compute_s.at("grouped_gemm")));
-  CHECK(run(of("combined-1f1b", 8), true).timeline.step_time == combined.timeline.step_time);
+  CHECK(run(of("combined-1f1b", 8), {.unfold = true}).timeline.step_time == combined.timeline.step_time);
 }
 
 TEST_CASE("combined-1f1b: with nothing to hide and no pipeline it takes what 1f1b takes", "[graph][moe]") {
@@ -118,7 +114,7 @@ TEST_CASE("experts: waiting for the router's counts costs nothing if launches do
       Scenario s = experts(schedule, 8);
       s.training.cuda_graphs = graphs;  // the host waits for nothing
       s.profile.host.launch = s.profile.host.graph_launch = launch;
-      return run(s, unfold).timeline.step_time;
+      return run(s, {.unfold = unfold}).timeline.step_time;
     };
     CHECK(step(false, 0, false) == step(true, 0, false));
     // 100 us an operation: what the host would have issued ahead now follows the router.

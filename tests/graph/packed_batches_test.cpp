@@ -9,18 +9,14 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/forecast_run.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
+using tracecast::test::run;
 using tracecast::test::small_scenario;
 
 namespace {
-
-ForecastRun run(const Scenario& scenario, const ForecastOptions& options = {}) {
-  Result<ForecastRun> result = forecast(scenario, options);
-  if (!result) FAIL(to_string(result.error()));
-  return std::move(*result);
-}
 
 Documents fixed(std::int64_t tokens) {
   Documents documents;
@@ -199,23 +195,12 @@ TEST_CASE("packed steps: padding is computed and not useful", "[oracle][graph][p
   CHECK(f.packed->useful_tokens_per_s == Approx(f.tokens_per_s / 4));
   CHECK(f.tokens_per_step == 16 * 1024);
   // A sequence has one document of 256 tokens and padding: MFU counts its attention, and all linear work.
-  const double document = training_flops_per_token(
-      scenario.model,
-      [&] {
-        Training t = scenario.training;
-        t.seq_length = 256;
-        return t;
-      }(),
-      f.flops_convention);
-  const double padding = training_flops_per_token(
-      scenario.model,
-      [&] {
-        Training t = scenario.training;
-        t.seq_length = 1;
-        return t;
-      }(),
-      f.flops_convention);
-  const double flops = f.tokens_per_step * (0.25 * document + 0.75 * padding);
+  const auto flops_per_token = [&](std::int64_t length) {
+    Training training = scenario.training;
+    training.seq_length = length;
+    return training_flops_per_token(scenario.model, training, f.flops_convention);
+  };
+  const double flops = f.tokens_per_step * (0.25 * flops_per_token(256) + 0.75 * flops_per_token(1));
   CHECK(f.model_tflops_per_gpu == Approx(flops / f.step_time_s / 2 * 1e-12));
 }
 

@@ -10,20 +10,12 @@
 #include "sim/report/perfetto.hpp"
 #include "sim/search/planner.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/forecast_run.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
+using tracecast::test::run;
 using tracecast::test::small_scenario;
-
-namespace {
-
-ForecastRun run(const Scenario& scenario, const ForecastOptions& options = {}) {
-  Result<ForecastRun> result = forecast(scenario, options);
-  if (!result) FAIL(to_string(result.error()));
-  return std::move(*result);
-}
-
-}  // namespace
 
 TEST_CASE("a search over layouts, micro-batches and checkpointing ranks them and reports what does not fit",
           "[row-0-18][requirements][search]") {

@@ -10,6 +10,7 @@
 #include "sim/graph/template_writer.hpp"
 #include "sim/network/parameter_server.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/forecast_run.hpp"
 #include "tests/support/traffic.hpp"
 
 using namespace tracecast;
@@ -32,12 +33,6 @@ Scenario eight_ranks(DataParallelKind kind) {
   scenario.training.global_batch_size = 8;
   scenario.parallel.data_parallel = kind;
   return scenario;
-}
-
-ForecastRun run(const Scenario& scenario) {
-  Result<ForecastRun> result = forecast(scenario);
-  if (!result) FAIL(to_string(result.error()));
-  return std::move(*result);
 }
 
 TrafficCount total(const Scenario& scenario, Traffic traffic, Collective collective) {

@@ -5,6 +5,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/layer.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/forecast_run.hpp"
 #include "tests/support/shipped.hpp"
 #include "tests/support/traffic.hpp"
 
@@ -12,12 +13,6 @@ using namespace tracecast;
 using namespace tracecast::test;
 
 namespace {
-
-ForecastRun run(const Scenario& scenario) {
-  Result<ForecastRun> result = forecast(scenario);
-  if (!result) FAIL(to_string(result.error()));
-  return std::move(*result);
-}
 
 double exposed(const Forecast& f, Traffic traffic) { return f.exposed_s[static_cast<std::size_t>(traffic)]; }
 

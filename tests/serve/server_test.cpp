@@ -296,19 +296,12 @@ TEST_CASE("serve: a client that says nothing is left", "[serve][e2e]") {
   CHECK(Clock::now() - begin < std::chrono::seconds(40));  // a client's own patience is a minute
 }
 
-TEST_CASE("serve: fifty clients at once lose nothing", "[serve][e2e]") {
+TEST_CASE("serve: clients that connect at once wait, and none is reset", "[serve][e2e]") {
+  const int clients = GENERATE(50, 200);
   const Server server;
   Load load;
-  press(server.port(), 50, 0, teaching_question(), load);
-  CHECK(load.asked == 50);
-  CHECK(load.answered == load.asked);
-}
-
-TEST_CASE("serve: two hundred clients that connect at once wait, and none is reset", "[serve][e2e]") {
-  const Server server;
-  Load load;
-  press(server.port(), 200, 0, teaching_question(), load);
-  CHECK(load.asked == 200);
+  press(server.port(), clients, 0, teaching_question(), load);
+  CHECK(load.asked == clients);
   CHECK(load.answered == load.asked);
 }
 
