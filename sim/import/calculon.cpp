@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::int64_t kMax = 1'000'000'000;
 
+/// Source: docs/references.md#format-calculon
 class CalculonReader {
  public:
   CalculonReader(const JsonDocument& document)
@@ -63,7 +64,7 @@ class CalculonReader {
     reader_.finish();
     out_.model = model;
     out_.notes = {
-        "Calculon leaves embeddings and loss out: a vocabulary of 51200 was assumed",
+        "Calculon leaves embeddings and loss out of a step: the vocabulary of 51200 is that of its count of parameters",
         fmt::format("the sequence length goes to the scenario: training.seq_length={}", model.max_position_embeddings)};
   }
 
@@ -93,8 +94,9 @@ class CalculonReader {
     reader_.get("activation_recompute", word, {{"none", "none"}, {"attn_only", "selective"}, {"full", "full"}});
     set("training.recompute", word);
     word = "ar";
-    reader_.get("tensor_par_comm_type", word, {{"ar", "ar"}, {"p2p_rs_ag", "rs_ag"}, {"rs_ag", "rs_ag"}});
+    reader_.get("tensor_par_comm_type", word, {{"ar", "ar"}, {"p2p_rs_ag", "p2p_rs_ag"}, {"rs_ag", "rs_ag"}});
     set("parallel.sequence_parallel", word == "rs_ag");
+    if (word == "p2p_rs_ag") set("parallel.scatter_gather_p2p", true);
     word = "none";
     reader_.get("tensor_par_overlap", word, {{"none", "none"}, {"ring", "ring"}, {"pipe", "pipe"}});
     set("parallel.tp_comm_overlap", word != "none");
@@ -103,8 +105,13 @@ class CalculonReader {
       if (reader_.get(key, flag) && flag)
         out_.notes.push_back(fmt::format("{} has no counterpart and was left out", key));
     }
-    for (const char* key : {"tensor_par_net", "pipeline_par_net", "data_par_net", "attention_type", "training"})
-      reader_.ignore(key);
+    word = "multihead";
+    reader_.get("attention_type", word, {{"multihead", "multihead"}, {"multiquery", "multiquery"}});
+    if (word == "multiquery") set("model.num_query_groups", 1);
+    bool training = true;
+    if (reader_.get("training", training) && !training)
+      reader_.error("training", "is inference, which is not forecast");
+    for (const char* key : {"tensor_par_net", "pipeline_par_net", "data_par_net"}) reader_.ignore(key);
     reader_.finish();
   }
 

@@ -117,11 +117,14 @@ std::optional<Diagnostic> fault_of_foreign(const std::filesystem::path& path, st
 
 namespace {
 
-/// Whether a file is of a machine, which is read here, with a fault that its own reader names.
-bool is_damaged_machine(const std::filesystem::path& path) {
+/// Whether a file is a machine or a model of another program, which scenarios name too, with a fault that its own reader names.
+bool is_damaged_part(const std::filesystem::path& path) {
   const Result<std::string> content = read_packed(path);
-  return content && !import_as<ImportedTopology>(*content, path.string()) &&
-         find_foreign(*content, path.string(), {ImportKind::machine}).value_or(nullptr) != nullptr;
+  if (!content) return false;
+  const auto importer = find_foreign(*content, path.string(), {ImportKind::machine, ImportKind::launcher});
+  if (!importer || *importer == nullptr) return false;
+  return (*importer)->kind() == ImportKind::machine ? !import_as<ImportedTopology>(*content, path.string())
+                                                    : *importer == &kHuggingFace && !read_model(path);
 }
 
 /// Of the files that a scenario names, those of other programs once each, in place of what their readers say.
@@ -130,7 +133,7 @@ Error with_foreign_named(const Error& error, const std::filesystem::path& scenar
   std::map<std::string, std::optional<Diagnostic>> files{{"", std::nullopt}, {scenario.string(), std::nullopt}};
   for (const Diagnostic& each : error.diagnostics) {
     const auto [file, added] = files.try_emplace(each.file);
-    if (added && !is_damaged_machine(each.file)) file->second = fault_of_foreign(each.file, "a file of this project");
+    if (added && !is_damaged_part(each.file)) file->second = fault_of_foreign(each.file, "a file of this project");
     if (added && file->second) result.diagnostics.push_back(*file->second);
     if (!file->second) result.diagnostics.push_back(each);
   }

@@ -53,6 +53,7 @@ struct PytorchCall {
 };
 
 /// record_param_comms names its collective, buffers and group among its attributes, in older schemas among its inputs.
+/// Source: docs/references.md#format-pytorch-et
 PytorchCall call_of(const JsonNode& node, const std::string& name) {
   PytorchCall call;
   const bool record = holds(name, "record_param_comms");
@@ -63,6 +64,7 @@ PytorchCall call_of(const JsonNode& node, const std::string& name) {
   if (inputs != nullptr)
     for (const JsonNode& value : (values == nullptr ? *inputs : *values).items)
       if (value.kind == JsonNode::Kind::string) words += ' ' + value.string;
+  if (const JsonNode* collective = attribute_of(node, "collective_name")) words += ' ' + collective->string;
   for (const auto& [word, kind] : kPytorchCollectives)
     if (!call.collective && holds(words, word)) call.collective = kind;
   const JsonNode* const dtype = attribute_of(node, "dtype");

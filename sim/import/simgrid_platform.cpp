@@ -1,5 +1,7 @@
 /// SimGrid platforms (DTD 4.1): a <cluster> becomes a topology whose nodes are its hosts; a network of single hosts, links and
 /// routes has no regular structure and is refused, unless export_simgrid wrote it.
+/// Source: docs/references.md#format-simgrid
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
@@ -73,7 +75,8 @@ class Reader {
     if (depth > kDeepest) return xml_.fail_at(parent, "", "", "zones are nested too deeply");
     for (const pugi::xml_node child : parent.children()) {
       const std::string_view name = child.name();
-      if (name == "host" || name == "zone") first_ = first_ ? first_ : child;
+      const bool zone = name == "zone" || name == "AS";  // the same in version 4.0
+      if (name == "host" || zone) first_ = first_ ? first_ : child;
       hosts_ += name == "host" ? 1 : 0;
       routers_ += name == "router" ? 1 : 0;
       links_ += name == "link" ? 1 : 0;
@@ -88,7 +91,7 @@ class Reader {
         if (const auto rate = rate_of(child, "bandwidth"); !rate) return tl::unexpected(rate.error());
         if (const auto time = time_of(child, "latency"); !time) return tl::unexpected(time.error());
       }
-      if (name == "zone")
+      if (zone)
         if (const auto ok = count(child, depth + 1); !ok) return ok;
     }
     return {};
@@ -138,6 +141,24 @@ class Reader {
     return sum;
   }
 
+  /// What a link of `rate` carries in one direction while the other has as much to carry.
+  Result<Bandwidth> rate_of_direction(Bandwidth rate) {
+    const auto halved = [this](Bandwidth of, const char* what) {
+      imported_.notes.push_back(fmt::format("{}: both directions share it, half is taken for each", what));
+      return Bandwidth{std::max<std::int64_t>(1, of.bytes_per_second / 2)};
+    };
+    const std::string policy = cluster_.attribute("sharing_policy").value();
+    if (policy == "SHARED")
+      rate = halved(rate, "sharing_policy SHARED");
+    else if (!policy.empty() && policy != "SPLITDUPLEX" && policy != "FULLDUPLEX")
+      return xml_.fail_at(cluster_, "cluster.sharing_policy", policy,
+                          "is not a link of a machine (allowed: SPLITDUPLEX FULLDUPLEX SHARED)");
+    if (std::string_view(cluster_.attribute("limiter_link").value()).empty()) return rate;
+    const auto limit = rate_of(cluster_, "limiter_link");
+    if (!limit) return tl::unexpected(limit.error());
+    return limit->bytes_per_second / 2 < rate.bytes_per_second ? halved(*limit, "limiter_link") : rate;
+  }
+
   Result<ImportedTopology> read_cluster() {
     const auto hosts = radical();
     if (!hosts) return tl::unexpected(hosts.error());
@@ -145,17 +166,20 @@ class Reader {
     if (!rate) return tl::unexpected(rate.error());
     const auto latency = time_of(cluster_, "lat");
     if (!latency) return tl::unexpected(latency.error());
+    const auto shared = rate_of_direction(*rate);
+    if (!shared) return tl::unexpected(shared.error());
     NodeSpec& node = imported_.cluster.node;
     node.gpus = node.gpus_per_host = 1;
     node.link = IntraLink::none;
     node.nics = 1;
-    node.nic_rate = node.pcie = *rate;
+    node.nic_rate = node.pcie = *shared;
     node.nic_latency = *latency * 2;
     node.cpu = CpuKind::intel;
     imported_.cluster.gpu = "h100";
     imported_.cluster.max_nodes = static_cast<int>(*hosts);
     imported_.found.emplace_back("nodes", *hosts);
-    imported_.notes = {"a host is taken as a node of one h100 and an intel CPU with PCIe as fast as its link"};
+    imported_.notes.insert(imported_.notes.begin(),
+                           "a host is taken as a node of one h100 and an intel CPU with PCIe as fast as its link");
     const std::string topology = cluster_.attribute("topology").value();
     const std::string parameters = cluster_.attribute("topo_parameters").value();
     Result<void> ok;
@@ -177,12 +201,17 @@ class Reader {
   Result<void> flat() {
     imported_.cluster.fabric = FabricKind::fat_tree;
     imported_.cluster.tiers = {{"cluster", 0, 1, {}}};
-    const std::string backbone = cluster_.attribute("bb_bw").value();
-    if (!backbone.empty()) {
-      const auto rate = rate_of(cluster_, "bb_bw");
-      if (!rate) return tl::unexpected(rate.error());
+    const auto latency = time_of(cluster_, "bb_lat");
+    if (!latency) return tl::unexpected(latency.error());
+    NodeSpec& node = imported_.cluster.node;
+    node.nic_latency = node.nic_latency + *latency;
+    if (std::string_view(cluster_.attribute("bb_bw").value()).empty()) return {};
+    const auto rate = rate_of(cluster_, "bb_bw");
+    if (!rate) return tl::unexpected(rate.error());
+    if (std::string_view(cluster_.attribute("bb_sharing_policy").value()) == "FATPIPE")
+      node.nic_rate = std::min(node.nic_rate, *rate);  // of each message, however many there are
+    else
       imported_.notes.push_back(fmt::format("the backbone of {} that all hosts share is left out", to_text(*rate)));
-    }
     return {};
   }
 
@@ -248,8 +277,8 @@ class Reader {
     if (const auto ok = same_number(product(lengths, lengths.size()), text); !ok) return ok;
     Cluster& cluster = imported_.cluster;
     cluster.fabric = FabricKind::torus;
-    cluster.shape.dimensions = lengths;
-    cluster.node.nic_latency = {};  // hosts are the routers
+    cluster.shape.dimensions.assign(lengths.rbegin(), lengths.rend());  // SimGrid numbers the first one fastest
+    cluster.node.nic_latency = {};                                      // hosts are the routers
     cluster.tiers = {{"torus", 0, 1, latency}};
     return {};
   }

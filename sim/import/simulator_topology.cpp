@@ -22,6 +22,9 @@ constexpr int kMaxGpus = 1'000'000;
 constexpr std::size_t kMaxDimensions = 8;
 constexpr Duration kLongestLatency{1'000'000'000'000};  // a second
 
+/// Ring: a link to each of two neighbours; FullyConnected: to each GPU; Switch: one to a switch, so that a message has two hops.
+/// A GPU has links of its own in each dimension, and a message has those of the dimensions in which its ends differ.
+/// Source: docs/references.md#format-astra-sim
 class AstraSim {
  public:
   AstraSim(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
@@ -92,7 +95,8 @@ class AstraSim {
     cluster.gpu = std::string(kGpuFacts[0].name);
     NodeSpec& node = cluster.node;
     node.gpus = node.gpus_per_host = static_cast<int>(counts[0]);
-    const double links = kinds[0] == 0 ? 2 : kinds[0] == 1 ? std::max(1.0, counts[0] - 1) : 1;
+    const double others = std::max(1.0, counts[0] - 1);
+    const double links = kinds[0] == 0 ? std::min(2.0, others) : kinds[0] == 1 ? others : 1;
     node.link = counts[0] < 2 ? IntraLink::none : kinds[0] == 2 ? IntraLink::nvswitch : IntraLink::nvlink_mesh;
     node.gpu_link = rate(0, links);
     node.link_latency = latency(0);
@@ -104,12 +108,17 @@ class AstraSim {
                       {"GPUs", static_cast<std::int64_t>(total)}};
     imported.notes.push_back("the file names no GPU and no CPU: taken as h100 and intel");
     imported.notes.push_back("the first dimension is taken as the node, the others as the fabric between nodes");
+    imported.notes.push_back("a GB/s is 2^30 bytes a second, as ASTRA-sim takes it");
+    if (counts.size() > 2)
+      imported.notes.push_back(
+          "the links of a GPU in the dimensions above the second are taken as one NIC at the second's rate");
     if (kinds[0] == 0)
       imported.notes.push_back("a ring inside the node is taken as links to two neighbours, joined all to all");
     return imported;
   }
 
-  /// Dimensions above the first: one NIC a GPU at the rate of the second; slower ones above it are oversubscribed tiers.
+  /// Dimensions above the first: one NIC a GPU at the rate of the second; slower ones above it are oversubscribed tiers. Hosts of a
+  /// torus are its routers.
   void outer(Cluster& cluster) {
     const std::vector<double>& kinds = lists_["topology"];
     const std::vector<double>& counts = lists_["npus_count"];
@@ -124,24 +133,32 @@ class AstraSim {
     node.nic_rate = rate(1, 1);
     node.nic_latency = latency(1);
     const bool torus = std::all_of(kinds.begin() + 1, kinds.end(), [](double kind) { return kind == 0; });
+    if (torus) node.nic_latency = {};
     cluster.fabric = torus ? FabricKind::torus : FabricKind::fat_tree;
     int nodes = 1;
     for (std::size_t d = 1; d < counts.size(); ++d) {
       nodes *= static_cast<int>(counts[d]);
-      if (torus) cluster.shape.dimensions.push_back(static_cast<int>(counts[d]));
+      std::vector<int>& lengths = cluster.shape.dimensions;  // ASTRA-sim numbers the first dimension fastest
+      if (torus) lengths.insert(lengths.begin(), static_cast<int>(counts[d]));
       const bool last = d + 1 == counts.size();
       const double slower = last ? 1 : std::max(1.0, lists_["bandwidth"][d] / lists_["bandwidth"][d + 1]);
       if (!torus && (last || counts[d] > 1))
-        cluster.tiers.push_back(
-            {fmt::format("dimension {}", d), last ? 0 : nodes, slower, last ? Duration{} : latency(d)});
+        cluster.tiers.push_back({fmt::format("dimension {}", d), last ? 0 : nodes, slower,
+                                 last ? Duration{} : std::max(Duration{}, latency(d + 1) - latency(d))});
     }
     if (torus) cluster.tiers = {{"torus", 0, 1, latency(1)}};
   }
 
   Bandwidth rate(std::size_t dimension, double links) {
-    return {std::max<std::int64_t>(1, std::llround(std::min(1e18, lists_["bandwidth"][dimension] * links * 1e9)))};
+    constexpr double kGigabyte = 1 << 30;
+    return {
+        std::max<std::int64_t>(1, std::llround(std::min(1e18, lists_["bandwidth"][dimension] * links * kGigabyte)))};
   }
-  Duration latency(std::size_t dimension) { return from_seconds(lists_["latency"][dimension] * 1e-9); }
+  /// From GPU to GPU, in a ring to the next one.
+  Duration latency(std::size_t dimension) {
+    const double hops = lists_["topology"][dimension] == 2 ? 2 : 1;
+    return from_seconds(hops * lists_["latency"][dimension] * 1e-9);
+  }
 
   static constexpr std::string_view kKinds[] = {"Ring", "FullyConnected", "Switch"};
   std::string_view text_;

@@ -179,8 +179,7 @@ TEST_CASE("schedule: the order that torchtitan's configuration names, in one lin
   const json other = answer(sandbox, "--times-from run/job.toml --set parallel.pp_schedule=1f1b" + machine);
   CHECK(other["V"] == 1);
   CHECK(complaint(sandbox, "--times-from run/job.toml --set cluster.topology=dgx-h100")
-            .find("job.toml: cluster.world_size: is not in the file: give --gpus or --set cluster.world_size=N") !=
-        std::string::npos);
+            .find("job.toml: does not say the number of GPUs: give --set cluster.world_size=N") != std::string::npos);
   const Outcome predicted = sandbox.run("tracecast predict run/job.toml" + machine);
   CHECK(predicted.code == 2);
   CHECK(predicted.err.find("has an order of its own, which tracecast schedule --times-from run/job.toml runs") !=

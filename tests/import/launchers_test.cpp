@@ -234,11 +234,16 @@ TEST_CASE("launchers: errors name the launcher's key and line", "[io][launch][er
 
 TEST_CASE("launchers: what is missing is asked for", "[io][launch][error]") {
   CHECK(refusal("deepspeed", "{\"steps_per_print\": 1}", "ds.json", {}) ==
-        "ds.json: model: is not in the file: give --model or --set model=NAME, a shipped model or a file\n"
-        "ds.json: cluster.topology: is not in the file: give --topology or --set cluster.topology=NAME, a shipped "
-        "machine or a file\n"
-        "ds.json: cluster.world_size: is not in the file: give --gpus or --set cluster.world_size=N\n"
-        "ds.json: training.seq_length: is not in the file: give --set training.seq_length=4096, say");
+        "ds.json: does not say the model, the machine, the number of GPUs, the length of a sequence: give --set "
+        "model=NAME "
+        "--set cluster.topology=NAME --set cluster.world_size=N --set training.seq_length=4096 (NAME: shipped, or a "
+        "file)");
+  RunGivens machine;
+  machine.topology = "dgx-h100";
+  machine.model = "gpt2-small";
+  machine.gpus = 8;
+  CHECK(refusal("deepspeed", "{\"steps_per_print\": 1}", "ds.json", machine) ==
+        "ds.json: does not say the length of a sequence: give --set training.seq_length=4096");
 }
 
 TEST_CASE("launchers: of an unknown family the error says so, and --model replaces it", "[io][launch][error]") {

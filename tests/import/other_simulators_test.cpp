@@ -190,6 +190,21 @@ TEST_CASE("pytorch execution traces: calls of c10d that are no collective here a
   CHECK(read->notes[0] == "2 other calls of c10d (messages, reduce, gather, scatter, barriers) are taken as operators");
 }
 
+// docs/references.md#format-pytorch-et: the observer writes attributes when a call ends, and inputs only if they could be read.
+TEST_CASE("pytorch execution traces: the attributes alone say what a call is", "[io][pytorch-et]") {
+  const auto read = import_as<ImportedGraph>(
+      R"({"schema":"1.1.1-chakra.0.0.4","nodes":[{"id":4,"name":"record_param_comms","ctrl_deps":2,"inputs":{"values":[]},)"
+      R"("attrs":[{"name":"collective_name","type":"string","value":"_reduce_scatter_base"},)"
+      R"({"name":"dtype","type":"string","value":"BFloat16"},{"name":"in_msg_nelems","type":"uint64","value":800},)"
+      R"({"name":"out_msg_nelems","type":"uint64","value":100},{"name":"pg_name","type":"string","value":"3"}]}]})",
+      "t");
+  REQUIRE(read);
+  CHECK(read->nodes[0].kind == ImportedNode::Kind::collective);
+  CHECK(read->nodes[0].collective == Collective::reduce_scatter);
+  CHECK(read->nodes[0].size == Bytes{1'600});
+  CHECK(read->nodes[0].group == "3");
+}
+
 TEST_CASE("pytorch execution traces: both generations are read", "[io][pytorch-et]") {
   if (!have_samples()) return;
   CHECK(step("pytorch-et/1.0.2-chakra.0.0.4.json.gz").nodes.size() == 263);
@@ -329,6 +344,33 @@ TEST_CASE("simai: rails, dual ToR and oversubscription are in the links between 
   CHECK(machine(all, 2, 0).fabric == FabricKind::rail_optimized);
 }
 
+// docs/references.md#format-calculon
+TEST_CASE("calculon: one head of keys, scattered messages, and inference, which is refused", "[io][calculon]") {
+  const auto read = [](const std::string& more) {
+    return read_calculon(
+        R"({"num_procs": 8, "tensor_par": 4, "pipeline_par": 2, "data_par": 1, "pipeline_interleaving": 1, "batch_size": 8,
+            "microbatch_size": 1, )" +
+            more + "}",
+        "c.json");
+  };
+  const auto has = [](const Result<CalculonInput>& input, const std::string& setting) {
+    if (!input) FAIL(to_string(input.error()));
+    return std::count(input->settings.begin(), input->settings.end(), setting) == 1;
+  };
+  const auto scattered =
+      read(R"("attention_type": "multiquery", "tensor_par_comm_type": "p2p_rs_ag", "training": true)");
+  CHECK(has(scattered, "model.num_query_groups=1"));
+  CHECK(has(scattered, "parallel.sequence_parallel=false"));
+  CHECK(has(scattered, "parallel.scatter_gather_p2p=true"));
+  const auto sequence = read(R"("attention_type": "multihead", "tensor_par_comm_type": "rs_ag")");
+  CHECK_FALSE(has(sequence, "model.num_query_groups=1"));
+  CHECK(has(sequence, "parallel.sequence_parallel=true"));
+  CHECK_FALSE(has(sequence, "parallel.scatter_gather_p2p=true"));
+  CHECK(sentence(read(R"("training": false)")) == "c.json:2: training = false: is inference, which is not forecast");
+  CHECK(sentence(read(R"("attention_type": "linear")")) ==
+        "c.json:2: attention_type = \"linear\": is unknown (allowed: multihead multiquery)");
+}
+
 TEST_CASE("calculon: settings without a counterpart are named", "[io][calculon]") {
   const auto read = read_calculon(
       R"({"num_procs": 8, "tensor_par": 8, "pipeline_par": 1, "data_par": 1, "pipeline_interleaving": 1, "batch_size": 8,
@@ -359,7 +401,7 @@ TEST_CASE("imported machines: rates that no machine has are refused, unequal one
   CHECK(sentence(import_as<ImportedTopology>(
             "topology: [ Switch, Ring ]\nnpus_count: [ 8, 2 ]\nbandwidth: [ 50000, 50 ]\nlatency: [ 936, 1000 ]\n", "t",
             "astra-sim")) ==
-        "t: node.gpu_link: no GPU has links of 50.0 TB/s in one direction (the sum of both directions, or bits?)");
+        "t: node.gpu_link: no GPU has links of 53.7 TB/s in one direction (the sum of both directions, or bits?)");
   CHECK(
       sentence(import_as<ImportedTopology>(
           R"(<?xml version='1.0'?><platform version="4.1"><zone id="world" routing="Full"><cluster id="c" prefix="n" )"
@@ -367,6 +409,42 @@ TEST_CASE("imported machines: rates that no machine has are refused, unequal one
           R"(</zone></platform>)",
           "t", "simgrid")) ==
       "t: node.nic_rate: no NIC has 900 GB/s in one direction (the rate of several NICs, or bits?)");
+}
+
+// docs/references.md#format-astra-sim
+TEST_CASE("astra-sim: rates, hops and links are those of its analytical network", "[io][astra-sim]") {
+  const auto read = [](const std::string& kinds, const std::string& counts, const std::string& rates,
+                       const std::string& latencies) {
+    return *import_as<ImportedTopology>(
+        fmt::format("topology: [ {} ]\nnpus_count: [ {} ]\nbandwidth: [ {} ]\nlatency: [ {} ]\n", kinds, counts, rates,
+                    latencies),
+        "t", "astra-sim");
+  };
+  constexpr std::int64_t kGigabyte = 1 << 30;
+  // A message crosses two links of a switch.
+  const ImportedTopology one = read("Switch", "8", "100", "936.25");
+  CHECK(one.cluster.node.gpu_link == Bandwidth{100 * kGigabyte});
+  CHECK(one.cluster.node.link_latency == Duration{1'872'500});
+  CHECK(one.notes.back() == "a GB/s is 2^30 bytes a second, as ASTRA-sim takes it");
+  CHECK(read("FullyConnected", "8", "10", "500").cluster.node.gpu_link == Bandwidth{70 * kGigabyte});
+  CHECK(read("FullyConnected", "8", "10", "500").cluster.node.link_latency == 500_ns);
+  // Two GPUs of a ring are joined by one link.
+  CHECK(read("Ring", "8", "10", "500").cluster.node.gpu_link == Bandwidth{20 * kGigabyte});
+  CHECK(read("Ring", "2", "10", "500").cluster.node.gpu_link == Bandwidth{10 * kGigabyte});
+  // A message between units of the second dimension takes the third's links only.
+  const ImportedTopology three = read("Switch, FullyConnected, Switch", "4, 2, 8", "200, 50, 25", "300, 700, 2000");
+  CHECK(three.cluster.node.nic_latency == 700_ns);
+  REQUIRE(three.cluster.tiers.size() == 2);
+  CHECK(three.cluster.tiers[0].hop_latency == 3'300_ns);  // 2 x 2000 in all
+  CHECK(three.cluster.tiers[0].oversubscription == 2);
+  CHECK(three.notes.back() ==
+        "the links of a GPU in the dimensions above the second are taken as one NIC at the second's rate");
+  // Hosts of a torus are its routers: a hop takes the latency once.
+  const Cluster torus = read("Switch, Ring, Ring", "4, 2, 8", "200, 50, 50", "300, 700, 700").cluster;
+  CHECK(torus.shape.dimensions == std::vector<int>{8, 2});  // the second dimension is numbered faster than the third
+  CHECK(torus.fabric == FabricKind::torus);
+  CHECK(torus.node.nic_latency == 0_ns);
+  CHECK(torus.tiers[0].hop_latency == 700_ns);
 }
 
 TEST_CASE("astra-sim: networks become topologies, the rest is rejected with the reason", "[io][astra-sim]") {
@@ -380,8 +458,8 @@ TEST_CASE("astra-sim: networks become topologies, the rest is rejected with the 
   };
   const Cluster hgx = machine("inputs__network__hgx_h100_16gpu.yml");
   CHECK(hgx.node.gpus == 8);
-  CHECK(hgx.node.gpu_link == 400_GBps);
-  CHECK(hgx.node.nic_rate == 50_GBps);
+  CHECK(hgx.node.gpu_link == Bandwidth{400LL << 30});
+  CHECK(hgx.node.nic_rate == Bandwidth{50LL << 30});
   CHECK(hgx.max_nodes == 2);
   CHECK(machine("network__analytical__HGX-H100-validated.yml").max_nodes == 1);
   CHECK(machine("network__analytical__Ring_16npus.yml").node.gpus == 16);
@@ -418,7 +496,9 @@ TEST_CASE("calculon: an application or an execution given as a scenario", "[io][
   CHECK(planned->training.seq_length == 2048);
   const Result<Scenario> asked = read_any_scenario(corpus / "calculon-application.json", shipped_data());
   REQUIRE_FALSE(asked);
-  CHECK(to_string(asked.error()).find("cluster.topology: is not in the file: give --topology") != std::string::npos);
+  CHECK(to_string(asked.error())
+            .ends_with(".json: does not say the machine, the number of GPUs: give --set cluster.topology=NAME --set "
+                       "cluster.world_size=N (NAME: shipped, or a file)"));
   const Result<Scenario> run = read_any_scenario(
       corpus / "calculon-execution.json", shipped_data(),
       {"model=gpt3-175b", "model.vocab_size=51200", "cluster.topology=dgx-h100", "training.seq_length=2048"});

@@ -374,6 +374,43 @@ TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix
   CHECK(gb200.cluster.node.nics == 1);
 }
 
+// docs/references.md#format-simgrid
+TEST_CASE("SimGrid's clusters: how links are shared, and what the backbone adds", "[io][network]") {
+  const auto cluster = [](const std::string& more) {
+    return R"(<?xml version='1.0'?><platform version="4"><AS id="world" routing="Full"><cluster id="c" prefix="n" )"
+           R"(radical="0-7" suffix="" speed="1Gf" bw="10Gbps" lat="2us" )" +
+           more + "/></AS></platform>";
+  };
+  const auto read = [&](const std::string& more) {
+    const Result<ImportedTopology> imported = import_as<ImportedTopology>(cluster(more), "c.xml");
+    if (!imported) FAIL(to_string(imported.error()));
+    return *imported;
+  };
+  const ImportedTopology plain = read("");
+  CHECK(plain.cluster.node.nic_rate == Bandwidth{1'250'000'000});
+  CHECK(plain.cluster.node.nic_latency == 4_us);
+  CHECK(plain.notes.size() == 1);
+  CHECK(read(R"(sharing_policy="SPLITDUPLEX")").cluster.node.nic_rate == Bandwidth{1'250'000'000});
+  const ImportedTopology shared = read(R"(sharing_policy="SHARED")");
+  CHECK(shared.cluster.node.nic_rate == Bandwidth{625'000'000});
+  CHECK(shared.notes.back() == "sharing_policy SHARED: both directions share it, half is taken for each");
+  CHECK(
+      error_of(cluster(R"(sharing_policy="FATPIPE")"), "c.xml") ==
+      "c.xml:1: cluster.sharing_policy = FATPIPE: is not a link of a machine (allowed: SPLITDUPLEX FULLDUPLEX SHARED)");
+  CHECK(read(R"(limiter_link="30Gbps")").cluster.node.nic_rate == Bandwidth{1'250'000'000});
+  const ImportedTopology limited = read(R"(limiter_link="12Gbps")");
+  CHECK(limited.cluster.node.nic_rate == Bandwidth{750'000'000});
+  CHECK(limited.notes.back() == "limiter_link: both directions share it, half is taken for each");
+  const ImportedTopology backbone = read(R"(bb_bw="40Gbps" bb_lat="500ns")");
+  CHECK(backbone.cluster.node.nic_latency == 4'500_ns);
+  CHECK(backbone.notes.back() == "the backbone of 5.00 GB/s that all hosts share is left out");
+  // SimGrid 3.32 has one link from host 0 to host 2, two to host 4 and three to host 5: the first dimension is numbered fastest.
+  CHECK(read(R"(topology="TORUS" topo_parameters="2,4")").cluster.shape.dimensions == std::vector<int>{4, 2});
+  const ImportedTopology pipe = read(R"(bb_bw="4Gbps" bb_lat="500ns" bb_sharing_policy="FATPIPE")");
+  CHECK(pipe.cluster.node.nic_rate == Bandwidth{500'000'000});
+  CHECK(pipe.notes.size() == 1);
+}
+
 TEST_CASE("SimGrid's clusters", "[io][network]") {
   if (samples_missing()) return;
   SECTION("a fat tree of 4 leaves with 4 hosts and 2 x 2 cables up: no oversubscription") {
@@ -389,7 +426,7 @@ TEST_CASE("SimGrid's clusters", "[io][network]") {
   }
   SECTION("a torus of 3 x 2 x 2") {
     const ImportedTopology imported = sample("simgrid-platform/cluster_torus.xml");
-    CHECK(imported.cluster.shape.dimensions == std::vector<int>{3, 2, 2});
+    CHECK(imported.cluster.shape.dimensions == std::vector<int>{2, 2, 3});  // there the first is numbered fastest
     CHECK(imported.cluster.max_nodes == 12);
     check_round_trip(imported);
   }

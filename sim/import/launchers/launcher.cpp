@@ -69,16 +69,23 @@ void take_givens(RunImport& run, const RunGivens& givens) {
   apply_overrides(run.ours, givens.overrides, run.errors);
 }
 
-void ask(RunImport& run, const std::string& key, const std::string& advice) {
-  if (run.given(key) == nullptr) run.errors.push_back({run.file(), 0, key, "", "is not in the file: " + advice});
-}
-
+/// One sentence asks for everything, with options that every command has.
 void ask_for_the_rest(RunImport& run) {
-  if (!run.model_refused) ask(run, "model", "give --model or --set model=NAME, a shipped model or a file");
-  if (run.given("model.num_layers") != nullptr) ask(run, "model.vocab_size", "give --set model.vocab_size=128256, say");
-  ask(run, "cluster.topology", "give --topology or --set cluster.topology=NAME, a shipped machine or a file");
-  ask(run, "cluster.world_size", "give --gpus or --set cluster.world_size=N");
-  ask(run, "training.seq_length", "give --set training.seq_length=4096, say");
+  std::string missing;
+  std::string options;
+  const auto ask = [&](const char* key, const char* what, const char* example) {
+    if (run.given(key) != nullptr) return;
+    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", what);
+    options += fmt::format(" --set {}={}", key, example);
+  };
+  if (!run.model_refused) ask("model", "the model", "NAME");
+  if (run.given("model.num_layers") != nullptr) ask("model.vocab_size", "the size of the vocabulary", "128256");
+  ask("cluster.topology", "the machine", "NAME");
+  ask("cluster.world_size", "the number of GPUs", "N");
+  ask("training.seq_length", "the length of a sequence", "4096");
+  if (missing.empty()) return;
+  const char* const names = options.find("=NAME") == std::string::npos ? "" : " (NAME: shipped, or a file)";
+  run.errors.push_back({run.file(), 0, "", "", fmt::format("does not say {}: give{}{}", missing, options, names)});
 }
 
 /// A count that products of three cannot overflow; what is larger is refused by the scenario's reader.
