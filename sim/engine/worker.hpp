@@ -85,8 +85,7 @@ class Worker {
     Duration now;
     std::vector<std::int32_t> ended;
     while (sharing_->network.advance(now, ended)) {
-      for (const std::int32_t transfer : ended) complete_transfer(transfer, now.picoseconds);
-      execute_runnable();
+      complete_transfers(ended, now.picoseconds);
     }
   }
 
@@ -203,6 +202,7 @@ class Worker {
   std::int32_t shared_message(ChannelEnd sender) const;
   void start_transfer(const InFlightTransfer& transfer, std::int32_t kind);
   bool start_message(const OpContext& at, std::int32_t other, PendingMessage* slot, std::int32_t kind);
+  void complete_transfers(const std::vector<std::int32_t>& ended, std::int64_t end);
   void complete_transfer(std::int32_t index, std::int64_t end);
   void complete_eager_message(const InFlightTransfer& transfer, std::int64_t end);
   bool join_collective(const OpContext& at, const StreamOp& op);

@@ -19,7 +19,7 @@ inline void Worker<Recorder>::run_in_order_of_time() {
     run_ahead();
     const Duration limit = queue.empty() ? FlowNetwork::kNoLimit : Duration{queue.front()};
     if (sharing_ != nullptr && sharing_->network.advance(now, ended, limit)) {
-      for (const std::int32_t transfer : ended) complete_transfer(transfer, now.picoseconds);
+      complete_transfers(ended, now.picoseconds);
     } else if (queue.empty()) {
       return;
     } else {
@@ -45,6 +45,7 @@ inline void Worker<Recorder>::continue_runs(std::int64_t time) {
       __builtin_prefetch(&state_.ranks[rank]);
     }
     continue_run(due_[i], time);
+    execute_runnable();  // while the data of the rank is in the cache
   }
 }
 

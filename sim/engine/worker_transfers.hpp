@@ -67,6 +67,16 @@ inline bool Worker<Recorder>::start_message(const OpContext& at, std::int32_t ot
   return false;
 }
 
+/// Thousands of transfers may end at one instant. The streams that continue are executed after each of them, while the data
+/// of their ranks is in the cache; the order does not change the result.
+template <class Recorder>
+inline void Worker<Recorder>::complete_transfers(const std::vector<std::int32_t>& ended, std::int64_t end) {
+  for (const std::int32_t transfer : ended) {
+    complete_transfer(transfer, end);
+    execute_runnable();
+  }
+}
+
 template <class Recorder>
 inline void Worker<Recorder>::complete_transfer(std::int32_t index, std::int64_t end) {
   const InFlightTransfer transfer = in_flight_.remove(index);

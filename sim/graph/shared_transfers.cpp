@@ -13,9 +13,9 @@ namespace {
 constexpr std::int32_t kNone = -1;
 constexpr std::int32_t kSeveral = -2;
 
-/// One communicator's call or one channel's message.
+/// One communicator's call, or the messages of one rank to another of equal size.
 struct Candidate {
-  std::int32_t user = 0;  ///< communicators, then channels of ranks
+  std::int32_t user = 0;  ///< communicators, then channels of ranks; kSeveral: channels
   std::int32_t* kind = nullptr;
   std::vector<int> ranks;  ///< of the job
   CollectiveCall call;
@@ -49,9 +49,18 @@ class SharedTransfers::Builder {
       *each.kind = add_kind({*each.cost, schedule, group, each.shape});
       ++out_.kinds_;
     }
+    for (const auto& [place, like] : same_) out_.messages_[place] = out_.messages_[like];
   }
 
  private:
+  /// The first of the channels of one rank whose messages are alike and load links.
+  struct Sent {
+    std::int32_t to = 0;
+    const Message* message = nullptr;
+    std::size_t place = 0;  ///< in SharedTransfers::messages_
+    std::size_t candidate = 0;
+  };
+
   void add_collectives() {
     for (const Rank& rank : graph_.ranks)
       for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot)
@@ -78,14 +87,33 @@ class SharedTransfers::Builder {
     std::vector<std::map<std::int32_t, std::int32_t>> sent;
     for (std::size_t program = 0; program < graph_.programs.size(); ++program)
       sent.push_back(sent_messages(graph_, program));
-    for (std::size_t r = 0; r < graph_.ranks.size(); ++r)
+    for (std::size_t r = 0; r < graph_.ranks.size(); ++r) {
+      sent_by_rank_.clear();
       for (const auto& [channel, payload] : sent[static_cast<std::size_t>(graph_.ranks[r].program)]) {
         const Message& message = graph_.messages[static_cast<std::size_t>(payload)];
         const ChannelEnd to = graph_.ranks[r].channels[static_cast<std::size_t>(channel)];
         const std::size_t place = r * out_.channels_ + static_cast<std::size_t>(channel);
+        if (is_like_another(message, to.rank, place)) continue;
+        const std::size_t before = candidates_.size();
         add(static_cast<std::int32_t>(graph_.communicators.size() + place), &out_.messages_[place],
             ranks_of({static_cast<std::int32_t>(r), to.rank}), {Collective::send_recv, message.size}, message.cost);
+        if (candidates_.size() > before) sent_by_rank_.push_back({to.rank, &message, place, before});
       }
+    }
+  }
+
+  /// True if the rank has another channel to the same rank, whose messages have the same size and cost. Two pipeline ranks
+  /// have a channel for each pair of their chunks; all of them share one kind.
+  bool is_like_another(const Message& message, std::int32_t to, std::size_t place) {
+    const auto like = std::find_if(sent_by_rank_.begin(), sent_by_rank_.end(), [&](const Sent& other) {
+      return other.to == to && other.message->size == message.size &&
+             other.message->cost.duration == message.cost.duration &&
+             other.message->cost.latency == message.cost.latency;
+    });
+    if (like == sent_by_rank_.end()) return false;
+    candidates_[like->candidate].user = kSeveral;
+    same_.emplace_back(place, like->place);
+    return true;
   }
 
   void add(std::int32_t user, std::int32_t* kind, std::vector<int> ranks, const CollectiveCall& call,
@@ -113,7 +141,9 @@ class SharedTransfers::Builder {
   TransferShapes shapes_;
   std::vector<std::int32_t> slot_of_;  ///< [communicator]
   std::vector<Candidate> candidates_;
-  std::vector<std::int32_t> users_;  ///< [link]
+  std::vector<std::int32_t> users_;                        ///< [link]
+  std::vector<Sent> sent_by_rank_;                         ///< of the rank whose messages are added
+  std::vector<std::pair<std::size_t, std::size_t>> same_;  ///< places of messages, and of others that they are like
 };
 
 /// Of each communicator the collectives of its slot.

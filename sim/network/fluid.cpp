@@ -109,7 +109,7 @@ std::int32_t FluidNetwork::solver_link(std::int32_t link) {
   const auto [found, added] = solver_links_.try_emplace(link, solver_.links());
   if (added) {
     solver_.add_link(links_.capacity(link));
-    alone_on_.push_back(-1);
+    occupancy_.emplace_back();
   }
   return found->second;
 }
@@ -120,7 +120,9 @@ std::int32_t FluidNetwork::add_kind(const CollectiveCost& cost, const FlowSchedu
 
 std::int32_t FluidNetwork::add_kind(TransferShape shape) {
   for (LinkWeight& load : shape.loads) load.link = solver_link(load.link);
-  kinds_.push_back(std::move(shape));
+  const bool fits_alone = std::all_of(shape.loads.begin(), shape.loads.end(),
+                                      [&](const LinkWeight& load) { return solver_.carries_alone(load, shape.limit); });
+  kinds_.push_back({std::move(shape), fits_alone});
   return static_cast<std::int32_t>(kinds_.size()) - 1;
 }
 
@@ -140,12 +142,12 @@ void FluidNetwork::start(std::int32_t transfer, std::int32_t kind, Duration at) 
   begun.transfer = transfer;
   begun.kind = kind;
   begun.moving = false;
-  push_event(index, at.picoseconds + shape(begun).latency.picoseconds);
+  push_event(index, at.picoseconds + kind_of(begun).latency.picoseconds);
 }
 
 void FluidNetwork::begin_moving(std::int32_t index, std::int64_t now, std::vector<std::int32_t>& ended) {
   InFlight& moving = in_flight(index);
-  const TransferShape& kind = shape(moving);
+  const Kind& kind = kind_of(moving);
   moving.moving = true;
   moving.since = now;
   moving.rate = 0;
@@ -153,47 +155,41 @@ void FluidNetwork::begin_moving(std::int32_t index, std::int64_t now, std::vecto
   if (kind.loads.empty()) return push_event(index, now + kind.moving.picoseconds);
   moving.residual = wide(kind.limit.bytes_per_second) * wide(kind.moving.picoseconds);
   if (moves_alone(kind)) {
-    for (const LinkWeight& load : kind.loads) alone_on_[static_cast<std::size_t>(load.link)] = index;
+    for (const LinkWeight& load : kind.loads) on(load) = {1, index};
     moving.rate = kind.limit.bytes_per_second;
     return push_event(index, now + kind.moving.picoseconds);
   }
-  for (const LinkWeight& load : kind.loads)
-    if (const std::int32_t other = alone_on_[static_cast<std::size_t>(load.link)]; other >= 0) solve_for(other);
+  for (const LinkWeight& load : kind.loads) {
+    ++on(load).moving;
+    if (const std::int32_t other = on(load).alone; other >= 0) solve_for(other);
+  }
   solve_for(index);
 }
 
 /// True if no transfer moves on its links, and these can carry it at its rate alone.
-bool FluidNetwork::moves_alone(const TransferShape& kind) const {
-  return std::all_of(kind.loads.begin(), kind.loads.end(), [&](const LinkWeight& load) {
-    return alone_on_[static_cast<std::size_t>(load.link)] < 0 && solver_.carries_alone(load, kind.limit);
-  });
+bool FluidNetwork::moves_alone(const Kind& kind) {
+  return kind.fits_alone && std::all_of(kind.loads.begin(), kind.loads.end(),
+                                        [this](const LinkWeight& load) { return on(load).moving == 0; });
 }
 
 /// Hands a moving transfer to the solver, which finds its rate from now on.
 void FluidNetwork::solve_for(std::int32_t index) {
   InFlight& moving = in_flight(index);
-  const TransferShape& kind = shape(moving);
-  leave_links(index);
+  const Kind& kind = kind_of(moving);
+  for (const LinkWeight& load : kind.loads)
+    if (on(load).alone == index) on(load).alone = -1;
   moving.flow = solver_.add_flow(kind.limit, kind.loads);
   const auto flow = static_cast<std::size_t>(moving.flow);
   if (transfer_of_flow_.size() <= flow) transfer_of_flow_.resize(flow + 1);
   transfer_of_flow_[flow] = index;
 }
 
-/// A transfer that was alone on its links is so no longer.
-void FluidNetwork::leave_links(std::int32_t index) {
-  for (const LinkWeight& load : shape(in_flight(index)).loads) {
-    std::int32_t& alone = alone_on_[static_cast<std::size_t>(load.link)];
-    if (alone == index) alone = -1;
-  }
-}
-
 void FluidNetwork::finish(std::int32_t index, std::vector<std::int32_t>& ended) {
   InFlight& done = in_flight(index);
-  if (done.flow >= 0)
-    solver_.remove_flow(std::exchange(done.flow, -1));
-  else
-    leave_links(index);
+  const Kind& kind = kind_of(done);
+  if (kind.moving.picoseconds > 0)
+    for (const LinkWeight& load : kind.loads) on(load) = {on(load).moving - 1, -1};
+  if (done.flow >= 0) solver_.remove_flow(std::exchange(done.flow, -1));
   ended.push_back(done.transfer);
   ++done.version;
   free_.push_back(index);

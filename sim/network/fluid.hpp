@@ -75,7 +75,7 @@ class FluidNetwork final : public FlowNetwork {
   void start(std::int32_t transfer, std::int32_t kind, Duration at) override;
   /// As alone: no flow is faster than its limit.
   Duration shortest(std::int32_t kind) const override {
-    const TransferShape& own = kinds_[static_cast<std::size_t>(kind)];
+    const Kind& own = kinds_[static_cast<std::size_t>(kind)];
     return own.latency + own.moving;
   }
   using FlowNetwork::advance;
@@ -84,6 +84,14 @@ class FluidNetwork final : public FlowNetwork {
   std::int64_t events() const { return events_; }
 
  private:
+  struct Kind : TransferShape {  ///< with loads by the solver's link numbers
+    bool fits_alone = false;     ///< each of its links alone could carry it at its limit
+  };
+  /// What moves on a link. Apart from the solver's links: most transfers need no more of a link, and these fit the cache.
+  struct Occupancy {
+    std::int32_t moving = 0;
+    std::int32_t alone = -1;  ///< the transfer that has the link to itself, without the solver; -1: none
+  };
   /// A transfer between its start and its end.
   struct InFlight {
     std::int32_t transfer = -1;
@@ -101,25 +109,25 @@ class FluidNetwork final : public FlowNetwork {
   };
 
   InFlight& in_flight(std::int32_t index) { return in_flight_[static_cast<std::size_t>(index)]; }
-  const TransferShape& shape(const InFlight& transfer) const { return kinds_[static_cast<std::size_t>(transfer.kind)]; }
+  const Kind& kind_of(const InFlight& transfer) const { return kinds_[static_cast<std::size_t>(transfer.kind)]; }
+  Occupancy& on(const LinkWeight& load) { return occupancy_[static_cast<std::size_t>(load.link)]; }
   std::int32_t solver_link(std::int32_t link);
   void push_event(std::int32_t index, std::int64_t time);
   void begin_moving(std::int32_t index, std::int64_t now, std::vector<std::int32_t>& ended);
-  bool moves_alone(const TransferShape& kind) const;
+  bool moves_alone(const Kind& kind);
   void solve_for(std::int32_t index);
-  void leave_links(std::int32_t index);
   void finish(std::int32_t index, std::vector<std::int32_t>& ended);
   void share_links(std::int64_t now);
 
   const ClusterLinks& links_;
   TransferShapes shapes_;
-  std::vector<TransferShape> kinds_;  ///< loads by the solver's link numbers
+  std::vector<Kind> kinds_;
   MaxMin solver_;
   std::unordered_map<std::int32_t, std::int32_t> solver_links_;
   std::vector<InFlight> in_flight_;
   std::vector<std::int32_t> free_;
   std::vector<std::int32_t> transfer_of_flow_;
-  std::vector<std::int32_t> alone_on_;  ///< [link of the solver] the transfer that has it to itself; or -1
+  std::vector<Occupancy> occupancy_;  ///< [link of the solver]
   RadixHeap<Event> queue_;
   std::int64_t events_ = 0;
 };
