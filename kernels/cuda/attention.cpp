@@ -100,7 +100,6 @@ Attention::Attention() {
 
 Attention::~Attention() {
   plans_.clear();
-  cudaFree(workspace_);
   if (handle_ != nullptr) cudnnDestroy(handle_);
 }
 
@@ -112,13 +111,6 @@ Attention::Plan& Attention::prepared(const AttentionShape& shape, bool forward) 
   plan->forward = forward;
   if (!plan->prepare(handle_, true) && !plan->prepare(handle_, false))
     throw DeviceError("cuDNN has no attention kernel for this shape");
-  const std::int64_t bytes = plan->workspace + plan->scratch;
-  if (bytes > workspace_bytes_) {
-    TRACECAST_CUDA(cudaFree(workspace_));
-    workspace_ = nullptr;
-    TRACECAST_CUDA(cudaMalloc(&workspace_, static_cast<std::size_t>(bytes)));
-    workspace_bytes_ = bytes;
-  }
   plans_.push_back(std::move(plan));
   return *plans_.back();
 }
@@ -130,7 +122,9 @@ bool Attention::has_masked_kernel(const AttentionShape& shape, bool forward) {
 void Attention::run(const AttentionShape& shape, bool forward, const AttentionOperands& operands, cudaStream_t stream) {
   Plan& plan = prepared(shape, forward);
   TRACECAST_CUDNN(cudnnSetStream(handle_, stream));
-  plan.run(handle_, operands, static_cast<char*>(workspace_));
+  DeviceMemory& memory = workspaces_[stream];
+  if (const std::int64_t bytes = plan.workspace + plan.scratch; bytes > memory.bytes()) memory = DeviceMemory(bytes);
+  plan.run(handle_, operands, memory.as<char>());
 }
 
 }  // namespace tracecast::cuda

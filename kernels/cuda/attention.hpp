@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include <cudnn.h>
 
 #include "kernels/cuda/attention_graph.hpp"
+#include "kernels/cuda/device_memory.hpp"
 
 namespace tracecast::cuda {
 
@@ -46,8 +48,7 @@ class Attention {
   Plan& prepared(const AttentionShape& shape, bool forward);
 
   cudnnHandle_t handle_ = nullptr;
-  void* workspace_ = nullptr;
-  std::int64_t workspace_bytes_ = 0;
+  std::map<cudaStream_t, DeviceMemory> workspaces_;  ///< kernels of two streams may run at the same time
   std::vector<std::unique_ptr<Plan>> plans_;
 };
 

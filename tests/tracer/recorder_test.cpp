@@ -178,6 +178,49 @@ TEST_CASE("recorder: a signal to record ends the program, and the trace is named
   CHECK(run.output.find("500 kernels, 0 copies, 0 ranges, 0 collectives, cut before its end") != std::string::npos);
 }
 
+TEST_CASE("recorder: the program's CUPTI comes before those of this machine", "[recorder][e2e]") {
+  // Copies in numbered folders: a copy's version is its folder's number.
+  const TemporaryFolder folder;
+  const fs::path fakes = TRACECAST_FAKES;
+  const fs::path library = fakes / "libcupti.so.13";
+  const auto copy = [&](const fs::path& to) {
+    fs::create_directories(to);
+    fs::copy_file(library, to / "libcupti.so.13", fs::copy_options::overwrite_existing);
+    return (to / "libcupti.so.13").string();
+  };
+  const fs::path root = folder.path();
+  const std::string named = copy(root / "11");
+  const std::string loaded = copy(root / "12");
+  const std::string beside = copy(root / "13");
+  const std::string on_path = copy(root / "14");
+  copy(root / "home/lib64");  // taken last
+  fs::create_directories(root / "driver");
+  fs::copy_file(fakes / "libcuda.so.1", root / "driver/libcuda.so.1");
+  const fs::path tracecast = tracecast_binary();
+  for (const char* file : {"tracecast", "libtracecast_inject.so"})
+    fs::copy_file(tracecast.parent_path() / file, root / "13" / file);
+  const auto version = [&](const std::string& used, const std::string& variables, const std::string& program,
+                           const fs::path& tool) {
+    const std::string command = fmt::format(
+        "cd {0} && env LD_LIBRARY_PATH={0}/driver:{0}/14 CUDA_HOME={0}/home FAKE_CUPTI={1} TRACECAST_FLUSH_MS=20 {2} "
+        "{3} "
+        "record -o run.trace -- {4}/recorded_program {5} kernels 3 > out.txt 2>&1",
+        root.string(), used, variables, tool.string(), fakes.string(), program);
+    const int state = std::system(command.c_str());
+    INFO(command << "\n" << text_of(root / "out.txt"));
+    CHECK(state == 0);
+    const Result<Trace> trace = read_any_recording(root / "run.trace");
+    if (!trace) FAIL(to_string(trace.error()) << text_of(root / "out.txt"));
+    fs::remove(root / "run.trace");
+    return trace->header.recorder;
+  };
+  const fs::path own = root / "13/tracecast";
+  CHECK(version(named, "TRACECAST_CUPTI=" + named, "load-cupti init", own) == "cupti 11");
+  CHECK(version(loaded, "", "load-cupti init", own) == "cupti 12");
+  CHECK(version(beside, "", "init", own) == "cupti 13");
+  CHECK(version(on_path, "", "init", tracecast) == "cupti 14");
+}
+
 TEST_CASE("recorder: what CUPTI refuses is a sentence, and the program runs", "[recorder][e2e]") {
   const auto [variable, sentence] = GENERATE(table<std::string, std::string>(
       {{"FAKE_CUPTI_REFUSE=cuptiActivityEnable", "cuptiActivityEnable: the fake refuses (14)"},

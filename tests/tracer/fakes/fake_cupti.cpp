@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <cupti.h>
+#include <dlfcn.h>
 #include <time.h>
 
 namespace {
@@ -106,8 +107,14 @@ const std::map<std::pair<int, std::uint32_t>, const char*>& call_names() {
 
 extern "C" {
 
+/// A copy in a folder that is named by a number has that as its version.
 CUptiResult cuptiGetVersion(std::uint32_t* version) {
-  *version = 130001;
+  Dl_info info{};
+  dladdr(reinterpret_cast<void*>(&cuptiGetVersion), &info);
+  const std::string path = info.dli_fname == nullptr ? "" : info.dli_fname;
+  const std::size_t folder = path.find_last_of('/', path.find_last_of('/') - 1);
+  const int number = std::atoi(path.c_str() + (folder == std::string::npos ? 0 : folder + 1));
+  *version = number > 0 ? static_cast<std::uint32_t>(number) : 130001;
   return CUPTI_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 // The program that the tests of the recorder record. Its arguments are what it does, one after the other:
-//   init | kernels N | steps N | copies N | calls N | overhead NS | incomplete N | drop N | sleep MS | fork | fork-_exit | exec | profiler-start |
+//   init | load-cupti | kernels N | steps N | copies N | calls N | overhead NS | incomplete N | drop N | sleep MS | fork | fork-_exit | exec | profiler-start |
 //   profiler-stop | nccl VERSION N | range NAME | end-range | push NAME | pop | exit | _exit | signal N
 
 #include <chrono>
@@ -41,6 +41,12 @@ void* library_of(const char* name) {
   return library;
 }
 
+/// The library that the recorder finds.
+const char* cupti() {
+  const char* const found = std::getenv("FAKE_CUPTI");
+  return found != nullptr ? found : std::getenv("TRACECAST_CUPTI");
+}
+
 template <class Function>
 Function symbol(const char* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library_of(library), name));
@@ -52,7 +58,7 @@ void init() {
 
 template <class Record>
 void record(const Record& one) {
-  static const auto put = symbol<void (*)(const CUpti_Activity*)>(std::getenv("TRACECAST_CUPTI"), "fake_cupti_record");
+  static const auto put = symbol<void (*)(const CUpti_Activity*)>(cupti(), "fake_cupti_record");
   put(reinterpret_cast<const CUpti_Activity*>(&one));
 }
 
@@ -60,7 +66,7 @@ std::uint32_t correlation = 0;
 
 /// On the clock of the recorder, in the order of the calls.
 std::uint64_t now() {
-  static const auto get = symbol<CUptiResult (*)(std::uint64_t*)>(std::getenv("TRACECAST_CUPTI"), "cuptiGetTimestamp");
+  static const auto get = symbol<CUptiResult (*)(std::uint64_t*)>(cupti(), "cuptiGetTimestamp");
   static std::uint64_t last = 0;
   std::uint64_t time = 0;
   get(&time);
@@ -264,6 +270,8 @@ int main(int count, char** arguments) {
     const auto number = [&] { return ++i < count ? std::atoi(arguments[i]) : 0; };
     if (what == "init") {
       init();
+    } else if (what == "load-cupti") {
+      library_of(cupti());
     } else if (what == "kernels") {
       for (int n = number(); n > 0; --n) kernel(n % 3 == 0 ? kAllReduce : kMultiplication);
     } else if (what == "steps") {
@@ -283,8 +291,7 @@ int main(int count, char** arguments) {
     } else if (what == "overhead") {
       overhead(number());
     } else if (what == "drop") {
-      symbol<void (*)(std::size_t)>(std::getenv("TRACECAST_CUPTI"),
-                                    "fake_cupti_drop")(static_cast<std::size_t>(number()));
+      symbol<void (*)(std::size_t)>(cupti(), "fake_cupti_drop")(static_cast<std::size_t>(number()));
     } else if (what == "sleep") {
       std::this_thread::sleep_for(std::chrono::milliseconds(number()));
     } else if (what == "fork" || what == "fork-_exit") {
@@ -296,7 +303,7 @@ int main(int count, char** arguments) {
       execv("/proc/self/exe", rest.data());
       return 7;
     } else if (what == "profiler-start" || what == "profiler-stop") {
-      symbol<void (*)(int)>(std::getenv("TRACECAST_CUPTI"), "fake_cupti_profiler")(what == "profiler-start");
+      symbol<void (*)(int)>(cupti(), "fake_cupti_profiler")(what == "profiler-start");
     } else if (what == "range") {
       range(++i < count ? arguments[i] : "");
     } else if (what == "end-range") {

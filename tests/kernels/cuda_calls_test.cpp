@@ -1,0 +1,114 @@
+// The order of a GPU worker's calls: the real tracecast-cuda-worker with libraries that need no GPU (fakes/fake_gpu.cpp).
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include "tests/io/temporary_folder.hpp"
+#include "tests/support/paths.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Ran {
+  int status = -1;
+  std::string output;  ///< and errors
+  std::string log;
+
+  int count(const std::string& call) const {
+    std::istringstream lines(log);
+    int found = 0;
+    for (std::string line; std::getline(lines, line);) found += line.starts_with(call) ? 1 : 0;
+    return found;
+  }
+};
+
+Ran run(const std::string& program, const std::string& variables = "") {
+  const TemporaryFolder folder;
+  const std::string command = fmt::format(
+      "cd {0} && env LD_LIBRARY_PATH={1} TRACECAST_DATA={2} FAKE_GPU_LOG={0}/calls {3} timeout -k 1 60 {4} > out 2>&1",
+      folder.path().string(), TRACECAST_FAKE_GPU, source_dir().string(), variables, program);
+  const int state = std::system(command.c_str());
+  return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, text_of(folder.path() / "out"), text_of(folder.path() / "calls")};
+}
+
+const std::string kWorker = TRACECAST_CUDA_WORKER;
+const std::string kTwoRanks =
+    kWorker +
+    " execute gpu-1b --set cluster.world_size=2 --set parallel.tp=2 --set parallel.sequence_parallel=true --set "
+    "model.num_layers=2 --set training.global_batch_size=8 --steps 1 --out . --rendezvous .";
+const std::string kFirstOfTwo = "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 ";
+
+}  // namespace
+
+TEST_CASE("cuda calls: nothing waits for the whole GPU while a collective runs", "[kernels][cuda][fake-gpu]") {
+  // The second rank, beside the first one; its log is not looked at.
+  const Ran ran =
+      run("sh -c '" + kTwoRanks + " & OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_LOCAL_RANK=1 FAKE_GPU_LOG=/dev/null " +
+              kTwoRanks + "; wait $!'",
+          kFirstOfTwo);
+  INFO(ran.output);
+  CHECK(ran.status == 0);
+  CHECK(ran.count("environment EAGER 32") > 0);
+  CHECK(ran.count("environment") == ran.count("environment EAGER 32"));
+  CHECK(ran.count("multiply") > 100);
+  CHECK(ran.count("attend") > 10);
+  CHECK(ran.count("collective") > 20);
+  CHECK(ran.count("waits") == 0);
+  CHECK(ran.count("abort") == 0);
+  CHECK(ran.count("destroy") > 0);
+}
+
+TEST_CASE("cuda calls: a rank that lost another one says so and aborts its communicators",
+          "[kernels][cuda][fake-gpu][error]") {
+  const Ran ran = run(kTwoRanks, kFirstOfTwo + "FAKE_GPU_LOST=5");
+  CHECK(ran.status == 2);
+  CHECK(ran.output.ends_with("NCCL lost another rank: remote process exited or there was a network error\n"));
+  CHECK(ran.count("abort") > 0);
+  CHECK(ran.count("destroy") == 0);
+}
+
+TEST_CASE("cuda calls: streams share no workspace", "[kernels][cuda][fake-gpu]") {
+  const Ran ran = run(TRACECAST_TWO_STREAMS);
+  INFO(ran.output << ran.log);
+  CHECK(ran.status == 0);
+  for (const char* call : {"multiply", "attend"}) {
+    CAPTURE(call);
+    std::istringstream lines(ran.log);
+    std::map<std::string, std::set<std::string>> workspaces;  // by stream
+    std::set<std::string> all;
+    for (std::string name, stream, workspace; lines >> name >> stream >> workspace;)
+      if (name == call) {
+        workspaces[stream].insert(workspace);
+        all.insert(workspace);
+      }
+    REQUIRE(workspaces.size() == 2);
+    CHECK(workspaces.begin()->second.size() == 1);
+    CHECK(workspaces.rbegin()->second.size() == 1);
+    CHECK(all.size() == 2);
+    CHECK_FALSE(all.contains("(nil)"));
+  }
+}
+
+TEST_CASE("cuda calls: a launch that is refused is named with the reason", "[kernels][cuda][fake-gpu][error]") {
+  const Ran ran = run(kWorker + " verify --only norm", "FAKE_GPU_REFUSE=norm_forward_kernel");
+  INFO(ran.output);
+  CHECK(ran.status == 1);
+  CHECK(ran.output.find("| norm | | | **cudaGetLastError() at norm.cu:") != std::string::npos);
+  CHECK(ran.output.find("invalid") != std::string::npos);
+  CHECK(ran.output.find("wrong") == std::string::npos);
+}
