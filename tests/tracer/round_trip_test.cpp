@@ -13,6 +13,7 @@
 #include "sim/io/files.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/tracer/foreign_recordings.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
 #include "tests/tracer/simulated_recording.hpp"
 #include "tracer/measured_profile.hpp"
@@ -90,6 +91,44 @@ TEST_CASE("round trip: a recorded step is forecast as it was, and on eight times
     const double found = step_of(recorded);
     CAPTURE(times, expected, found, found / expected - 1);
     CHECK(std::abs(found / expected - 1) < (times == 1 ? 0.01 : 0.02));
+  }
+}
+
+TEST_CASE("round trip: the same step as PyTorch's profiler and as Nsight Systems record it",
+          "[round-trip][tracer][kineto][nsight]") {
+  const bool nsight = GENERATE(false, true);
+  CAPTURE(nsight);
+  const Case c{"tp 4, dp 2", 8, {"parallel.tp=4", "parallel.zero_stage=1"}};
+  const Scenario scenario = scenario_of(c, 1);
+  const TemporaryFolder folder;
+  std::vector<Trace> ranks;
+  for (NamedTrace& each : read_all(test::write_recordings(with_spans(scenario), folder.path(), {.steps = 3})))
+    ranks.push_back(std::move(each.trace));
+  std::vector<std::filesystem::path> paths;
+  if (nsight) {
+    paths.push_back(folder.path() / "node.sqlite");
+    test::write_nsight(ranks, paths.back());
+  } else {
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      paths.push_back(folder.path() / ("rank" + std::to_string(r) + ".json"));
+      test::write_kineto(ranks[r], paths.back());
+    }
+  }
+  const Result<MeasuredProfile> measured =
+      measured_profile(read_all(paths), with_spans(scenario).graph, scenario.profile);
+  if (!measured) FAIL(to_string(measured.error()));
+  CHECK(measured->matched == measured->kernels);
+  CHECK(measured->steps == 3 * c.ranks);
+  CHECK(100 * measured->collectives_matched >= (nsight ? 90 : 100) * measured->collectives);
+  for (const int times : {1, 8}) {
+    const Scenario original = scenario_of(c, times);
+    Scenario recorded = original;
+    recorded.profile = measured->profile;
+    wait_for_slowest(recorded.profile, c.ranks * times, original.gpu_spread);
+    const double expected = step_of(original);
+    const double found = step_of(recorded);
+    CAPTURE(times, expected, found, found / expected - 1);
+    CHECK(std::abs(found / expected - 1) < 0.01);
   }
 }
 
