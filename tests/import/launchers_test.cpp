@@ -127,6 +127,23 @@ TEST_CASE("launchers: defaults, branches and several programs of a launch script
 
   const ImportedRun two = script(run + "--tensor-model-parallel-size 2\n" + run + "--tensor-model-parallel-size 4\n");
   CHECK(two.scenario.parallel.tp == 4);
+  // A gated feed-forward of no given width has Megatron's int(4 h x 2/3 / 64) x 64, another 4 h.
+  const auto width = [](const std::string& activation) {
+    const RunGivens given{"", "dgx-h100", 8, {"training.seq_length=64", "model.vocab_size=50688"}};
+    return imported("megatron",
+                    "torchrun pretrain_gpt.py --num-layers 2 --hidden-size 4096 --num-attention-heads 32 "
+                    "--micro-batch-size 1 --global-batch-size 32 --max-position-embeddings 64 " +
+                        activation + "\n",
+                    "run.sh", given)
+        .scenario.model.ffn_hidden_size;
+  };
+  CHECK(width("--swiglu") == 10880);
+  CHECK(width("") == 16384);
+  // An array that is appended to, its first argument without a blank.
+  const ImportedRun appended =
+      script("ARGS=(--sequence-parallel)\nARGS+=(--tensor-model-parallel-size 4)\n" + run + "${ARGS[@]}\n");
+  CHECK(appended.scenario.parallel.tp == 4);
+  CHECK(appended.scenario.parallel.sequence_parallel);
   CHECK(about_script(two) ==
         std::vector<std::string>{
             "the script starts several programs (lines 1, 2): the last value of an argument is taken"});
@@ -313,6 +330,22 @@ mode = "full"
   RunGivens named = all;
   named.overrides = {"parallel.pp_schedule=zb-h1"};
   CHECK(imported("torchtitan", order, "b.json", named).scenario.parallel.pp_schedule == "zb-h1");
+}
+
+TEST_CASE("launchers: torchtitan gathers again in the backward always, never, or by default without a pipeline",
+          "[io][launch]") {
+  const auto reshards = [](const std::string& policy, int pp) {
+    const std::string job =
+        "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 8192\nlocal_batch_size = 8\n"
+        "[parallelism]\npipeline_parallel_degree = " +
+        std::to_string(pp) + "\nfsdp_reshard_after_forward = \"" + policy + "\"\n";
+    const RunGivens given{.model = "", .topology = "dgx-h100", .gpus = 16, .overrides = {}};
+    return imported("torchtitan", job, "a.toml", given).scenario.parallel.reshard_after_forward;
+  };
+  CHECK(reshards("default", 1));
+  CHECK_FALSE(reshards("default", 2));
+  CHECK(reshards("always", 2));
+  CHECK_FALSE(reshards("never", 1));
 }
 
 TEST_CASE("launchers: torchtitan's every n-th layer is so many layers of each stage", "[io][launch]") {

@@ -174,6 +174,9 @@ class ArgumentReader {
 
   void take(Word word) {
     if (!word.quoted && (word.text == "(" || word.text == ")")) return end_argument();
+    const bool closes =
+        !word.quoted && word.text.size() > 1 && word.text.ends_with(")") && word.text.find('(') == std::string::npos;
+    if (closes) word.text.pop_back();
     if (word.text.starts_with("--") && word.text.size() > 2) {
       end_argument();
       const std::size_t equals = word.text.find('=');
@@ -182,11 +185,9 @@ class ArgumentReader {
       std::replace(name_.begin(), name_.end(), '_', '-');
       line_ = word.line;
       if (equals != std::string::npos) values_.push_back({word.text.substr(equals + 1), word.line, false, false});
+      if (closes) end_argument();
       return;
     }
-    const bool closes =
-        !word.quoted && word.text.size() > 1 && word.text.ends_with(")") && word.text.find('(') == std::string::npos;
-    if (closes) word.text.pop_back();
     // torchrun --nnodes 2 pretrain_gpt.py $ARGS: the program and what it is given are no values of the argument before.
     if (!word.quoted && word.text.ends_with(".py")) programs_.insert(word.line);
     if (!values_.empty() && (word.text.ends_with(".py") || word.text.starts_with("$"))) end_argument();
