@@ -15,6 +15,25 @@ TEST_CASE("quantities: sizes, rates and times with their units", "[base]") {
   // As ports are named: bits, also with the letter alone.
   for (const char* port : {"400G", "400Gbps", "400 Gbit/s", "0.4T"}) CHECK(parse_bandwidth(port).value() == 50_GBps);
   CHECK(parse_duration("1.5 us").value() == 1'500_ns);
+  // Every name of a unit: a thousandth of the next larger one, bits an eighth of bytes.
+  for (const auto& [small, large] : std::vector<std::pair<std::string, std::string>>{{"kb/s", "Mb/s"},
+                                                                                     {"Mb/s", "Gb/s"},
+                                                                                     {"Gb/s", "Tb/s"},
+                                                                                     {"kbps", "Mbps"},
+                                                                                     {"Mbps", "Gbps"},
+                                                                                     {"Gbps", "Tbps"},
+                                                                                     {"kbit/s", "Mbit/s"},
+                                                                                     {"Mbit/s", "Gbit/s"},
+                                                                                     {"Gbit/s", "Tbit/s"},
+                                                                                     {"kB/s", "MB/s"},
+                                                                                     {"MB/s", "GB/s"},
+                                                                                     {"GB/s", "TB/s"},
+                                                                                     {"M", "G"},
+                                                                                     {"G", "T"}}) {
+    CAPTURE(small);
+    CHECK(parse_bandwidth("8000 " + small).value() == parse_bandwidth("8 " + large).value());
+  }
+  CHECK(parse_bandwidth("8 Gb/s").value() == parse_bandwidth("1 GB/s").value());
   CHECK(parse_duration("54 d").value() == 54 * 86400 * 1_s);
 }
 

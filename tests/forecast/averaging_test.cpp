@@ -55,6 +55,16 @@ TEST_CASE("parameter averaging: a period's mean step is (H-1) local ones and one
     for (const double exposed : f.exposed_s) sum += exposed;
     CHECK(sum == Approx(f.step_time_s));
   }
+  // The bubble's seconds are the same mean.
+  const auto bubble_s = [](int period) {
+    Scenario scenario = small_scenario(1, 2, 4);
+    scenario.parallel.data_parallel = DataParallelKind::parameter_averaging;
+    scenario.parallel.averaging_period = period;
+    const Forecast f = of(scenario);
+    CHECK(f.bubble_fraction > 0.05);
+    return f.bubble_fraction * f.step_time_s;
+  };
+  CHECK(bubble_s(10) == Approx((9 * bubble_s(0) + bubble_s(1)) / 10));
 }
 
 TEST_CASE("parameter averaging: no gradients between replicas, 2 (R-1)/R of the fp32 parameters to average",

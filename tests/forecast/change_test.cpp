@@ -95,6 +95,16 @@ TEST_CASE("set: degrees that follow are derived, and said", "[io]") {
   const Scenario one = scenario_with({"parallel.tp=1", "parallel.pp=1"});
   CHECK(one.parallel.vpp == 1);
   CHECK_FALSE(one.parallel.sequence_parallel);
+  // A degree of 1 in the file follows as well; one that the file does not give was never there to change.
+  const DataPaths data = shipped_data();
+  const Scenario from_one = read_scenario(data.scenarios / "published/korthikanti-22b-full.json", data,
+                                          {"parallel.tp=4", "training.micro_batch_size=2"})
+                                .value();
+  CHECK(forecast(from_one).value().plan.grid.size(Axis::dp) == 2);
+  CHECK(notes(from_one).find("parallel.dp is 2, which follows from --set (the file has 1)") != std::string::npos);
+  const Scenario free =
+      read_scenario(data.scenarios / "teaching/llama3-8b-packed.json", data, {"parallel.tp=2"}).value();
+  CHECK(notes(free).find("parallel.dp") == std::string::npos);
   // A schedule brings its chunks: the file has interleaved-1f1b with 8.
   CHECK(scenario_with({"parallel.pp_schedule=zb-h1"}).parallel.vpp == 1);
   CHECK(scenario_with({"parallel.pp_schedule=zb-v"}).parallel.vpp == 2);

@@ -147,6 +147,11 @@ TEST_CASE("encoder-decoder: cross-attention in the decoder, no causal mask in th
   CHECK(announced(work.backward(7, BackwardPart::all, false)) == work.layer_parameters(7));
   CHECK(operators(work.forward(6), "embedding") == 1);
   CHECK(announced(work.backward(6, BackwardPart::all, false)) == work.layer_parameters(6));
+  CHECK(operators(work.backward(6, BackwardPart::all, false), "embedding") == 1);
+  Training adapters = training_of(128);
+  adapters.lora_rank = 8;
+  const Plan frozen = plan_of(model, {}, adapters, 1);  // its embedding has no gradient
+  CHECK(operators(LayerWork(model, frozen).backward(6, BackwardPart::all, false), "embedding") == 0);
   CHECK(work.kind(0) != work.kind(6));
   CHECK(work.kind(6) != work.kind(7));
   // The model's FLOPs are those of its operators.

@@ -240,6 +240,16 @@ TEST_CASE("nccl-tests: figures that contradict each other are rejected", "[io][n
            place + "}]}";
   };
   CHECK(read_nccl_tests(json(R"({"time": 100.0, "alg_bw": 83.886, "bus_bw": 83.886})"), "t"));
+  // Rows whose time is missing, zero or endless are left out, and said to be.
+  const std::string good = R"({"time": 100.0}}, {"size": 8388608, "experiment_name": "AllReduce", "out_of_place": )";
+  for (const char* bad : {R"({})", R"({"time": 0})", R"({"time": -1.0})", R"({"time": 1e30})"}) {
+    const auto rows = read_nccl_tests(json(good + bad), "t");
+    REQUIRE(rows);
+    REQUIRE(rows->calls.size() == 1);
+    CHECK(rows->calls.front().measured.samples == 1);
+    CHECK(rows->calls.front().measured.seconds == Approx(100e-6));
+    CHECK(rows->notes == std::vector<std::string>{"1 rows without an out-of-place time were left out"});
+  }
   CHECK(sentence(read_nccl_tests(json(R"({"time": 100.0, "alg_bw": 41.9})"), "t")) ==
         "t:1: results.out_of_place.alg_bw = 41.900: contradicts size and time, which are 83.886 GB/s");
   CHECK(sentence(read_nccl_tests(json(R"({"cpu_time": 3.0, "alg_bw": 83.886})"), "t")) ==

@@ -87,6 +87,7 @@ const std::vector<Broken> kBroken{
     {"megatron-bridge", "ep divides the experts", "model:\n  expert_model_parallel_size: 2\n"},
     {"megatron-bridge", "tp divides the heads", "model:\n  tensor_model_parallel_size: 16\n"},
     {"torchtitan", "replicate × shard", titan("data_parallel_shard_degree = 8")},
+    {"torchtitan", "replicate × shard", titan("data_parallel_shard_degree = 0")},
     {"torchtitan", "ep is divided by cp",
      titan("data_parallel_replicate_degree = 2048\ndata_parallel_shard_degree = 1\nexpert_parallel_degree = 32"), kMoe},
     {"torchtitan", "2 × cp × tp divides",

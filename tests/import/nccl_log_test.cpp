@@ -39,6 +39,18 @@ TEST_CASE("NCCL's log: choices by name, channels counted", "[io][network]") {
                                 {Collective::broadcast, 85711360, Algorithm::tree, Protocol::ll128, 4, 0, 1}});
 }
 
+TEST_CASE("NCCL's log: a range of channels that cannot be is not counted", "[io][network]") {
+  const auto channels = [](const std::string& range) {
+    const Result<NcclLog> log = read_nccl_log(
+        "h:1:1 [0] NCCL INFO AllReduce: 4 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}=" + range + "\n", "log");
+    REQUIRE(log);
+    return log->choices.at(0).channels;
+  };
+  CHECK(channels("{2..5}") == 4);
+  CHECK(channels("{0..1023}") == 1024);
+  for (const char* range : {"{0..1024}", "{3..2}", "{-1..2}", "{0..}", "{0,3}"}) CHECK(channels(range) == 0);
+}
+
 TEST_CASE("NCCL's log: lines that say nothing of a collective are counted", "[io][network]") {
   const Result<NcclLog> log = read_nccl_log(
       "h:1:1 [0] NCCL INFO Mystery: opCount 0 count 1 [nranks=16] stream 0x4\n"
@@ -68,10 +80,14 @@ TEST_CASE("NCCL's log: the table of latencies and bandwidths", "[io][network]") 
       "NCCL INFO   Algorithm   |            Tree                  |            Ring                  |\n"
       "NCCL INFO   Protocol    |     LL |    LL128 |       Simple |     LL |    LL128 |       Simple |\n"
       "NCCL INFO     Broadcast |     0.0/   0.0 |     0.0/   0.0 |     0.0/   0.0 |     9.3/   1.2 |    18.0/   0.0 |  "
+      "  22.4/   2.4 |\n"
+      "NCCL INFO     AllReduce |     0.0/   0.0 |     0.0/   0.0 |     0.0/   0.0 |1234567.5/   1.2 |    18.0/   0.0 | "
+      " "
       "  22.4/   2.4 |\n",
       "log");
   REQUIRE(log);
-  REQUIRE(log->table.size() == 6);
+  REQUIRE(log->table.size() == 12);
+  CHECK(log->table[9] == NcclTableCell{Collective::all_reduce, Algorithm::ring, Protocol::ll, 1234567.5, 1.2});
   CHECK(log->table[3] == NcclTableCell{Collective::broadcast, Algorithm::ring, Protocol::ll, 9.3, 1.2});
   CHECK(log->table[5] == NcclTableCell{Collective::broadcast, Algorithm::ring, Protocol::simple, 22.4, 2.4});
 }

@@ -504,6 +504,20 @@ TEST_CASE("An export to SimGrid comes back as the topology that it was made from
   }
 }
 
+TEST_CASE("An export to SimGrid leaves out links that have failed", "[io][network]") {
+  Cluster cluster = three_tiers(FabricKind::rail_optimized, 20);
+  cluster.faults.lost_rails = {3};
+  const Topology topology(cluster);
+  int working = 0;
+  for (int id = 0; id < topology.link_count(); ++id) working += topology.link(id).capacity.bytes_per_second > 0 ? 1 : 0;
+  REQUIRE(working < topology.link_count());
+  const std::string text = to_simgrid(topology);
+  CHECK(text.find("bandwidth=\"0Bps\"") == std::string::npos);
+  int links = 0;
+  for (std::size_t at = text.find("<link id="); at != std::string::npos; at = text.find("<link id=", at + 1)) ++links;
+  CHECK(2 * links == working);
+}
+
 TEST_CASE("Damaged files of foreign formats: one sentence with the line", "[error][io]") {
   const std::string nccl = "<system version=\"1\">\n <cpu>\n  <pci busid=\"1\" class=\"0x030200\" link_width=\"16\">\n";
   CHECK(error_of(nccl) == "f.xml:3: is not well-formed XML: start-end tags mismatch");

@@ -104,6 +104,11 @@ TEST_CASE("hugging face: hybrid models", "[io][model][hybrid][oracle]") {
     "num_hidden_layers": 48, "num_key_value_heads": 2, "shared_expert_intermediate_size": 512, "tie_word_embeddings": false,
     "vocab_size": 151936, )";
   same(qwen + R"("full_attention_interval": 4})", "qwen3-next-80b-a3b");
+  // Every 48th of 48 layers is the last one; every 49th is none, and no layer would have attention.
+  const Model one = *read(qwen + R"("full_attention_interval": 48})");
+  CHECK(one.letter(46) == 'G');
+  CHECK(one.letter(47) == '*');
+  CHECK(complaint(qwen + "\n\"full_attention_interval\": 49}").find("is out of range") != std::string::npos);
   CHECK(complaint(qwen + "\n\"full_attention_interval\": 99}") ==
         "config.json:7: full_attention_interval = 99: is out of range (allowed: 2 to num_hidden_layers)");
   const std::string deepseek = R"({"model_type": "deepseek_v32", "hidden_size": 7168, "num_attention_heads": 128,

@@ -53,6 +53,18 @@ TEST_CASE("save and load: a log written from a Weibull fleet gives back its law"
   CHECK(log.model.kinds[0].law.kind == LawKind::weibull);
 }
 
+TEST_CASE("failures of named parts give a law over each part's age, of unnamed parts none", "[io][reliability]") {
+  // Two runs of 64 GPUs that fail alike; only the first log says which GPUs they were.
+  const auto weibull = [](const std::string& head, bool named) {
+    std::string text = head + "time,component,part\n";
+    for (int failure = 0; failure < 20; ++failure)
+      text += fmt::format("{},gpu,{}\n", 10 + 30 * failure, named ? fmt::format("n{}", failure % 5) : "");
+    return parse_incident_log(text, "log.csv").value().fits[0].weibull;
+  };
+  CHECK(weibull(kHead, true).has_value());
+  CHECK_FALSE(weibull(kHead, false).has_value());
+}
+
 TEST_CASE("errors in an incident log name line and column", "[error][io][reliability]") {
   CHECK(error_of(kHead + "time,component\n2025-13-01,gpu\n") ==
         "log.csv:5: time = 2025-13-01: must be a date (2025-01-31T12:00) or a number of hours");

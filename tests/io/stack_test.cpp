@@ -134,6 +134,25 @@ TEST_CASE("stacks: models with experts cost the host more per operator", "[io]")
   CHECK(experts.host.launch == Approx(170e-6));
 }
 
+TEST_CASE("stacks: the attention kernel that a stack names for a GPU's architecture goes before the profile's others",
+          "[io]") {
+  const auto kernels = [](const std::string& architecture, const std::string& wanted) {
+    Stack stack;
+    stack.attention_kernels = {{"Hopper", wanted}};
+    Profile profile;
+    profile.architecture = architecture;
+    for (const char* kernel : {"fa3", "fa2", "cudnn", "fa2"}) profile.attention.emplace_back().kernel = kernel;
+    apply_to_profile(stack, profile, false);
+    std::vector<std::string> order;
+    for (const AttentionModel& model : profile.attention) order.push_back(model.kernel);
+    return order;
+  };
+  const std::vector<std::string> own{"fa3", "fa2", "cudnn", "fa2"};
+  CHECK(kernels("Hopper", "fa2") == std::vector<std::string>{"fa2", "fa2", "fa3", "cudnn"});
+  CHECK(kernels("Hopper", "unknown") == own);
+  CHECK(kernels("Ampere", "fa2") == own);
+}
+
 TEST_CASE("stacks: where launches block, the host's time is in every kernel and not beside it", "[oracle][io]") {
   Stack stack;
   stack.host_launch = 80_us;

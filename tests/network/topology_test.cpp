@@ -34,9 +34,16 @@ TEST_CASE("switches of a rail-optimised SuperPOD of 64-port switches", "[oracle]
   CHECK(row.nodes == 32 * row.units);
   CHECK(switches_by_tier(topology) == std::vector<int>{row.leaves, row.spines, row.cores});
   int cables = 0;  // from the leaves up: as many as from the nodes to the leaves
-  for (int id = topology.first_fabric_link(); id < topology.link_count(); id += 2)
-    if (topology.link(id).tier == 0) cables += topology.link(id).cables;
+  std::vector<double> rate(2);
+  for (int id = topology.first_fabric_link(); id < topology.link_count(); id += 2) {
+    const TopologyLink link = topology.link(id);
+    if (link.tier == 0) cables += link.cables;
+    rate.at(static_cast<std::size_t>(link.tier)) += static_cast<double>(link.capacity.bytes_per_second);
+  }
   CHECK(cables == 8 * row.nodes);
+  // Not oversubscribed: each tier takes what all NICs send.
+  CHECK(rate[0] == Approx(8.0 * row.nodes * 50e9).epsilon(1e-6));
+  CHECK(rate[1] == Approx(row.cores > 0 ? rate[0] : 0).epsilon(1e-6));
 }
 
 TEST_CASE("Frontier's dragonfly", "[oracle][network]") {

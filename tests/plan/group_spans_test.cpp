@@ -26,6 +26,8 @@ TEST_CASE("spans of groups in rank order", "[oracle][plan][racks]") {
   CHECK(spans(8, 1, 4, 1, 0, "pp-tp-cp-ep-dp") == Spans{32});  // every fourth rank
   // tp 8 is below the stride of pp, 8; 16 expert ranks are two runs of 8, and there are 4 stages between their starts
   CHECK(spans(8, 1, 4, 16, 1, "tp-pp-dp-cp-ep") == Spans{8, 64});
+  // 256 ranks are tp 2 x dp 32 x cp 2 x pp 2: the two ranks of a context group are 2 x 32 apart.
+  CHECK(spans(2, 2, 2, 1, 0, "tp-dp-cp-pp-ep") == Spans{2, 128});
   CHECK(spans(8, 1, 4, 1, 0, "tp-xp").empty());
   CHECK(spans(512, 1, 1, 1, 0, kMegatron).empty());  // make_plan reports it
 }

@@ -52,6 +52,14 @@ TEST_CASE("A report counts parts and cables", "[report][network]") {
 TEST_CASE("What is impossible or doubtful is said", "[error][report][network]") {
   Cluster cluster = dgx_h100(64);
   CHECK(sentences(cluster).empty());
+  SECTION("two NICs of a GPU above its PCIe") {
+    cluster.node.nics = 16;
+    cluster.node.nic_rate = 212_Gbps;  // together exactly PCIe
+    CHECK(sentences(cluster).empty());
+    cluster.node.nic_rate = 240_Gbps;
+    CHECK(sentences(cluster) ==
+          std::vector<std::string>{"2 NICs per GPU take 60.0 GB/s, more than its PCIe of 53.0 GB/s"});
+  }
   SECTION("a NIC above PCIe") {
     cluster.node.nic_rate = 800_Gbps;
     CHECK(sentences(cluster) ==

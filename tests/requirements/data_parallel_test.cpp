@@ -189,6 +189,13 @@ TEST_CASE("DeepSpeed leaves small tensors whole and gathers ahead by elements", 
   CHECK(ahead() == 2);
   scenario.parallel.prefetch_bucket_size = 1'000'000'000;
   CHECK(ahead() == 10);
+  // The bucket counts what is gathered ahead, not the embedding that is computed next: exactly three layers fit.
+  Model shorter = scenario.model;
+  --shorter.num_layers;
+  scenario.parallel.prefetch_bucket_size = 3 * (n - parameter_count(shorter).total());
+  CHECK(ahead() == 1 + 3);
+  --scenario.parallel.prefetch_bucket_size;
+  CHECK(ahead() == 1 + 2);
 }
 
 TEST_CASE("gloo and MPI run rings over the hosts, without NVLink", "[row-4-12][requirements][network]") {

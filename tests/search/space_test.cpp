@@ -64,6 +64,14 @@ TEST_CASE("space: applying the layout of a scenario gives the same scenario", "[
   scenario.training.offload_optimizer = true;
   CHECK(layout_of(scenario).offload == Offload{.optimizer = true});
   CHECK_FALSE(layout_of(scenario).sequence_parallel);
+  // FSDP's strategy stays where the layout shards as it does, and is gone where it does not.
+  scenario.parallel.sharding_strategy = ShardingStrategy::hybrid_shard;
+  Layout sharded = own;
+  sharded.id = 0;
+  sharded.zero_stage = 3;
+  CHECK(with_layout(scenario, sharded).parallel.sharding_strategy == ShardingStrategy::hybrid_shard);
+  sharded.zero_stage = 1;
+  CHECK(with_layout(scenario, sharded).parallel.sharding_strategy == ShardingStrategy::by_zero_stage);
 }
 
 TEST_CASE("space: the default has values that divide, and those of the scenario", "[search]") {
