@@ -353,9 +353,11 @@ Result<StepRecord> read_any_step(const std::string& path) {
         if (const std::int64_t untimed = untimed_transfers(step); untimed > 0)
           return fail(
               {path, 0, "", "",
-               fmt::format("has {} transfers without a time (allowed: what tracecast replay --topology NAME --gpus "
-                           "N --out DIR writes, where they have those of a machine)",
-                           untimed)});
+               step.sizes == ImportedGraph::Sizes::unknown
+                   ? fmt::format("has {} transfers without a time, and {}", untimed, advice_for_untimed(step))
+                   : fmt::format("has {} transfers without a time (allowed: what tracecast replay --topology NAME "
+                                 "--gpus N --out DIR writes, where they have those of a machine)",
+                                 untimed)});
         return simulated(step_graph_of(step), path);
       })
       .and_then([&](StepRecord record) -> Result<StepRecord> {

@@ -143,3 +143,18 @@ TEST_CASE("format chains: the table of formats is true", "[docs][import]") {
     CHECK(chained.contains(name) == (linked(cells[4]) == "../../tests/e2e/format_chains_test.cpp"));
   }
 }
+
+TEST_CASE("format chains: each page says who writes the file, what is assumed, refused, and how it was checked",
+          "[docs][import]") {
+  std::set<std::string> pages{"pytorch_schedule.md"};
+  for (const Importer* importer : importers()) pages.insert(std::string(importer->page));
+  for (const std::string& page : pages) {
+    const std::string text = text_of(source_dir() / "docs/formats" / page);
+    INFO(page);
+    CHECK((text.find("ritten by") != std::string::npos || text.find("writes") != std::string::npos));
+    for (const char* part : {"ssumed", "efused", "Checked"}) {
+      INFO(part);
+      CHECK(text.find(part) != std::string::npos);
+    }
+  }
+}
