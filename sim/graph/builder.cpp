@@ -90,18 +90,17 @@ class GraphBuilder {
                              "embedding", "dp replicas", "to host", "host", "from host"})
       context_.graph.streams.push_back({name});
     messages_.add_streams();
-    RankConnections ranks(context_, kinds_);
     if (!unfold) {
       if (const std::optional<std::vector<RankKind>> stages = kinds_.by_stage()) {
         add_programs(*stages);
-        ranks.add_one_rank_per_stage(*stages);
+        RankConnections(context_, kinds_).add_one_rank_per_stage(*stages);
         return std::move(context_.graph);
       }
     }
     std::vector<RankKind> kinds;
     const std::vector<std::int32_t> kind_of = kinds_.by_rank(kinds);
     add_programs(kinds);
-    ranks.add_classes(kinds, kind_of, perturbation_, unfold);
+    RankConnections(context_, kinds_).add_classes(kinds, kind_of, perturbation_, unfold);
     return std::move(context_.graph);
   }
 

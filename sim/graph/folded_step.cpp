@@ -49,6 +49,9 @@ class Linker {
       sent_.push_back(sent_messages(graph, program));
     for (std::int32_t link = 0; link < links.count(); ++link)
       step_.capacities.push_back(links.capacity(link).bytes_per_second);
+    // Most ranks send to two others, over about eight links. What is not used of the memory costs nothing; doubling does.
+    step_.users.reserve(graph.communicators.size() + 2 * graph.ranks.size(), 24 * graph.ranks.size());
+    step_.senders.reserve(2 * graph.ranks.size());
     std::vector<std::int32_t> together;  // transfers of each user that can be in flight at one time
     for (std::size_t i = 0; i < graph.communicators.size(); ++i) {
       if (links.hashed()) {

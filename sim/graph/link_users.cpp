@@ -81,7 +81,7 @@ void LinkUsers::drop_unshared_links(std::int32_t links, const std::vector<std::i
     first_[user + 1] = kept;
   }
   loads_.resize(kept);
-  if (loads_.capacity() > 2 * kept) loads_.shrink_to_fit();  // refinement follows, which needs the memory
+  if (loads_.capacity() > kept + kept / 2) loads_.shrink_to_fit();  // refinement follows, which needs the memory
 }
 
 std::int32_t MessageWeights::on_link_of(std::int64_t capacity, LinkUsers& users) {

@@ -23,7 +23,16 @@ std::int32_t slot_of(const RankKind& kind, Slot slot) { return kind.slots[static
 
 RankConnections::RankConnections(BuildContext& context, const RankKinds& kinds) : context_(context), kinds_(kinds) {
   for (int slot = 0; slot < kSlots; ++slot)
-    if (!kinds.unused(static_cast<Slot>(slot))) used_slots_.push_back(static_cast<Slot>(slot));
+    if (is_used(static_cast<Slot>(slot))) used_slots_.push_back(static_cast<Slot>(slot));
+}
+
+/// True if some rank communicates in this slot, or makes transfers of its own in it.
+bool RankConnections::is_used(Slot slot) const {
+  const std::vector<CostedCollective>& calls = context_.graph.collectives;
+  return !kinds_.unused(slot) ||
+         (slot == Slot::alone && std::any_of(calls.begin(), calls.end(), [](const CostedCollective& each) {
+            return static_cast<Slot>(each.slot) == Slot::alone;
+          }));
 }
 
 template <class RankIndex>
@@ -89,7 +98,7 @@ void RankConnections::add_one_rank_per_stage(const std::vector<RankKind>& kinds)
   std::vector<std::int32_t> mirrors;
   if (!kinds_.unused(Slot::mirror)) mirrors = add_mirrors(kinds);
   const auto communicator = [&](Slot slot, int pp) -> std::int32_t {
-    if (kinds_.unused(slot)) return -1;
+    if (!is_used(slot)) return -1;
     switch (slot) {
       case Slot::world:
         return world;

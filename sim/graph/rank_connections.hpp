@@ -13,6 +13,7 @@ namespace tracecast {
 /// Program numbers are the numbers of the kinds of ranks.
 class RankConnections {
  public:
+  /// Requires the programs in the graph of the context
   RankConnections(BuildContext& context, const RankKinds& kinds);
 
   /// For plans in which all ranks of a pipeline rank have one kind and do the same. `kinds`: [pipeline rank]
@@ -23,6 +24,8 @@ class RankConnections {
                    const Perturbation& perturbation, bool unfold);
 
  private:
+  bool is_used(Slot slot) const;
+
   /// What makes the operations of a rank take other times than those of its program.
   struct Pace {
     std::int32_t slowdown = kNoSlowdown;

@@ -33,7 +33,7 @@ class RankKinds {
   const std::vector<int>& neighbours(int pp) const { return neighbours_[static_cast<std::size_t>(pp)]; }
 
   /// True if no rank communicates in this slot.
-  bool unused(Slot slot) const { return slot != Slot::alone && alone_[static_cast<std::size_t>(slot)]; }
+  bool unused(Slot slot) const { return alone_[static_cast<std::size_t>(slot)]; }
 
   /// The kind of one rank.
   RankKind of(int rank);

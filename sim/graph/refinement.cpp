@@ -72,27 +72,30 @@ bool split(Partition& partition, std::size_t begin, std::size_t end, bool news) 
   return partition.count > count;
 }
 
-std::vector<std::int32_t> numbered_by_first(const Partition& partition) {
+std::vector<std::int32_t> numbered_by_first(Partition partition) {
+  // Memory is highest here: a million ranks are eight million nodes.
+  partition.before = std::vector<std::int32_t>();
+  partition.seen = std::vector<NodeColour>();
   std::vector<std::int32_t> numbers(static_cast<std::size_t>(partition.count), -1);  // [class]
-  std::vector<std::int32_t> numbered;
-  numbered.reserve(partition.of.size());
   std::int32_t count = 0;
-  for (const std::int32_t own : partition.of) {
+  for (std::int32_t& own : partition.of) {
     std::int32_t& number = numbers[static_cast<std::size_t>(own)];
     if (number < 0) number = count++;
-    numbered.push_back(number);
+    own = number;
   }
-  return numbered;
+  return std::move(partition.of);
 }
 
-bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const std::vector<ListSum>& seen) {
-  std::vector<std::int32_t> first;  // [class] its first node; -1: none yet
-  for (std::size_t node = 0; node < seen.size(); ++node) {
-    const auto own = static_cast<std::size_t>(class_of[node]);
+bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, std::size_t kind,
+                   const std::vector<ListSum>& seen) {
+  const std::size_t begin = nodes.begins[kind];
+  std::vector<std::int32_t> first;  // [class] its first node of the kind; -1: none yet
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const auto own = static_cast<std::size_t>(class_of[begin + i]);
     if (own >= first.size()) first.resize(own + 1, -1);
-    if (first[own] < 0) first[own] = static_cast<std::int32_t>(node);
+    if (first[own] < 0) first[own] = static_cast<std::int32_t>(i);
     const auto expected = static_cast<std::size_t>(first[own]);
-    if (nodes.labels[node] != nodes.labels[expected] || seen[node] != seen[expected]) return false;
+    if (nodes.labels[begin + i] != nodes.labels[begin + expected] || seen[i] != seen[expected]) return false;
   }
   return true;
 }

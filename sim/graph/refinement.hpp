@@ -68,8 +68,9 @@ struct Nodes {
   std::size_t kinds() const { return begins.size() - 1; }
 };
 
-/// True if in each class all nodes have one label and equal sums of what they see.
-bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const std::vector<ListSum>& seen);
+/// True if in each class of a kind all nodes have one label and equal sums of what they see. `seen`: [node of the kind]
+bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, std::size_t kind,
+                   const std::vector<ListSum>& seen);
 
 struct NodeClasses {
   std::vector<std::int32_t> of;      ///< [node] numbered by first node, so that a kind's classes are consecutive
@@ -92,7 +93,7 @@ Partition first_partition(const Nodes& nodes, NodeColour salt);
 /// Divides the classes of a kind by what its nodes see; without `news` they see what they saw. True if any was divided.
 bool split(Partition& partition, std::size_t begin, std::size_t end, bool news);
 /// [node] the classes, numbered by their first node.
-std::vector<std::int32_t> numbered_by_first(const Partition& partition);
+std::vector<std::int32_t> numbered_by_first(Partition partition);
 
 /// One more round; true if it divides any class. A kind sees the new classes of the kinds before it: news travels through
 /// all kinds in one round. Of each node, every kind has seen `before` when the node's kind is split again.
@@ -123,12 +124,16 @@ bool next_round(const Nodes& nodes, Partition& partition, bool first, NodeColour
 /// True if the partition satisfies what is said above. `class_of`: [node]
 template <class EachEdge>
 bool is_stable(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const EachEdge& each_edge) {
-  std::vector<ListSum> seen(nodes.labels.size());
-  for (std::size_t kind = 0; kind < nodes.kinds(); ++kind)
+  std::vector<ListSum> seen;
+  for (std::size_t kind = 0; kind < nodes.kinds(); ++kind) {
+    const std::size_t begin = nodes.begins[kind];
+    seen.assign(nodes.begins[kind + 1] - begin, {});
     each_edge(kind, [&](std::int32_t node, std::int32_t other, std::uint32_t label) {
-      seen[static_cast<std::size_t>(node)] += ListSum::of(class_of[static_cast<std::size_t>(other)], label);
+      seen[static_cast<std::size_t>(node) - begin] += ListSum::of(class_of[static_cast<std::size_t>(other)], label);
     });
-  return classes_agree(nodes, class_of, seen);
+    if (!classes_agree(nodes, class_of, kind, seen)) return false;
+  }
+  return true;
 }
 
 /// Nothing when two nodes that differ stayed in one class.
@@ -138,9 +143,10 @@ std::optional<NodeClasses> refine_with_salt(const Nodes& nodes, const EachEdge& 
   {
     Partition partition = first_partition(nodes, salt);
     for (bool first = true; next_round(nodes, partition, first, mix(salt), each_edge);) first = false;
-    classes.of = numbered_by_first(partition);
+    const std::int32_t count = partition.count;
+    classes.of = numbered_by_first(std::move(partition));
     for (const std::size_t begin : nodes.begins)
-      classes.begins.push_back(begin < nodes.labels.size() ? classes.of[begin] : partition.count);
+      classes.begins.push_back(begin < nodes.labels.size() ? classes.of[begin] : count);
   }
   if (!is_stable(nodes, classes.of, each_edge)) return std::nullopt;
   return classes;

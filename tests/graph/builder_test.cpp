@@ -1,5 +1,6 @@
 #include "sim/graph/builder.hpp"
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -49,6 +50,18 @@ TEST_CASE("builder: one rank per stage gives what every rank gives, to the picos
   for (std::size_t r = 0; r < unfolded.graph.ranks.size(); ++r)
     CHECK(unfolded.timeline.ranks[r] ==
           folded.timeline.ranks[static_cast<std::size_t>(unfolded.graph.ranks[r].pp_rank)]);
+}
+
+TEST_CASE("builder: a rank has a communicator of its own only if it transfers something alone", "[graph]") {
+  Scenario scenario = small_scenario(2, 2, 4);
+  const auto own_communicators = [&scenario] {
+    const ForecastRun unfolded = run(scenario, true);
+    return std::count_if(unfolded.graph.communicators.begin(), unfolded.graph.communicators.end(),
+                         [](const Communicator& each) { return each.members.size() == 1; });
+  };
+  CHECK(own_communicators() == 0);
+  scenario.training.offload_optimizer = true;
+  CHECK(own_communicators() == 16);
 }
 
 TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
