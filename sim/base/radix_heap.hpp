@@ -79,8 +79,13 @@ class RadixHeap {
     const std::size_t first = first_bucket();
     if (first == 0) return;
     last_ = smallest_[first];
-    moving_.swap(buckets_[first]);
     filled_ &= ~(std::uint64_t{1} << first);
+    if (buckets_[first].size() == 1) {  // as in most small heaps
+      buckets_[0].swap(buckets_[first]);
+      filled_ |= 1;
+      return;
+    }
+    moving_.swap(buckets_[first]);
     for (const Entry& entry : moving_) put(entry);
     moving_.clear();
   }
