@@ -330,6 +330,8 @@ TEST_CASE("what is wrong with the communication of a schedule file", "[io][sched
         "s.csv:1: rank 0, column 4 = 0RECV_B0: comes after the step that needs it");
   CHECK(judgement("0F0,0SEND_F0,0RECV_F0,0RECV_B0,0B0" + rank1) ==
         "s.csv:1: rank 0, column 3 = 0RECV_F0: no other rank is at the other end");
+  CHECK(judgement("0F0,0SEND_F0,0SEND_F1,0RECV_B0,0B0" + rank1) ==
+        "s.csv:1: rank 0, column 3 = 0SEND_F1: no other rank is at the other end");
   CHECK(judgement("0F0,1SEND_B0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0") ==
         "s.csv:1: rank 0, column 2 = 1SEND_B0: stage 1 is on another rank");
 }

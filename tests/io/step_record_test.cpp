@@ -10,6 +10,7 @@
 #include "tests/io/temporary_folder.hpp"
 
 using namespace tracecast;
+using namespace tracecast::literals;
 using test::record;
 
 namespace {
@@ -72,5 +73,17 @@ TEST_CASE("step record: each error has its message", "[io][report][error]") {
         "t.json:4: origin = \"dreamt\": is unknown (allowed: simulated executed)");
   CHECK(complaint("\n[0,", "\n[7,").find("is not [rank, work, micro-batch, stream, arrival, start, end]") !=
         std::string::npos);
+  // A span's arrival, start and end are in that order.
+  const auto read_with = [&folder](Duration arrival, Duration start, Duration end) {
+    StepRecord written = record(1);
+    StepSpan& span = written.spans.front();
+    span.arrival = arrival, span.start = start, span.end = end;
+    REQUIRE(write_file(folder.path() / "t.json", to_json(written)));
+    return read_step_record(folder.path() / "t.json").has_value();
+  };
+  CHECK(read_with(1_us, 1_us, 1_us));
+  CHECK(read_with(1_us, 2_us, 3_us));
+  CHECK_FALSE(read_with(2_us, 1_us, 3_us));
+  CHECK_FALSE(read_with(1_us, 3_us, 2_us));
   CHECK(complaint("\"step_time_ps\"", "\"step_time\"").find("step_time_ps: is missing") != std::string::npos);
 }

@@ -151,6 +151,24 @@ TEST_CASE("search: bounds of a whole space equal those of single layouts", "[sea
   CHECK(next == all.end());
 }
 
+TEST_CASE("search: tensor parallelism that does not divide heads, hidden size and vocabulary has no bound",
+          "[search]") {
+  Scenario scenario = shipped_scenario("llama2-7b-abci", {"cluster.world_size=8", "parallel.tp=1", "parallel.pp=1",
+                                                          "parallel.dp=0", "training.global_batch_size=8"});
+  Layout layout;
+  layout.tp = 8;
+  const Model whole = scenario.model;  // 32 heads, hidden 4096, 32,000 tokens
+  CHECK(BoundTable(scenario).bound(layout).has_value());
+  scenario.model.num_attention_heads = 12;
+  CHECK_FALSE(BoundTable(scenario).bound(layout).has_value());
+  scenario.model = whole;
+  scenario.model.hidden_size = 4100;
+  CHECK_FALSE(BoundTable(scenario).bound(layout).has_value());
+  scenario.model = whole;
+  scenario.model.vocab_size = 32'004;
+  CHECK_FALSE(BoundTable(scenario).bound(layout).has_value());
+}
+
 TEST_CASE("search: the bound is close to the simulated time", "[search]") {
   // A bound that is always met but never close would prune nothing: 405B on 16,384 GPUs, Meta's own layout.
   const Scenario scenario = shipped_scenario("llama3-405b-16k");
