@@ -47,7 +47,8 @@ struct Options {
   std::string network = "fluid";
   std::string routing;               ///< empty: the scenario's
   std::optional<std::int64_t> seed;  ///< of its hash
-  std::string co_located;
+  std::vector<std::string> co_located;
+  std::string placement = "interleaved";  ///< of co-located jobs
   bool no_compute_contention = false;
   bool json = false;
   bool explain = false;
@@ -75,9 +76,14 @@ ForecastOptions forecast_options(const Options& options) {
 
 Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenario) {
   if (options.co_located.empty()) return forecast(scenario, forecast_options(options));
-  Result<Scenario> other = read_with_topology(options.co_located, {});
-  if (!other) return tl::unexpected(other.error());
-  return forecast_colocated(scenario, std::move(*other), forecast_options(options));
+  std::vector<Scenario> others;
+  for (const std::string& name : options.co_located) {
+    Result<Scenario> other = read_with_topology(name, {});
+    if (!other) return tl::unexpected(other.error());
+    others.push_back(std::move(*other));
+  }
+  return forecast_colocated(scenario, std::move(others), forecast_options(options),
+                            values_by_name<JobPlacement>().at(options.placement));
 }
 
 /// result.json, report.txt, scenario.json, trace.json and timeline.json.
@@ -187,7 +193,7 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
     return fail({.file = "",
                  .line = 0,
                  .key = "--co-located",
-                 .value = options.co_located,
+                 .value = options.co_located.front(),
                  .message =
                      "co-located jobs share links, which the isolated network does not model (allowed: --network "
                      "fluid, --network simgrid)"});
@@ -242,7 +248,7 @@ void add_renamed_options(CLI::App& app, const std::shared_ptr<Options>& options)
   app.add_option_function<std::string>("--neighbour",
                                        [options](const std::string& scenario) {
                                          note_new_name("--neighbour", "--co-located");
-                                         options->co_located = scenario;
+                                         options->co_located.push_back(scenario);
                                        })
       ->group("");
   for (const char* now_default : {"--slow-compute", "--compute-contention"})
@@ -274,9 +280,18 @@ Run add_options(CLI::App& app) {
       ->check(one_of({"even", "ecmp"}));
   app.add_option("--routing-seed", options->seed, "seed of the ecmp hash, as topology --ecmp; default 1")
       ->check(at_least_zero());
-  app.add_option("--co-located", options->co_located,
-                 "another scenario on the nodes between those of this one; its transfers share the fabric's links")
-      ->type_name("SCENARIO");
+  CLI::Option* co_located =
+      app.add_option(
+             "--co-located", options->co_located,
+             "another scenario on other nodes of the machine; its transfers share the fabric's links; may be repeated")
+          ->type_name("SCENARIO")
+          ->allow_extra_args(false);
+  app.add_option(
+         "--placement", options->placement,
+         "of co-located jobs: a node each in turn; one job after the other; each over all units of the lowest tier")
+      ->check(one_of(names_of(values_by_name<JobPlacement>())))
+      ->needs(co_located)
+      ->capture_default_str();
   app.add_flag("--no-compute-contention", options->no_compute_contention,
                "transfers take no SMs and no memory bandwidth from concurrent compute");
   add_renamed_options(app, options);

@@ -9,6 +9,7 @@
 #include "sim/import/importers.hpp"
 #include "sim/io/scenario_document.hpp"
 #include "sim/network/rack_use.hpp"
+#include "sim/network/sites.hpp"
 #include "sim/report/sweep_report.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
@@ -50,6 +51,8 @@ Result<void> change_topology(Scenario& scenario, const std::vector<std::string>&
                  .key = "topology.gpu",
                  .value = cluster->gpu,
                  .message = "is not changed here (set cluster.profile: the GPU's profile)"});
+  const Sites sites = scenario.cluster.sites;
+  cluster->max_nodes *= sites.count;
   cluster->world_size = scenario.cluster.world_size;
   cluster->faults = scenario.cluster.faults;
   cluster->backend = scenario.cluster.backend;
@@ -61,6 +64,11 @@ Result<void> change_topology(Scenario& scenario, const std::vector<std::string>&
   if (const auto faults = impossible_values(scenario.cluster); !faults.empty())
     return fail({"--set", 0, "topology." + faults.front().key, "", faults.front().message});
   use_racks(scenario.cluster, scenario.parallel, scenario.gpus_per_rack);
+  if (sites.count > 1) {
+    if (const std::string error = sites_error(scenario.cluster, sites); !error.empty())
+      return fail({"--set", 0, "cluster.sites", std::to_string(sites.count), error});
+    use_sites(scenario.cluster, sites);
+  }
   scenario.measured.reset();
   return {};
 }

@@ -3,14 +3,15 @@
 #include <algorithm>
 
 #include "sim/graph/traffic.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 namespace {
 
-/// (H - 1) parts of one, one part of the other.
+/// (H - A) parts of one, A parts of the other.
 class Mix {
  public:
-  explicit Mix(int period) : share_(1.0 / period) {}
+  Mix(int averaging, int period) : share_(static_cast<double>(averaging) / period) {}
   double operator()(double averaging, double local) const { return share_ * averaging + (1 - share_) * local; }
 
  private:
@@ -22,6 +23,10 @@ int replicas_of(const Plan& plan) {
   return plan.gradient_group() / (plan.parallel.zero_stage > 0 ? plan.shard_group() : 1);
 }
 
+bool averages(const CostedCollective& call) {
+  return call.traffic == Traffic::parameters && call.call.collective == Collective::all_reduce;
+}
+
 double bytes_to_average(const StepGraph& graph) {
   double most = 0;
   for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
@@ -31,6 +36,14 @@ double bytes_to_average(const StepGraph& graph) {
     most = std::max(most, sent);
   }
   return most;
+}
+
+/// The transfer of a step takes this by itself, on the rank whose part is largest.
+double seconds_to_average(const StepGraph& graph) {
+  Duration longest;
+  for (const CostedCollective& each : graph.collectives)
+    if (averages(each)) longest = std::max(longest, each.cost.duration);
+  return seconds(longest);
 }
 
 void mix_bandwidth(Forecast& f, const Forecast& local, Mix mix) {
@@ -49,8 +62,17 @@ void mix_bandwidth(Forecast& f, const Forecast& local, Mix mix) {
 
 void mean_of_period(ForecastRun& run, const Forecast& local, int period) {
   Forecast& f = run.forecast;
-  const Mix mix(period);
-  f.averaging = {period, replicas_of(run.plan), local.step_time_s, f.step_time_s, bytes_to_average(run.graph)};
+  const auto steps = static_cast<int>(averaging_steps(run.plan.parallel));
+  const Mix mix(steps, period);
+  constexpr auto kParameters = static_cast<std::size_t>(Traffic::parameters);
+  f.averaging = {.period = period,
+                 .steps = steps,
+                 .replicas = replicas_of(run.plan),
+                 .local_step_s = local.step_time_s,
+                 .averaging_step_s = f.step_time_s,
+                 .sent_bytes = steps * bytes_to_average(run.graph),
+                 .transfer_s = steps * seconds_to_average(run.graph),
+                 .waited_s = steps * std::max(0.0, f.exposed_s[kParameters] - local.exposed_s[kParameters])};
   const double bubble_s = mix(f.bubble_fraction * f.step_time_s, local.bubble_fraction * local.step_time_s);
   const double mean_s = mix(f.step_time_s, local.step_time_s);
   const double faster = f.step_time_s / mean_s;
@@ -66,6 +88,11 @@ void mean_of_period(ForecastRun& run, const Forecast& local, int period) {
   f.host_s = mix(f.host_s, local.host_s);
   f.optimizer_s = mix(f.optimizer_s, local.optimizer_s);
   mix_bandwidth(f, local, mix);
+  if (!f.packed || !local.packed) return;
+  for (double PackedForecast::*const time_s :
+       {&PackedForecast::p5_s, &PackedForecast::p95_s, &PackedForecast::balanced_s})
+    (*f.packed).*time_s = mix((*f.packed).*time_s, (*local.packed).*time_s);
+  f.packed->useful_tokens_per_s *= faster;
 }
 
 }  // namespace tracecast

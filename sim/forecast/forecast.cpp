@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -159,23 +160,23 @@ Result<void> simulate_batches(ForecastRun& run, const Scenario& job, const Forec
   return step(run.graph).map([&](Timeline timeline) { packed.nearest = std::move(timeline); });
 }
 
-/// Simulates the step of the job, with that of the other job on the same machine. Sets the graph and the timeline; with batches
+/// Simulates the step of the job, with those of the other jobs on the same machine. Sets the graph and the timeline; with batches
 /// that vary also `packed`.
-Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scenario& job, const Scenario* other,
-                           const ForecastOptions& options, PackedTimes& packed) {
+Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scenario& job,
+                           std::span<const Scenario> others, const ForecastOptions& options, PackedTimes& packed) {
   const bool folds = !options.unfold && options.network != NetworkKind::simgrid;
   const ClusterLinks* const links = run.network.links();
-  if (other == nullptr) {
+  if (others.empty()) {
     run.graph = links && folds ? maker.build_folded(*links) : maker.build(!folds);
     if (run.plan.batches_vary()) return simulate_batches(run, job, options, packed);
     return simulate_graph(run, run.graph, job, options);
   }
   run.graph = maker.build(true);
-  Result<StepGraph> both = both_graphs(run.graph, job, *other);
-  if (!both) return tl::unexpected(std::move(both.error()));
-  if (folds) both = fold(*both, *links);
-  return simulate_graph(run, *both, job, options).map([&] {
-    if (folds) run.graph = part_of(std::move(*both), run.graph, job.cluster);
+  Result<StepGraph> all = all_graphs(run.graph, job, others);
+  if (!all) return tl::unexpected(std::move(all.error()));
+  if (folds) all = fold(*all, *links);
+  return simulate_graph(run, *all, job, options).map([&] {
+    if (folds) run.graph = part_of(std::move(*all), run.graph, job.cluster);
     run.timeline = part_of(std::move(run.timeline), run.graph.ranks.size());
   });
 }
@@ -192,8 +193,8 @@ Result<ForecastRun> summarised(ForecastRun run, const Scenario& scenario, const 
   return run;
 }
 
-Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* other, const ForecastOptions& options,
-                                  KnownLoads* known = nullptr) {
+Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scenario> others,
+                                  const ForecastOptions& options, KnownLoads* known = nullptr) {
   if (Result<void> checked = check(scenario, options); !checked) return tl::unexpected(std::move(checked.error()));
   ForecastRun run;
   Result<Plan> plan = make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
@@ -204,11 +205,11 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* othe
   Result<Schedule> schedule = schedule_of_plan(scenario, run.plan, costs, *network);
   if (!schedule) return tl::unexpected(std::move(schedule.error()));
   run.schedule = std::move(*schedule);
-  run.network = StepNetwork(options.network, other != nullptr ? machine_of(scenario, *other) : scenario.cluster,
+  run.network = StepNetwork(options.network, others.empty() ? scenario.cluster : machine_of(scenario, others),
                             scenario.profile.architecture);
   PackedTimes packed;
   const auto simulate_run = [&](ForecastRun& each, const ForecastOptions& how) {
-    return simulate_jobs(each, {scenario, costs, *network, each, known}, scenario, other, how, packed);
+    return simulate_jobs(each, {scenario, costs, *network, each, known}, scenario, others, how, packed);
   };
   Result<void> simulated = simulate_run(run, options);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
@@ -228,15 +229,18 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, const Scenario* othe
 }
 
 /// The same, or the mean of a period of steps where replicas average their parameters now and then.
-Result<ForecastRun> forecast_steps(const Scenario& scenario, const Scenario* other, const ForecastOptions& options) {
+Result<ForecastRun> forecast_steps(const Scenario& scenario, std::span<const Scenario> others,
+                                   const ForecastOptions& options) {
   const int period = scenario.parallel.averaging_period;
-  if (!averages_parameters(scenario.parallel) || period < 1) return forecast_jobs(scenario, other, options);
+  const std::int64_t averaging = averaging_steps(scenario.parallel);
+  if (!averages_parameters(scenario.parallel) || period < 1 || averaging < 1 || averaging > period)
+    return forecast_jobs(scenario, others, options);  // which refuses parts that do not fit into the period
   Scenario each = scenario;
-  each.parallel.averaging_period = 1;
-  Result<ForecastRun> run = forecast_jobs(each, other, options);
+  each.parallel.averaging_period = static_cast<int>(averaging);
+  Result<ForecastRun> run = forecast_jobs(each, others, options);
   if (!run) return run;
   each.parallel.averaging_period = 0;
-  const Result<ForecastRun> local = forecast_jobs(each, other, options);
+  const Result<ForecastRun> local = forecast_jobs(each, others, options);
   if (!local) return tl::unexpected(local.error());
   mean_of_period(*run, local->forecast, period);
   return run;
@@ -251,7 +255,7 @@ EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options
 }
 
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
-  Result<ForecastRun> run = forecast_steps(scenario, nullptr, options);
+  Result<ForecastRun> run = forecast_steps(scenario, {}, options);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
   if (options.explain) run->forecast.causes = find_causes(*run, engine_of(scenario, options));
   if (options.perturbation_effects)
@@ -269,26 +273,46 @@ Result<ForecastRun> forecast_like(const Scenario& scenario, const ForecastRun& a
 }
 
 Result<ForecastRun> LayoutForecasts::forecast(const Scenario& scenario) {
-  Result<ForecastRun> run = forecast_jobs(scenario, nullptr, {}, &known_);
+  Result<ForecastRun> run = forecast_jobs(scenario, {}, {}, &known_);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
   return run;
 }
 
-Result<ForecastRun> forecast_colocated(Scenario job, Scenario other, const ForecastOptions& options) {
-  TRACECAST_ASSERT(options.network != NetworkKind::isolated, "co-located jobs share links");
-  for (const Scenario* each : {&job, &other})
-    if (each->training.documents)
-      return fail({"", 0, "training.documents", each->name, "cannot be forecast beside another job"});
-  if (Result<void> divided = take_nodes_in_turn(job, other); !divided) return tl::unexpected(divided.error());
-  other.cluster.routing = job.cluster.routing;  // of the machine that both run on
-  other.cluster.routing_seed = job.cluster.routing_seed;
+namespace {
+
+/// Job `own` of several on one machine, whose nodes are assigned, together with the others and alone.
+Result<ForecastRun> forecast_among(const std::vector<Scenario>& jobs, std::size_t own, const ForecastOptions& options) {
+  const Scenario& job = jobs[own];
+  std::vector<Scenario> others = jobs;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(own));
   const Result<ForecastRun> alone =
       forecast(job, {.network = options.network, .transfers_slow_compute = options.transfers_slow_compute});
   if (!alone) return tl::unexpected(alone.error());
-  Result<ForecastRun> run = forecast_steps(job, &other, options);
+  Result<ForecastRun> run = forecast_steps(job, others, options);
   if (!run) return tl::unexpected(located(std::move(run.error()), job));
   run->forecast.undisturbed_step_s = alone->forecast.step_time_s;
-  run->forecast.perturbations.push_back({other.name + " runs on the nodes in between", alone->forecast.step_time_s});
+  return run;
+}
+
+}  // namespace
+
+Result<ForecastRun> forecast_colocated(Scenario job, std::vector<Scenario> others, const ForecastOptions& options,
+                                       JobPlacement placement) {
+  TRACECAST_ASSERT(options.network != NetworkKind::isolated && !others.empty(), "co-located jobs share links");
+  std::vector<Scenario> jobs = std::move(others);
+  jobs.insert(jobs.begin(), std::move(job));
+  if (Result<void> divided = assign_nodes(jobs, placement); !divided) return tl::unexpected(divided.error());
+  Result<ForecastRun> run = forecast_among(jobs, 0, options);
+  if (!run) return run;
+  Forecast& own = run->forecast;
+  ForecastOptions times_only = options;
+  times_only.record_spans = times_only.explain = false;
+  for (std::size_t i = 1; i < jobs.size(); ++i) {
+    const Result<ForecastRun> other = forecast_among(jobs, i, times_only);
+    if (!other) return tl::unexpected(other.error());
+    own.co_located.push_back({jobs[i].name, other->forecast.step_time_s, other->forecast.undisturbed_step_s});
+  }
+  own.perturbations.push_back({neighbours_text(jobs, placement), own.undisturbed_step_s});
   return run;
 }
 

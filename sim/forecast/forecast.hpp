@@ -41,15 +41,18 @@ struct PerturbationEffect {
   std::optional<double> step_alone_s{};
 };
 
-/// parallel.data_parallel = parameter_averaging: the steps of a period. Of every `period` steps one ends with the mean of
-/// the parameters, the others have no traffic between replicas. The forecast's times are the means of a period; graph,
-/// timeline, spans and causes are those of the step that averages. Nothing is said about the loss.
+/// parallel.data_parallel = parameter_averaging: the steps of a period. In `steps` of every `period` steps a part of the model
+/// travels between replicas, the others have no traffic between them. The forecast's times are the means of a period; graph,
+/// timeline, spans and causes are those of a step that averages. Nothing is said about the loss.
 struct Averaging {
   int period = 1;
+  int steps = 1;
   int replicas = 1;
   double local_step_s = 0;      ///< without averaging
   double averaging_step_s = 0;  ///< with it
-  double sent_bytes = 0;        ///< by one GPU to average once
+  double sent_bytes = 0;        ///< by one GPU in a period
+  double transfer_s = 0;        ///< in a period, each transfer by itself
+  double waited_s = 0;          ///< of a period: the mean rank's wait for them
 };
 
 /// training.documents: steps with batches of packed documents. The forecast's times are means of the steps; graph, timeline,
@@ -64,6 +67,13 @@ struct PackedForecast {
   double dropped_share = 0;  ///< of the tokens of documents, those that did not fit into a sequence
   double mean_length = 0;    ///< tokens of a document as packed
   double attended = 1;       ///< pairs of query and key within documents, over those of whole sequences
+};
+
+/// Another job on the machine: its step together with all other jobs, and alone on its nodes.
+struct CoLocatedJob {
+  std::string name;
+  double step_s = 0;
+  double alone_s = 0;
 };
 
 struct Forecast {
@@ -96,6 +106,7 @@ struct Forecast {
   double undisturbed_step_s = 0;                  ///< with perturbations: the step time without all of them
   std::optional<Averaging> averaging;             ///< with parameter_averaging every few steps
   std::optional<PackedForecast> packed;           ///< with training.documents
+  std::vector<CoLocatedJob> co_located;           ///< the other jobs of forecast_colocated()
   bool flushes = true;  ///< false: the schedule is asynchronous; the forecast step still fills and drains its pipeline
   int classes = 0;
   std::int64_t events = 0;
@@ -130,10 +141,23 @@ struct ForecastRun {
 /// Errors: those of make_plan and make_schedule, with scenario keys.
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options = {});
 
-/// Forecast of `job` while `other` runs on the nodes in between (colocated.hpp). Its perturbation is the step time without
-/// the other job, on the same nodes. Without causes and effects of its own perturbations.
-/// Requires a network with shared links. Errors: those of forecast(); jobs on different machines; missing GPUs; too few
-/// nodes for both.
-Result<ForecastRun> forecast_colocated(Scenario job, Scenario other, const ForecastOptions& options);
+/// Which nodes of a machine co-located jobs take. Ranks keep their rails: jobs take whole nodes.
+enum class JobPlacement {
+  interleaved,  ///< a node each in turn, beginning with the first job, until a job has all of its nodes
+  compact,      ///< one job after the other
+  spread,       ///< each job takes nodes from all units of the lowest tier in turn
+};
+template <>
+struct EnumNames<JobPlacement> {
+  static constexpr NamedValue<JobPlacement> table[] = {
+      {JobPlacement::interleaved, "interleaved"}, {JobPlacement::compact, "compact"}, {JobPlacement::spread, "spread"}};
+};
+
+/// Forecast of `job` while the others run on other nodes of its machine (colocated.hpp). Its perturbation is the step time
+/// without the other jobs, on the same nodes. Without causes and effects of its own perturbations.
+/// Requires others, and a network with shared links. Errors: those of forecast(); jobs on different machines; missing GPUs;
+/// several sites; packed documents; too few nodes for all.
+Result<ForecastRun> forecast_colocated(Scenario job, std::vector<Scenario> others, const ForecastOptions& options,
+                                       JobPlacement placement = JobPlacement::interleaved);
 
 }  // namespace tracecast

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/quantity_text.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/cost/rated_precision.hpp"
 #include "sim/graph/slow_groups.hpp"
@@ -101,6 +102,15 @@ std::string rack_text(const Scenario& scenario) {
   if (node.installed_gpus == 0) return "";
   return fmt::format("racks: the job uses {} of the {} GPUs of each rack{}", node.gpus, node.installed_gpus,
                      scenario.gpus_per_rack > 0 ? "" : ", so that groups do not cross racks (cluster.gpus_per_rack)");
+}
+
+std::string sites_text(const Sites& sites) {
+  if (sites.count == 1) return "";
+  return fmt::format(
+      "{} sites: {:.4g} Gb/s from one to all others, {} one way (cluster.wan_rate, wan_latency); no other traffic, no "
+      "lost "
+      "packets",
+      sites.count, 8e-9 * static_cast<double>(sites.wan_rate.bytes_per_second), to_text(sites.wan_latency));
 }
 
 std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vector<AxisBandwidth>& bandwidth) {

@@ -28,6 +28,9 @@ std::string optimizer_text(const Parallel& parallel, const Training& training);
 /// "each flow takes one path through the fabric, by a hash with seed 3 (ECMP)"; empty if traffic is split evenly.
 std::string path_text(const Cluster& cluster);
 
+/// The long links between the sites of the job; empty if it has one site.
+std::string sites_text(const Sites& sites);
+
 /// How many GPUs of each rack the job uses; empty if all, or if the machine has no racks.
 std::string rack_text(const Scenario& scenario);
 

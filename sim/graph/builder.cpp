@@ -115,6 +115,8 @@ class GraphBuilder {
       host.host = from_seconds(model.step_overhead + context_.plan.world_size * model.step_overhead_per_rank);
       out.ops.push_back(host);
       data_.serve_step(writer, chunks.front());
+      if (data_.meets_replicas() && context_.plan.parallel.averaging_overlap > 0)
+        data_.begin_average(writer, end_.parameters_of(chunks));
       if (!data_.gathers_during_forward()) return;
       for (const Chunk& chunk : chunks) data_.gather_buckets(writer, chunk);
     });

@@ -175,10 +175,25 @@ EventRef DataParallel::update_on_host(TemplateWriter& writer, const Bucket& para
   return copy(writer, Lane::from_host, size, {updated}, context_.rank_event("parameters from the host", 0, 0, false));
 }
 
-EventRef DataParallel::average(TemplateWriter& writer, const Bucket& all) {
+std::int64_t DataParallel::averaged_parameters(const Bucket& all) const {
+  return ceil_div(own_parameters(all), averaging_steps(context_.plan.parallel));
+}
+
+GroupCall DataParallel::averaging_call(const Bucket& all) const {
+  const int chosen = context_.plan.parallel.averaging_bits;
+  const std::int64_t bits = chosen > 0 ? chosen : 8 * updated_bytes();
   const Slot slot = sharded(1) ? Slot::replicas : Slot::gradients;
-  const CollectiveCall call{Collective::all_reduce, Bytes{own_parameters(all) * averaged_bytes()}};
-  return writer.collective({lane_of(slot), Traffic::parameters, slot, call}, {writer.mark()});
+  const Bytes size{ceil_div(averaged_parameters(all) * bits, std::int64_t{8})};
+  return {lane_of(slot), Traffic::parameters, slot, {Collective::all_reduce, size}};
+}
+
+EventRef DataParallel::average(TemplateWriter& writer, const Bucket& all) {
+  if (context_.plan.parallel.averaging_overlap > 0) return averaged_event();
+  return writer.collective(averaging_call(all), {writer.mark()});
+}
+
+void DataParallel::begin_average(TemplateWriter& writer, const Bucket& all) {
+  writer.collective(averaging_call(all), {}, averaged_event());
 }
 
 ParameterServers DataParallel::server_setup() const {

@@ -97,11 +97,19 @@ class DataParallel {
                            EventRef arrived);
   /// Offloaded optimizer: the host updates this rank's share of `parameters`, and the new parameters are copied back.
   EventRef update_on_host(TemplateWriter& writer, const Bucket& parameters);
-  /// All replicas take the mean of their parameters: an all-reduce of what each rank updates (the fp32 copy, if it keeps
-  /// one). Returns its event.   Requires averages() and several replicas
+  /// True if this step exchanges a part of the model between replicas (parameter_averaging).
+  bool meets_replicas() const {
+    return averages() && context_.plan.parallel.averaging_period > 0 && context_.plan.gradient_group() > 1;
+  }
+  /// All replicas take the mean of a part of their parameters, or of their changes: an all-reduce. It begins here, or with
+  /// averaging_overlap where begin_average() was called. Returns its event.   Requires meets_replicas()
   EventRef average(TemplateWriter& writer, const Bucket& all);
-  /// Bytes that this reduces for each parameter.
-  std::int64_t averaged_bytes() const { return context_.plan.training.master_weights ? 4 : parameter_bytes(); }
+  /// The same, at the beginning of a step that it runs beside.   Requires averaging_overlap > 0
+  void begin_average(TemplateWriter& writer, const Bucket& all);
+  /// What one step exchanges of a rank's parameters.
+  std::int64_t averaged_parameters(const Bucket& all) const;
+  /// Bytes of a parameter that the optimizer updates: of the fp32 copy, if it keeps one.
+  std::int64_t updated_bytes() const { return context_.plan.training.master_weights ? 4 : parameter_bytes(); }
   /// Asynchronous servers: a step is never shorter than their time for one push of every worker.
   void serve_step(TemplateWriter& writer, const Chunk& chunk);
   /// Parameter servers: they update, and every worker pulls the parameters and waits for them.
@@ -117,6 +125,8 @@ class DataParallel {
   EventRef reduce_over_groups(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready);
   EventRef push(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready);
   EventRef to_host(TemplateWriter& writer, const GradientBucket& bucket, EventRef reduced);
+  GroupCall averaging_call(const Bucket& all) const;
+  EventRef averaged_event() const { return context_.rank_event("averaged", 0, 0, false); }
   ParameterServers server_setup() const;
   /// Ranks that share a host, and with it the host's processors.
   int ranks_per_host() const;

@@ -101,12 +101,15 @@ void EndOfStep::reduce_norm_gradients(TemplateWriter& writer, const std::vector<
 }
 
 /// Over all ranks, a barrier across the pipeline. Replicas that average parameters have norms of their own: those of one
-/// rank need no message, those of tensor ranks or of a shard group their communicator. (Replicas with stages have no
-/// communicator of just their ranks here; they meet in one of all ranks.)
+/// rank need no message, those of tensor ranks or of a shard group their communicator, others one of all their ranks.
 void EndOfStep::all_reduce_scalar(TemplateWriter& writer, Bytes size) {
   if (context_.plan.world_size == 1) return;
   const CollectiveCall call{Collective::all_reduce, size};
-  if (data_.averages() && context_.plan.parallel.pp == 1 && (context_.plan.parallel.tp == 1 || !data_.sharded(1))) {
+  if (data_.averages() && context_.plan.parallel.pp > 1) {
+    writer.wait(writer.collective({Lane::global, Traffic::control, Slot::replica, call}, {writer.mark()}));
+    return;
+  }
+  if (data_.averages() && (context_.plan.parallel.tp == 1 || !data_.sharded(1))) {
     const Slot slot = data_.sharded(1) ? Slot::gradients : Slot::tensor;
     const Lane lane = data_.sharded(1) ? Lane::gradients : Lane::tensor;
     if (context_.table.placement(slot).ranks > 1)
@@ -165,12 +168,26 @@ void EndOfStep::update(TemplateWriter& writer, const std::vector<Chunk>& chunks,
   writer.compute(optimizer_work("update", data_.own_parameters(rest), update_bytes()));
 }
 
-/// The mean of the replicas' parameters replaces them; ranks with an fp32 copy make the 16-bit one again.
+/// A part of the model becomes the same on all replicas. Local SGD: the mean of their parameters replaces them; ranks with an
+/// fp32 copy make the 16-bit one again. DiLoCo: the difference from the last common parameters is exchanged, and the outer
+/// optimizer changes them, its momentum and the replica's own copies. If a part travels beside several steps, its work is
+/// divided over them as its bytes are.
 void EndOfStep::average(TemplateWriter& writer, const Bucket& all) {
-  writer.wait(data_.average(writer, all));
+  const Parallel& parallel = context_.plan.parallel;
+  const std::int64_t parameters = data_.averaged_parameters(all);
+  const std::int64_t kept = data_.updated_bytes();
   const std::int64_t parameter = data_.parameter_bytes();
-  if (data_.averaged_bytes() > parameter)
-    writer.compute(optimizer_work("average cast", data_.own_parameters(all), data_.averaged_bytes() + parameter));
+  const std::int64_t copy = kept > parameter ? parameter : 0;
+  const auto work = [&](const char* name, std::int64_t bytes_each) {
+    writer.compute(optimizer_work(name, parameters, bytes_each));
+  };
+  const bool outer = parallel.outer_optimizer == OuterOptimizer::nesterov;
+  if (outer) work("outer difference", kept + 4 + 4);
+  writer.wait(data_.average(writer, all));
+  if (outer)
+    work("outer update", 4 + 2 * 4 + 2 * 4 + kept + copy);
+  else if (copy > 0)
+    work("average cast", kept + copy);
 }
 
 std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chunks) {
@@ -178,8 +195,7 @@ std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chu
       {TemplateKind::optimizer, pp, context_.kind_number()}, 0, [&](TemplateWriter& writer, Template&) {
         const Bucket all = parameters_of(chunks);
         update(writer, chunks, all);
-        if (data_.averages() && context_.plan.parallel.averaging_period > 0 && context_.plan.gradient_group() > 1)
-          average(writer, all);
+        if (data_.meets_replicas()) average(writer, all);
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.trained();
         writer.compute(optimizer_work("zero_grad", held, data_.gradient_bytes()));
         if (all.quantised() > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised()));

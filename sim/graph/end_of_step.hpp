@@ -20,8 +20,9 @@ class EndOfStep {
                                const std::vector<Chunk>& unreduced);
   std::int32_t optimizer_template(int pp, const std::vector<Chunk>& chunks);
 
- private:
   Bucket parameters_of(const std::vector<Chunk>& chunks) const;
+
+ private:
   Operator quantise_weights(std::int64_t parameters) const;
   std::int64_t update_bytes() const;
   void reduce_mirror(TemplateWriter& writer, const std::vector<Chunk>& chunks);

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <set>
 
+#include "sim/plan/sharding.hpp"
+
 namespace tracecast {
 
 std::vector<Axis> Groups::block_axes(Slot slot) {
@@ -27,12 +29,14 @@ std::vector<Axis> Groups::block_axes(Slot slot) {
     case Slot::mirror:
       return {Axis::pp};
     case Slot::world:
+    case Slot::replica:
       break;
   }
   return {Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 }
 
 bool Groups::alone(Slot slot) const {
+  if (slot == Slot::replica) return !has_replicas();
   int size = 1;
   for (const Axis axis : block_axes(slot)) size *= plan_.grid.size(axis);
   std::vector<bool> taken(static_cast<std::size_t>(size));
@@ -74,6 +78,8 @@ int Groups::part(Slot slot, int position) const {
       return resharded_part(position);
     case Slot::expert_resharded:
       return expert_resharded_part(position);
+    case Slot::replica:
+      return replica_part(position);
     case Slot::alone:
       return position;
     case Slot::embedding:
@@ -112,6 +118,7 @@ std::vector<std::int64_t> Groups::key() const {
           p.pp,
           p.reshard_group,
           hybrid(),
+          has_replicas(),
           plan_.shard_group(),
           plan_.gradient_group()};
 }
@@ -123,6 +130,15 @@ int Groups::shard_part(int position, bool replicas) const {
   const int size = plan_.shard_group();
   if (!hybrid()) return replicas ? position : 0;
   return replicas ? position % size : position / size;
+}
+
+bool Groups::has_replicas() const { return averages_parameters(plan_.parallel) && plan_.parallel.pp > 1; }
+
+/// The grid has no other axes than those of the block: a position is a rank.
+int Groups::replica_part(int position) const {
+  if (!has_replicas()) return position;
+  const Coordinates at = plan_.grid.coordinates(position);
+  return at[Axis::dp] / (hybrid() ? plan_.shard_group() : 1);
 }
 
 /// Neighbours of a group that shares one copy, in groups of reshard_group (or of as many as divide it evenly).

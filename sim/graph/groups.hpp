@@ -59,6 +59,8 @@ class Groups {
 
  private:
   bool hybrid() const;
+  bool has_replicas() const;
+  int replica_part(int position) const;
   int shard_part(int position, bool replicas) const;
   int resharded_part(int position) const;
   int expert_part(int position, bool data) const;

@@ -12,8 +12,8 @@ namespace {
 
 const char* slot_name(Slot slot) {
   constexpr const char* kNames[kSlots] = {
-      "tp",    "cp",        "ep",     "dp",        "expert dp",        "dp",   "expert dp", "replicas",
-      "world", "embedding", "mirror", "resharded", "expert resharded", "alone"};
+      "tp",    "cp",        "ep",     "dp",        "expert dp",        "dp",      "expert dp", "replicas",
+      "world", "embedding", "mirror", "resharded", "expert resharded", "replica", "alone"};
   return kNames[static_cast<std::size_t>(slot)];
 }
 
@@ -57,7 +57,7 @@ void RankConnections::connect(Rank& rank, int pp, RankIndex rank_index) const {
 std::int32_t RankConnections::add_communicator(Slot slot, int pp, std::int32_t placement,
                                                std::vector<std::int32_t> members) {
   Communicator communicator;
-  communicator.name = slot == Slot::world || slot == Slot::embedding
+  communicator.name = slot == Slot::world || slot == Slot::embedding || slot == Slot::replica
                           ? slot_name(slot)
                           : fmt::format("{} of stage {}", slot_name(slot), pp);
   communicator.placement = context_.placements.of(placement);
@@ -95,6 +95,10 @@ void RankConnections::add_one_rank_per_stage(const std::vector<RankKind>& kinds)
   std::iota(everyone.begin(), everyone.end(), 0);
   const std::int32_t world = add_communicator(Slot::world, 0, slot_of(kinds.front(), Slot::world), everyone);
   const std::int32_t embedding = kinds_.unused(Slot::embedding) ? -1 : add_embedding_communicator(kinds);
+  const std::int32_t replica =
+      kinds_.unused(Slot::replica)
+          ? -1
+          : add_communicator(Slot::replica, 0, slot_of(kinds.front(), Slot::replica), everyone);
   std::vector<std::int32_t> mirrors;
   if (!kinds_.unused(Slot::mirror)) mirrors = add_mirrors(kinds);
   const auto communicator = [&](Slot slot, int pp) -> std::int32_t {
@@ -102,6 +106,8 @@ void RankConnections::add_one_rank_per_stage(const std::vector<RankKind>& kinds)
     switch (slot) {
       case Slot::world:
         return world;
+      case Slot::replica:
+        return replica;
       case Slot::embedding:
         return embedding;
       case Slot::mirror:

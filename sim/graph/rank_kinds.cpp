@@ -33,6 +33,10 @@ RankKind RankKinds::of(int rank) {
   for (const int other : neighbours(kind.pp)) kind.links.push_back(placements_.boundary(rank, other));
   for (int slot = 0; slot < kSlots; ++slot) {
     const auto which = static_cast<Slot>(slot);
+    if (which == Slot::replica && unused(which)) {
+      kind.slots[static_cast<std::size_t>(slot)] = placements_.alone();
+      continue;
+    }
     const std::vector<int> block = groups_.block(rank, which);
     const auto position = std::lower_bound(block.begin(), block.end(), rank) - block.begin();
     kind.slots[static_cast<std::size_t>(slot)] = placements_.block(
@@ -110,6 +114,10 @@ std::vector<std::int32_t> RankKinds::by_rank(std::vector<RankKind>& kinds) {
   }
   for (int slot = 0; slot < kSlots; ++slot) {
     const auto which = static_cast<Slot>(slot);
+    if (which == Slot::replica && unused(which)) {
+      for (RankKind& each : own) each.slots[static_cast<std::size_t>(slot)] = placements_.alone();
+      continue;
+    }
     const std::vector<int> offsets = groups_.block(0, which);
     for (const int begin : groups_.block_begins(which)) {
       const std::vector<std::int32_t>& parts = placements_.block(which, begin);

@@ -50,9 +50,10 @@ enum class Slot : std::int32_t {
   mirror,
   resharded,  ///< smaller groups that parameters are resharded to after the forward
   expert_resharded,
-  alone  ///< the rank itself: transfers of fixed duration without other members
+  replica,  ///< all ranks of one replica that trains apart (parameter_averaging over stages)
+  alone     ///< the rank itself: transfers of fixed duration without other members
 };
-inline constexpr int kSlots = 14;
+inline constexpr int kSlots = 15;
 
 /// The four ends of a chunk's channels: Rank::channels[4 chunk + end].
 enum class ChannelSide : std::int32_t { receive_forward, send_forward, receive_backward, send_backward };

@@ -17,6 +17,9 @@ struct ClusterKeys {
   std::optional<std::int64_t> routing_seed = {};
   std::optional<int> gpus_per_rack = {};
   std::optional<double> gpu_spread = {};
+  std::optional<int> sites = {};
+  std::optional<Bandwidth> wan_rate = {};
+  std::optional<Duration> wan_latency = {};
   double power_limit = 1;
 };
 

@@ -19,6 +19,7 @@
 #include "sim/io/scenario_fields.hpp"
 #include "sim/io/stack.hpp"
 #include "sim/network/rack_use.hpp"
+#include "sim/network/sites.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -202,8 +203,9 @@ class ScenarioReader {
   void choose_racks(ObjectReader& root) {
     const JsonNode* perturb = root.get_node("perturb");
     const bool missing_gpus = perturb != nullptr && perturb->find("missing_gpus") != nullptr;
-    if (missing_gpus && scenario_.gpus_per_rack == 0) return;
-    if (errors_->empty()) use_racks(scenario_.cluster, scenario_.parallel, scenario_.gpus_per_rack);
+    if (errors_->empty() && !(missing_gpus && scenario_.gpus_per_rack == 0))
+      use_racks(scenario_.cluster, scenario_.parallel, scenario_.gpus_per_rack);
+    divide_into_sites(root, missing_gpus);
   }
 
   /// HYBRID_SHARD without an explicit group: the data-parallel GPUs of one host.
@@ -275,6 +277,7 @@ class ScenarioReader {
     cluster.routing_seed = keys.routing_seed.value_or(cluster.routing_seed);
     if (keys.routing_seed && keys.routing != RoutingPolicy::ecmp)
       reader.error("routing_seed", "needs cluster.routing = ecmp");
+    read_sites(reader, keys);
     check_size(reader, keys.gpus_per_rack.has_value());
     if (!keys.profile.empty()) {
       if (const auto file = find(reader, "profile", keys.profile, data_->profiles, "profile"))
@@ -298,6 +301,29 @@ class ScenarioReader {
         "sheet, or "
         "what tracecast profile records on it (docs/adding.md#a-gpu)",
         gpu, nearest.empty() ? "tracecast list gpus" : "nearest: " + nearest);
+  }
+
+  /// Their tier is added when the racks are known (choose_racks).
+  void read_sites(ObjectReader& reader, const ClusterKeys& keys) {
+    const bool links = keys.wan_rate && keys.wan_latency;
+    const int sites = keys.sites.value_or(1);
+    if (sites > 1 && !links)
+      reader.error("sites", "needs cluster.wan_rate and cluster.wan_latency, the links between the sites");
+    if (!keys.sites && keys.wan_rate) reader.error("wan_rate", "needs cluster.sites");
+    if (!keys.sites && keys.wan_latency) reader.error("wan_latency", "needs cluster.sites");
+    if (sites == 1 || !links) return;
+    scenario_.cluster.sites = {sites, *keys.wan_rate, *keys.wan_latency};
+    scenario_.cluster.max_nodes *= sites;  // each has a machine of its own
+  }
+
+  void divide_into_sites(ObjectReader& root, bool missing_gpus) {
+    const Sites sites = scenario_.cluster.sites;
+    if (sites.count == 1 || !errors_->empty()) return;
+    ObjectReader cluster = *root.get_object("cluster");
+    if (missing_gpus) return cluster.error("sites", "needs whole nodes (without perturb.missing_gpus)");
+    if (const std::string error = sites_error(scenario_.cluster, sites); !error.empty())
+      return cluster.error("sites", error);
+    use_sites(scenario_.cluster, sites);
   }
 
   void check_size(ObjectReader& reader, bool has_gpus_per_rack) {

@@ -35,6 +35,11 @@ ClusterKeys cluster_keys(const Scenario& s) {
   if (s.gpus_per_rack > 0) keys.gpus_per_rack = s.gpus_per_rack;
   if (s.cluster.routing == RoutingPolicy::ecmp) keys.routing_seed = s.cluster.routing_seed;
   if (s.gpu_spread != kGpuSpread || s.perturbation.speed_spread > 0) keys.gpu_spread = s.gpu_spread;
+  if (const Sites& sites = s.cluster.sites; sites.count > 1) {
+    keys.sites = sites.count;
+    keys.wan_rate = sites.wan_rate;
+    keys.wan_latency = sites.wan_latency;
+  }
   keys.power_limit = s.power_limit;
   return keys;
 }

@@ -8,6 +8,7 @@
 /// start  one LL ring base (what nccl-tests shows for tiny send_recv), 0.3 us per further peer inside a node, and the
 ///        LL network hop once per message that the NICs of a rank have to post
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -191,8 +192,25 @@ class AnalyticNetwork final : public NetworkModel {
     double hops = factor * slack * cost.inter_us;
     const bool single_ring = row_of(cost.algorithm).is_ring && group.ranks_per_node == 1;
     if (single_ring && tuning.ring_step_us > 0) hops = std::min(hops, cost.inter_hops * tuning.ring_step_us);
-    return std::max(0.0, hops + cost.inter_hops * slower_nic_us()) +
-           cost.inter_hops * microseconds(group.extra_latency);
+    return std::max(0.0, hops + cost.inter_hops * slower_nic_us()) + tier_hops_us(cost, group);
+  }
+
+  /// The correction of pipelines that fill was measured at the rate of NICs: they do not fill slower for a long link.
+  bool spans_sites(const GroupPlacement& group) const {
+    return cluster_.sites.count > 1 && group.nodes > 1 && group.extra_latency >= cluster_.sites.wan_latency;
+  }
+
+  /// Latency of the tiers that the group leaves. A ring passes from each site to the next once in a lap, a tree on the levels
+  /// above the sites; their other hops stay inside one.
+  double tier_hops_us(const NcclCost& cost, const GroupPlacement& group) const {
+    const Sites& sites = cluster_.sites;
+    if (!spans_sites(group)) return cost.inter_hops * microseconds(group.extra_latency);
+    const double nodes = group.nodes;
+    const double touched = std::min(nodes, static_cast<double>(sites.count));
+    const double share = row_of(cost.algorithm).is_ring ? touched / nodes : std::log2(touched) / std::log2(nodes);
+    const double crossings = std::max(1.0, cost.inter_hops * share);
+    return cost.inter_hops * microseconds(group.extra_latency - sites.wan_latency) +
+           crossings * microseconds(sites.wan_latency);
   }
 
   /// By which a hop inside a domain takes longer than on the machine that NCCL's constants are for.
@@ -232,7 +250,9 @@ class AnalyticNetwork final : public NetworkModel {
     const double corrected = cost.bandwidth * nccl_bandwidth_factor(cost, call.size) * bandwidth_factor(cost, group);
     const double rate = std::min(corrected, wire_limit(algorithm, call, group));
     const bool fills = cost.protocol == Protocol::simple && algorithm.fill_is_missing;
-    return latency + (bytes(call.size) + (fills ? fill(call.size, group) : 0)) / (1000 * rate) + copy_us(call, group);
+    const double slowdown = spans_sites(group) ? std::max(1.0, group.oversubscription * group.crossing) : 1;
+    const double filling = fills ? fill(call.size, group) / (rate * slowdown) : 0;
+    return latency + (bytes(call.size) / rate + filling) / 1000 + copy_us(call, group);
   }
 
   /// Microseconds for `size` bytes out of one GPU inside its domain.

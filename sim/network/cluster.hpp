@@ -74,6 +74,14 @@ struct FabricTier {
   Duration hop_latency;         ///< added by a path that crosses the tier
 };
 
+/// Places that a job is spread over, with equally many nodes and a fabric each, and the long links between them (sites.hpp).
+struct Sites {
+  int count = 1;
+  Bandwidth wan_rate;    ///< of one site to all others together, per direction
+  Duration wan_latency;  ///< one way
+  bool operator==(const Sites&) const = default;
+};
+
 /// The switches and cables of the fabric, where known. They decide which switches a message passes (topology.hpp).
 struct FabricShape {
   int switch_ports = 0;         ///< of every switch above the leaves; 0: enough to connect everything below
@@ -195,9 +203,10 @@ struct Cluster {
   RoutingPolicy routing = RoutingPolicy::even;
   std::int64_t routing_seed = 1;  ///< for ecmp; not negative
   int world_size = 0;
-  int max_nodes = 0;  ///< scale-up domains that the machine has; 0: any number
+  int max_nodes = 0;  ///< scale-up domains that the machine, or all sites together, have; 0: any number
   NetworkFaults faults;
   FabricShape shape;
+  Sites sites;
 
   int nodes() const { return node_of(world_size - 1) + 1; }
   int node_of(int rank) const { return coord_of(rank).node; }

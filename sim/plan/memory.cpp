@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "sim/base/integers.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/muon.hpp"
@@ -164,6 +165,17 @@ Bytes without_second_state(std::int64_t matrices, std::int64_t largest, const Pl
   const bool whole = muon_sharding(plan.parallel, plan.training) == MuonSharding::layerwise && matrices > 0;
   const std::int64_t held = whole ? std::max(divided, largest) : divided;
   return Bytes{held * (each.optimizer - state_size(plan.training)) - divided * each.optimizer};
+}
+
+/// DiLoCo's last common parameters and momentum in fp32; and a part of the model in flight, which is a copy.
+Bytes outer_states(const RankParameters& parameters, const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  if (!averages_parameters(p) || p.averaging_period == 0 || !exchanges_copies(p)) return {};
+  const std::int64_t shards = p.zero_stage >= 1 ? plan.shard_group() : 1;
+  const std::int64_t own = ceil_div(parameters.trained, shards);
+  const std::int64_t kept = p.outer_optimizer == OuterOptimizer::nesterov ? 8 * own : 0;
+  const std::int64_t bits = p.averaging_bits > 0 ? p.averaging_bits : plan.training.master_weights ? 32 : 16;
+  return Bytes{kept + ceil_div(own * bits, std::int64_t{8} * p.averaging_fragments)};
 }
 
 /// The embedding, and the output layer with the final norm.
@@ -371,6 +383,7 @@ MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan
   if (plan.training.optimizer == OptimizerKind::muon)
     memory.optimizer += without_second_state(parameters.matrices, parameters.largest_matrix, plan, plan.shard_group()) +
                         without_second_state(parameters.expert_matrices, 0, plan, expert_shard_group(plan));
+  memory.optimizer += outer_states(parameters, plan);
   if (plan.training.offload_optimizer) memory.host = std::exchange(memory.optimizer, Bytes{});
   if (plan.training.offload_parameters) memory.host += std::exchange(memory.weights, Bytes{});
   if (has_servers(plan.parallel)) memory.optimizer = Bytes{};

@@ -48,6 +48,17 @@ struct EnumNames<DataParallelKind> {
       {DataParallelKind::parameter_averaging, "parameter_averaging"}};
 };
 
+/// How replicas that train apart (parameter_averaging) become one model again.
+enum class OuterOptimizer {
+  none,      ///< the mean of their parameters replaces them (local SGD)
+  nesterov,  ///< their mean change is the gradient of a second optimizer, SGD with Nesterov momentum (DiLoCo)
+};
+template <>
+struct EnumNames<OuterOptimizer> {
+  static constexpr NamedValue<OuterOptimizer> table[] = {{OuterOptimizer::none, "none"},
+                                                         {OuterOptimizer::nesterov, "nesterov"}};
+};
+
 /// How tensor parallelism divides linear layers.
 enum class TensorSplit {
   column_row,  ///< in pairs, by columns and then by rows, with one reduction for both (Megatron-LM)
@@ -145,6 +156,11 @@ struct Parallel {
   std::int64_t param_persistence_threshold = 0;  ///< deepspeed, stage 3: smaller tensors stay whole; 0: 1e5
   int servers = 1;                               ///< parameter servers, each a host of the cluster's kind
   int averaging_period = 1;                      ///< parameter_averaging: steps; 0: replicas never meet
+  int averaging_fragments =
+      1;                      ///< parts of the model, each averaged once in a period, evenly spread (Streaming DiLoCo)
+  int averaging_overlap = 0;  ///< steps beside which a part travels; 0: the step waits for it
+  int averaging_bits = 0;     ///< of each parameter as it travels; 0: as the optimizer keeps it
+  OuterOptimizer outer_optimizer = OuterOptimizer::none;
   ContextExchange cp_comm_type = ContextExchange::p2p;
   MoeDispatcher moe_dispatcher = MoeDispatcher::alltoall;
   int moe_chunks = 1;  ///< parts of a micro-batch; the exchange of one runs beside the experts' work on another

@@ -1,5 +1,7 @@
 #include "sim/plan/sharding.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace tracecast {
@@ -44,17 +46,49 @@ bool has_servers(const Parallel& p) {
 
 bool averages_parameters(const Parallel& p) { return p.data_parallel == DataParallelKind::parameter_averaging; }
 
+std::int64_t averaging_steps(const Parallel& p) {
+  return std::int64_t{p.averaging_fragments} * std::max(1, p.averaging_overlap);
+}
+
 namespace {
+
+/// How often and in how many bits replicas exchange a part of the model.
+void check_fragments(PlanCheck& check, const Parallel& p) {
+  check.at_least("parallel.averaging_fragments", p.averaging_fragments, 1);
+  check.at_least("parallel.averaging_overlap", p.averaging_overlap, 0);
+  const std::int64_t steps = averaging_steps(p);
+  if (p.averaging_period > 0 && steps > p.averaging_period)
+    check.fault("parallel.averaging_fragments", fmt::to_string(p.averaging_fragments),
+                fmt::format("parts of {} steps each do not fit into a period of {} steps (parallel.averaging_period)",
+                            std::max(1, p.averaging_overlap), p.averaging_period));
+  const int bits = p.averaging_bits;
+  if (bits != 0 && bits != 4 && bits != 8 && bits != 16 && bits != 32)
+    check.fault("parallel.averaging_bits", fmt::to_string(bits), "is unknown (allowed: 0 4 8 16 32)");
+  if (p.outer_optimizer == OuterOptimizer::none && (bits == 4 || bits == 8))
+    check.fault("parallel.averaging_bits", fmt::to_string(bits),
+                "is too few for parameters (allowed: 0 16 32; or parallel.outer_optimizer = nesterov, which exchanges "
+                "changes)");
+}
 
 /// Replicas that train on their own hold all that they update.
 void check_averaging(PlanCheck& check, const Parallel& p) {
   if (!averages_parameters(p)) {
-    if (p.averaging_period != 1)
-      check.fault("parallel.averaging_period", fmt::to_string(p.averaging_period),
+    const auto needs = [&](const char* key, int value, int usual) {
+      if (value != usual)
+        check.fault(fmt::format("parallel.{}", key), fmt::to_string(value),
+                    "needs parallel.data_parallel = parameter_averaging");
+    };
+    needs("averaging_period", p.averaging_period, 1);
+    needs("averaging_fragments", p.averaging_fragments, 1);
+    needs("averaging_overlap", p.averaging_overlap, 0);
+    needs("averaging_bits", p.averaging_bits, 0);
+    if (p.outer_optimizer != OuterOptimizer::none)
+      check.fault("parallel.outer_optimizer", std::string(to_string(p.outer_optimizer)),
                   "needs parallel.data_parallel = parameter_averaging");
     return;
   }
   check.at_least("parallel.averaging_period", p.averaging_period, 0);
+  check_fragments(check, p);
   const int all = p.dp * p.cp;
   if (p.zero_stage > 0 && (p.shard_group == 0 || p.shard_group == all))
     check.fault("parallel.zero_stage", fmt::to_string(p.zero_stage),

@@ -14,6 +14,8 @@
 /// docs/references.md#fsdp-variants
 #pragma once
 
+#include <cstdint>
+
 #include "sim/plan/parallel.hpp"
 #include "sim/plan/plan_check.hpp"
 
@@ -23,6 +25,12 @@ namespace tracecast {
 bool has_servers(const Parallel& parallel);
 /// True with parameter_averaging: no gradients are reduced between replicas.
 bool averages_parameters(const Parallel& parallel);
+/// Steps of a period in which a part of the model travels between replicas, all the same amount.
+std::int64_t averaging_steps(const Parallel& parallel);
+/// Does the exchange work on copies, beside the parameters that go on changing?
+inline bool exchanges_copies(const Parallel& parallel) {
+  return parallel.outer_optimizer != OuterOptimizer::none || parallel.averaging_overlap > 0;
+}
 
 /// FSDP and ZeRO-3 reduce the gradients of every micro-batch; ZeRO-2 too, unless a pipeline makes that ruinous: then
 /// gradients are accumulated whole (Llama 3, arXiv 2407.21783, 3.3.2) and reduced once in a step.

@@ -88,6 +88,13 @@ Json perturbed(const Forecast& f) {
   return {{"step_undisturbed_s", f.undisturbed_step_s}, {"parts", parts}};
 }
 
+Json co_located(const Forecast& f) {
+  Json jobs = Json::array();
+  for (const CoLocatedJob& job : f.co_located)
+    jobs.push_back({{"scenario", job.name}, {"step_time_s", job.step_s}, {"step_alone_s", job.alone_s}});
+  return jobs;
+}
+
 Json measured(const Measured& measured, const Forecast& f) {
   return {{"step_time_s", measured.step_time_s},
           {"relative_error", f.step_time_s / measured.step_time_s - 1},
@@ -136,11 +143,14 @@ Json training(const Training& training, const Forecast& f) {
 
 Json averaging(const Averaging& averaging) {
   return {{"period", averaging.period},
+          {"steps", averaging.steps},
           {"replicas", averaging.replicas},
           {"local_step_s", averaging.local_step_s},
           {"averaging_step_s", averaging.averaging_step_s},
           {"sent_bytes", averaging.sent_bytes},
-          {"sent_bytes_per_step", averaging.sent_bytes / averaging.period}};
+          {"sent_bytes_per_step", averaging.sent_bytes / averaging.period},
+          {"transfer_s", averaging.transfer_s},
+          {"waited_s", averaging.waited_s}};
 }
 
 Json packed(const PackedForecast& packed) {
@@ -189,6 +199,7 @@ std::string result_json(const Scenario& scenario, const Forecast& f, const Uncha
   if (scenario.cluster.routing == RoutingPolicy::ecmp)
     out["routing"] = {{"policy", "ecmp"}, {"seed", scenario.cluster.routing_seed}};
   if (!f.perturbations.empty()) out["perturbed"] = perturbed(f);
+  if (!f.co_located.empty()) out["co_located"] = co_located(f);
   if (scenario.training.train_tokens > 0) out["training"] = training(scenario.training, f);
   if (f.packed) out["documents"] = packed(*f.packed);
   if (f.averaging) out["averaging"] = averaging(*f.averaging);

@@ -130,17 +130,29 @@ std::string epochs_text(const Training& training, double step_s) {
                      steps == 1 ? "" : "s", number(all, 1), duration_in_words(all * step_s));
 }
 
-/// "every 100 steps of 4 replicas: 1.31 s with it, 1.02 s without; 21.2 GB sent per GPU, 212 MB a step; …".
-std::string averaging_text(const Averaging& averaging) {
+/// "8 parts, each every 100 steps beside 5 steps", "every step".
+std::string averaging_times(const Averaging& averaging, const Parallel& parallel) {
+  std::string text =
+      parallel.averaging_fragments > 1 ? fmt::format("{} parts, each ", parallel.averaging_fragments) : "";
+  text += averaging.period == 1 ? "every step" : fmt::format("every {} steps", number(averaging.period, 1));
+  const int overlap = parallel.averaging_overlap;
+  if (overlap > 0) text += overlap == 1 ? " beside a step" : fmt::format(" beside {} steps", overlap);
+  return text;
+}
+
+/// "every 100 steps over 4 replicas: 1.31 s with it, 1.02 s without; 21.2 GB sent per GPU, 212 MB per step; …".
+std::string averaging_text(const Averaging& averaging, const Parallel& parallel) {
   const auto bytes = [](double count) {
     return count < 1e9 ? fmt::format("{:.3g} MB", count * 1e-6) : fmt::format("{:.3g} GB", count * 1e-9);
   };
-  const std::string when =
-      averaging.period == 1 ? "every step" : fmt::format("every {} steps", number(averaging.period, 1));
   return fmt::format(
-      "{} over {} replicas: {} with it, {} without; {} sent per GPU, {} per step; the loss is not forecast", when,
-      number(averaging.replicas, 1), time_text(averaging.averaging_step_s), time_text(averaging.local_step_s),
-      bytes(averaging.sent_bytes), bytes(averaging.sent_bytes / averaging.period));
+      "{} over {} replicas: {} with it, {} without; {} sent per GPU, {} per step; of {} of transfers in {} step{} {} "
+      "are "
+      "waited for; the loss is not forecast",
+      averaging_times(averaging, parallel), number(averaging.replicas, 1), time_text(averaging.averaging_step_s),
+      time_text(averaging.local_step_s), bytes(averaging.sent_bytes), bytes(averaging.sent_bytes / averaging.period),
+      time_text(averaging.transfer_s), averaging.steps, averaging.steps == 1 ? "" : "s",
+      averaging.waited_s > 0 ? time_text(averaging.waited_s) : "0 s");
 }
 
 /// "16 steps: 1.21 to 1.40 s (90 %); 1.18 s if all micro-batches were alike; 97.1 % of the tokens are not padding: …".
@@ -177,6 +189,11 @@ std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle&
            style);
   if (unchanged != nullptr) text += fact("without --set", unchanged_text(*unchanged, f), style);
   for (const PerturbationEffect& each : f.perturbations) text += fact("perturbed", perturbation_text(each, f), style);
+  for (const CoLocatedJob& each : f.co_located)
+    text += fact("co-located",
+                 fmt::format("{} takes {}: {} alone, {} more", each.name, time_text(each.step_s),
+                             time_text(each.alone_s), percent(each.step_s / each.alone_s - 1)),
+                 style);
   if (scenario.measured)
     text += fact("measured", measured_text(*scenario.measured, f.step_time_s), style);
   else if (unchanged != nullptr && unchanged->measured)
@@ -193,7 +210,8 @@ std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle&
   if (f.packed)
     text += paragraph("  " + pad_right("documents", kLabelWidth) + "  ", packed_text(*f.packed, f.step_time_s), style);
   if (f.averaging)
-    text += paragraph("  " + pad_right("averaging", kLabelWidth) + "  ", averaging_text(*f.averaging), style);
+    text += paragraph("  " + pad_right("averaging", kLabelWidth) + "  ",
+                      averaging_text(*f.averaging, scenario.parallel), style);
   if (scenario.training.dataset_samples > 0)
     text +=
         paragraph("  " + pad_right("epochs", kLabelWidth) + "  ", epochs_text(scenario.training, f.step_time_s), style);
@@ -553,6 +571,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
     lines.push_back(optimizer);
   if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
   if (const std::string racks = rack_text(s); !racks.empty()) lines.push_back(racks);
+  if (const std::string sites = sites_text(s.cluster.sites); !sites.empty()) lines.push_back(sites);
   if (const std::string paths = path_text(s.cluster); !paths.empty()) lines.push_back(paths);
   if (!s.cluster.tuning.data.empty()) {
     lines.push_back(fmt::format("collectives: NCCL's model, corrected on {} (residual {})", s.cluster.tuning.data,

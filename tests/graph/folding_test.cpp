@@ -409,7 +409,7 @@ TEST_CASE("folding: two jobs whose transfers meet on links", "[metamorphic][fold
   SECTION("a slow rank in one") { one.perturbation.slow_ranks = {{{37, 37}, 1.3}}; }
   SECTION("a slow rank in the other") { other.perturbation.slow_ranks = {{{5, 5}, 1.3}}; }
   const auto beside = [&](bool unfold) {
-    return forecast_colocated(one, other, {.unfold = unfold, .network = NetworkKind::fluid}).value();
+    return forecast_colocated(one, {other}, {.unfold = unfold, .network = NetworkKind::fluid}).value();
   };
   const ForecastRun folded = beside(false);
   const ForecastRun unfolded = beside(true);

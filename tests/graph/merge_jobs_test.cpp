@@ -59,7 +59,7 @@ TEST_CASE("A co-located job with shorter steps repeats them while the step of th
   Scenario other = one;
   other.training.global_batch_size = 32;  // one micro-batch, where the job has eight
   // The job's gradients move at the end of its step, long after the first step of the co-located job.
-  const Forecast beside = forecast_colocated(one, other, {.network = NetworkKind::fluid}).value().forecast;
+  const Forecast beside = forecast_colocated(one, {other}, {.network = NetworkKind::fluid}).value().forecast;
   CHECK(beside.step_time_s > beside.undisturbed_step_s);
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("What a co-located job costs does not include what the job's own trans
     Scenario scenario = job(1, 2, 8, 0.01);  // uplinks that nobody fills
     scenario.parallel.overlap_grad_reduce = true;
     scenario.parallel.ddp_bucket_size = 1'000'000;  // leaves while the backward goes on
-    return forecast_colocated(scenario, scenario, {.transfers_slow_compute = slows}).value();
+    return forecast_colocated(scenario, {scenario}, {.transfers_slow_compute = slows}).value();
   };
   const ForecastRun slowed = beside(true);
   CHECK(slowed.forecast.step_time_s > beside(false).forecast.step_time_s);
@@ -80,7 +80,7 @@ TEST_CASE("What a co-located job costs does not include what the job's own trans
 TEST_CASE("A co-located job slows a job on oversubscribed uplinks only", "[metamorphic][report]") {
   for (const double oversubscription : {0.01, 4.0}) {
     INFO(oversubscription << ":1");
-    const auto beside = forecast_colocated(job(1, 1, 32, oversubscription), job(1, 1, 32, oversubscription),
+    const auto beside = forecast_colocated(job(1, 1, 32, oversubscription), {job(1, 1, 32, oversubscription)},
                                            {.network = NetworkKind::fluid});
     REQUIRE(beside);
     const Forecast& forecast = beside->forecast;
@@ -96,20 +96,41 @@ TEST_CASE("A co-located job slows a job on oversubscribed uplinks only", "[metam
   }
 }
 
+TEST_CASE("Three jobs: each is slowed by the others where its placement makes them share uplinks",
+          "[metamorphic][report]") {
+  Scenario one = job(1, 1, 16, 4);  // two nodes
+  one.cluster.tiers.front().nodes = 2;
+  const auto together = [&](JobPlacement placement) {
+    return forecast_colocated(one, {one, one}, {}, placement).value().forecast;
+  };
+  // A unit of two nodes each: no job leaves its own.
+  const Forecast compact = together(JobPlacement::compact);
+  CHECK(compact.step_time_s == compact.undisturbed_step_s);
+  REQUIRE(compact.co_located.size() == 2);
+  for (const CoLocatedJob& other : compact.co_located) CHECK(other.step_s == other.alone_s);
+  CHECK(compact.perturbations.front().what == "small 1, small 1 run on the nodes after it");
+  // In turn, and over all units, each job has its nodes in two units, whose uplinks two jobs share.
+  for (const JobPlacement placement : {JobPlacement::interleaved, JobPlacement::spread}) {
+    const Forecast shared = together(placement);
+    CHECK(shared.step_time_s > 1.01 * shared.undisturbed_step_s);
+    for (const CoLocatedJob& other : shared.co_located) CHECK(other.step_s > 1.01 * other.alone_s);
+  }
+}
+
 TEST_CASE("Two jobs on one fabric as SimGrid runs them, flow by flow", "[differential][report]") {
   if (!simgrid_is_built_in()) {
     WARN("skipped: this build has no SimGrid");
     return;
   }
   const auto step = [](NetworkKind network) {
-    return forecast_colocated(job(1, 1, 16, 4), job(1, 2, 8, 4), {.network = network})->forecast.step_time_s;
+    return forecast_colocated(job(1, 1, 16, 4), {job(1, 2, 8, 4)}, {.network = network})->forecast.step_time_s;
   };
   CHECK(step(NetworkKind::fluid) == Approx(step(NetworkKind::simgrid)).epsilon(0.05));
 }
 
 TEST_CASE("Neighbours that cannot be are refused", "[error][report]") {
   const auto sentence = [](const Scenario& one, const Scenario& other) {
-    const auto run = forecast_colocated(one, other, {.network = NetworkKind::fluid});
+    const auto run = forecast_colocated(one, {other}, {.network = NetworkKind::fluid});
     return run ? std::string() : to_string(run.error());
   };
   Scenario one = job(1, 1, 16, 1);
@@ -120,7 +141,7 @@ TEST_CASE("Neighbours that cannot be are refused", "[error][report]") {
   other.cluster.faults.missing_gpus[0] = 1;
   CHECK(sentence(one, other).find("co-located jobs use whole nodes") != std::string::npos);
   one.cluster.max_nodes = 3;
-  CHECK(sentence(one, one).find("both jobs need 4 nodes (allowed: 3)") != std::string::npos);
+  CHECK(sentence(one, one).find("all jobs need 4 nodes (allowed: 3)") != std::string::npos);
 }
 
 }  // namespace
