@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +12,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/import/chakra_export.hpp"
-#include "sim/io/files.hpp"
+#include "sim/io/output_folder.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
@@ -35,17 +34,15 @@ struct Options {
 
 /// Returns the bytes written.
 Result<std::uintmax_t> write_chakra(const StepGraph& graph, const std::string& name, const fs::path& folder) {
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
+  OutputFolder output(folder);
   std::uintmax_t bytes = 0;
   for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
     const std::string trace = to_chakra(graph, rank);
-    const fs::path file = folder / fmt::format("{}.{}.et", name, graph.ranks[rank].representative);
-    if (const Result<void> written = write_file(file, trace); !written) return tl::unexpected(written.error());
+    output.write(fmt::format("{}.{}.et", name, graph.ranks[rank].representative), trace);
     bytes += trace.size();
   }
-  if (const Result<void> written = write_file(folder / "comm_groups.json", chakra_groups(graph)); !written)
-    return tl::unexpected(written.error());
+  output.write("comm_groups.json", chakra_groups(graph));
+  if (const Result<void> written = output.commit(); !written) return tl::unexpected(written.error());
   return bytes;
 }
 

@@ -1,6 +1,5 @@
 /// `tracecast goodput`: what failures, checkpoints and restarts leave of a run's throughput.
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "sim/base/parallel_for.hpp"
 #include "sim/base/words.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/output_folder.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/goodput_svg.hpp"
 #include "sim/report/report_page.hpp"
@@ -24,8 +24,6 @@
 
 namespace tracecast::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Options {
   std::string scenario;
@@ -202,12 +200,10 @@ Result<ExitCode> sweep(const Options& options, const Context& context) {
     points.push_back({value, std::move(*report)});
   }
   if (!options.out.empty()) {
-    const fs::path folder = options.out;
-    const Result<void> written =
-        make_folder(folder)
-            .and_then([&] { return write_file(folder / "sweep.json", sweep_json(asked->key, points)); })
-            .and_then([&] { return write_file(folder / "sweep.svg", sweep_svg(asked->key, points)); });
-    if (!written) return tl::unexpected(written.error());
+    OutputFolder folder(options.out);
+    folder.write("sweep.json", sweep_json(asked->key, points));
+    folder.write("sweep.svg", sweep_svg(asked->key, points));
+    if (const Result<void> written = folder.commit(); !written) return tl::unexpected(written.error());
   }
   fmt::print("{}", options.json ? sweep_json(asked->key, points) : sweep_page(asked->key, points, context.style));
   return ExitCode::done;
@@ -229,15 +225,13 @@ Result<ExitCode> goodput(const Options& options, const Context& context) {
     if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
   }
   if (!options.out.empty()) {
-    const fs::path folder = options.out;
-    const Result<void> written =
-        make_folder(folder)
-            .and_then([&] { return write_file(folder / "goodput.json", goodput_json(*report)); })
-            .and_then([&] { return write_file(folder / "goodput.txt", goodput_page(*report, {}, true)); })
-            .and_then([&] { return write_file(folder / "waterfall.svg", waterfall_svg(*report)); })
-            .and_then([&] { return write_file(folder / "timeline.svg", timeline_svg(*report)); })
-            .and_then([&] { return write_file(folder / "distribution.svg", distribution_svg(*report)); });
-    if (!written) return tl::unexpected(written.error());
+    OutputFolder folder(options.out);
+    folder.write("goodput.json", goodput_json(*report));
+    folder.write("goodput.txt", goodput_page(*report, {}, true));
+    folder.write("waterfall.svg", waterfall_svg(*report));
+    folder.write("timeline.svg", timeline_svg(*report));
+    folder.write("distribution.svg", distribution_svg(*report));
+    if (const Result<void> written = folder.commit(); !written) return tl::unexpected(written.error());
   }
   fmt::print("{}", options.json ? goodput_json(*report) : goodput_page(*report, context.style, options.history));
   return ExitCode::done;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@
 #include "sim/forecast/schedule_runs.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/output_folder.hpp"
 #include "sim/io/step_record.hpp"
 #include "sim/report/evidence_page.hpp"
 #include "sim/report/json.hpp"
@@ -37,8 +37,6 @@
 
 namespace tracecast::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Options {
   std::string scenario;
@@ -89,19 +87,14 @@ Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenari
 /// result.json, report.txt, scenario.json, trace.json and timeline.json.
 Result<void> write_results(const Options& options, const Scenario& scenario, const ForecastRun& run,
                            const Unchanged* unchanged) {
-  const fs::path folder = options.out;
-  return traced_ranks(run, options.trace_ranks)  // a wrong rank is refused before anything is written
-      .and_then([&](const std::vector<TracedRank>&) { return make_folder(folder); })
-      .and_then([&] { return write_file(folder / "result.json", result_json(scenario, run.forecast, unchanged)); })
-      .and_then([&] {
-        return write_file(folder / "report.txt", terminal_page(scenario, run.plan, run.forecast, {}, unchanged));
-      })
-      .and_then([&] { return write_file(folder / "scenario.json", to_json(scenario)); })
-      .and_then([&] { return write_trace_file(folder / "trace.json", run, options.trace_ranks); })
-      .and_then([&] {
-        return write_file(folder / "timeline.json",
-                          to_json(record_of(run.graph, run.timeline, scenario.name, StepOrigin::simulated)));
-      });
+  OutputFolder folder(options.out);
+  folder.write("result.json", result_json(scenario, run.forecast, unchanged));
+  folder.write("report.txt", terminal_page(scenario, run.plan, run.forecast, {}, unchanged));
+  folder.write("scenario.json", to_json(scenario));
+  folder.write("timeline.json", to_json(record_of(run.graph, run.timeline, scenario.name, StepOrigin::simulated)));
+  return write_trace_file(folder.file("trace.json"), run, options.trace_ranks).and_then([&] {
+    return folder.commit();
+  });
 }
 
 /// The overrides of --set and of the options that are short for one.

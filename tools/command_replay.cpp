@@ -16,8 +16,8 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/transfer_times.hpp"
-#include "sim/io/atomic_file.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/output_folder.hpp"
 #include "sim/io/step_record.hpp"
 #include "sim/report/perfetto.hpp"
 #include "tools/command_rows.hpp"
@@ -111,19 +111,17 @@ std::string json_of(const ReplayedStep& step, const StepRecord& record) {
 
 Result<void> write_all(const Options& options, const ReplayedStep& replay, const Timeline& timeline,
                        const StepRecord& record) {
-  const fs::path folder = options.out;
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
-  if (const Result<void> ok = write_file(folder / "timeline.json", to_json(record)); !ok) return ok;
+  OutputFolder folder(options.out);
+  folder.write("timeline.json", to_json(record));
   std::vector<TracedRank> ranks;
   for (std::size_t i = 0; i < replay.graph.ranks.size(); ++i) {
     const std::int32_t number = replay.graph.ranks[i].representative;
     ranks.push_back({number, static_cast<std::int32_t>(i), fmt::format("rank {}", number), Bytes{}});
   }
-  AtomicFile file(folder / "trace.json");
+  AtomicFile& file = folder.file("trace.json");
   write_trace(replay.graph, timeline, ranks, record.scenario,
               [&file](std::string_view piece) { return file.write(piece); });
-  return file.commit();
+  return folder.commit();
 }
 
 /// One recording alone; several as ranks that wait for each other.

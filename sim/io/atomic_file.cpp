@@ -52,17 +52,26 @@ bool AtomicFile::write(std::string_view piece) {
   return opened_ && stream_.good();
 }
 
-Result<void> AtomicFile::commit() {
-  const auto about = [this](std::string message) { return fail({path_.string(), 0, "", "", std::move(message)}); };
-  std::error_code code;
+tl::unexpected<Error> AtomicFile::error(std::string message) const {
+  return fail({path_.string(), 0, "", "", std::move(message)});
+}
+
+Result<void> AtomicFile::finish() {
+  std::error_code ignored;
   if (!opened_) {
-    if (!path_.has_filename() || fs::is_directory(path_, code)) return about("is a folder, not a file");
-    return about("cannot be written (does the folder exist, and is it writable?)");
+    if (!path_.has_filename() || fs::is_directory(path_, ignored)) return error("is a folder, not a file");
+    return error("cannot be written (does the folder exist, and is it writable?)");
   }
-  stream_.close();
-  if (!stream_) return about("cannot be written (is the disk full?)");
+  if (stream_.is_open()) stream_.close();
+  if (!stream_) return error("cannot be written (is the disk full?)");
+  return {};
+}
+
+Result<void> AtomicFile::commit() {
+  if (Result<void> finished = finish(); !finished) return finished;
+  std::error_code code;
   if (partial_ != target_) fs::rename(partial_, target_, code);
-  if (code) return about(fmt::format("cannot be written ({})", code.message()));
+  if (code) return error(fmt::format("cannot be written ({})", code.message()));
   committed_ = true;
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <string_view>
 
 #include "sim/base/result.hpp"
@@ -21,10 +22,14 @@ class AtomicFile {
 
   /// False if this write or an earlier one failed; commit() returns the error.
   bool write(std::string_view piece);
-  /// Renames the file to its final path. Errors: the folder does not exist or is not writable, the disk is full.
+  /// Writes what is buffered and closes the file. Errors: the folder does not exist or is not writable, the disk is full.
+  Result<void> finish();
+  /// Renames the file to its final path, finished or not. Errors: as of finish().
   Result<void> commit();
 
  private:
+  tl::unexpected<Error> error(std::string message) const;
+
   std::filesystem::path path_;
   std::filesystem::path target_;   ///< path_ after following symlinks
   std::filesystem::path partial_;  ///< the file being written; target_ itself when that is not a regular file

@@ -11,7 +11,6 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/graph/operator_text.hpp"
-#include "sim/io/atomic_file.hpp"
 #include "sim/report/template_runs.hpp"
 
 namespace tracecast {
@@ -341,13 +340,12 @@ Result<std::vector<TracedRank>> traced_ranks(const ForecastRun& run, std::span<c
   return traced;
 }
 
-Result<void> write_trace_file(const std::filesystem::path& path, const ForecastRun& run, std::span<const int> chosen) {
+Result<void> write_trace_file(AtomicFile& file, const ForecastRun& run, std::span<const int> chosen) {
   const Result<std::vector<TracedRank>> traced = traced_ranks(run, chosen);
   if (!traced) return tl::unexpected(traced.error());
-  AtomicFile file(path);
   write_trace(run.graph, run.timeline, *traced, run.forecast.scenario,
               [&](std::string_view piece) { return file.write(piece); });
-  return file.commit();
+  return file.finish();
 }
 
 std::string ranges(std::span<const int> ascending, std::size_t most) {

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
@@ -29,6 +28,7 @@
 #include "sim/engine/timeline.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/step_graph.hpp"
+#include "sim/io/atomic_file.hpp"
 
 namespace tracecast {
 
@@ -51,8 +51,8 @@ bool write_trace(const StepGraph& graph, const Timeline& timeline, std::span<con
 /// Errors: a rank that the job does not have.
 Result<std::vector<TracedRank>> traced_ranks(const ForecastRun& run, std::span<const int> chosen);
 
-/// Writes beside `path` and renames. Errors: a chosen rank that the job does not have; a file that cannot be written.
-Result<void> write_trace_file(const std::filesystem::path& path, const ForecastRun& run, std::span<const int> chosen);
+/// Finishes the file; the caller commits it. Errors: a chosen rank that the job does not have; a file that cannot be written.
+Result<void> write_trace_file(AtomicFile& file, const ForecastRun& run, std::span<const int> chosen);
 
 /// "0-7, 16, 18": ascending numbers as ranges; an ellipsis replaces everything after `most` ranges.
 std::string ranges(std::span<const int> ascending, std::size_t most = 3);

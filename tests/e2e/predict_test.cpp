@@ -338,3 +338,24 @@ TEST_CASE("endless and damaged input is refused before it fills the memory", "[e
   CHECK(dots.code == 2);
   CHECK(dots.err.size() < 200);
 }
+
+TEST_CASE("predict: --out replaces all of its files or none", "[e2e][predict]") {
+  const Sandbox sandbox;
+  const auto listing = [&](const char* folder) { return sandbox.run(std::string("ls -A ") + folder).out; };
+  // A limit on the size of a file stands for a full disk: the trace does not fit, the other files do.
+  const std::string full = "trap '' XFSZ; ulimit -f 1500; tracecast predict zero-1-7.5b --out ";
+  const Outcome none = sandbox.run(full + "new/folder");
+  CHECK(none.code == 2);
+  CHECK(none.err == "new/folder/trace.json: cannot be written (is the disk full?)\n");
+  CHECK_FALSE(std::filesystem::exists(sandbox.path() / "new"));
+
+  REQUIRE(sandbox.run("tracecast predict zero-1-7.5b --set training.global_batch_size=256 --out old").code == 0);
+  const std::string files = listing("old");
+  CHECK(files == "report.txt\nresult.json\nscenario.json\ntimeline.json\ntrace.json\n");
+  const std::string before = content_of(sandbox.path() / "old/result.json");
+  CHECK(sandbox.run(full + "old").code == 2);
+  CHECK(content_of(sandbox.path() / "old/result.json") == before);
+  CHECK(listing("old") == files);
+  CHECK(sandbox.run("tracecast predict zero-1-7.5b --out old").code == 0);
+  CHECK(content_of(sandbox.path() / "old/result.json") != before);
+}

@@ -213,16 +213,19 @@ TEST_CASE("trace: a chosen rank must be one of the job", "[report][perfetto][err
   }
 }
 
-TEST_CASE("trace: the file is written whole or not at all", "[report][perfetto]") {
+TEST_CASE("trace: the file has the whole trace, and none where it cannot be written", "[report][perfetto]") {
   const TemporaryFolder folder;
   const auto path = folder.path() / "trace.json";
-  CHECK(write_trace_file(path, two_ranks(), {}));
+  AtomicFile written(path);
+  CHECK(write_trace_file(written, two_ranks(), {}));
+  CHECK(written.commit());
   std::ifstream file(path);
   std::stringstream content;
   content << file.rdbuf();
   CHECK(content.str() == trace_text(two_ranks()));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
-  CHECK_FALSE(write_trace_file(folder.path() / "absent" / "trace.json", two_ranks(), {}));
+  AtomicFile absent(folder.path() / "absent" / "trace.json");
+  CHECK_FALSE(write_trace_file(absent, two_ranks(), {}));
 }
 
 TEST_CASE("trace: a sink that refuses stops the writer", "[report][perfetto]") {

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "kernels/samples.hpp"
-#include "sim/io/files.hpp"
+#include "sim/io/output_folder.hpp"
 #include "sim/io/step_record.hpp"
 #include "sim/report/perfetto.hpp"
 
 namespace tracecast::worker {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// The step whose duration is nearest to the lower quartile.
 const Timeline& typical(const std::vector<Timeline>& steps, const Samples& samples) {
@@ -33,12 +30,9 @@ Result<void> write_steps(const ExecuteOptions& options, const Scenario& scenario
   run.timeline = typical(steps, samples);
   StepRecord record = record_of(run.graph, run.timeline, scenario.name, StepOrigin::executed);
   record.repeats = {samples.count, samples.lower_quartile, samples.median, samples.spread};
-  const fs::path folder = options.out;
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
-  return write_file(folder / "timeline.json", to_json(record)).and_then([&] {
-    return write_trace_file(folder / "trace.json", run, {});
-  });
+  OutputFolder folder(options.out);
+  folder.write("timeline.json", to_json(record));
+  return write_trace_file(folder.file("trace.json"), run, {}).and_then([&] { return folder.commit(); });
 }
 
 }  // namespace tracecast::worker
