@@ -80,8 +80,8 @@ Result<void> write_profile(const Options& options, const DataPaths& data, const 
   Result<Profile> profile = read_profile(data.profiles / (name + ".json"));
   if (!profile) return tl::unexpected(profile.error());
   InTraining& f = profile->in_training;
-  for (double* factor :
-       {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.attention, &f.scores, &f.softmax, &f.memory})
+  for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.grouped_gemm, &f.attention, &f.scores,
+                         &f.softmax, &f.memory})
     *factor *= fit.factor;
   profile->host.launch *= fit.factor;
   profile->name = fs::path(options.out).stem().string();

@@ -65,6 +65,13 @@ GpuPeak at_sustained_clock(GpuPeak gpu, const auto& model, double flops) {
   return gpu;
 }
 
+/// Whether isolated times become those inside a step. Without any factor they are asked for alone, or were measured inside one.
+bool has_factors(InTraining factors) {
+  factors.slowest_gpu = 1;
+  factors.fit = {};
+  return factors != InTraining{};
+}
+
 /// Tensor cores load operands in 16-byte pieces along their contiguous dimension.
 bool unaligned(const GemmShape& shape, double element_bytes) {
   const auto per_load = static_cast<std::int64_t>(16 / element_bytes);
@@ -86,7 +93,10 @@ const char* to_string(Provenance provenance) {
 }
 
 Costs::Costs(Profile profile, std::string attention_kernel, GemmSeconds gemm)
-    : profile_(std::move(profile)), attention_kernel_(std::move(attention_kernel)), gemm_(std::move(gemm)) {
+    : profile_(std::move(profile)),
+      attention_kernel_(std::move(attention_kernel)),
+      gemm_(std::move(gemm)),
+      in_training_(has_factors(profile_.in_training)) {
   const std::vector<std::string> kernels = attention_kernels(profile_);
   if (attention_kernel_.empty() && !kernels.empty()) attention_kernel_ = kernels.front();
   const bool known =
@@ -104,7 +114,8 @@ OperatorCost Costs::of(const Operator& op) const {
 }
 
 OperatorCost Costs::at_rated_clock(const Operator& op) const {
-  const double factor = in_training(op) * (op.kind == OperatorKind::optimizer ? 1 : profile_.in_training.slowest_gpu);
+  const double factor =
+      factor_in_training(op) * (op.kind == OperatorKind::optimizer ? 1 : profile_.in_training.slowest_gpu);
   const double factor_spread = kStandardDeviations * profile_.in_training.fit.residual;
   if (const MeasuredOperator* measured = measured_.exact(op))
     return {from_seconds(measured->seconds * factor), std::hypot(measured->spread, factor_spread),
@@ -139,8 +150,7 @@ Costs::Modelled Costs::modelled_gemm(const Operator& op, double clock) const {
   if (grouped && profile_.grouped_gemm.fit.residual > 0) model = &profile_.grouped_gemm;
   if (model == nullptr) model = &kUnknownGemm;
   GpuPeak gpu = peak(profile_, op.precision, clock);
-  if (in_training(op) != 1)
-    gpu = at_sustained_clock(gpu, *model, flops(op).count);  // 1: isolated, or measured inside a step
+  if (in_training_) gpu = at_sustained_clock(gpu, *model, flops(op).count);
   double seconds = gemm_(*model, gpu, shape, gemm_elements(op.precision));
   // Measured on scores only; linear layers and vocabularies are padded to multiples of 8 where it matters.
   if (op.kind == OperatorKind::scores && unaligned(shape, gemm_elements(op.precision).operand))
@@ -159,7 +169,7 @@ const AttentionModel& Costs::attention_model(const Operator& op) const {
 /// Attention stays in 16 bit where the linear layers are narrower.
 GpuPeak Costs::attention_peak(const Operator& op, const AttentionModel& model, double flops, double clock) const {
   const GpuPeak gpu = peak(profile_, op.precision == Precision::fp32 ? Precision::fp32 : Precision::bf16, clock);
-  return in_training(op) == 1 ? gpu : at_sustained_clock(gpu, model, flops);
+  return in_training_ ? at_sustained_clock(gpu, model, flops) : gpu;
 }
 
 Costs::Modelled Costs::modelled_attention(const Operator& op, double clock) const {
@@ -177,8 +187,8 @@ Duration Costs::over_documents(const Operator& op, std::span<const std::int32_t>
   double flops = 0;
   for (const std::int32_t length : lengths) flops += attention_flops(document_shape(shape, length, sequence), backward);
   const GpuPeak gpu = attention_peak(op, model, flops, profile_.clock);
-  return from_seconds(packed_attention_seconds(model, gpu, shape, lengths, sequence, backward) * in_training(op) *
-                      profile_.in_training.slowest_gpu);
+  return from_seconds(packed_attention_seconds(model, gpu, shape, lengths, sequence, backward) *
+                      factor_in_training(op) * profile_.in_training.slowest_gpu);
 }
 
 Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {
@@ -188,12 +198,13 @@ Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {
           &model->fit};
 }
 
-double Costs::in_training(const Operator& op) const {
+double Costs::factor_in_training(const Operator& op) const {
   const InTraining& factors = profile_.in_training;
   switch (op.kind) {
     case OperatorKind::gemm:
     case OperatorKind::grouped_gemm: {
-      const double rate = gemm_factor(profile_, op.precision);
+      const bool grouped = op.kind == OperatorKind::grouped_gemm;
+      const double rate = grouped ? factors.grouped_gemm : gemm_factor(profile_, op.precision);
       return op.pass == Pass::wgrad ? rate * factors.weight_gradient : rate;
     }
     case OperatorKind::attention:

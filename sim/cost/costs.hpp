@@ -64,11 +64,12 @@ class Costs {
   const AttentionModel& attention_model(const Operator& op) const;
   GpuPeak attention_peak(const Operator& op, const AttentionModel& model, double flops, double clock) const;
   Modelled modelled_memory_bound(const Operator& op) const;
-  double in_training(const Operator& op) const;
+  double factor_in_training(const Operator& op) const;
 
   Profile profile_;
   std::string attention_kernel_;
   GemmSeconds gemm_;
+  bool in_training_;  ///< the profile has factors for work inside a step
   MeasuredTable measured_;
 };
 

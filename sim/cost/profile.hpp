@@ -134,10 +134,11 @@ struct MeasuredCollective {
 /// on time per class of operator (docs/references.md#in-training-factors). Named, printed, and 1 for profiles recorded
 /// inside a step. The optimizer has none: its efficiency is measured in training.
 struct InTraining {
-  double gemm = 1;      ///< 16 and 32 bit, dense and grouped
+  double gemm = 1;      ///< 16 and 32 bit
   double gemm_fp8 = 1;  ///< per-tensor scales, and mxfp8
   double gemm_fp8_block = 1;
   double gemm_fp4 = 1;
+  double grouped_gemm = 1;     ///< of any precision
   double weight_gradient = 1;  ///< on top of the above, for wgrad
   double attention = 1;        ///< fused
   double scores = 1;           ///< the batched multiplications of unfused attention

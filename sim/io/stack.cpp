@@ -36,7 +36,8 @@ void age_kernels(double released, Profile& profile) {
   if (released <= 0 || profile.kind == "recorded" || libraries == kLibraries.end()) return;
   const double slower = std::exp(kFasterPerYear * (libraries->year - released));
   InTraining& f = profile.in_training;
-  for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.memory}) *factor *= slower;
+  for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.grouped_gemm, &f.memory})
+    *factor *= slower;
 }
 
 /// Every kernel starts after the host has issued it, and the host continues when the kernel has ended.
@@ -44,7 +45,7 @@ void wait_for_every_kernel(Profile& profile) {
   const double launch = std::exchange(profile.host.launch, profile.host.graph_launch);
   const InTraining& factors = profile.in_training;  // the added host time is not kernel time
   for (auto& [precision, model] : profile.gemm) model.t0 += launch / factors.gemm;
-  profile.grouped_gemm.t0 += launch / factors.gemm;
+  profile.grouped_gemm.t0 += launch / factors.grouped_gemm;
   for (AttentionModel& model : profile.attention) model.t0 += launch / factors.attention;
   for (auto& [kind, model] : profile.memory_bound)
     model.t0 += launch / (kind.first == OperatorKind::softmax ? factors.softmax : factors.memory);

@@ -254,7 +254,7 @@ struct Training {
   double expert_imbalance = 1;        ///< tokens of the fullest rank's experts over the mean; all ranks wait for it
   double expert_capacity_factor = 0;  ///< tokens above this multiple of the mean are dropped; 0: no limit
   ExpertRouting expert_routing = ExpertRouting::even;
-  double expert_skew = 1.15;            ///< skewed: standard deviation of the logarithm of an expert's share
+  double expert_skew = 1.25;            ///< skewed: standard deviation of the logarithm of an expert's share
   std::vector<int> expert_tokens = {};  ///< measured: tokens of each expert of a layer; in place of a law
   ExpertPlacement expert_placement = ExpertPlacement::contiguous;
   Recompute recompute = Recompute::none;

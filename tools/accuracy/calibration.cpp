@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "sim/base/quantile.hpp"
@@ -26,13 +27,10 @@ struct Prior {
   double own;
 };
 /// Common: what training adds on every architecture, kernels 8 to 44 %. Own: bootstrap ranges and spreads between GPUs.
-/// What overlaps or waits on other software is known least. docs/references.md#in-training-factors
+/// docs/references.md#in-training-factors
 constexpr std::array<Prior, kFittedKinds.size()> kPriors{
-    Prior{CostParameter::gemm, 0.25, 0.050},         Prior{CostParameter::gemm_fp8, 0.25, 0.075},
-    Prior{CostParameter::gemm_fp4, 0.25, 0.100},     Prior{CostParameter::grouped_gemm, 0.25, 0.150},
-    Prior{CostParameter::attention, 0.25, 0.100},    Prior{CostParameter::unfused_attention, 0.25, 0.125},
-    Prior{CostParameter::memory_bound, 0.25, 0.150}, Prior{CostParameter::host, 0.20, 0.200},
-    Prior{CostParameter::data_parallel, 0.20, 0.200}};
+    Prior{CostParameter::gemm, 0.25, 0.050}, Prior{CostParameter::gemm_fp8, 0.25, 0.075},
+    Prior{CostParameter::gemm_fp4, 0.25, 0.100}, Prior{CostParameter::attention, 0.25, 0.100}};
 
 constexpr Priors priors(double Prior::*deviation) {
   Priors all{};
@@ -48,20 +46,6 @@ struct Assumptions {
   double noise = 0.05;         ///< of one run around its source: scatter of 4.4 %, docs/references.md#noise-floor
   double source_prior = 0.10;  ///< of a source around the truth: deviation of the source bias
 };
-
-/// MoE runs are fitted after dense ones, and change little but their own kinds of work. Releases of one configuration
-/// differ by a factor of two, so that single runs carry little weight.
-Assumptions assumptions_of_experts() {
-  constexpr double kSettled = 0.02;
-  constexpr double kRelease = 0.25;
-  Assumptions assumed{.common = {}, .own = {}, .noise = kRelease, .source_prior = kRelease};
-  assumed.common.fill(kFixed);
-  assumed.own.fill(kSettled);
-  constexpr auto kGrouped = static_cast<std::size_t>(CostParameter::grouped_gemm);
-  assumed.common[kGrouped] = priors(&Prior::common)[kGrouped];
-  assumed.own[kGrouped] = priors(&Prior::own)[kGrouped];
-  return assumed;
-}
 
 /// A symmetric positive definite system, solved by Cholesky's decomposition in place.
 class NormalEquations {
@@ -220,24 +204,16 @@ Result<ArchitectureFactors> shipped_factors(const RowLibrary& library) {
     set(CostParameter::gemm, f.gemm);
     set(CostParameter::gemm_fp8, f.gemm_fp8);
     set(CostParameter::gemm_fp4, f.gemm_fp4);
-    set(CostParameter::grouped_gemm, f.gemm);
     set(CostParameter::attention, f.attention);
-    set(CostParameter::memory_bound, f.memory);
   }
   return out;
 }
 
 CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows, const FitChoice& choice) {
-  std::vector<const RowForecast*> dense, experts;
-  for (const RowForecast* row : rows) (row->moe ? experts : dense).push_back(row);
-  CalibrationFit result =
-      fit(dense, Assumptions{.common = priors(&Prior::common), .own = priors(&Prior::own)}, choice, isolated(choice));
-  if (experts.empty()) return result;
-  CalibrationFit own = fit(experts, assumptions_of_experts(), choice, result.factors);
-  own.rows += result.rows;
-  result.source_offset.merge(own.source_offset);  // of a source with both, the dense runs' stays
-  own.source_offset = std::move(result.source_offset);
-  return own;
+  std::vector<const RowForecast*> dense;
+  std::ranges::copy_if(rows, std::back_inserter(dense), [](const RowForecast* row) { return !row->moe; });
+  const Assumptions assumed{.common = priors(&Prior::common), .own = priors(&Prior::own)};
+  return fit(dense.empty() ? rows : dense, assumed, choice, isolated(choice));
 }
 
 ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& more) {

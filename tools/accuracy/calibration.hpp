@@ -14,10 +14,9 @@
 ///
 /// Minimised by reweighted least squares (robust: Huber's weights beyond two noise deviations), with normal priors on
 /// c, d and b for what the runs do not determine, and weights n^-1/2, so that sources with many rows do not
-/// dominate. S comes from the simulated steps, which are simulated again after the fit. Dense runs are fitted first.
-/// MoE runs then fit the grouped GEMMs; the other factors stay within 2 %, so that errors of MoE runs do not affect
-/// them. Kinds that no factor forecasts better on runs left out have none: the optimizer and all transfers but those
-/// of data parallelism take what their models say.
+/// dominate. S comes from the simulated steps, which are simulated again after the fit. Only dense runs are fitted to, where
+/// there are any: what steps with experts wait for depends on the routing and the release. Kinds that no factor forecasts better
+/// on runs left out have none: grouped GEMMs take the isolated time, the rest what its profile or model says.
 /// Source: docs/references.md#noise-floor (offset, its deviation of 10 %, weights, robust loss),
 /// docs/references.md#in-training-factors (ranges of the parameters)
 #pragma once
@@ -45,19 +44,18 @@ struct CalibrationFit {
 Result<ArchitectureFactors> shipped_factors(const RowLibrary& library);
 
 /// The kinds of work that have a factor.
-inline constexpr std::array kFittedKinds{
-    CostParameter::gemm,         CostParameter::gemm_fp8,  CostParameter::gemm_fp4,
-    CostParameter::grouped_gemm, CostParameter::attention, CostParameter::unfused_attention,
-    CostParameter::memory_bound, CostParameter::host,      CostParameter::data_parallel};
+inline constexpr std::array kFittedKinds{CostParameter::gemm, CostParameter::gemm_fp8, CostParameter::gemm_fp4,
+                                         CostParameter::attention};
 
 /// What a fit may change.
 struct FitChoice {
-  ArchitectureFactors shipped{};                 ///< r_ak; of other architectures 1
-  std::array<bool, kCostParameters> free = [] {  ///< kinds with a factor; the others keep the isolated time
-    std::array<bool, kCostParameters> fitted{};
-    for (const CostParameter kind : kFittedKinds) fitted[static_cast<std::size_t>(kind)] = true;
-    return fitted;
-  }();
+  ArchitectureFactors shipped{};  ///< r_ak; of other architectures 1
+  std::array<bool, kCostParameters> free =
+      [] {  ///< kinds with a factor; of kFittedKinds, the others take the isolated time
+        std::array<bool, kCostParameters> fitted{};
+        for (const CostParameter kind : kFittedKinds) fitted[static_cast<std::size_t>(kind)] = true;
+        return fitted;
+      }();
 };
 
 /// Factors of every architecture in `rows` or `choice.shipped`.   Requires scored rows, dense or MoE.

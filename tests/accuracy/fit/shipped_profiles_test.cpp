@@ -73,17 +73,20 @@ TEST_CASE("fit: attention, memory-bound work and host of the shipped profiles ar
   }
 }
 
-TEST_CASE("fit: factors that no run decided are borrowed, and are the less certain", "[accuracy][fit]") {
-  const InTraining ampere = shipped("a100").in_training;
-  CHECK(ampere.fit.samples > 0);
-  CHECK(ampere.fit.residual >= 0.05);
-  CHECK(shipped("b200").in_training.fit.residual == 0.07);  // docs/references.md#in-training-factors
-  CHECK(shipped("v100").in_training.gemm == ampere.gemm);
+TEST_CASE("fit: factors that few runs decided are the less certain", "[accuracy][fit]") {
+  for (const char* name : {"a100", "h100", "b200"}) {
+    INFO(name);
+    const InTraining determined = shipped(name).in_training;
+    CHECK(determined.fit.samples > 20);
+    CHECK(determined.fit.residual >= 0.05);
+    CHECK(determined.fit.residual < 0.10);
+  }
   for (const char* name : {"v100", "mi300x", "mi355x", "pvc", "a64fx"}) {
     INFO(name);
     const InTraining borrowed = shipped(name).in_training;
-    CHECK(borrowed.fit.samples == 0);
+    CHECK(borrowed.fit.samples < 20);
     CHECK(borrowed.fit.residual == 0.10);
+    CHECK(borrowed.gemm_fp8 == Approx(borrowed.gemm).epsilon(0.001));  // no run compares precisions
   }
 }
 
@@ -157,7 +160,7 @@ double most_speedup(const Costs& costs, Precision precision) {
 
 }  // namespace
 
-TEST_CASE("fit: narrow multiplications gain no more than their peak and their bytes allow, except on Hopper",
+TEST_CASE("fit: narrow multiplications gain no more than their peak and their bytes allow",
           "[property][accuracy][fit]") {
   int pairs = 0;
   for (const Gpu& gpu : catalogue()) {
@@ -169,16 +172,10 @@ TEST_CASE("fit: narrow multiplications gain no more than their peak and their by
       const double bytes = gemm_elements(Precision::bf16).operand / gemm_elements(precision).operand;
       const double gain = most_speedup(costs, precision) / std::max(peaks, bytes);
       INFO(gpu.name << ", " << to_string(precision) << ": " << gain << " of what peak and bytes allow");
-      // Durations are rounded to picoseconds.
-      if (profile.architecture != "Hopper") {
-        CHECK(gain < 1 + 1e-6);
-      } else {
-        // bf16 takes 1.26 times its isolated time in the runs that its factor is fitted to, fp8 0.95 times in those of
-        // its own (docs/references.md#in-training-factors): at 8192 cubed 0.61 and 0.68 of the peaks. H20 has the
-        // factors of H100, at 0.15 of its peak.
-        CHECK(gain > 1.05);
-        CHECK(gain < (profile.name == "h20" ? 1.45 : 1.25));
-      }
+      // Hopper's runs ask for 1.15 times the isolated time in 16 bit and 1.03 in 8 bit. Where memory is faster (GH200) or the peak
+      // lower (H20) than H100's, whose factors these have, a few shapes gain more than they should.
+      const double borrowed = profile.name == "h20" ? 1.3 : profile.name == "gh200" ? 1.04 : 1;
+      CHECK(gain < borrowed + 1e-6);  // durations are rounded to picoseconds
       ++pairs;
     }
   }

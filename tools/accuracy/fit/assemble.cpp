@@ -103,8 +103,9 @@ void set_in_training(Profile& profile, const Achieved& achieved, double further_
   factors.scores = 1.06;
   // Unfused softmax moves the bytes of docs/references.md#elementwise-bytes at 1.1 x the memory bandwidth: they count
   // too many passes (docs/references.md#in-training-factors).
-  factors.softmax = find_memory_model(profile, OperatorKind::softmax, Pass::forward)->efficiency / 1.1;
-  factors.memory = achieved.memory_time * layer_memory_efficiency(profile);
+  factors.softmax =
+      find_memory_model(profile, OperatorKind::softmax, Pass::forward)->efficiency / 1.1 * achieved.memory_runs;
+  factors.memory = achieved.memory_time * layer_memory_efficiency(profile) * achieved.memory_runs;
   factors.fit = {kRuns, 657, 0.05};
 }
 

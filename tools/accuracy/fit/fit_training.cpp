@@ -1,24 +1,29 @@
 /// \file
-/// Fits the in-training factors of the shipped profiles to the runs of scenarios/published, one GPU architecture at a
-/// time:
+/// Fits the in-training factors of the shipped profiles to the dense runs of scenarios/runs/published.csv (calibration.hpp),
+/// so that `predict` forecasts with the factors that `validate published --nested` scores:
 ///
-///   fit_training --root .                   after `fit_profiles --all`: writes the profiles and prints every run
-///   fit_training --root . --document FILE   fits nothing; writes the table of all published runs as they are forecast
+///   fit_training --root .                   after `fit_profiles --all`: writes the profiles and prints the factors
+///   fit_training --root . --document FILE   fits nothing; writes the table of scenarios/published as they are forecast
 ///
-/// An architecture without a run borrows its factors.
+/// An architecture without a run keeps the factors that it has.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
-#include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "sim/base/enum_names.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
+#include "tools/accuracy/calibration.hpp"
+#include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/fit/catalogue.hpp"
-#include "tools/accuracy/fit/training_fit.hpp"
+#include "tools/accuracy/row_library.hpp"
+#include "tools/accuracy/validate.hpp"
 
 namespace {
 
@@ -34,103 +39,79 @@ std::vector<fs::path> json_files(const fs::path& folder) {
   return files;
 }
 
-/// Measured runs that can be forecast, by architecture. Left out: context parallelism, experts and fine-tuning, whose
-/// times depend on how a framework hides exchanges and on its dispatcher (docs/references.md#hard-rows), which no
-/// file says.
-Result<std::map<std::string, std::vector<Scenario>>> read_runs(const fs::path& root) {
-  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
-  std::map<std::string, std::vector<Scenario>> runs;
-  for (const fs::path& file : json_files(data.scenarios / "published")) {
-    Result<Scenario> scenario = read_scenario(file, data);
-    if (!scenario) return tl::unexpected(scenario.error());
-    const bool special = scenario->parallel.cp > 1 || scenario->model.moe || scenario->training.lora_rank > 0;
-    if (!scenario->measured || special || !forecast(*scenario)) continue;
-    runs[scenario->profile.architecture].push_back(std::move(*scenario));
-  }
-  return runs;
+constexpr const char* kTable = "published";
+
+double factor(const CostScales& factors, CostParameter kind) { return factors[static_cast<std::size_t>(kind)]; }
+
+/// With fewer runs on an architecture, all its multiplications have one factor: no run compares precisions.
+constexpr std::ptrdiff_t kFewRuns = 20;
+
+/// With four decimals: runs determine two.
+void apply(const CostScales& fitted, bool few_runs, InTraining& factors) {
+  const auto multiply = [&](double& factor_of, CostParameter kind) {
+    factor_of = std::round(factor_of * factor(fitted, kind) * 1e4) / 1e4;
+  };
+  const auto narrow = [&](CostParameter kind) { return few_runs ? CostParameter::gemm : kind; };
+  multiply(factors.gemm, CostParameter::gemm);
+  multiply(factors.gemm_fp8, narrow(CostParameter::gemm_fp8));
+  multiply(factors.gemm_fp8_block, narrow(CostParameter::gemm_fp8));
+  multiply(factors.gemm_fp4, narrow(CostParameter::gemm_fp4));
+  multiply(factors.attention, CostParameter::attention);
 }
 
-/// The factors of a fit, and where they come from.
-void record(const TrainingFit& fit, InTraining& factors) {
-  apply(fit, factors);
-  factors.fit.data = fmt::format(
-      "docs/references.md#in-training-factors, then {} runs of scenarios/published on this architecture (fit_training)",
-      fit.runs.size());
-  factors.fit.samples = static_cast<int>(fit.runs.size());
-  factors.fit.residual =
-      std::max(0.05, fit.residual);  // never below what releases and sites differ by (docs/references.md#noise-floor)
-}
+/// How far factors may be off that few runs decide: architectures differ by 4 % in multiplications and by 20 to 30 in attention;
+/// the bootstrap of docs/references.md#in-training-factors left 7 % with Blackwell's runs. Never below what releases and sites
+/// differ by (docs/references.md#noise-floor).
+double residual_of(std::ptrdiff_t runs) { return runs >= 100 ? 0.05 : runs >= kFewRuns ? 0.07 : 0.10; }
 
-/// What no scenario's run tells of an architecture. Volta's multiplications, of the same libraries, take Ampere's
-/// factor as it was fitted since calibrate gave both that of docs/references.md#in-training-factors. How far such
-/// factors may be off: those of Blackwell by 7 % (1.12 to 1.30 around 1.25, by bootstrap); all others by a tenth,
-/// since architectures differ by 4 % in multiplications and by 20 to 30 in attention and memory.
-void borrow(const InTraining& ampere, const Gpu& gpu, InTraining& factors) {
-  constexpr double kFoundByA4 = 0.07;
-  constexpr double kBorrowed = 0.10;
-  const bool found = achieved(gpu.architecture).attention > 0;
-  factors.fit.residual = found ? kFoundByA4 : kBorrowed;
-  if (found) return;
-  factors.fit.samples = 0;
-  factors.fit.data = "no run of this architecture: Ampere's of docs/references.md#in-training-factors";
-  if (gpu.architecture != std::string("Volta")) return;
-  factors.fit.data += ", multiplications as fitted since";
-  factors.gemm = factors.gemm_fp8 = factors.gemm_fp8_block = factors.gemm_fp4 = ampere.gemm;
-}
-
-Result<void> borrow_all(const fs::path& folder, const std::map<std::string, std::vector<Scenario>>& runs) {
-  const Result<Profile> ampere = read_profile(folder / "a100.json");
-  if (!ampere) return tl::unexpected(ampere.error());
-  for (const Gpu& gpu : catalogue()) {
-    if (runs.contains(gpu.architecture)) continue;
-    const fs::path file = folder / (std::string(gpu.name) + ".json");
-    Result<Profile> profile = read_profile(file);
-    if (!profile) return tl::unexpected(profile.error());
-    borrow(ampere->in_training, gpu, profile->in_training);
-    if (const Result<void> written = write_file(file, to_json(*profile)); !written) return written;
-  }
-  return {};
-}
-
-/// A GPU that runs another's kernels well below the peaks that they were measured at (H20, H100 PCIe) keeps its power
-/// and clock in another way: its factors may be off by as much as borrowed ones.
-Result<void> doubt_other_peaks(const fs::path& folder) {
-  constexpr double kBorrowed = 0.10;
-  for (const Gpu& gpu : catalogue()) {
-    if (*gpu.based_on == '\0') continue;
-    const fs::path file = folder / (std::string(gpu.name) + ".json");
-    Result<Profile> profile = read_profile(file);
-    const Result<Profile> base = read_profile(folder / (std::string(gpu.based_on) + ".json"));
-    if (!profile) return tl::unexpected(profile.error());
-    if (!base) return tl::unexpected(base.error());
-    if (profile->peak_flops.at(Precision::fp16) >= 0.8 * base->peak_flops.at(Precision::fp16)) continue;
-    profile->in_training.fit.residual = std::max(kBorrowed, profile->in_training.fit.residual);
-    if (const Result<void> written = write_file(file, to_json(*profile)); !written) return written;
-  }
-  return {};
+/// A GPU that runs another's kernels well below the peaks that they were measured at (H20, H100 PCIe) keeps its power and
+/// clock in another way: its factors may be off by as much as those that few runs decide.
+Result<bool> has_other_peaks(const fs::path& folder, const Profile& profile) {
+  const Gpu* gpu = find_gpu(profile.name);
+  if (gpu == nullptr || *gpu->based_on == '\0') return false;
+  const Result<Profile> base = read_profile(folder / (std::string(gpu->based_on) + ".json"));
+  if (!base) return tl::unexpected(base.error());
+  return profile.peak_flops.at(Precision::fp16) < 0.8 * base->peak_flops.at(Precision::fp16);
 }
 
 Result<void> fit_all(const fs::path& root) {
-  const Result<std::map<std::string, std::vector<Scenario>>> runs = read_runs(root);
-  if (!runs) return tl::unexpected(runs.error());
-  for (const auto& [architecture, scenarios] : *runs) {
-    const TrainingFit fit = fit_training(scenarios);
-    fmt::print("{}: gemm x {:.3f}, attention x {:.3f}, memory x {:.3f}; mean |log error| {:.1f} %\n", architecture,
-               fit.gemm, fit.attention, fit.memory, 100 * fit.residual);
-    for (const RunLine& run : fit.runs)
-      fmt::print("  {:44} {:9.3f} s  measured {:9.3f} s  {:+6.1f} %\n", run.name, run.predicted_s, run.measured_s,
-                 100 * run.error());
-    for (const fs::path& file : json_files(root / "kernels" / "profiles")) {
-      Result<Profile> profile = read_profile(file);
-      if (!profile) return tl::unexpected(profile.error());
-      if (profile->architecture != architecture) continue;
-      record(fit, profile->in_training);
-      if (const Result<void> written = write_file(file, to_json(*profile)); !written) return written;
-    }
+  const DataPaths data{root / "scenarios", root / "topologies", root / "kernels" / "profiles"};
+  const Result<RowLibrary> library = RowLibrary::open(data);
+  if (!library) return tl::unexpected(library.error());
+  const Result<CsvTable> table = read_run_table(data, kTable);
+  if (!table) return tl::unexpected(table.error());
+  const Result<std::vector<RowForecast>> rows =
+      validate(*table, *library, {.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))});
+  if (!rows) return tl::unexpected(rows.error());
+  const Result<ArchitectureFactors> shipped = shipped_factors(*library);
+  if (!shipped) return tl::unexpected(shipped.error());
+  const CalibrationFit fit = fit_factors(scored(*rows), {.shipped = *shipped});
+  for (const auto& [architecture, factors] : fit.factors) {
+    fmt::print("{}:", architecture);
+    for (const CostParameter kind : kFittedKinds) fmt::print(" {} x {:.3f}", to_string(kind), factor(factors, kind));
+    fmt::print("\n");
   }
-  const fs::path profiles = root / "kernels" / "profiles";
-  if (const Result<void> borrowed = borrow_all(profiles, *runs); !borrowed) return borrowed;
-  return doubt_other_peaks(profiles);
+  for (const fs::path& file : json_files(data.profiles)) {
+    Result<Profile> profile = read_profile(file);
+    if (!profile) return tl::unexpected(profile.error());
+    const auto found = fit.factors.find(profile->architecture);
+    if (found == fit.factors.end()) continue;
+    const Result<bool> other_peaks = has_other_peaks(data.profiles, *profile);
+    if (!other_peaks) return tl::unexpected(other_peaks.error());
+    const auto runs = std::ranges::count_if(*rows, [&](const RowForecast& row) {
+      return row.scored() && !row.moe && row.architecture == profile->architecture;
+    });
+    InTraining& in = profile->in_training;
+    apply(found->second, runs < kFewRuns, in);
+    in.fit = {
+        fmt::format(
+            "docs/references.md#in-training-factors: {} runs of scenarios/runs/published.csv on this architecture "
+            "(fit_training)",
+            runs),
+        static_cast<int>(runs), *other_peaks ? residual_of(0) : residual_of(runs)};
+    if (const Result<void> written = write_file(file, to_json(*profile)); !written) return written;
+  }
+  return {};
 }
 
 /// Forecast against measurement for every published run that can be forecast, as a page.
@@ -141,9 +122,11 @@ Result<void> write_document(const fs::path& root, const fs::path& document) {
       "setting per run; attention is\n"
       "counted as each source counts it. Written by `build/release/tools/accuracy/fit/fit_training --root . "
       "--document\n"
-      "docs/validation/runs.md`.\n\nThe in-training factors of the profiles were fitted to most of these runs "
-      "(`fit_training --root .`), so this\n"
-      "table shows how well one set of factors per GPU describes them, not how well unseen runs are forecast.\n\n"
+      "docs/validation/runs.md`.\n\nMost of these runs are in the table that the in-training factors of the profiles "
+      "were fitted "
+      "to\n(`fit_training --root .`), so this shows how well one set of factors per GPU describes them, not how well "
+      "unseen runs "
+      "are\nforecast: [accuracy.md](accuracy.md) says that.\n\n"
       "| scenario | GPU | ranks | forecast, s | measured, s | error | bubble |\n| --- | --- | ---: | ---: | ---: | "
       "---: | ---: |\n";
   for (const fs::path& file : json_files(data.scenarios / "published")) {
