@@ -82,6 +82,20 @@ TEST_CASE("cuda calls: a rank that lost another one says so and aborts its commu
   CHECK(ran.count("destroy") == 0);
 }
 
+TEST_CASE("cuda calls: a rank that cannot hand over its times aborts its communicators",
+          "[kernels][cuda][fake-gpu][error]") {
+  // The second rank, where the first has left and folders take the names of the files that it would write.
+  const Ran ran =
+      run("sh -c 'head -c 128 /dev/zero > nccl-id.0; for s in 0 1 2 3 4 5; do mkdir step-$s.1.partial; done; " +
+              kTwoRanks + "'",
+          "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1");
+  INFO(ran.output);
+  CHECK(ran.status == 2);
+  CHECK(ran.output.ends_with(".1: cannot be written\n"));
+  CHECK(ran.count("abort") > 0);
+  CHECK(ran.count("destroy") == 0);
+}
+
 TEST_CASE("cuda calls: streams share no workspace", "[kernels][cuda][fake-gpu]") {
   const Ran ran = run(TRACECAST_TWO_STREAMS);
   INFO(ran.output << ran.log);

@@ -71,14 +71,15 @@ class RankOnGpu {
   std::unique_ptr<cuda::StepRunner> runner_;
 };
 
-Result<std::vector<Timeline>> run_steps(const StepGraph& graph, const ExecuteOptions& options, RankOnGpu& rank,
-                                        const cuda::Rendezvous& rendezvous) {
+std::vector<Timeline> run_steps(const StepGraph& graph, const ExecuteOptions& options, RankOnGpu& rank,
+                                const cuda::Rendezvous& rendezvous) {
   std::vector<Timeline> timelines;
   for (int step = 0; step < options.warm_up + options.steps; ++step) {
     const std::vector<ExecutedOp> own = rank.step();
     if (step < options.warm_up) continue;
     const Result<std::vector<std::string>> all = rendezvous.gather_at_root(fmt::format("step-{}", step), bytes_of(own));
-    if (!all) return tl::unexpected(all.error());
+    // A rank that cannot give or get its times is alone now: thrown, so that its communicators are aborted.
+    if (!all) throw cuda::DeviceError(to_string(all.error()));
     if (all->empty()) continue;
     std::vector<std::vector<ExecutedOp>> ranks;
     for (const std::string& bytes : *all) ranks.push_back(list_of(bytes));
@@ -119,9 +120,8 @@ Result<void> execute_cuda(const ExecuteOptions& options, const cuda::Rendezvous&
   cuda::use_device(self.local_rank);
   RankOnGpu rank(run->graph, tracecast::widths_of(scenario->model, run->plan), rendezvous);
   if (const Result<void> connected = rank.connect(); !connected) return connected;
-  const Result<std::vector<Timeline>> steps = run_steps(run->graph, options, rank, rendezvous);
-  if (!steps) return tl::unexpected(steps.error());
-  return self.rank == 0 ? write_steps(options, *scenario, *run, *steps) : Result<void>{};
+  const std::vector<Timeline> steps = run_steps(run->graph, options, rank, rendezvous);
+  return self.rank == 0 ? write_steps(options, *scenario, *run, steps) : Result<void>{};
 }
 
 }  // namespace tracecast::worker
