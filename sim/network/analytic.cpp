@@ -195,7 +195,7 @@ class AnalyticNetwork final : public NetworkModel {
     return std::max(0.0, hops + cost.inter_hops * slower_nic_us()) + tier_hops_us(cost, group);
   }
 
-  /// The correction of pipelines that fill was measured at the rate of NICs: they do not fill slower for a long link.
+  /// Whether the members of the group are at several sites.
   bool spans_sites(const GroupPlacement& group) const {
     return cluster_.sites.count > 1 && group.nodes > 1 && group.extra_latency >= cluster_.sites.wan_latency;
   }
@@ -250,6 +250,7 @@ class AnalyticNetwork final : public NetworkModel {
     const double corrected = cost.bandwidth * nccl_bandwidth_factor(cost, call.size) * bandwidth_factor(cost, group);
     const double rate = std::min(corrected, wire_limit(algorithm, call, group));
     const bool fills = cost.protocol == Protocol::simple && algorithm.fill_is_missing;
+    // The correction of pipelines that fill was measured at the rate of NICs: they do not fill slower for a long link.
     const double slowdown = spans_sites(group) ? std::max(1.0, group.oversubscription * group.crossing) : 1;
     const double filling = fills ? fill(call.size, group) / (rate * slowdown) : 0;
     return latency + (bytes(call.size) / rate + filling) / 1000 + copy_us(call, group);
