@@ -79,6 +79,9 @@ class Measurer {
       if (rank == graph_.ranks.end())
         return fail({named.file, 0, "rank", std::to_string(number),
                      fmt::format("recorded, but the scenario has {} ranks", graph_.total_ranks())});
+      if (const auto [recorded, first] = file_of_.emplace(number, named.file); !first)
+        return fail({named.file, 0, "rank", std::to_string(number),
+                     fmt::format("is also in {} (allowed: one recording of each rank)", recorded->second)});
       const ExpectedStep expected = expected_step(graph_, *rank);
       for (std::size_t i = 0; i < steps.size(); ++i) {
         const auto places = places_of(graph_, expected, steps[i].work);
@@ -379,6 +382,7 @@ class Measurer {
   std::map<std::pair<Collective, std::int64_t>, Speeds> speeds_of_;
   std::set<std::string> names_;
   bool has_unranked_ = false;
+  std::map<std::int32_t, std::string> file_of_;  ///< [rank]
   MeasuredProfile result_;
   std::map<Key, Samples> samples_;
   std::map<std::pair<std::string, Match>, Duration> unmatched_;

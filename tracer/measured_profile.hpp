@@ -71,7 +71,7 @@ struct NamedTrace {
 
 /// `base` provides the models for everything not measured; its in-training factors become 1, since a step was recorded.
 /// `graph`: of the recorded scenario, with every rank (unfolded).
-/// Requires at least one trace. Errors: no compute kernels; a rank that the graph does not have; a step with too many kernels and
+/// Requires at least one trace. Errors: no compute kernels; a rank that the graph does not have, or in two files; a step with too many kernels and
 /// operators to align; a recording that is refused as above.
 Result<MeasuredProfile> measured_profile(std::span<const NamedTrace> traces, const StepGraph& graph, Profile base,
                                          const MatchLimits& limits = {});

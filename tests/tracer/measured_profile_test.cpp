@@ -331,5 +331,11 @@ TEST_CASE("profile from a recording: what cannot be used is one error message", 
   second.kernel("gemm");
   CHECK(to_string(measure(run.graph, {first.trace(), second.trace()}).error()) ==
         "t1: rank: is not in the file, nor in another one given (allowed: one such file, taken for rank 0 and on)");
+  // The same rank twice would count twice, and mix the collectives of two runs.
+  CHECK(to_string(measure(run.graph, {HandMade(2).kernel("gemm").trace(), HandMade(3).kernel("gemm").trace(),
+                                      HandMade(3).kernel("gemm").trace()})
+                      .error()) == "t2: rank = 3: is also in t1 (allowed: one recording of each rank)");
+  CHECK(to_string(measure(run.graph, {first.trace(), HandMade(0).kernel("gemm").trace()}).error()) ==
+        "t1: rank = 0: is also in t0 (allowed: one recording of each rank)");
   CHECK(measure(run.graph, {first.trace()}));
 }
