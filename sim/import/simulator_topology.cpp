@@ -78,10 +78,8 @@ class AstraSim {
   }
 
   Result<ImportedTopology> build() {
-    const std::vector<double>& kinds = lists_["topology"];
-    const std::vector<double>& counts = lists_["npus_count"];
     double total = 1;
-    for (const double count : counts) {
+    for (const double count : lists_["npus_count"]) {
       if (count != std::floor(count) || count < 1)
         return fail({file_, lines_["npus_count"], "npus_count", fmt::format("{}", count), "must be a count"});
       total *= count;
@@ -89,64 +87,138 @@ class AstraSim {
     if (total > kMaxGpus)
       return fail(
           {file_, lines_["npus_count"], "npus_count", "", fmt::format("is more than {} GPUs in all", kMaxGpus)});
+    const auto written = static_cast<std::int64_t>(lists_["npus_count"].size());
+    leave_out_single();
+    const std::vector<double>& kinds = lists_["topology"];
+    const std::vector<double>& counts = lists_["npus_count"];
     ImportedTopology imported;
     imported.format = "ASTRA-sim network";
     Cluster& cluster = imported.cluster;
     cluster.gpu = std::string(kGpuFacts[0].name);
     NodeSpec& node = cluster.node;
     node.gpus = node.gpus_per_host = static_cast<int>(counts[0]);
-    const double others = std::max(1.0, counts[0] - 1);
-    const double links = kinds[0] == 0 ? std::min(2.0, others) : kinds[0] == 1 ? others : 1;
-    node.link = counts[0] < 2 ? IntraLink::none : kinds[0] == 2 ? IntraLink::nvswitch : IntraLink::nvlink_mesh;
-    node.gpu_link = rate(0, links);
+    node.link = counts[0] < 2 ? IntraLink::none : kinds[0] == kSwitch ? IntraLink::nvswitch : IntraLink::nvlink_mesh;
+    node.gpu_link = rate(0, links(0));
     node.link_latency = latency(0);
     node.cpu = CpuKind::intel;
     node.pcie = kGpuFacts[0].pcie;
     cluster.max_nodes = static_cast<int>(total / counts[0]);
-    outer(cluster);
-    imported.found = {{"dimensions", static_cast<std::int64_t>(counts.size())},
-                      {"GPUs", static_cast<std::int64_t>(total)}};
+    if (const auto ok = outer(imported); !ok) return tl::unexpected(ok.error());
+    imported.found = {{"dimensions", written}, {"GPUs", static_cast<std::int64_t>(total)}};
     imported.notes.push_back("the file names no GPU and no CPU: taken as h100 and intel");
     imported.notes.push_back("the first dimension is taken as the node, the others as the fabric between nodes");
     imported.notes.push_back("a GB/s is 2^30 bytes a second, as ASTRA-sim takes it");
     if (counts.size() > 2)
       imported.notes.push_back(
           "the links of a GPU in the dimensions above the second are taken as one NIC at the second's rate");
-    if (kinds[0] == 0)
+    if (kinds[0] == kRing)
       imported.notes.push_back("a ring inside the node is taken as links to two neighbours, joined all to all");
     return imported;
   }
 
+  /// Dimensions of one GPU above the first have no links.
+  void leave_out_single() {
+    for (std::size_t d = lists_["npus_count"].size(); d-- > 1;)
+      if (lists_["npus_count"][d] == 1)
+        for (auto& [key, list] : lists_) list.erase(list.begin() + static_cast<std::ptrdiff_t>(d));
+  }
+
   /// Dimensions above the first: one NIC a GPU at the rate of the second; slower ones above it are oversubscribed tiers. Hosts of a
   /// torus are its routers.
-  void outer(Cluster& cluster) {
+  /// Errors: links that one NIC and its tiers cannot stand for.
+  Result<void> outer(ImportedTopology& imported) {
     const std::vector<double>& kinds = lists_["topology"];
     const std::vector<double>& counts = lists_["npus_count"];
+    Cluster& cluster = imported.cluster;
     NodeSpec& node = cluster.node;
     if (counts.size() == 1) {
       node.nics = 0;
       cluster.fabric = FabricKind::none;
       cluster.max_nodes = 1;
-      return;
+      return {};
     }
     node.nics = node.gpus;
     node.nic_rate = rate(1, 1);
-    node.nic_latency = latency(1);
-    const bool torus = std::all_of(kinds.begin() + 1, kinds.end(), [](double kind) { return kind == 0; });
-    if (torus) node.nic_latency = {};
-    cluster.fabric = torus ? FabricKind::torus : FabricKind::fat_tree;
-    int nodes = 1;
-    for (std::size_t d = 1; d < counts.size(); ++d) {
-      nodes *= static_cast<int>(counts[d]);
-      std::vector<int>& lengths = cluster.shape.dimensions;  // ASTRA-sim numbers the first dimension fastest
-      if (torus) lengths.insert(lengths.begin(), static_cast<int>(counts[d]));
-      const bool last = d + 1 == counts.size();
-      const double slower = last ? 1 : std::max(1.0, lists_["bandwidth"][d] / lists_["bandwidth"][d + 1]);
-      if (!torus && (last || counts[d] > 1))
-        cluster.tiers.push_back({fmt::format("dimension {}", d), last ? 0 : nodes, slower,
-                                 last ? Duration{} : std::max(Duration{}, latency(d + 1) - latency(d))});
+    const bool torus = std::all_of(kinds.begin() + 1, kinds.end(), [](double kind) { return kind == kRing; });
+    for (std::size_t d = 1; d < counts.size(); ++d)
+      if (const auto ok = torus ? check_ring(d) : check_tier(d); !ok) return ok;
+    if (!torus) {
+      cluster.fabric = FabricKind::fat_tree;
+      node.nic_latency = latency(1);
+      add_tiers(cluster);
+      return {};
     }
-    if (torus) cluster.tiers = {{"torus", 0, 1, latency(1)}};
+    cluster.fabric = FabricKind::torus;
+    for (std::size_t d = 1; d < counts.size(); ++d) {
+      std::vector<int>& lengths = cluster.shape.dimensions;  // ASTRA-sim numbers the first dimension fastest
+      lengths.insert(lengths.begin(), static_cast<int>(counts[d]));
+      if (links(d) > 1 && imported.notes.empty())
+        imported.notes.push_back("a GPU is taken to use one of its links to neighbours in other nodes at a time");
+    }
+    cluster.tiers = {{"torus", 0, 1, latency(1)}};
+    return {};
+  }
+
+  void add_tiers(Cluster& cluster) {
+    const std::vector<double>& rates = lists_["bandwidth"];
+    int nodes = 1;
+    for (std::size_t d = 1; d < rates.size(); ++d) {
+      nodes *= static_cast<int>(lists_["npus_count"][d]);
+      const bool last = d + 1 == rates.size();
+      cluster.tiers.push_back({fmt::format("dimension {}", d), last ? 0 : nodes, last ? 1 : rates[d] / rates[d + 1],
+                               last ? Duration{} : latency(d + 1) - latency(d)});
+    }
+  }
+
+  /// Links of a torus have one rate and one latency.
+  Result<void> check_ring(std::size_t d) {
+    for (const char* key : {"bandwidth", "latency"})
+      if (lists_[key][d] != lists_[key][1])
+        return refuse(key, d,
+                      fmt::format("differs from {} of the second dimension: the links of a torus have one {}",
+                                  lists_[key][1], key));
+    return {};
+  }
+
+  /// A switch, or two GPUs on one link.
+  Result<void> check_tier(std::size_t d) {
+    const double kind = lists_["topology"][d];
+    const double count = lists_["npus_count"][d];
+    if (kind == kRing && count > 2)
+      return refuse("topology", d,
+                    fmt::format("a ring of {} above or below another kind of dimension is not modelled "
+                                "(allowed: rings in all dimensions above the first)",
+                                count));
+    if (kind == kFullyConnected && count > 2)
+      return refuse("topology", d,
+                    fmt::format("a link of its own to each of {} other nodes is not modelled outside of "
+                                "the first dimension (allowed: Switch)",
+                                count - 1));
+    if (d > 1 && lists_["bandwidth"][d] > lists_["bandwidth"][d - 1])
+      return refuse("bandwidth", d,
+                    fmt::format("is above {} of the dimension below, whose NICs carry its traffic here "
+                                "(allowed: up to that)",
+                                lists_["bandwidth"][d - 1]));
+    if (d > 1 && latency(d) < latency(d - 1))
+      return refuse("latency", d,
+                    fmt::format("makes a message shorter than in the dimension below, of {}: tiers only "
+                                "add to it",
+                                to_text(latency(d - 1))));
+    return {};
+  }
+
+  tl::unexpected<Error> refuse(const char* key, std::size_t d, const std::string& message) {
+    const double value = lists_[key][d];
+    const std::string text =
+        key == std::string_view("topology") ? std::string(kKinds[static_cast<int>(value)]) : fmt::format("{}", value);
+    return fail({file_, lines_[key], key, text, message});
+  }
+
+  /// Of a GPU in a dimension.
+  double links(std::size_t d) {
+    const double others = std::max(1.0, lists_["npus_count"][d] - 1);
+    const double kind = lists_["topology"][d];
+    return kind == kRing ? std::min(2.0, others) : kind == kFullyConnected ? others : 1;
   }
 
   Bandwidth rate(std::size_t dimension, double links) {
@@ -156,11 +228,14 @@ class AstraSim {
   }
   /// From GPU to GPU, in a ring to the next one.
   Duration latency(std::size_t dimension) {
-    const double hops = lists_["topology"][dimension] == 2 ? 2 : 1;
+    const double hops = lists_["topology"][dimension] == kSwitch ? 2 : 1;
     return from_seconds(hops * lists_["latency"][dimension] * 1e-9);
   }
 
   static constexpr std::string_view kKinds[] = {"Ring", "FullyConnected", "Switch"};
+  static constexpr double kRing = 0;
+  static constexpr double kFullyConnected = 1;
+  static constexpr double kSwitch = 2;
   std::string_view text_;
   std::string file_;
   int line_ = 0;

@@ -159,7 +159,7 @@ std::vector<Format> formats() {
         {"workload_analytical.txt", "layers 1789 "}}},
       {"astra-sim",
        "astra-sim",
-       {{"Ring_FullyConnected_Switch.yml", "dimensions 3 GPUs 64"},
+       {{"Ring_FullyConnected_Switch.yml", "a link of its own to each of 7 other nodes is not modelled", kRefused},
         {"inputs__network__hgx_h100_16gpu.yml", "dimensions 2 GPUs 16"},
         {"inputs__network__tpu_v3_32_2dtorus.yml", "dimensions 2 GPUs 32"},
         {"inputs__system__analytical__hgx_h100_16gpu.json", kSystemLayer, kRefused},

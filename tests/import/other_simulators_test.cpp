@@ -436,7 +436,7 @@ TEST_CASE("astra-sim: rates, hops and links are those of its analytical network"
   CHECK(three.cluster.node.nic_latency == 700_ns);
   REQUIRE(three.cluster.tiers.size() == 2);
   CHECK(three.cluster.tiers[0].hop_latency == 3'300_ns);  // 2 x 2000 in all
-  CHECK(three.cluster.tiers[0].oversubscription == 2);
+  CHECK(three.cluster.tiers[0].oversubscription == 2);    // all 8 GPUs of a unit at once have 25 GB/s each
   CHECK(three.notes.back() ==
         "the links of a GPU in the dimensions above the second are taken as one NIC at the second's rate");
   // Hosts of a torus are its routers: a hop takes the latency once.
@@ -445,6 +445,49 @@ TEST_CASE("astra-sim: rates, hops and links are those of its analytical network"
   CHECK(torus.fabric == FabricKind::torus);
   CHECK(torus.node.nic_latency == 0_ns);
   CHECK(torus.tiers[0].hop_latency == 700_ns);
+  // Dimensions of one GPU have no links, and two GPUs of a ring or fully connected have one link.
+  const ImportedTopology single =
+      read("Switch, Ring, Switch, FullyConnected", "4, 1, 2, 1", "200, 1, 50, 1", "300, 1, 700, 1");
+  CHECK(single.cluster.node.nic_rate == Bandwidth{50 * kGigabyte});
+  CHECK(single.cluster.node.nic_latency == 1'400_ns);
+  CHECK(single.cluster.tiers.size() == 1);
+  // Four dimensions: a message across each takes (1 or 2) x latency, and has the rate of its dimension where all GPUs send.
+  const Cluster four =
+      read("FullyConnected, Switch, Ring, Switch", "4, 8, 2, 3", "200, 50, 40, 10", "1, 400, 900, 500").cluster;
+  REQUIRE(four.tiers.size() == 3);
+  CHECK(four.max_nodes == 48);
+  CHECK(std::pair(four.tiers[0].nodes, four.tiers[1].nodes) == std::pair(8, 16));
+  CHECK(four.node.nic_latency == 800_ns);
+  CHECK(four.node.nic_latency + four.tiers[0].hop_latency == 900_ns);
+  CHECK(four.node.nic_latency + four.tiers[0].hop_latency + four.tiers[1].hop_latency == 1_us);
+  CHECK(four.node.nic_rate == Bandwidth{50 * kGigabyte});
+  CHECK(50 / four.tiers[0].oversubscription == 40);
+  CHECK(50 / four.tiers[0].oversubscription / four.tiers[1].oversubscription == 10);
+}
+
+TEST_CASE("astra-sim: links that one NIC and its tiers cannot stand for are refused", "[io][astra-sim]") {
+  const auto refusal = [](const char* kinds, const char* counts, const char* rates, const char* latencies) {
+    return sentence(import_as<ImportedTopology>(
+        fmt::format("topology: [ {} ]\nnpus_count: [ {} ]\nbandwidth: [ {} ]\nlatency: [ {} ]\n", kinds, counts, rates,
+                    latencies),
+        "t", "astra-sim"));
+  };
+  // The network of three dimensions that ASTRA-sim documents.
+  CHECK(refusal("Ring, FullyConnected, Switch", "2, 8, 4", "200.0, 100.0, 50.0", "50.0, 500.0, 2000.0") ==
+        "t:1: topology = FullyConnected: a link of its own to each of 7 other nodes is not modelled outside of the "
+        "first dimension (allowed: Switch)");
+  CHECK(refusal("Switch, Ring, Switch", "8, 4, 2", "400, 50, 50", "1, 1, 1") ==
+        "t:1: topology = Ring: a ring of 4 above or below another kind of dimension is not modelled (allowed: rings in "
+        "all dimensions above the first)");
+  CHECK(refusal("Switch, Switch, Switch", "8, 4, 2", "400, 25, 50", "1, 1, 1") ==
+        "t:3: bandwidth = 50: is above 25 of the dimension below, whose NICs carry its traffic here (allowed: up to "
+        "that)");
+  CHECK(refusal("Switch, Switch, Switch", "8, 4, 2", "400, 50, 25", "300, 700, 500") ==
+        "t:4: latency = 500: makes a message shorter than in the dimension below, of 1.40 us: tiers only add to it");
+  CHECK(refusal("Ring, Ring, Ring", "4, 4, 4", "80, 80, 40", "500, 500, 500") ==
+        "t:3: bandwidth = 40: differs from 80 of the second dimension: the links of a torus have one bandwidth");
+  CHECK(refusal("Ring, Ring, Ring", "4, 4, 4", "80, 80, 80", "500, 500, 900") ==
+        "t:4: latency = 900: differs from 500 of the second dimension: the links of a torus have one latency");
 }
 
 TEST_CASE("astra-sim: networks become topologies, the rest is rejected with the reason", "[io][astra-sim]") {
@@ -464,7 +507,6 @@ TEST_CASE("astra-sim: networks become topologies, the rest is rejected with the 
   CHECK(machine("network__analytical__HGX-H100-validated.yml").max_nodes == 1);
   CHECK(machine("network__analytical__Ring_16npus.yml").node.gpus == 16);
   CHECK(machine("inputs__network__tpu_v3_32_2dtorus.yml").fabric == FabricKind::torus);
-  CHECK(machine("Ring_FullyConnected_Switch.yml").max_nodes == 32);
   for (const char* file :
        {"inputs__system__analytical__hgx_h100_16gpu.json", "inputs__system__analytical__tpu_v3_32_2dtorus.json",
         "system__native_collectives__HGX-H100-validated.json", "system__native_collectives__Ring_4chunks.json"})
