@@ -205,18 +205,21 @@ std::string page(const Question& question, const Row& row) {
 }
 
 /// The columns of nccl-tests, plus the chosen algorithm and protocol.
-std::string table(const Question& question, const std::vector<Row>& rows) {
+/// As nccl-tests prints it; a narrow terminal has no column of channels.
+std::string table(const Question& question, const std::vector<Row>& rows, const TextStyle& style) {
   std::string text = fmt::format("# {}\n# {}\n", to_string(question.call.collective), place_text(question));
   if (const std::string paths = path_text(question.cluster); !paths.empty()) text += "# " + paths + "\n";
   text += "#\n";
-  const TextTable table({13, 10, 10, 10, -15, -8, 8}, 0);
+  const bool wide = style.width >= 80;
+  const TextTable table(
+      wide ? std::vector<int>{13, 10, 10, 10, -15, -8, 8} : std::vector<int>{11, 10, 7, 7, -15, -8, 0}, 0);
   const auto fixed = [](double value) { return fmt::format("{:.2f}", value); };
-  text += "#" + table.row("size", "time", "algbw", "busbw", " algorithm", "protocol", "channels").substr(1);
+  text += "#" + table.row("size", "time", "algbw", "busbw", " algorithm", "protocol", wide ? "channels" : "").substr(1);
   text += "#" + table.row("(B)", "(us)", "(GB/s)", "(GB/s)").substr(1);
   for (const Row& row : rows)
     text += table.row(row.call.size.count, fixed(microseconds(row.cost.duration)), fixed(algbw(row) * 1e-9),
                       fixed(busbw(row, question.group.ranks) * 1e-9), fmt::format(" {}", to_string(row.cost.algorithm)),
-                      to_string(row.cost.protocol), row.cost.channels);
+                      to_string(row.cost.protocol), wide ? std::to_string(row.cost.channels) : "");
   return text;
 }
 
@@ -230,7 +233,7 @@ std::string picture(const Question& question, const std::vector<Row>& rows) {
   return bandwidth_svg(fmt::format("{}, {}", to_string(question.call.collective), place_text(question)), points);
 }
 
-Result<ExitCode> collective(const Options& options, const Context&) {
+Result<ExitCode> collective(const Options& options, const Context& context) {
   const Result<Question> question = read_question(options);
   if (!question) return tl::unexpected(question.error());
   const Result<std::vector<Row>> rows = answer(*question, options.sweep || !options.svg.empty());
@@ -241,7 +244,7 @@ Result<ExitCode> collective(const Options& options, const Context&) {
     if (const Result<void> ok = write_file(options.svg, picture(*question, *rows)); !ok)
       return tl::unexpected(ok.error());
   fmt::print("{}", options.json                            ? json_answer(*question, *rows)
-                   : options.sweep || !options.svg.empty() ? table(*question, *rows)
+                   : options.sweep || !options.svg.empty() ? table(*question, *rows, context.style)
                                                            : page(*question, rows->front()));
   return ExitCode::done;
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -69,6 +70,18 @@ std::string entry(const std::string& name, const std::string& text, const TextSt
   return first + "\n" + paragraph(std::string(kColumn, ' '), text, style);
 }
 
+/// A command may have a footer: the names that one of its options takes, each with its text in a second column.
+std::string wrapped(const std::string& footer, const TextStyle& style) {
+  std::string text;
+  std::istringstream lines(footer);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t gap = line.find("  ", 2);
+    const std::size_t column = gap == std::string::npos ? gap : line.find_first_not_of(' ', gap);
+    text += column == std::string::npos ? line + "\n" : paragraph(line.substr(0, column), line.substr(column), style);
+  }
+  return text;
+}
+
 /// A former name of an option.
 bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
 
@@ -88,8 +101,7 @@ std::string help_page(const CLI::App& app, const Command& command, const TextSty
     if (!option->get_default_str().empty()) text += fmt::format(" (default: {})", option->get_default_str());
     options += entry(option->get_name() + argument(*option), text, style);
   }
-  // A command may have a footer: the names that one of its options takes.
-  const std::string footer = app.get_footer().empty() ? "" : "\n" + app.get_footer();
+  const std::string footer = app.get_footer().empty() ? "" : "\n" + wrapped(app.get_footer(), style);
   return fmt::format("{}\n{} [options]\n\n{}\nOptions:\n{}{}\nExample:\n  tracecast {}\n",
                      paragraph(fmt::format("tracecast {}: ", command.name), command.summary, style), usage, positionals,
                      options, footer, command.example);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/engine/simulate.hpp"
@@ -122,10 +123,8 @@ std::string summary_of(const ImportedRun& run, const ImportOptions& options, con
   std::string text = fmt::format("{}: {} on {} GPUs of {}\n", options.output,
                                  s.model.name.empty() ? s.name : s.model.name, s.cluster.world_size, s.topology);
   for (const std::string& each : run.assumptions) text += paragraph("assumed: ", each, style);
-  if (run.passed_over > 0)
-    text += fmt::format("{} on the time of a step\n", run.passed_over == 1
-                                                          ? "1 setting has no effect"
-                                                          : fmt::format("{} settings have no effect", run.passed_over));
+  if (!run.passed_over.empty())
+    text += paragraph("no effect on the time of a step: ", fmt::format("{}", fmt::join(run.passed_over, ", ")), style);
   if (!run.unmapped.empty()) text += "not mapped:\n";
   for (const UnmappedSetting& each : run.unmapped)
     text += fmt::format("  {}:{}: {} = {}\n", options.file, each.line, each.key, each.value);

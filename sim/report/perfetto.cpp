@@ -20,7 +20,8 @@ constexpr int kScheduleThread = 1;
 constexpr int kFirstStreamThread = 2;
 constexpr std::size_t kPiece = std::size_t{1} << 20;  ///< bytes per call of the sink
 
-/// Microseconds with whole nanoseconds, rounded down.
+/// Microseconds with whole nanoseconds, rounded down. Perfetto multiplies a number by 1000 in double precision and drops the
+/// fraction, so where that would lose a nanosecond, and slices overlap, a hundredth of one is added.
 struct Microseconds {
   std::int64_t nanoseconds;
   explicit Microseconds(Duration t) : nanoseconds(t.picoseconds / 1000) {}
@@ -33,7 +34,8 @@ struct Microseconds {
 template <>
 struct fmt::formatter<tracecast::Microseconds> : fmt::formatter<std::int64_t> {
   auto format(tracecast::Microseconds t, fmt::format_context& context) const {
-    return fmt::format_to(context.out(), "{}.{:03}", t.nanoseconds / 1000, t.nanoseconds % 1000);
+    const bool exact = static_cast<std::int64_t>(static_cast<double>(t.nanoseconds) / 1000 * 1000) == t.nanoseconds;
+    return fmt::format_to(context.out(), "{}.{:03}{}", t.nanoseconds / 1000, t.nanoseconds % 1000, exact ? "" : "01");
   }
 };
 

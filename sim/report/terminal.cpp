@@ -474,9 +474,12 @@ std::string bytes_text(const Plan& plan) {
 std::string memory(const Forecast& f, const Plan& plan, const TextStyle& style) {
   const Bytes peak = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].total();
   std::string text = heading(fmt::format("Memory per GPU ({:.1f} GiB usable)", gib(f.memory_capacity)), style);
-  const std::string verdict = f.fits ? paint("fits", Colour::green, style) : paint("does not fit", Colour::red, style);
-  text += fmt::format("  {}: the peak is {:.1f} GiB, on pipeline rank {} (rank {})\n", verdict, gib(peak),
-                      f.tightest_pp_rank, f.peak_rank);
+  const std::string_view verdict = f.fits ? "fits" : "does not fit";
+  std::string line = paragraph("  ",
+                               fmt::format("{}: the peak is {:.1f} GiB, on pipeline rank {} (rank {})", verdict,
+                                           gib(peak), f.tightest_pp_rank, f.peak_rank),
+                               style);
+  text += line.replace(2, verdict.size(), paint(verdict, f.fits ? Colour::green : Colour::red, style));
   text += paragraph("  ", memory_parts_text(f.memory[static_cast<std::size_t>(f.tightest_pp_rank)]) + " there", style);
   text += paragraph("  ", bytes_text(plan), style);
   const Bytes full_scale = std::max(peak, f.memory_capacity);

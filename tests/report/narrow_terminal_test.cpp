@@ -6,6 +6,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/network/topology.hpp"
 #include "sim/report/explain.hpp"
+#include "sim/report/terminal.hpp"
 #include "sim/report/text.hpp"
 #include "sim/report/topology_report.hpp"
 #include "tests/support/shipped.hpp"
@@ -37,6 +38,14 @@ TEST_CASE("narrow terminal: bottlenecks fit 60 columns", "[report][text]") {
   check_fits(explain_page(forecast_of, kNarrow));
   // Wide enough for the share of the critical path, which narrow tables leave out.
   CHECK(explain_page(forecast_of, {.width = 80}).find("on critical path") != std::string::npos);
+}
+
+TEST_CASE("narrow terminal: the page of a forecast that does not fit the GPU fits 60 columns", "[report][text]") {
+  const Scenario scenario = shipped_scenario("llama3-405b-1024", {"parallel.tp=4"});
+  const ForecastRun run = forecast(scenario).value();
+  const std::string page = terminal_page(scenario, run.plan, run.forecast, kNarrow);
+  check_fits(page);
+  CHECK(page.find("\n  does not fit: the peak is") != std::string::npos);
 }
 
 TEST_CASE("narrow terminal: the description of a machine fits 60 columns", "[report][text][network]") {

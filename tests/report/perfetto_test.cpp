@@ -1,7 +1,10 @@
 #include "sim/report/perfetto.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include <catch2/catch.hpp>
@@ -163,6 +166,95 @@ TEST_CASE("trace: ends are rounded down to nanoseconds, so neighbours touch and 
   const auto compute = trace.thread(1, "compute");
   CHECK(compute[1].start == 12'000);
   CHECK(compute[1].end == 20'000);
+}
+
+TEST_CASE("trace: no time loses a nanosecond in Perfetto, which multiplies by 1000 and drops the fraction",
+          "[report][perfetto]") {
+  ForecastRun run = two_ranks();
+  // 8.001 x 1000 is 8000.999999999999 in double precision.
+  for (const std::int64_t ns : {8'001L, 1'001L, 2'097'151L, 4'035'008'003L}) {
+    run.timeline.spans.back().end = Duration{ns * 1000 + 8'000'000};
+    const std::string text = trace_text(run);
+    const ReadTrace trace = read_trace(text);
+    CHECK(trace.thread(1, "pp")[1].end == ns + 8'000);
+    // Other programs round.
+    for (const nlohmann::json& event : nlohmann::json::parse(text).at("traceEvents"))
+      if (event.value("name", "") == "receive") CHECK(std::llround(event.at("dur").get<double>() * 1000) == ns);
+  }
+}
+
+namespace {
+
+/// Fields of an event by its phase: what Perfetto's importer needs, and what else it or the Trace Event Format has
+/// (docs/references.md#format-perfetto). Nothing else may be written.
+struct EventFields {
+  std::vector<std::string> required;
+  std::vector<std::string> allowed = {};
+};
+
+const std::map<std::string, EventFields>& event_fields() {
+  static const std::map<std::string, EventFields> kFields = {
+      // Complete events: a slice of `dur` on the track of pid and tid, with its arguments.
+      {"X", {{"name", "cat", "pid", "tid", "ts", "dur"}, {"args"}}},
+      // Metadata: process_name and thread_name take args.name; the two of order are of the Trace Event Format only.
+      {"M", {{"name", "pid", "args"}, {"tid"}}},
+      // Counters: a track of the process for each number of args, named "memory GiB".
+      {"C", {{"name", "pid", "ts", "args"}}},
+      // Flows: start and finish have id, category and name in common; bp "e" binds the finish to the slice around it.
+      {"s", {{"name", "cat", "id", "pid", "tid", "ts"}}},
+      {"f", {{"name", "cat", "id", "pid", "tid", "ts", "bp"}}},
+      // Instants: scope "g" is the track of the whole trace.
+      {"I", {{"name", "s", "pid", "tid", "ts"}}}};
+  return kFields;
+}
+
+void check_fields(const nlohmann::json& event) {
+  INFO(event.dump());
+  const std::string phase = event.at("ph");
+  REQUIRE(event_fields().contains(phase));
+  const EventFields& fields = event_fields().at(phase);
+  for (const std::string& each : fields.required) CHECK(event.contains(each));
+  for (const auto& [key, value] : event.items()) {
+    const auto has = [&key = key](const std::vector<std::string>& names) { return std::ranges::count(names, key) > 0; };
+    CHECK((key == "ph" || has(fields.required) || has(fields.allowed)));
+    if (key == "name" || key == "cat") CHECK((value.is_string() && !value.get<std::string>().empty()));
+    // Numbers of 32 bits without a sign; texts would become names.
+    if (key == "pid" || key == "tid") CHECK((value.is_number_unsigned() && value.get<std::uint64_t>() < (1ULL << 32)));
+    if (key == "ts" || key == "dur") CHECK((value.is_number() && value.get<double>() >= 0));
+    if (key == "id") CHECK(value.is_number_unsigned());
+    if (key == "s") CHECK(value == "g");
+    if (key == "bp") CHECK(value == "e");
+    if (key == "args") CHECK((value.is_object() && !value.empty()));
+  }
+  if (phase == "C")
+    for (const auto& [key, value] : event.at("args").items()) CHECK(value.is_number());
+  if (phase != "M") return;
+  const std::string what = event.at("name");
+  const bool name = what == "process_name" || what == "thread_name";
+  REQUIRE((name || what == "process_sort_index" || what == "thread_sort_index"));
+  CHECK(event.contains("tid") == what.starts_with("thread"));
+  const nlohmann::json& value = event.at("args").at(name ? "name" : "sort_index");
+  CHECK((name ? value.is_string() && !value.get<std::string>().empty() : value.is_number_integer()));
+  CHECK(event.at("args").size() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("trace: every field is one that the format has, of the type that Perfetto's importer reads",
+          "[report][perfetto]") {
+  std::map<std::string, int> seen;
+  for (const ForecastRun& run : {two_ranks(), folded()}) {
+    const nlohmann::json document = nlohmann::json::parse(trace_text(run));
+    // Perfetto takes the unit from the beginning of the file; "ns" would make times a thousandth.
+    CHECK(document.at("displayTimeUnit") == "ms");
+    CHECK(document.size() == 3);
+    CHECK(document.at("otherData").is_object());
+    for (const nlohmann::json& event : document.at("traceEvents")) {
+      check_fields(event);
+      ++seen[event.at("ph")];
+    }
+  }
+  CHECK(seen.size() == event_fields().size());  // each was looked at
 }
 
 TEST_CASE("trace: the schedule's thread has one slice per run of a template", "[report][perfetto]") {

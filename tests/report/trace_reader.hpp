@@ -2,7 +2,6 @@
 /// It shares no code with the writer.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -44,8 +43,9 @@ struct ReadTrace {
   }
 };
 
+/// As Perfetto's importer reads microseconds (docs/references.md#format-perfetto): the fraction of a nanosecond is dropped.
 inline std::int64_t trace_time(const nlohmann::json& event, const char* key) {
-  return std::llround(event.at(key).get<double>() * 1000);
+  return static_cast<std::int64_t>(event.at(key).get<double>() * 1000);
 }
 
 /// Fails the test when `text` is no JSON, or an event is none of those that a viewer knows.

@@ -181,6 +181,18 @@ TEST_CASE("help names every command and an example", "[tools]") {
         "Example:\n  tracecast sum 1 2\n");
 }
 
+TEST_CASE("help: texts of a footer stay in their column on a narrow terminal", "[tools]") {
+  constexpr Command kWithFooter[] = {{"read", "reads", "read", [](CLI::App& app) -> Run {
+                                        app.footer(
+                                            "Formats:\n  xml   one node of a machine as a topology\n  csv   a row\n");
+                                        return {};
+                                      }}};
+  std::string out;
+  const Output output{.style = {.width = 30}, .out = [&](std::string_view text) { out += text; }, .err = [](auto) {}};
+  CHECK(run_command_line({"read", "--help"}, kWithFooter, output) == 0);
+  CHECK_THAT(out, Catch::Contains("Formats:\n  xml   one node of a machine\n        as a topology\n  csv   a row\n"));
+}
+
 TEST_CASE("the version says how the program was built", "[tools]") {
   const Outcome outcome = run({"--version"});
   CHECK(outcome.code == 0);

@@ -11,7 +11,7 @@ const glossary = (() => {
     }
   }
   const words = [...names.keys()].sort((a, b) => b.length - a.length).map(word => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return { terms, names, find: new RegExp(`(?<![\\w-])(${words.join("|")})(?=s?(?![\\w-]))`, "gi"), shown: new Set() };
+  return { terms, names, find: new RegExp(`(?<![\\w-])(${words.join("|")})s?(?![\\w-])`, "gi"), shown: new Set() };
 })();
 
 /// Adds a definition to the end of the page.
@@ -43,11 +43,11 @@ function linkTerms(root, where, linked = new Set()) {
     for (let node of nodes) {
       for (const match of [...node.data.matchAll(glossary.find)].reverse()) {
         const id = glossary.names.get(match[1].toLowerCase());
-        if (linked.has(id)) continue;
+        if (linked.has(id) || (match[0] === "zero" && !/^ [0-3]/.test(node.data.slice(match.index + 4)))) continue;  // a number, not ZeRO
         linked.add(id);
         showTerm(id);
         const link = document.createElement("a"), word = node.splitText(match.index);
-        word.splitText(match[1].length);
+        word.splitText(match[0].length);
         link.className = "term";
         link.href = `#term-${id}`;
         link.title = glossary.terms.get(id).text;

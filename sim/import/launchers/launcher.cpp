@@ -224,7 +224,7 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
   if (const Result<void> done = complete_recompute(run, *plan, scenario->training); !done)
     return tl::unexpected(done.error());
   return ImportedRun{std::string(name), std::move(*scenario), std::move(run.assumptions), std::move(run.unmapped),
-                     run.passed_over};
+                     std::move(run.passed_over)};
 }
 
 std::string schedule_file_of(const std::string& content, const std::string& file) {

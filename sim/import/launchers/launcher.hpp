@@ -32,7 +32,7 @@ struct ImportedRun {
   Scenario scenario;
   std::vector<std::string> assumptions;
   std::vector<UnmappedSetting> unmapped;
-  int passed_over = 0;  ///< settings without effect on the time of a step
+  std::vector<std::string> passed_over;  ///< settings without effect on the time of a step
 };
 
 /// A layout in the words of a launcher.

@@ -193,7 +193,7 @@ void RunImport::pass_over(std::span<const std::string_view> beginnings) {
                                    [&](std::string_view beginning) { return setting.key.starts_with(beginning); });
     if (setting.used || !known) continue;
     setting.used = true;
-    ++passed_over;
+    passed_over.push_back(setting.key);
   }
 }
 
@@ -201,7 +201,7 @@ void RunImport::pass_over_off() {
   for (Setting& setting : settings_) {
     if (setting.used || setting.value->kind != JsonNode::Kind::boolean || setting.value->boolean) continue;
     setting.used = true;
-    ++passed_over;
+    passed_over.push_back(setting.key);
   }
 }
 

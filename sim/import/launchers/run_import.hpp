@@ -91,7 +91,7 @@ class RunImport {
   std::vector<Diagnostic> errors;
   std::vector<std::string> assumptions;
   std::vector<UnmappedSetting> unmapped;
-  int passed_over = 0;
+  std::vector<std::string> passed_over;
 
  private:
   struct Setting {
