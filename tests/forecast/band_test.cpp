@@ -83,6 +83,29 @@ TEST_CASE("band: links count with their exposed time", "[band]") {
   CHECK(sigma(forecast_of(wide)) == Approx(runs()).epsilon(1e-6));
 }
 
+TEST_CASE("band: time that a rank waits for its pipeline has no error of its own", "[oracle][band]") {
+  Scenario s = certain();
+  s.parallel.tp = 4;
+  s.parallel.pp = 2;
+  constexpr double kResidual = 0.2;
+  for (auto& [precision, model] : s.profile.gemm) model.fit.residual = kResidual;
+  s.training.flash_attention = true;
+  const Forecast f = forecast_of(s);
+  CHECK(f.bubble_fraction > 0.1);
+  const double busy = f.step_time_s * (1 - f.bubble_fraction);
+  const double gemm = kKernelsTogether * std::sqrt(std::acos(-1.0) / 2) * kResidual * f.compute_s.at("gemm") / busy;
+  CHECK(sigma(f) == Approx(std::hypot(kRunBand.kernels * gemm, runs())).epsilon(1e-3));
+}
+
+TEST_CASE("band: the host counts with its share of the step", "[oracle][band]") {
+  Scenario s = certain();
+  s.profile.host.step_overhead = 0.4;
+  const Forecast f = forecast_of(s);
+  const double host = kHostSpread * f.host_s / (f.step_time_s * (1 - f.bubble_fraction));
+  CHECK(host > 0.03);
+  CHECK(sigma(f) == Approx(std::hypot(kRunBand.kernels * host, runs())).epsilon(1e-6));
+}
+
 TEST_CASE("band: wider for a GPU architecture and for software of which no run was measured", "[oracle][band]") {
   const RunBand band{.dense = 0.1, .experts = 0.2, .architecture = 0.03, .stack = 0.04, .kernels = 2};
   CHECK(band.half_width({}, 0) == Approx(0.1));

@@ -14,6 +14,7 @@
 #include "sim/import/launchers/toml_document.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "sim/plan/activations.hpp"
+#include "sim/schedule/schedule.hpp"
 #include "sim/search/space.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
@@ -609,6 +610,20 @@ TEST_CASE("launchers: what is emitted, with what was listed, is imported as the 
     CHECK(after.scenario.training.micro_batch_size == before.training.micro_batch_size);
     CHECK(after.scenario.parallel.tp == before.parallel.tp);
     CHECK(after.scenario.parallel.pp == before.parallel.pp);
+  }
+}
+
+TEST_CASE("launchers: schedules and optimizers are emitted by the names that torchtitan and DeepSpeed have",
+          "[io][launch]") {
+  Scenario s = shipped_scenario("llama3-405b-16k");
+  for (const std::string theirs :
+       {"GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble", "DualPipeV"}) {
+    s.parallel.pp_schedule = find_schedule(theirs)->name;
+    CHECK_THAT(emit_run("torchtitan", s).text, Catch::Contains("pipeline_parallel_schedule = \"" + theirs + "\""));
+  }
+  for (const auto& [optimizer, theirs] : {std::pair{OptimizerKind::sgd, "SGD"}, {OptimizerKind::lamb, "Lamb"}}) {
+    s.training.optimizer = optimizer;
+    CHECK_THAT(emit_run("deepspeed", s).text, Catch::Contains(std::string("\"type\": \"") + theirs + "\""));
   }
 }
 
