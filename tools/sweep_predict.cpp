@@ -8,6 +8,7 @@
 
 #include "sim/import/importers.hpp"
 #include "sim/io/scenario_document.hpp"
+#include "sim/network/possible_faults.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/network/sites.hpp"
 #include "sim/report/sweep_report.hpp"
@@ -63,6 +64,8 @@ Result<void> change_topology(Scenario& scenario, const std::vector<std::string>&
     return fail({"--set", 0, "cluster.gpus_per_rack", std::to_string(scenario.gpus_per_rack), error});
   if (const auto faults = impossible_values(scenario.cluster); !faults.empty())
     return fail({"--set", 0, "topology." + faults.front().key, "", faults.front().message});
+  if (const auto faults = impossible_faults(scenario.cluster); !faults.empty())
+    return fail({"--set", 0, "perturb." + faults.front().key, "", faults.front().message});
   use_racks(scenario.cluster, scenario.parallel, scenario.gpus_per_rack);
   if (sites.count > 1) {
     if (const std::string error = sites_error(scenario.cluster, sites); !error.empty())

@@ -7,6 +7,7 @@
 #include "sim/base/words.hpp"
 #include "sim/io/perturbation_fields.hpp"
 #include "sim/io/scenario_fields.hpp"
+#include "sim/network/possible_faults.hpp"
 
 namespace tracecast {
 namespace {
@@ -31,7 +32,7 @@ class PerturbationReader {
     each("lost_uplinks", [this](ObjectReader& group, const std::string& key) { read_lost_uplinks(group, key); });
     each("missing_gpus", [this](ObjectReader& group, const std::string& key) { read_missing_gpus(group, key); });
     perturb_.finish();
-    check_nics();
+    for (const ImpossibleValue& each : impossible_faults(cluster_)) perturb_.error(each.key, each.message);
     check_nodes();
   }
 
@@ -109,10 +110,6 @@ class PerturbationReader {
     if (!perturb_.get("lost_rails", rails)) return;
     std::sort(rails.begin(), rails.end());
     rails.erase(std::unique(rails.begin(), rails.end()), rails.end());
-    for (const int rail : rails)
-      if (rail < 0 || rail >= cluster_.node.nics)
-        perturb_.error("lost_rails",
-                       fmt::format("names rail {}; hosts have NICs 0 to {}", rail, cluster_.node.nics - 1));
     cluster_.faults.lost_rails = std::move(rails);
   }
 
@@ -142,22 +139,6 @@ class PerturbationReader {
   }
 
   int nodes() const { return (cluster_.world_size + cluster_.node.gpus - 1) / cluster_.node.gpus; }
-
-  /// A host without any NIC left cannot be part of a job over several nodes.
-  void check_nics() {
-    const NetworkFaults& faults = cluster_.faults;
-    if (cluster_.node.nics == 0) return;
-    if (static_cast<int>(faults.lost_rails.size()) >= cluster_.node.nics) perturb_.error("lost_rails", "leaves no NIC");
-    std::map<std::pair<int, int>, int> gone;  // [node, host]
-    for (const NetworkFaults::SlowNic& slow : faults.slow_nics) {
-      const bool with_rail = std::find(faults.lost_rails.begin(), faults.lost_rails.end(),
-                                       slow.nic % cluster_.node.nics) != faults.lost_rails.end();
-      if (slow.speed == 0 && !with_rail) ++gone[{slow.node, slow.nic / cluster_.node.nics}];
-    }
-    for (const auto& [host, count] : gone)
-      if (count + static_cast<int>(faults.lost_rails.size()) >= cluster_.node.nics)
-        perturb_.error("slow_nic", fmt::format("leaves a host of node {} no NIC", host.first));
-  }
 
   void check_nodes() {
     if (cluster_.faults.missing_gpus.empty() || cluster_.max_nodes == 0 || cluster_.world_size == 0) return;

@@ -68,10 +68,12 @@ async function drive(browser, folder, address) {
   await page.keyboard.press("ArrowRight");
   await settled(page);
   assert.deepEqual(await page.evaluate(() => tracecast.state.a.set["perturb.lost_rails"]), [0]);
-  const reached = await reachedByTab(page, 60);
-  for (const id of ["two", "link", "theme", "undo", "a-scenario", "a-file", "a-model", "a-profile", "a-dtype", "a-seq", "a-cp", "a-pp", "a-vpp", "a-zero", "a-micro", "a-recompute", "a-nicrate", "a-nics", "a-oversubscription", "a-slow", "a-link", "a-topology", "a-gpus", "a-batch", "a-tp", "a-schedule", "a-rails", "a-uplinks", "a-failures", "a-mtbf", "a-checkpoint", "a-spares", "a-reset"]) {
+  const reached = await reachedByTab(page, 70);
+  for (const id of ["two", "link", "theme", "undo", "a-scenario", "a-file", "a-model", "a-profile", "a-dtype", "a-seq", "a-cp", "a-pp", "a-vpp", "a-zero", "a-micro", "a-recompute", "a-timeline", "a-nicrate", "a-nics", "a-oversubscription", "a-slow", "a-link", "a-topology", "a-gpus", "a-batch", "a-tp", "a-schedule", "a-rails", "a-uplinks", "a-failures", "a-mtbf", "a-checkpoint", "a-spares", "a-reset"]) {
     assert(reached.has(id), `Tab does not reach ${id}`);
   }
+
+  await keyboard(page, settled);
 
   // The command line gives the same answer; so does the scenario file.
   const step = await page.evaluate(() => tracecast.sides.a.answer.result.step_time_s);
@@ -207,4 +209,55 @@ async function drive(browser, folder, address) {
     await shown.waitForFunction(() => tracecast.sides.a.timeline && tracecast.sides.b?.timeline);
     return shown;
   });
+}
+
+/// Every control of a run by keyboard alone: each list and slider moves, and moves back with what it was; buttons, boxes, the timeline.
+async function keyboard(page, settled) {
+  const kept = await page.evaluate(() => location.hash);
+  const ids = await page.$$eval("#side-a select, #side-a input[type=range]", all => all.filter(e => e.offsetParent).map(e => e.id));
+  assert(ids.length > 25, String(ids));
+  const answered = () => page.waitForFunction(() => !tracecast.sides.a.busy && !tracecast.sides.a.again);
+  for (const id of ids) {
+    const now = () => page.inputValue(`#${id}`);
+    const before = await now(), said = page.locator("#side-a .command");
+    await page.focus(`#${id}`);
+    const forward = await page.evaluate(id => { const e = document.getElementById(id); return e.type === "range" ? (Number(e.value) < Number(e.max) ? "ArrowRight" : "ArrowLeft") : [...e.options].slice(e.selectedIndex + 1).some(o => !o.disabled) ? "ArrowDown" : "ArrowUp"; }, id);
+    const command = await said.textContent();
+    await page.keyboard.press(forward);
+    assert.notEqual(await now(), before, `${id} does not move by ${forward}`);
+    await answered();
+    const errors = await page.textContent("#side-a .errors");
+    assert.doesNotMatch(errors, /\[object|\.json|undefined/, id);
+    if (await page.isHidden("#side-a .errors")) assert.notEqual(await said.textContent(), command, id);
+    await page.evaluate(hash => { location.hash = hash; }, kept);
+    await page.waitForFunction(([id, value]) => document.getElementById(id).value === value, [id, before]);
+    await answered();
+  }
+  await page.waitForFunction(() => tracecast.sides.a.timeline);
+  await page.focus("#a-timeline");
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  assert.match(await page.textContent("#side-a .hint"), /^pp 0: forward of micro-batch/);
+  await page.keyboard.press("ArrowDown");
+  assert.match(await page.textContent("#side-a .hint"), /^pp 1: forward/);
+  await page.focus("#theme");
+  const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await paper();
+  await page.keyboard.press("Enter");
+  assert.notEqual(await paper(), light);
+  await page.keyboard.press("Enter");
+  await page.focus("#two");
+  await page.keyboard.press("Space");
+  await page.waitForFunction(() => tracecast.sides.b?.answer);
+  await page.focus("#undo");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => !tracecast.state.two);
+  await settled(page);
+  await page.focus("#a-file");
+  await Promise.all([page.waitForEvent("filechooser"), page.keyboard.press("Space")]);
+  await page.focus("#side-a .save");
+  await Promise.all([page.waitForEvent("download"), page.keyboard.press("Enter")]);
+  await page.evaluate(hash => { location.hash = hash; }, kept);
+  await settled(page);
+  assert.deepEqual(page.complaints, []);
 }

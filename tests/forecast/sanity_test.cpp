@@ -7,6 +7,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/change.hpp"
+#include "sim/forecast/goodput_forecast.hpp"
+#include "sim/io/data_files.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/scenario_document.hpp"
 #include "sim/network/measured_network.hpp"
@@ -208,4 +210,151 @@ TEST_CASE("sanity: the parts sum to the step, and HFU is at least MFU", "[foreca
     CHECK(f.hfu >= f.mfu * (1 - 1e-12));
     CHECK(f.hfu < 1);
   }
+}
+
+namespace {
+
+/// Of the first pipeline rank.
+MemoryByKind memory_of(const char* run, const std::vector<std::string>& overrides) {
+  INFO(run);
+  return forecast(cli::read_with_topology(run, overrides).value()).value().forecast.memory.front();
+}
+
+std::string setting(const char* key, int value) { return std::string(key) + "=" + std::to_string(value); }
+
+}  // namespace
+
+TEST_CASE("sanity: 1F1B keeps as many micro-batches however many there are, GPipe all of them",
+          "[forecast][property]") {
+  const auto kept = [](const char* schedule, int batch) {
+    return memory_of("pipeline-1f1b",
+                     {std::string("parallel.pp_schedule=") + schedule, setting("training.global_batch_size", batch)})
+        .activations.count;
+  };
+  for (const int batch : {16, 64}) {
+    CHECK(kept("1f1b", batch) == kept("1f1b", 8));
+    CHECK(kept("gpipe", batch) == batch / 8 * kept("gpipe", 8));
+  }
+}
+
+TEST_CASE("sanity: activations are divided by tp and cp, and grow with the sequence, squared where scores are stored",
+          "[forecast][property]") {
+  const auto with = [](std::vector<std::string> overrides) {
+    overrides.emplace_back("training.micro_batch_size=1");
+    return memory_of("p5-llama3-70b-64", overrides);
+  };
+  for (const int tp : {2, 4}) {  // with sequence parallelism; without ZeRO, weights are divided by tp alone
+    const MemoryByKind one = with({setting("parallel.tp", tp), "parallel.zero_stage=0"});
+    const MemoryByKind two = with({setting("parallel.tp", 2 * tp), "parallel.zero_stage=0"});
+    CHECK(static_cast<double>(one.activations.count) / static_cast<double>(two.activations.count) == Approx(2));
+    // Norms are on every rank.
+    CHECK(static_cast<double>(one.weights.count) / static_cast<double>(two.weights.count) == Approx(2).epsilon(1e-3));
+  }
+  for (const int cp : {2, 4})
+    CHECK(cp * with({setting("parallel.cp", cp)}).activations.count == with({"parallel.cp=1"}).activations.count);
+  const auto kept = [&](int tokens, bool fused) {
+    return with({setting("training.seq_length", tokens),
+                 std::string("training.flash_attention=") + (fused ? "true" : "false")})
+        .activations.count;
+  };
+  for (const int times : {2, 4, 8}) CHECK(kept(times * 1024, true) == times * kept(1024, true));
+  // Scores of s tokens take a s^2, all else is linear: twice as long a sequence keeps 2 a s^2 more than twice as much.
+  const auto scores = [&](int tokens) { return kept(2 * tokens, false) - 2 * kept(tokens, false); };
+  CHECK(scores(1024) > 0);
+  for (const int times : {2, 4}) CHECK(scores(times * 1024) == times * times * scores(1024));
+}
+
+TEST_CASE("sanity: ZeRO keeps 18, 6 + 12 / dp and 2 + 16 / dp bytes of each parameter, gradients in fp32",
+          "[forecast][property]") {
+  for (const int dp : {8, 64}) {
+    const auto states = [&](int stage) {
+      return memory_of("zero-1-7.5b", {setting("cluster.world_size", dp), setting("parallel.zero_stage", stage),
+                                       setting("training.global_batch_size", dp), "training.grad_reduce_dtype=fp32"});
+    };
+    const auto bytes = [](const MemoryByKind& memory) {
+      return static_cast<double>((memory.weights + memory.gradients + memory.optimizer).count);
+    };
+    const double parameters = static_cast<double>(states(0).weights.count) / 2;
+    CHECK(bytes(states(0)) / parameters == Approx(18));
+    CHECK(bytes(states(1)) / parameters == Approx(6 + 12.0 / dp).epsilon(1e-4));
+    CHECK(bytes(states(2)) / parameters == Approx(2 + 16.0 / dp).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("sanity: a token takes 6 N + 12 L a d s FLOPs in a shipped dense model, half the scores if causal",
+          "[model][property]") {
+  int models = 0;
+  for (const std::filesystem::path& path : data_files(shipped_data().scenarios / "models")) {
+    const Model model = read_model(path).value();
+    if (model.moe || model.latent_attention || model.encoder_layers > 0 || !model.layer_pattern.empty()) continue;
+    bool windows = false;
+    for (int layer = 0; layer < model.num_layers; ++layer) windows = windows || model.window(layer) > 0;
+    if (windows) continue;
+    INFO(model.name);
+    ++models;
+    const ParameterCount count = parameter_count(model);
+    // A tied table is the output layer; otherwise looking up a row takes no FLOPs. Norms and biases take few.
+    const auto parameters = static_cast<double>(count.attention + count.mlp + model.vocab_size * model.hidden_size);
+    for (const std::int64_t tokens : {2048, 8192}) {
+      const double scores =
+          12.0 * static_cast<double>(model.num_layers * model.num_attention_heads * model.head_dim * tokens);
+      const double full = model_flops_per_token(model, tokens, FlopsConvention::model_full_attn);
+      CHECK(full == Approx(6 * parameters + scores).epsilon(1e-3));
+      CHECK(full - model_flops_per_token(model, tokens, FlopsConvention::model_causal) == Approx(scores / 2));
+    }
+  }
+  CHECK(models >= 15);
+}
+
+TEST_CASE("sanity: goodput rises with the time between failures, spares and faster storage, within its error",
+          "[reliability][property]") {
+  GoodputRequest job;
+  job.scenario = shipped_scenario("llama3-405b-16k");
+  const ForecastRun step = forecast(job.scenario).value();
+  job.step = &step;
+  job.find_best_interval = false;
+  job.options = {.min_histories = 32, .max_histories = 32, .half_width = 0, .progress = {}};
+  struct Point {
+    double mtbf_hours;
+    std::vector<std::string> overrides;
+  };
+  const std::vector<std::vector<Point>> rising{
+      {{0.5, {}}, {1, {}}, {3, {}}, {10, {}}, {100, {}}},
+      {{3, {"recovery.spares=2"}},
+       {3, {"recovery.spares=8"}},
+       {3, {"recovery.spares=16"}},
+       {3, {"recovery.spares=64"}}},
+      {{3, {"checkpoint.mode=sync"}}, {3, {"checkpoint.mode=async"}}},
+      {{3, {"recovery.repair=48 h", "recovery.spares=8"}}, {3, {"recovery.repair=6 h", "recovery.spares=8"}}}};
+  for (const std::vector<Point>& points : rising) {
+    Estimate before;
+    for (const Point& point : points) {
+      job.failures =
+          read_failure_file(shipped_data().scenarios / "failures" / "llama3-54-days.json", point.overrides).value();
+      job.mtbf_s = point.mtbf_hours * 3600;
+      const Estimate now = forecast_goodput(job).value().goodput.goodput;
+      CAPTURE(point.mtbf_hours, point.overrides, before.mean, now.mean);
+      CHECK(now.high >= before.low);
+      CHECK(now.mean < 1);
+      if (&point == &points.back()) CHECK(now.mean > before.mean);
+      before = now;
+    }
+  }
+}
+
+TEST_CASE("sanity: faults must be possible on the machine that --set leaves", "[io][error]") {
+  const auto refused = [](const std::vector<std::string>& overrides) {
+    const Result<Scenario> scenario = cli::read_with_topology("llama3-405b-16k", overrides);
+    return scenario ? "" : to_string(scenario.error());
+  };
+  CHECK(refused({"topology.node.nics=2", "perturb.lost_rails=[1]"}) == "");
+  CHECK(refused({"topology.node.nics=2", "perturb.lost_rails=[0,1]"}) == "--set: perturb.lost_rails: leaves no NIC");
+  CHECK(refused({"topology.node.nics=2", "perturb.lost_rails=[5]"}) ==
+        "--set: perturb.lost_rails: names rail 5; hosts have NICs 0 to 1");
+  CHECK(refused({"topology.node.nics=1", "perturb.slow_nic.3.0=0"}) ==
+        "--set: perturb.slow_nic: leaves a host of node 3 no NIC");
+  CHECK(refused({"topology.node.nics=4", "perturb.slow_nic.3.6=0.5"}) ==
+        "--set: perturb.slow_nic: names NIC 6; a node has NICs 0 to 3");
+  CHECK(refused({"topology.fabric.tiers.rack.name=row", R"(perturb.lost_uplinks={"rack":0.5})"}) ==
+        "--set: perturb.lost_uplinks: names rack, which is not a tier with uplinks");
 }
