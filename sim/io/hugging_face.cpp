@@ -574,6 +574,16 @@ std::optional<Model> read_hugging_face(const JsonNode& node, const std::string& 
                                        std::vector<Diagnostic>& errors) {
   const JsonNode* text = node.find("text_config");
   if (text == nullptr) return read_language_model(node, file, path, errors);
+  // The language model of llama4 is a llama4_text, also where it does not say so.
+  if (const JsonNode* family = node.find("model_type");
+      text->find("model_type") == nullptr && family != nullptr && family->kind == JsonNode::Kind::string) {
+    JsonNode whole = node;
+    JsonNode named = *family;
+    named.string += "_text";
+    const auto inner = std::ranges::find(whole.members, "text_config", &JsonMember::key);
+    inner->value.members.push_back({"model_type", std::move(named)});
+    return read_hugging_face(whole, file, path, errors);
+  }
   ObjectReader outer(node, file, path, errors);
   std::optional<Model> model = read_language_model(*text, file, outer.dotted("text_config"), errors);
   if (model && text->find("tie_word_embeddings") == nullptr) outer.get("tie_word_embeddings", model->tied_embeddings);

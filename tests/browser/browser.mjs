@@ -49,6 +49,23 @@ export async function reachedByTab(page, presses) {
   return reached;
 }
 
+/// Every visible list and slider that matches moves with the arrow keys and back; true: it has somewhere to go.
+export async function movesByKeyboard(page, selector) {
+  const ids = await page.$$eval(selector, all => all.filter(e => e.offsetParent && (e.tagName === "SELECT" ? [...e.options].filter(o => !o.disabled).length > 1 : e.max !== e.min)).map(e => e.id));
+  assert(ids.length > 0, `nothing to move in ${selector}`);
+  for (const id of ids) {
+    const value = () => page.inputValue(`#${id}`), before = await value();
+    await page.focus(`#${id}`);
+    const keys = id => { const e = document.getElementById(id), list = e.tagName === "SELECT"; return (list ? [...e.options].slice(e.selectedIndex + 1).some(o => !o.disabled) : Number(e.value) < Number(e.max)) ? ["ArrowDown", "ArrowUp"] : ["ArrowUp", "ArrowDown"]; };
+    let [forward, back] = await page.evaluate(keys, id);
+    if (await page.evaluate(id => document.getElementById(id).type === "range", id)) [forward, back] = [forward, back].map(k => k === "ArrowDown" ? "ArrowRight" : "ArrowLeft");
+    await page.keyboard.press(forward);
+    assert.notEqual(await value(), before, `${id} does not move by ${forward}`);
+    await page.keyboard.press(back);
+    assert.equal(await value(), before, `${id} does not move back by ${back}`);
+  }
+}
+
 /// Opens a page in light and dark, at 1280 and 400 pixels: none is wider than its window, none complains.
 export async function looksOf(name, open) {
   const kinds = { "light-1280": {}, "dark-1280": { dark: true }, "light-400": { width: 400 }, "dark-400": { width: 400, dark: true } };

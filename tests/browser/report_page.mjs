@@ -5,7 +5,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import assert from "node:assert/strict";
-import { inBrowser, looksOf, newPage, reachedByTab, tracecast } from "./browser.mjs";
+import { inBrowser, looksOf, movesByKeyboard, newPage, reachedByTab, tracecast } from "./browser.mjs";
 
 await inBrowser(async (browser, folder) => {
   const run = (name, ...words) => {
@@ -129,6 +129,24 @@ await inBrowser(async (browser, folder) => {
   assert.match(await text(page, "#section-memory"), /from \d+\.\d GiB to \d+\.\d GiB at/);
   await page.selectOption("#traffic-rank", "2");
   assert.match(await text(page, "#section-network"), /network, per GPU: .* of 50 GB\/s/);
+  await movesByKeyboard(page, "#memory-rank, #traffic-rank");
+  const lanes = () => page.evaluate(() => tracecast.lanes.length);
+  const few = await lanes();
+  await page.focus("#every");
+  await page.keyboard.press("Space");
+  assert(await lanes() > few);
+  await page.keyboard.press("Space");
+  await page.focus("#in");
+  await page.keyboard.press("Enter");
+  const zoomed = await state();
+  assert(zoomed.to - zoomed.from < zoomed.whole);
+  await page.focus("#fit");
+  await page.keyboard.press("Enter");
+  await page.focus("#section-time th button >> nth=0");  // sorts
+  const part = () => text(page, "#section-time tbody td");
+  const largest = await part();
+  await page.keyboard.press("Enter");
+  assert.notEqual(await part(), largest);
   const reached = await reachedByTab(page, 60);
   for (const id of ["theme", "in", "out", "fit", "every", "selects", "timeline", "memory-rank", "traffic-rank", "filter"]) assert(reached.has(id), `Tab does not reach ${id}`);
   const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -147,6 +165,7 @@ await inBrowser(async (browser, folder) => {
   assert.match(await text(planned, "#section-search"), /simulated/);
   await planned.selectOption("#offer", "2");
   assert.match(await text(planned, "#detail"), /tp \d+ .*step [\d.]+ s, bound/s);
+  await movesByKeyboard(planned, "#offer");
   await looks("plan", plan);
 
   // The decision page has no script: what is printed must be right and readable as it is.
@@ -198,6 +217,7 @@ await inBrowser(async (browser, folder) => {
   assert.match(await text(validated, "#shown"), /^2 of 8 runs/);
   await validated.selectOption("#group", "stack");
   assert.match(await text(validated, "#section-groups"), /stackruns/);
+  await movesByKeyboard(validated, "#group");
   await looks("validate", validate);
 });
 console.log("the reports work");

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import assert from "node:assert/strict";
-import { inBrowser, looksOf, newPage, reachedByTab, tracecast } from "./browser.mjs";
+import { inBrowser, looksOf, movesByKeyboard, newPage, reachedByTab, tracecast } from "./browser.mjs";
 
 let browser, folder, pages = 0;
 await inBrowser(async (...given) => {
@@ -73,6 +73,25 @@ async function small() {
   assert.equal((await page.at()).playing, false);
 
   await lab(page);
+
+  // By keyboard alone: lists, sliders, buttons.
+  await movesByKeyboard(page, "select, input[type=range]:not(#slider)");
+  await page.focus("#picture");
+  await page.keyboard.press("Home");
+  const time = (await page.at()).time;
+  await page.focus("#next");
+  await page.keyboard.press("Enter");
+  assert((await page.at()).time > time);
+  await page.focus("#slider");
+  await page.keyboard.press("End");
+  assert((await page.at()).time > time + 10);
+  await page.focus("#play");
+  for (const playing of [true, false]) {
+    await page.keyboard.press("Space");
+    assert.equal((await page.at()).playing, playing);
+  }
+  await page.focus("#save");
+  await Promise.all([page.waitForEvent("download"), page.keyboard.press("Enter")]);
 
   // Everything that can be used can be reached with Tab.
   const reached = await reachedByTab(page, 40);

@@ -20,9 +20,9 @@ await inBrowser(async (browser, folder) => {
   const server = spawn(tracecast, ["serve", "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
   process.on("exit", () => server.kill());
   const address = await new Promise(done => server.stdout.on("data", d => { const m = /http:\S+/.exec(d); if (m) done(m[0]); }));
-  const page = await newPage(browser, { width: 1280, height: 860, offline: false, allowed: address });
+  const page = await newPage(browser, { width: 1280, height: 1040, offline: false, allowed: address });
   await page.goto(address);
-  await page.waitForFunction(() => window.tracecast?.sides.a?.answer);
+  await page.waitForFunction(() => window.tracecast?.sides.a?.timeline);
   await page.screenshot({ path: join(pictures, "serve.png") });
   server.kill();
 });

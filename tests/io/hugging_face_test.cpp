@@ -242,6 +242,8 @@ TEST_CASE("hugging face: what a family fixes and what the file says", "[io][mode
   CHECK(read(R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "vocab_size": 100, "n_ctx": 32,
                  "n_inner": 100})")
             ->ffn_hidden_size == 100);
+  // The language model of a family has its name.
+  CHECK(read("{\"model_type\": \"qwen3_vl\", \"text_config\": {" + kSizes + "}}") == read(config("qwen3_vl_text")));
   // The tie of a multimodal file may stand outside its language model.
   CHECK(read("{\"text_config\": " + config("qwen3_vl_text") + ", \"tie_word_embeddings\": true}")->tied_embeddings);
 }
@@ -275,6 +277,8 @@ TEST_CASE("hugging face: what cannot be read is an error, word for word", "[io][
   CHECK(complaint(config("gpt_oss", R"("num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16,
       "layer_types": ["full_attention", "sliding_attention"])")) ==
         "config.json:3: layer_types = [2 items]: is not supported (allowed: full_attention in every n-th layer)");
+  CHECK(complaint("{\"model_type\": \"mamba\", \"text_config\":\n{" + kSizes + "}}") ==
+        "config.json:1: text_config.model_type = \"mamba_text\": is unknown " + allowed);
   CHECK(complaint("{\"text_config\":\n" + config("mamba") + "}") ==
         "config.json:2: text_config.model_type = \"mamba\": is unknown " + allowed);
 }
