@@ -38,11 +38,17 @@ Result<ExitCode> plan(PlanOptions options, const Context& context) {
   Result<PlanRequest> request = plan_request(options);
   if (!request) return tl::unexpected(request.error());
   const std::string scenario = options.html.empty() ? "" : to_json(request->machines.front().scenario);
-  const Result<PlanReport> report = plan_search(std::move(*request), group->get(), context);
+  std::string store_failure;
+  const Result<PlanReport> report = plan_search(std::move(*request), group->get(), context, store_failure);
   if (!report) return tl::unexpected(report.error());
   const bool met = !report->plan.candidates.empty() && report->plan.candidates.front().misses.empty();
   const ExitCode answer = met ? ExitCode::done : ExitCode::no;
   if (*group && (*group)->rank() != 0) return answer;
+  const auto kept = [&](ExitCode code) -> Result<ExitCode> {
+    if (store_failure.empty()) return code;
+    return fail_key("--out", options.out,
+                    fmt::format("does not keep all results ({}); the answer does not depend on it", store_failure));
+  };
   if (!options.csv.empty())
     if (const Result<void> written = write_file(options.csv, plan_csv(report->plan)); !written)
       return tl::unexpected(written.error());
@@ -60,11 +66,12 @@ Result<ExitCode> plan(PlanOptions options, const Context& context) {
       return fail_key("--pick", std::to_string(options.pick), fmt::format("{} layouts were found", found.size()));
     const Candidate& picked = found[static_cast<std::size_t>(options.pick - 1)];
     const MachineChoice& machine = choice_of(report->plan, picked);
-    return print_for_launcher(options.emit, with_layout(machine.scenario, picked.evaluation.layout)) ? answer
-                                                                                                     : ExitCode::no;
+    return kept(print_for_launcher(options.emit, with_layout(machine.scenario, picked.evaluation.layout))
+                    ? answer
+                    : ExitCode::no);
   }
   fmt::print("{}", options.json ? plan_json(*report) : plan_page(*report, context.style));
-  return answer;
+  return kept(answer);
 }
 
 Run add_options(CLI::App& app) {

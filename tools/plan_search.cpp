@@ -20,7 +20,6 @@
 #include "sim/reliability/spares.hpp"
 #include "sim/search/search_store.hpp"
 #include "tools/environment.hpp"
-#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 
 namespace tracecast::cli {
@@ -164,7 +163,8 @@ std::string refusal_of(const MachineChoice& machine, const SearchSpace& space, c
 
 }  // namespace
 
-Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const Context& context) {
+Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const Context& context,
+                               std::string& store_failure) {
   for (const MachineChoice& machine : request.machines)
     if (machine.scenario.training.documents)
       return fail(
@@ -230,8 +230,7 @@ Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const C
       report.hints.push_back(hint);
   }
   report.complete = report.complete && outcomes.size() == request.machines.size();
-  if (const std::string failure = evaluators->failure(); !failure.empty())
-    return fail_key("--out", options.out, failure);
+  store_failure = evaluators->failure();
   report.scenario = request.machines.front().scenario.name;
   report.file = options.scenario;
   report.launcher = options.launcher;

@@ -229,6 +229,21 @@ TEST_CASE("plan: a store answers nothing after its topology file has changed", "
   CHECK(slow.out != fast.out);
 }
 
+TEST_CASE("plan: a store that fails does not cost the answer", "[e2e][search][error]") {
+  const Sandbox sandbox;
+  const Outcome whole = sandbox.run("tracecast " + kSmall);
+  REQUIRE(sandbox.run("tracecast " + kSmall + "--out results.db").code == 0);
+  // The head of the database stays, so that it can be opened; its tables are lost.
+  REQUIRE(sandbox.run("printf '%65536s' | tr ' ' x | dd of=results.db bs=4096 seek=1 conv=notrunc").code == 0);
+  const Outcome damaged = sandbox.run("tracecast " + kSmall + "--out results.db");
+  CHECK(damaged.code == 2);
+  CHECK(damaged.out == whole.out);
+  CHECK(
+      damaged.err ==
+      "--out = results.db: does not keep all results (database disk image is malformed); the answer does not depend on "
+      "it\n");
+}
+
 TEST_CASE("plan: two processes under mpirun give the answer and the export of one", "[e2e][search]") {
   const Sandbox sandbox;
   if (sandbox.run("command -v mpirun && ldconfig -p | grep -q libmpi.so").code != 0) {
