@@ -38,23 +38,24 @@ using nlohmann::json;
 /// `tracecast serve` on a free port; ended with the value.
 class Server {
  public:
-  Server() {
+  explicit Server(const char* host = "127.0.0.1") {
     int output[2];
     REQUIRE(pipe2(output, O_CLOEXEC) == 0);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
-    const char* words[] = {tracecast_binary(), "serve", "--port", "0", "--workers", "2", nullptr};
+    const char* words[] = {tracecast_binary(), "serve", "--port", "0", "--workers", "2", "--host", host, nullptr};
     REQUIRE(posix_spawn(&process_, tracecast_binary(), &actions, nullptr, const_cast<char**>(words), environ) == 0);
     posix_spawn_file_actions_destroy(&actions);
     close(output[1]);
     std::string line;
     for (char c = 0; read(output[0], &c, 1) == 1 && c != '\n';) line += c;
     close(output[0]);
-    const std::size_t at = line.find("127.0.0.1:");
+    const std::string address = std::string(host) + ":";
+    const std::size_t at = line.find(address);
     INFO(line);
     REQUIRE(at != std::string::npos);
-    port_ = std::atoi(line.c_str() + at + 10);
+    port_ = std::atoi(line.c_str() + at + address.size());
   }
   ~Server() {
     kill(process_, SIGTERM);
@@ -245,6 +246,18 @@ TEST_CASE("serve: refuses with a sentence what it does not take", "[serve][e2e]"
   CHECK(refused(post(std::string(70'000, ' '))) == 413);
   CHECK(refused(post("{}")) == 200);  // answered: what is missing
   CHECK(refused("nonsense\r\n\r\n") == 400);
+}
+
+TEST_CASE("serve: on all addresses the Host header must still be an address or this machine", "[serve][e2e]") {
+  const Server server("0.0.0.0");
+  const auto status = [&](const std::string& host) {
+    return Client(server.port()).ask("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n").status;
+  };
+  CHECK(status("127.0.0.1") == 200);
+  CHECK(status("192.0.2.1:8417") == 200);
+  CHECK(status("[2001:db8::1]:8417") == 200);
+  CHECK(status("evil.example") == 403);
+  CHECK(status("127.0.0.1.evil.example") == 403);
 }
 
 TEST_CASE("serve: broken, endless and silent clients do not disturb the others", "[serve][e2e]") {
