@@ -59,6 +59,7 @@ TEST_CASE("plausible: names of a card and of a module, or of two memories, are n
   CHECK(may_be_same_gpu("NVIDIA H100 PCIe", "H100 PCIe 80 GB"));
   CHECK(may_be_same_gpu("NVIDIA H200", "H200 SXM 141 GB"));
   CHECK(may_be_same_gpu("NVIDIA GH200 480GB", "GH200 (its GPU) 96 GB"));
+  CHECK(may_be_same_gpu("NVIDIA Graphics Device 141 GB", "H200 SXM 141 GB"));  // 141 is not the name of a model
   CHECK_FALSE(may_be_same_gpu("NVIDIA H100 PCIe", "H100 SXM 80 GB"));
   CHECK_FALSE(may_be_same_gpu(module, "H100 PCIe 80 GB"));
   CHECK_FALSE(may_be_same_gpu("NVIDIA H100 NVL", "H100 SXM 80 GB"));

@@ -128,6 +128,43 @@ class RandomGraph {
 
 }  // namespace
 
+TEST_CASE("fused runs: a stream that one template takes from them may take another with it", "[engine]") {
+  StepGraph graph;
+  graph.streams = {{"compute"}, {"tp"}, {"cp"}, {"dp"}};
+  graph.communicators = {{"one", {}, {0}}};
+  graph.collectives.resize(2);
+  graph.collectives[kTensor - 1].slot = graph.collectives[kContext - 1].slot = 0;
+  graph.collectives.push_back({});
+  graph.collectives.back().slot = -1;  // of several ranks
+  graph.local_events = 3;
+  graph.ranks.resize(1);
+  graph.ranks[0].communicators = {0};
+  const auto compute = [](EventRef waits, std::int32_t records) {
+    Op op;
+    if (!waits.none()) op.waits = {waits};
+    op.records = local(records);
+    return op;
+  };
+  const auto call = [](StreamId stream, std::int32_t waits, std::int32_t records) {
+    Op op;
+    op.type = OpType::collective;
+    op.stream = stream;
+    op.payload = stream - kTensor;
+    op.waits = {local(waits)};
+    op.records = local(records);
+    return op;
+  };
+  Template chain, late;
+  chain.ops = {compute({}, 0), call(kTensor, 0, 1), call(kContext, 1, 2)};
+  graph.templates = {chain};
+  CHECK(engine::find_local_streams(graph, nullptr).local == std::vector<bool>{true, true, true, true});
+  // Here tp begins after a second run has begun. Without tp, cp of the chain waits for work outside of its run.
+  late.ops = {compute({}, 0), call(kData, 0, 1), compute(local(1), 2), call(kTensor, 0, 3)};
+  graph.local_events = 4;
+  graph.templates = {chain, late};
+  CHECK(engine::find_local_streams(graph, nullptr).local == std::vector<bool>{true, false, false, false});
+}
+
 TEST_CASE("fused runs: random work takes as long as its single operations", "[property][engine]") {
   int with_fused_runs = 0;
   int with_local_streams = 0;

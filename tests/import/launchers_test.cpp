@@ -625,6 +625,12 @@ TEST_CASE("launchers: schedules and optimizers are emitted by the names that tor
     s.training.optimizer = optimizer;
     CHECK_THAT(emit_run("deepspeed", s).text, Catch::Contains(std::string("\"type\": \"") + theirs + "\""));
   }
+  for (const auto& [etp, degree] : {std::pair{"0", "2"}, {"1", "1"}}) {  // 0: that of the other layers
+    s = shipped_scenario("deepseek-v3-2048",
+                         {"parallel.tp=2", "parallel.dp=64", "parallel.ep=8", std::string("parallel.etp=") + etp});
+    CHECK_THAT(emit_run("torchtitan", s).text,
+               Catch::Contains(std::string("expert_tensor_parallel_degree = ") + degree));
+  }
 }
 
 TEST_CASE("launchers: Megatron's pipeline layouts", "[io][launch]") {

@@ -342,6 +342,7 @@ TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix
   };
   const ImportedTopology card = pair_of("H100 PCIe", "A100-SXM4-40GB");
   CHECK(card.cluster.gpu == "h100-pcie");
+  CHECK(card.cluster.max_nodes == 1);  // no NICs
   CHECK(card.notes[0] == "GPUs of 2 kinds: all are taken as the first");
   const ImportedTopology no_profile = pair_of("L40S", "L40S");
   CHECK(no_profile.cluster.gpu == "l40s");

@@ -120,6 +120,19 @@ TEST_CASE("What each algorithm is allowed for", "[network]") {
   CHECK(nccl_cost(many, Collective::all_reduce, Algorithm::nvls_tree, Protocol::ll).bandwidth == 0);
 }
 
+TEST_CASE("Gathers through a network that reduces share its channels among the ranks of a node", "[oracle][network]") {
+  NcclCommunicator comm = sixteen_nodes();
+  comm.collnet = {4, 45, 20};
+  const auto bandwidth = [&] {
+    return nccl_cost(comm, Collective::all_gather, Algorithm::collnet_direct, Protocol::simple).bandwidth;
+  };
+  CHECK(bandwidth() == Approx(0.9 * 20 * 4 / 2));  // 8 ranks, 4 channels
+  comm.collnet = {16, 45, 20};
+  CHECK(bandwidth() == Approx(0.9 * 20 * 8 / 2));  // each rank has one
+  comm.collnet = {16, 15, 20};
+  CHECK(bandwidth() == Approx(8 * 15 / 2.0));  // NVLink is slower
+}
+
 TEST_CASE("Small messages use few channels, large ones twice those of the search", "[network]") {
   NcclCost cost;
   cost.channels = 12;

@@ -82,6 +82,9 @@ TEST_CASE("an SVG has the width that is asked for, and at most 1600 by itself", 
   const std::vector<ScheduleView> views{view_of("1f1b", {.ranks = 8, .microbatches = 64})};
   const auto width = [](const std::string& svg) { return std::stod(svg.substr(svg.find(" width=\"") + 8)); };
   CHECK(width(schedule_svg(views)) == 1600);
+  // The shortest action has space for three letters: 26 pixels for 2 units of 6 (11 + 1), beside 90 of margins.
+  const ScheduleTimes doubled{.forward = 2, .backward_input = 2, .backward_weight = 2};
+  CHECK(width(schedule_svg(std::vector{view_of("gpipe", {.ranks = 2, .microbatches = 11, .times = doubled})})) == 1026);
   CHECK(width(schedule_svg(views, 960)) == 960);
   CHECK(width(schedule_svg(views, 3000)) == 3000);
   // The legend has what is drawn: whole backwards only.

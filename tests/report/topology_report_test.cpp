@@ -132,5 +132,19 @@ TEST_CASE("Reports are JSON, pictures are closed documents", "[report][network]"
   }
 }
 
+TEST_CASE("A torus is drawn with as many routers as fit, up to four rows of ten", "[report][network]") {
+  const auto routers = [](const Cluster& cluster) {
+    const Topology topology(cluster);
+    const std::string svg = topology_svg(topology, describe(topology));
+    int count = 0;
+    for (auto at = svg.find(">router<"); at != std::string::npos; at = svg.find(">router<", at + 1)) ++count;
+    return count;
+  };
+  CHECK(routers(torus(24, {2, 4, 3})) == 4 * 4);  // rows: the longest dimension but the last
+  CHECK(routers(torus(24, {2, 3, 4})) == 3 * 4);
+  CHECK(routers(torus(24, {24})) == 10);
+  CHECK(routers(torus(288, {12, 24})) == 4 * 10);
+}
+
 }  // namespace
 }  // namespace tracecast

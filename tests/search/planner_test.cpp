@@ -1,11 +1,14 @@
 // Bounds that hold, a search that loses nothing, and the same answer for any number of threads.
 #include "sim/search/planner.hpp"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"
+#include "sim/search/pipeline_shape.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -44,6 +47,26 @@ Problem problem(int number) {
 }
 
 }  // namespace
+
+TEST_CASE("search: the ends of a pipeline send to one other rank, its middle to two", "[search][oracle]") {
+  const Scenario scenario = shipped_scenario("llama2-7b-abci");
+  const auto messages = [&](int pp, int vpp, const std::string& schedule) {
+    Layout layout;
+    layout.pp = pp;
+    layout.vpp = vpp;
+    layout.pp_schedule = schedule;
+    std::vector<int> of_ranks;
+    for (const RankGroup& group : pipeline_shape(scenario, layer_kinds(scenario), layout).ranks)
+      of_ranks.push_back(group.messages);
+    std::sort(of_ranks.begin(), of_ranks.end());
+    return of_ranks;
+  };
+  CHECK(messages(2, 1, "1f1b") == std::vector<int>{1, 1});
+  CHECK(messages(4, 1, "1f1b") == std::vector<int>{1, 1, 2});
+  CHECK(messages(2, 2, "interleaved-1f1b") == std::vector<int>{3, 3});  // the ring of stages 0 1 0 1 has three edges
+  CHECK(messages(2, 2, "zb-v") == std::vector<int>{2, 2});              // 0 1 1 0: two edges
+  CHECK(messages(1, 1, "") == std::vector<int>{0});
+}
 
 TEST_CASE("search: no simulation is below its bound of time or memory", "[search][property]") {
   const int number = GENERATE(range(0, test::cases(8)));
