@@ -15,6 +15,7 @@
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/muon.hpp"
 #include "sim/plan/plan_check.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 
@@ -136,6 +137,10 @@ std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& fo
       lines.push_back(
           fmt::format("{} asks for {:.0f} % of its {} links: its exposed communication takes {:.3g} s of the step",
                       row.axis, 100 * row.ratio(), row.link, exposed_of(row, forecast.exposed_s)));
+  if (!scenario.parallel.overlap_grad_reduce && reduces_every_microbatch(scenario.parallel))
+    lines.push_back(fmt::format(
+        "parallel.overlap_grad_reduce = false has no effect: ZeRO-{} reduces gradients in every micro-batch",
+        scenario.parallel.zero_stage));
   if (groups_slow_ranks(scenario.perturbation, scenario.parallel))
     lines.push_back(fmt::format(
         "{} entries of perturb.slow_rank: each tensor group computes as slowly as its slowest rank, so that ranks can "

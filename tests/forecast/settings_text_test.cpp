@@ -106,3 +106,16 @@ TEST_CASE("a forecast of a schedule without a flush says that its pipeline is fi
   REQUIRE(notes("pipedream").size() == 1);
   CHECK(notes("pipedream").front().starts_with("the schedule has no flush"));
 }
+
+TEST_CASE("a forecast says that gradients of every micro-batch do not wait for overlap_grad_reduce",
+          "[forecast][report]") {
+  Scenario scenario = test::small_scenario(1, 1, 4);
+  scenario.parallel.overlap_grad_reduce = false;
+  const auto notes = [&scenario](int zero_stage) {
+    scenario.parallel.zero_stage = zero_stage;
+    return note_texts(scenario, forecast(scenario).value().forecast);
+  };
+  CHECK(notes(1).empty());
+  CHECK(notes(3) == std::vector<std::string>{"parallel.overlap_grad_reduce = false has no effect: ZeRO-3 reduces "
+                                             "gradients in every micro-batch"});
+}
