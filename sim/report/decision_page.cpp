@@ -27,7 +27,9 @@ std::string section(std::string_view id, std::string_view title, const std::stri
   return fmt::format("<section id=\"section-{}\">\n<h2>{}</h2>\n{}</section>\n", id, markup_text(title), content);
 }
 
-std::string figure(const std::string& svg) { return svg.empty() ? "" : "<figure>" + svg + "</figure>\n"; }
+std::string figure(const std::string& svg) {
+  return svg.empty() ? "" : "<figure tabindex=\"0\">" + svg + "</figure>\n";
+}
 
 std::string list(const std::vector<std::string>& items) {
   std::string text;
@@ -118,7 +120,9 @@ std::string answer(const PlanReport& report) {
                                   : ""));
   if (first.within_target) add(fmt::format("it meets the target with {}", percent(*first.within_target, 0)));
   const auto equal = std::ranges::count_if(plan.candidates, [](const Candidate& each) { return each.equals_first; });
-  if (equal > 0) add(fmt::format("{} of the {} others cannot be told from it", equal, plan.candidates.size() - 1));
+  if (equal > 0)
+    add(fmt::format("{} of the {} others equal it within the error of the forecast", equal,
+                    plan.candidates.size() - 1));
   if (sure.empty()) add("its uncertainty is not known");
   sure[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sure[0])));
   return text + sure + ".";

@@ -150,7 +150,7 @@ std::string trade_off_svg(const CapacityPlan& plan) {
   const bool of_this_plane = plan.trade_offs == std::vector{Objective::time, Objective::cost};
   if (of_this_plane && front.size() > 1)
     plot.picture.add(fmt::format("<polyline points=\"{}\" class=\"front\"/>", points_text(front)));
-  std::set<std::pair<int, int>> labels;
+  std::vector<std::pair<double, double>> labels;
   for (const std::size_t i : shown) {
     const Candidate& each = plan.candidates[i];
     const MachineChoice& machine = choice_of(plan, each);
@@ -166,8 +166,12 @@ std::string trade_off_svg(const CapacityPlan& plan) {
                fmt::format("{}: {} x {}, {} days, {}", i + 1, number(machine.gpus, 1), machine_text(machine),
                            number(each.days, 3), number(each.cost_usd->typical / unit, 3)));
     // A number that another one would cover is left out; the table has all.
-    if (labels.insert({static_cast<int>(px / 16), static_cast<int>(py / 14)}).second)
-      plot.picture.text(px + 8, py - 7, std::to_string(i + 1), "");
+    const auto covers = [&](const std::pair<double, double>& other) {
+      return std::abs(other.first - px) < 20 && std::abs(other.second - py) < 13;
+    };
+    if (std::ranges::any_of(labels, covers)) continue;
+    labels.emplace_back(px, py);
+    plot.picture.text(px + 8, py - 7, std::to_string(i + 1), "");
   }
   return plot.document("days against money");
 }
