@@ -212,7 +212,7 @@ std::string table(const Question& question, const std::vector<Row>& rows, const 
   text += "#\n";
   const bool wide = style.width >= 80;
   const TextTable table(
-      wide ? std::vector<int>{13, 10, 10, 10, -15, -8, 8} : std::vector<int>{11, 10, 7, 7, -15, -8, 0}, 0);
+      wide ? std::vector<int>{13, 10, 10, 10, -15, -8, 8} : std::vector<int>{10, 10, 7, 7, -13, -8, 0}, 0);
   const auto fixed = [](double value) { return fmt::format("{:.2f}", value); };
   text += "#" + table.row("size", "time", "algbw", "busbw", " algorithm", "protocol", wide ? "channels" : "").substr(1);
   text += "#" + table.row("(B)", "(us)", "(GB/s)", "(GB/s)").substr(1);
