@@ -57,10 +57,14 @@ Guideline guideline(const Scenario& scenario) {
         fmt::format("TP {} x PP {} x DP {} are {} of the {} GPUs.", g.tp, g.pp, g.dp, g.tp * g.pp * g.dp, g.gpus));
   g.most_stages = most_stages(g.memory_gb, (states + g.optimizer_gb) / (g.tp * g.pp) + g.reserved_gb);
   g.least_microbatches = g.pp > 1 ? 4 * g.pp : 1;
-  const std::int64_t samples = scenario.training.micro_batch_size * g.dp;
-  const auto rules =
-      against_rules(g.tp, g.pp, scenario.training.global_batch_size / std::max<std::int64_t>(1, samples), g.node_gpus);
-  g.notes.insert(g.notes.end(), rules.begin(), rules.end());
+  const auto add_rules = [&](const char* whose, int tp, int pp, int dp) {
+    const std::int64_t samples = scenario.training.micro_batch_size * std::max(1, dp);
+    for (const std::string& note : against_rules(tp, pp, scenario.training.global_batch_size / samples, g.node_gpus))
+      g.notes.push_back(whose + note);
+  };
+  const Parallel& own = scenario.parallel;
+  add_rules("", g.tp, g.pp, g.dp);
+  add_rules("The scenario's own layout: ", own.tp, own.pp, g.gpus / std::max(1, own.tp * own.pp * own.cp));
   return g;
 }
 

@@ -119,6 +119,20 @@ TEST_CASE("planner notes: stages outside of 2 to 8, tensor parallelism beyond a 
         Notes{"15 micro-batches for 4 stages: guides advise 16 or more, or the bubble is more than 15.8 %."});
 }
 
+TEST_CASE("planner notes: the scenario's own layout beside the guide's", "[row-3-36][row-3-37][requirements][plan]") {
+  using Notes = std::vector<std::string>;
+  const auto own_notes = [](const std::string& name, const std::vector<std::string>& overrides) {
+    Notes own;
+    for (const std::string& note : guideline(shipped_scenario(name, overrides)).notes)
+      if (note.starts_with("The scenario's own layout: ")) own.push_back(note.substr(27));
+    return own;
+  };
+  CHECK(own_notes("llama3-405b-16k", {}) == Notes{"16 stages: guides advise 2 to 8.",
+                                                  "16 micro-batches for 16 stages: guides advise 64 or more, or the "
+                                                  "bubble is more than 19.0 %."});
+  CHECK(own_notes("p5-llama3-70b-32", {"parallel.tp=8", "parallel.pp=1", "parallel.dp=4"}).empty());
+}
+
 TEST_CASE("the guide's degrees: 70B on 32 GPUs takes TP 8, PP 1, DP 4", "[row-3-44][row-3-46][requirements][plan]") {
   const auto degrees = [](const std::string& name) {
     const Guideline g = guideline(shipped_scenario(name));
