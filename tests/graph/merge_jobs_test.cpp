@@ -1,5 +1,7 @@
 #include "sim/graph/merge_jobs.hpp"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "sim/engine/simulate.hpp"
@@ -75,6 +77,12 @@ TEST_CASE("What a co-located job costs does not include what the job's own trans
   CHECK(slowed.forecast.step_time_s > beside(false).forecast.step_time_s);
   CHECK(slowed.forecast.step_time_s == slowed.forecast.undisturbed_step_s);
   CHECK_FALSE(slowed.graph.loads);  // they would be those of both jobs
+  std::size_t communicators = 0;
+  for (const Rank& rank : slowed.graph.ranks)
+    for (const std::int32_t each : rank.communicators)
+      communicators = std::max(communicators, static_cast<std::size_t>(each + 1));
+  CHECK(communicators > 0);
+  CHECK(slowed.graph.communicators.size() == communicators);  // those of the other job are gone
 }
 
 TEST_CASE("A co-located job slows a job on oversubscribed uplinks only", "[metamorphic][report]") {

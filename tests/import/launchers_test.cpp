@@ -633,6 +633,23 @@ TEST_CASE("launchers: schedules and optimizers are emitted by the names that tor
   }
 }
 
+TEST_CASE("launchers: Megatron's experts in every third layer, after dense ones", "[io][launch]") {
+  const auto moe = [](const std::string& frequency) {
+    const std::string run =
+        "--num-layers 7 --hidden-size 64 --num-attention-heads 4 --ffn-hidden-size 256 --vocab-size 512 --swiglu "
+        "--max-position-embeddings 64 "
+        "--num-experts 4 --moe-layer-freq " +
+        frequency + " --micro-batch-size 1 --global-batch-size 4 --seq-length 64 --bf16";
+    const Model model =
+        imported("megatron", run, "a.sh", {.model = "", .topology = "dgx-h100", .gpus = 1, .overrides = {}})
+            .scenario.model;
+    return std::pair{model.moe.value().leading_dense_layers, model.moe->layer_interval};
+  };
+  CHECK(moe("[0]*3+[1]+[0]*2+[1]") == std::pair{1, 3});
+  CHECK(moe("[0,1]*3+[0]") == std::pair{0, 2});
+  CHECK(moe("[0]*3+[1]*4") == std::pair{3, 1});
+}
+
 TEST_CASE("launchers: Megatron's pipeline layouts", "[io][launch]") {
   CHECK(parse_pipeline_layout("Et*2|(tt|)*5t|tmL") == Layers{2, 2, 2, 2, 2, 2, 1, 1});  // of its own tests: 14 layers
   CHECK(parse_pipeline_layout("E|t,t|L") == Layers{0, 2, 0});

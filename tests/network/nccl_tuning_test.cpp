@@ -120,6 +120,16 @@ TEST_CASE("What each algorithm is allowed for", "[network]") {
   CHECK(nccl_cost(many, Collective::all_reduce, Algorithm::nvls_tree, Protocol::ll).bandwidth == 0);
 }
 
+TEST_CASE("A channel of LL128 moves at most 20 GB/s on Volta", "[oracle][network]") {
+  NcclCommunicator comm = sixteen_nodes();
+  comm.architecture = NcclArchitecture::volta;
+  for (const int nodes : {1, 2, 16}) {
+    comm.nodes = nodes;
+    const NcclCost ring = nccl_cost(comm, Collective::all_gather, Algorithm::ring, Protocol::ll128);
+    CHECK(ring.bandwidth == Approx(8 * 20 * 128 / 127.0));
+  }
+}
+
 TEST_CASE("Gathers through a network that reduces share its channels among the ranks of a node", "[oracle][network]") {
   NcclCommunicator comm = sixteen_nodes();
   comm.collnet = {4, 45, 20};
