@@ -82,14 +82,13 @@ std::vector<Page> pages() {
   return pages;
 }
 
-/// The commands and options of a script, and the keys that it sets.
+/// The commands and options of a script.
 std::set<std::string> features_of(const std::string& script) {
   std::set<std::string> features;
   std::istringstream words(script);
   std::string before;
   for (std::string word; words >> word; before = word) {
     if (word.starts_with("--") || before.ends_with("tracecast")) features.insert(word);
-    if (const auto equals = word.find('='); equals != std::string::npos) features.insert(word.substr(0, equals));
   }
   return features;
 }

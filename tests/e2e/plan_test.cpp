@@ -199,7 +199,7 @@ TEST_CASE("plan: a search killed twenty times resumes, and its export is the sam
   const Sandbox sandbox;
   REQUIRE(sandbox.run("tracecast " + kSmall + "--csv whole.csv").code == 0);
   RandomStream random(11, 0, 0);
-  for (int kill = 0; kill < 20; ++kill)
+  for (int kill = 0; kill < test::cases(20); ++kill)
     sandbox.run(fmt::format("timeout -s KILL {:.3f} tracecast {} --out results.db --csv killed.csv",
                             0.01 + 0.05 * random.uniform(), kSmall));
   REQUIRE(sandbox.run("tracecast " + kSmall + "--out results.db --csv resumed.csv").code == 0);

@@ -15,6 +15,7 @@
 #include "sim/report/json.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;
@@ -222,10 +223,12 @@ TEST_CASE("folding: shared links, every layout in every trouble", "[metamorphic]
 }
 
 TEST_CASE("folding: transfers that slow compute, every layout in every trouble", "[metamorphic][folding][fluid]") {
+  test::EverySeventh selection;
   int slower = 0;
   for (const Layout& layout : layouts())
     for (const Trouble& trouble : troubles())
       for (const NetworkKind network : {NetworkKind::isolated, NetworkKind::fluid}) {
+        if (selection.leaves_out()) continue;
         INFO(layout.name << ", " << trouble.name << (network == NetworkKind::fluid ? ", shared links" : ""));
         Scenario scenario = with_narrow_links(scenario_of(layout));
         trouble.apply(scenario);
@@ -237,12 +240,12 @@ TEST_CASE("folding: transfers that slow compute, every layout in every trouble",
         CHECK(slowed.step_time == traced.timeline.step_time);
         CHECK(slowed.ranks == traced.timeline.ranks);
       }
-  CHECK(slower > 40);
+  CHECK(slower > test::cases(40));
 }
 
 TEST_CASE("folding: 200 random layouts in random trouble, on either network, with slowed compute",
           "[property][folding][fluid]") {
-  constexpr int kCases = 200;
+  constexpr int kCases = test::cases(200);
   RandomStream random(11, 0, 0);
   const auto any_of = [&random](const auto& values) { return values[random.below(std::size(values))]; };
   const auto coin = [&random] { return random.below(2) == 1; };

@@ -13,6 +13,7 @@
 #include "sim/import/importers.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/search/planner.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -216,7 +217,7 @@ TEST_CASE("launcher rules: each is on the page", "[docs][launch]") {
 }
 
 TEST_CASE("launcher rules: what a launcher takes is read back as the planner's layout", "[io][launch][search]") {
-  const Job& job = kJobs[static_cast<std::size_t>(GENERATE(range(0, 10)))];
+  const Job& job = kJobs[static_cast<std::size_t>(GENERATE(range(0, test::cases(10))))];
   const Scenario scenario = shipped_scenario(job.scenario, job.set);
   CAPTURE(scenario.model.name, scenario.topology);
   std::map<std::string, int> taken;

@@ -202,10 +202,10 @@ TEST_CASE("goodput: pages have the colours of the pictures", "[report][reliabili
 TEST_CASE("goodput --json matches its schema, with and without optional parts", "[report][reliability][schema]") {
   const fs::path schema = kRoot / "docs/schema/goodput.schema.json";
   GoodputRequest request = llama("llama3-54-days");
-  request.options.min_histories = request.options.max_histories = 8;  // how sure the figures are does not matter here
+  request.options.min_histories = request.options.max_histories = 2;  // how sure the figures are does not matter here
   CHECK(schema_violations(schema, goodput_json(forecast_goodput(request).value())) == std::vector<std::string>{});
   request = llama("llama3-54-days", {"recovery.elastic=shrink-batch", "checkpoint.mode=tiered"});
-  request.options.min_histories = request.options.max_histories = 8;
+  request.options.min_histories = request.options.max_histories = 2;
   request.find_best_interval = true;
   request.goal_tokens = 15'600'000'000'000;
   request.resume_from = ShardLayout{8, 8, 256};

@@ -10,6 +10,7 @@
 #include "sim/report/perfetto.hpp"
 #include "sim/search/planner.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/forecast_run.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -70,6 +71,12 @@ TEST_CASE(
   space.vpp = {1, 2, 4, 8};
   space.recompute = {Recompute::none, Recompute::selective, Recompute::full};
   space.zero_stage = {0, 1, 2, 3};
+  if (test::kSanitized) {
+    space.tp = {1, 8};
+    space.pp = {1, 8, 16};
+    space.vpp = {1, 4};
+    space.zero_stage = {0, 1};
+  }
   const auto best = [&](const SearchSpace& choices) {
     const SearchResult found = search(scenario, choices, {.best = 1, .threads = 1});
     return found.best.empty() ? std::nullopt : std::optional(found.best.front());

@@ -24,4 +24,14 @@ constexpr Count cases(Count count) {
   return kSanitized ? std::max<Count>(1, count / 10) : count;
 }
 
+/// The same for loops over lists, nested or not: with sanitizers all cases are left out but the first of every seven. Seven, since
+/// lists of 2, 3, 4, 5 or 8 values inside each other then lose none of theirs.
+class EverySeventh {
+ public:
+  [[nodiscard]] bool leaves_out() { return kSanitized && seen_++ % 7 != 0; }
+
+ private:
+  int seen_ = 0;
+};
+
 }  // namespace tracecast::test
