@@ -30,6 +30,8 @@ class InFlightTransfers {
     return index;
   }
 
+  const InFlightTransfer& of(std::int32_t index) const { return all_[static_cast<std::size_t>(index)]; }
+
   InFlightTransfer remove(std::int32_t index) {
     free_.push_back(index);
     return all_[static_cast<std::size_t>(index)];

@@ -203,6 +203,7 @@ class Worker {
   void start_transfer(const InFlightTransfer& transfer, std::int32_t kind);
   bool start_message(const OpContext& at, std::int32_t other, PendingMessage* slot, std::int32_t kind);
   void complete_transfers(const std::vector<std::int32_t>& ended, std::int64_t end);
+  void fetch_ahead(const std::vector<std::int32_t>& ended, std::size_t at);
   void complete_transfer(std::int32_t index, std::int64_t end);
   void complete_eager_message(const InFlightTransfer& transfer, std::int64_t end);
   bool join_collective(const OpContext& at, const StreamOp& op);
