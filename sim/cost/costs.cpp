@@ -5,6 +5,7 @@
 
 #include "sim/base/result.hpp"
 #include "sim/cost/attention.hpp"
+#include "sim/cost/factorization.hpp"
 #include "sim/cost/gemm.hpp"
 #include "sim/cost/memory_bound.hpp"
 #include "sim/cost/power_limit.hpp"
@@ -138,6 +139,8 @@ Costs::Modelled Costs::modelled(const Operator& op, double clock) const {
     return {scan_seconds(peak(profile_, Precision::bf16, clock), op), &unmeasured_fit()};
   if (op.kind == OperatorKind::indexer || op.kind == OperatorKind::sparse_attention)
     return {sparse_attention_seconds(peak(profile_, Precision::bf16, clock), op), &unmeasured_fit()};
+  if (std::holds_alternative<FactorizationShape>(op.shape))
+    return {factorization_seconds(peak(profile_, Precision::fp32, clock), op), &unmeasured_fit()};
   return modelled_memory_bound(op);
 }
 

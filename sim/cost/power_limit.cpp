@@ -11,4 +11,12 @@ double clock_at_power(double limit) {
   return std::cbrt((limit - kStaticPower) / (1 - kStaticPower));
 }
 
+double limit_in_rack(const RackPower& rack) {
+  return (rack.watts / rack.hosts - rack.host_watts) / (rack.gpus_per_host * rack.gpu_watts);
+}
+
+double watts_for(const RackPower& rack, double limit) {
+  return rack.hosts * (rack.host_watts + limit * rack.gpus_per_host * rack.gpu_watts);
+}
+
 }  // namespace tracecast

@@ -21,6 +21,24 @@ inline constexpr double kLeastPowerLimit = 0.4;
 /// Standard deviation of what a limit costs, relative to it: no limit was measured in training.
 inline constexpr double kPowerLawSpread = 0.5;
 
+/// A rack of equal hosts, and what it may draw.
+struct RackPower {
+  double watts = 0;  ///< of the whole rack
+  int hosts = 1;
+  int gpus_per_host = 8;
+  double gpu_watts = 0;   ///< rated power of a GPU
+  double host_watts = 0;  ///< most that a host draws beside its GPUs
+};
+
+/// The share of its rated power that each GPU of the rack may draw:
+///
+///   limit = (watts / hosts - host_watts) / (gpus_per_host gpu_watts)      above 1: the rack limits nothing
+///
+/// Leaves out   that hosts draw less where GPUs do, and GPUs that lend each other what they do not need
+double limit_in_rack(const RackPower& rack);
+/// The watts of the rack with which its GPUs may draw this share.
+double watts_for(const RackPower& rack, double limit);
+
 /// Share of the rated clock.   Requires   limit from kLeastPowerLimit to 1, a share of the rated power
 double clock_at_power(double limit);
 

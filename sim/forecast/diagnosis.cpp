@@ -53,6 +53,7 @@ void uneven_routing(Scenario& s, double size, int) {
   t.expert_imbalance = expert_load(*s.model.moe, s.parallel, t).fullest * (1 + size);
   t.expert_routing = ExpertRouting::even;
   t.expert_tokens.clear();
+  t.expert_drift_steps = 0;
 }
 
 void late_data(Scenario& s, double size, int) { s.profile.host.step_overhead += size; }

@@ -13,7 +13,7 @@
 #include "sim/network/rack_use.hpp"
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
-#include "sim/plan/muon.hpp"
+#include "sim/plan/optimizer_matrices.hpp"
 #include "sim/plan/plan_check.hpp"
 #include "sim/plan/sharding.hpp"
 
@@ -77,16 +77,49 @@ std::string trained_text(const Model& model, const Training& training) {
   return text;
 }
 
+namespace {
+
+/// What an optimizer does with matrices, and how sure its times are.
+std::string matrix_work_text(const Training& training) {
+  const char* rest = "adam for tables, output layer, norms and biases";
+  switch (optimizer_of(training.optimizer).matrices) {
+    case MatrixWork::none:
+      break;
+    case MatrixWork::newton_schulz:
+      return fmt::format(
+          "{} Newton-Schulz iterations in bf16, at the rate of other matrix multiplications, which no measurement of "
+          "them "
+          "has confirmed; {}",
+          training.muon_steps, rest);
+    case MatrixWork::factored:
+      return "sums of rows and columns in place of variances of matrices, in three passes of fused kernels";
+    case MatrixWork::roots:
+    case MatrixWork::eigenbasis: {
+      const bool roots = optimizer_of(training.optimizer).matrices == MatrixWork::roots;
+      return fmt::format(
+          "{} up to {} long, {} every {} steps (the times are of the mean step, not measured by anyone here); "
+          "products in fp32; {}",
+          roots ? "blocks with sides" : "preconditioners of sides", preconditioner_block(training),
+          roots ? "inverse roots from eigenvectors" : "a new eigenbasis by QR", preconditioner_interval(training),
+          rest);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string optimizer_text(const Parallel& parallel, const Training& training) {
-  if (training.optimizer == OptimizerKind::adam_8bit) return "optimizer: adam_8bit, both states in a byte each";
-  if (training.optimizer != OptimizerKind::muon) return "";
-  std::string text =
-      fmt::format("optimizer: muon, {} over data parallelism", to_string(muon_sharding(parallel, training)));
-  if (parallel.tp > 1) text += fmt::format(", {} over tensor parallelism", to_string(training.muon_tensor));
-  return text + fmt::format(
-                    "; {} Newton-Schulz iterations in bf16, at the rate of other matrix multiplications, which no "
-                    "measurement of them has confirmed; adam for tables, output layer, norms and biases",
-                    training.muon_steps);
+  const Optimizer& optimizer = optimizer_of(training.optimizer);
+  if (optimizer.byte_states)
+    return fmt::format("optimizer: {}, both states in a byte each", to_string(training.optimizer));
+  if (optimizer.matrices == MatrixWork::none) return "";
+  std::string text = fmt::format("optimizer: {}", to_string(training.optimizer));
+  if (needs_whole_matrices(optimizer))
+    text += fmt::format(", {} over data parallelism", to_string(matrix_sharding(parallel, training)));
+  if (optimizer.kind == OptimizerKind::muon && parallel.tp > 1)
+    text += fmt::format(", {} over tensor parallelism", to_string(training.muon_tensor));
+  return text + "; " + matrix_work_text(training);
 }
 
 std::string path_text(const Cluster& cluster) {
@@ -162,6 +195,10 @@ std::string routing_text(const Model& model, const Parallel& parallel, const Tra
     text += " by the counted tokens";
   else if (training.expert_routing != ExpertRouting::even)
     text += fmt::format(" by {} routing", to_string(training.expert_routing));
+  if (training.redundant_experts > 0)
+    text += fmt::format(", with {} copies of popular experts in each layer", training.redundant_experts);
+  if (training.expert_rebalance_steps > 0)
+    text += fmt::format(", placed anew every {} steps", training.expert_rebalance_steps);
   if (load.dropped > 0.0005) text += fmt::format(", {:.1f} % of the copies are dropped", 100 * load.dropped);
   text += fmt::format("; tokens dispatched in {} by {}", to_string(training.moe_dispatch_dtype),
                       to_string(parallel.moe_dispatcher));

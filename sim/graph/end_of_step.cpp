@@ -4,9 +4,11 @@
 #include <cmath>
 #include <utility>
 
-#include "sim/graph/muon_update.hpp"
+#include "sim/base/integers.hpp"
+#include "sim/graph/matrix_update.hpp"
 #include "sim/graph/optimizer_work.hpp"
 #include "sim/plan/fine_tuning.hpp"
+#include "sim/plan/memory.hpp"
 #include "sim/plan/precision.hpp"
 
 namespace tracecast {
@@ -25,25 +27,12 @@ Operator EndOfStep::quantise_weights(std::int64_t parameters) const {
           ElementwiseShape{parameters, Bytes{std::llround(moved)}}};
 }
 
-/// Bytes that the update reads and writes for each parameter (docs/references.md#elementwise-bytes).
+/// Bytes that the update reads and writes for each parameter that is updated by itself (docs/references.md#elementwise-bytes).
 std::int64_t EndOfStep::update_bytes() const {
   const Training& training = context_.plan.training;
-  const std::int64_t copy = written_copy(training);
-  const std::int64_t state = element_size(training.optimizer_state_dtype);
-  switch (training.optimizer) {
-    case OptimizerKind::adam:
-    case OptimizerKind::lamb:
-    case OptimizerKind::muon:  // of what it leaves to Adam
-      return 12 + 4 * state + copy;
-    case OptimizerKind::adam_8bit:
-      return 12 + 4 + copy;
-    case OptimizerKind::momentum:
-    case OptimizerKind::lars:
-      return 12 + 2 * state + copy;
-    case OptimizerKind::sgd:
-      return 12 + copy;
-  }
-  return 0;
+  const Optimizer& optimizer = optimizer_of(training.optimizer);
+  const std::int64_t state = optimizer.byte_states ? 1 : element_size(training.optimizer_state_dtype);
+  return 12 + 2 * optimizer.states * state + written_copy(training);
 }
 
 std::int32_t EndOfStep::reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced,
@@ -52,6 +41,7 @@ std::int32_t EndOfStep::reduce_template(int pp, const std::vector<Chunk>& chunks
                                 [&](TemplateWriter& writer, Template&) {
                                   if (data_.mirrored()) reduce_mirror(writer, chunks);
                                   for (const Chunk& chunk : unreduced) reduce_chunk(writer, chunk);
+                                  reduce_copies(writer, chunks);
                                   for (EventRef event : reduced) writer.wait(event);
                                   reduce_embedding(writer, chunks);
                                   reduce_norm_gradients(writer, chunks);
@@ -123,8 +113,7 @@ void EndOfStep::all_reduce_scalar(TemplateWriter& writer, Bytes size) {
 /// more, and ranks that hold different parts of a layer add up their squares, two numbers for every layer.
 /// Source: You et al. 1708.03888 (LARS), 1904.00962 (LAMB)
 void EndOfStep::layer_norms(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
-  const OptimizerKind kind = context_.plan.training.optimizer;
-  if (kind != OptimizerKind::lars && kind != OptimizerKind::lamb) return;
+  if (!optimizer_of(context_.plan.training.optimizer).layer_norms) return;
   const CollectiveCall call{Collective::all_reduce, Bytes{8}};
   for (const Chunk& chunk : chunks)
     for (int unit = 0; unit < context_.units.count(chunk.stage); ++unit) {
@@ -161,9 +150,9 @@ void EndOfStep::update(TemplateWriter& writer, const std::vector<Chunk>& chunks,
   }
   layer_norms(writer, chunks);
   Bucket rest = all;  // what no other update has changed
-  if (context_.plan.training.optimizer == OptimizerKind::muon) {
+  if (optimizer_of(context_.plan.training.optimizer).matrices != MatrixWork::none) {
     rest = {};
-    for (const Chunk& chunk : chunks) rest += MuonUpdate(data_).write(writer, chunk);
+    for (const Chunk& chunk : chunks) rest += MatrixUpdate(data_).write(writer, chunk);
   }
   writer.compute(optimizer_work("update", data_.own_parameters(rest), update_bytes()));
 }
@@ -190,12 +179,60 @@ void EndOfStep::average(TemplateWriter& writer, const Bucket& all) {
     work("average cast", kept + copy);
 }
 
+/// Of redundant experts on this rank, before sharding.
+std::int64_t EndOfStep::copied_parameters(const std::vector<Chunk>& chunks) const {
+  const int copies = context_.plan.training.redundant_experts;
+  return copies == 0 ? 0 : parameters_of(chunks).parameters.trained_experts * copies / context_.model.moe->experts;
+}
+
+void EndOfStep::exchange_experts(TemplateWriter& writer, Traffic traffic, Bytes size) {
+  if (size.count == 0 || context_.table.placement(Slot::expert).ranks <= 1) return;
+  writer.wait(
+      writer.collective({Lane::expert, traffic, Slot::expert, {Collective::all_to_all, size}}, {writer.mark()}));
+}
+
+/// Gradients of copies are reduced as those of other experts; then each rank sends its part of them to where the expert is at home.
+void EndOfStep::reduce_copies(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+  const std::int64_t copied = copied_parameters(chunks);
+  if (copied == 0) return;
+  writer.wait(data_.reduce(writer, {copied, true, chunks.front().index, -3, false}));
+  const int shards = data_.sharded(1) ? context_.table.placement(Slot::expert_gradients).ranks : 1;
+  exchange_experts(writer, Traffic::gradients, Bytes{ceil_div(copied, shards) * data_.gradient_bytes()});
+}
+
+/// The way back of the updated parameters; where ranks have shards, these are gathered.
+void EndOfStep::send_copies(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+  const std::int64_t copied = copied_parameters(chunks);
+  if (copied == 0) return;
+  const bool sharded = data_.sharded(1);
+  const int shards = sharded ? context_.table.placement(Slot::expert_gradients).ranks : 1;
+  exchange_experts(writer, Traffic::parameters, Bytes{ceil_div(copied, shards) * data_.parameter_bytes()});
+  if (!sharded || shards <= 1) return;
+  const CollectiveCall gather{Collective::all_gather, Bytes{copied * data_.parameter_bytes()}};
+  writer.wait(writer.collective({Lane::expert_gradients, Traffic::parameters, Slot::expert_gradients, gather},
+                                {writer.mark()}));
+}
+
+/// A new placement moves experts with their weights and this rank's share of their optimizer states; here the mean of the steps from
+/// one to the next.
+void EndOfStep::move_experts(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+  const int period = context_.plan.training.expert_rebalance_steps;
+  if (period == 0) return;
+  const std::int64_t experts = parameters_of(chunks).parameters.trained_experts;
+  const StateBytes each = bytes_per_parameter(context_.plan.training, context_.plan.parallel.zero_stage);
+  const int shards = data_.sharded(1) ? context_.table.placement(Slot::expert_gradients).ranks : 1;
+  exchange_experts(writer, Traffic::parameters,
+                   Bytes{experts * each.weights + ceil_div(experts, shards) * each.optimizer} / period);
+}
+
 std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chunks) {
   return context_.find_template(
       {TemplateKind::optimizer, pp, context_.kind_number()}, 0, [&](TemplateWriter& writer, Template&) {
         const Bucket all = parameters_of(chunks);
         update(writer, chunks, all);
         if (data_.meets_replicas()) average(writer, all);
+        send_copies(writer, chunks);
+        move_experts(writer, chunks);
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.trained();
         writer.compute(optimizer_work("zero_grad", held, data_.gradient_bytes()));
         if (all.quantised() > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised()));

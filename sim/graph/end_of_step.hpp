@@ -33,6 +33,11 @@ class EndOfStep {
   void layer_norms(TemplateWriter& writer, const std::vector<Chunk>& chunks);
   void update(TemplateWriter& writer, const std::vector<Chunk>& chunks, const Bucket& all);
   void average(TemplateWriter& writer, const Bucket& all);
+  std::int64_t copied_parameters(const std::vector<Chunk>& chunks) const;
+  void reduce_copies(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+  void send_copies(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+  void move_experts(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+  void exchange_experts(TemplateWriter& writer, Traffic traffic, Bytes size);
   void gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& chunks);
 
   DataParallel& data_;

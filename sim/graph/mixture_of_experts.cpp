@@ -28,6 +28,10 @@ int chunks(const LayerShape& s) { return s.plan.parallel.moe_chunks; }
 std::int64_t local_experts(const LayerShape& s) {
   return std::max<std::int64_t>(1, moe(s).experts / s.plan.parallel.ep);
 }
+/// With copies of popular ones.
+std::int64_t experts_at_work(const LayerShape& s) {
+  return local_experts(s) + s.training.redundant_experts / s.plan.parallel.ep;
+}
 std::int64_t expert_width(const LayerShape& s) { return moe(s).ffn_hidden / expert_tensor_ranks(s); }
 
 /// Token copies that one rank sends: tensor ranks hold different tokens only with sequence parallelism.
@@ -74,7 +78,7 @@ std::int64_t shared_activated(const LayerShape& s) { return s.tokens * moe(s).sh
 /// together: a copy after each exchange to experts, and one before each exchange back. docs/references.md#dispatcher-work
 void sort_by_expert(OpWriter& writer, Pass pass, const char* name) {
   const LayerShape& s = writer.shape;
-  if (s.plan.parallel.ep == 1 || s.plan.parallel.moe_dispatcher != MoeDispatcher::alltoall || local_experts(s) == 1)
+  if (s.plan.parallel.ep == 1 || s.plan.parallel.moe_dispatcher != MoeDispatcher::alltoall || experts_at_work(s) == 1)
     return;
   writer.elementwise(OperatorKind::permute, pass, name, ceil_div(expert_tokens(s), chunks(s)) * s.model.hidden_size,
                      2 * s.element_bytes);
@@ -152,7 +156,7 @@ void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t 
              bool quantised) {
   const LayerShape& s = writer.shape;
   const Precision precision = s.precision_of(LinearPart::experts);
-  const std::int64_t experts = local_experts(s);
+  const std::int64_t experts = experts_at_work(s);
   const std::int64_t rows = ceil_div(expert_tokens(s), parts);
   const std::int64_t per_expert = ceil_div(rows, experts);
   const bool wgrad = pass == Pass::wgrad;

@@ -19,6 +19,10 @@ std::string sides(const ScanShape& s) {
   return fmt::format("{} of {}, {} heads ({} of keys) of {} x {}, chunks of {}", s.batch, s.length, s.heads,
                      s.key_heads, s.key_dim, s.value_dim, s.chunk);
 }
+std::string sides(const FactorizationShape& s) {
+  return fmt::format("{} of {} x {}, {}{}", s.count, s.n, s.n, s.eigenvectors ? "eigenvectors and a root" : "QR",
+                     s.interval > 1 ? fmt::format(", in one step of {}", s.interval) : "");
+}
 std::string sides(const ElementwiseShape& s) {
   return fmt::format("{} elements, {} moved", s.elements, to_text(s.traffic));
 }

@@ -49,6 +49,8 @@ struct Scenario {
   int gpus_per_rack = 0;                ///< as the scenario gives it; 0: by rule (use_racks)
   double gpu_spread = 0;                ///< between GPUs of one kind; `profile` has it (sim/cost/slowest_rank.hpp)
   double power_limit = 1;  ///< share of the rated power; `profile` has its clock (sim/cost/power_limit.hpp)
+  double rack_watts = 0;   ///< that a rack of `rack_hosts` may draw, which decides `power_limit`; 0: not given
+  int rack_hosts = 0;
   std::optional<Measured> measured;
   std::vector<std::string> notes;                ///< on how the file was read, for the report
   std::map<std::string, KeyLocation> locations;  ///< by dotted key; "": the file itself. Empty if built by hand

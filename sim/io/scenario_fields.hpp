@@ -21,6 +21,8 @@ struct ClusterKeys {
   std::optional<Bandwidth> wan_rate = {};
   std::optional<Duration> wan_latency = {};
   double power_limit = 1;
+  std::optional<double> rack_watts = {};
+  std::optional<int> rack_hosts = {};
 };
 
 template <>

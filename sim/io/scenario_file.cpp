@@ -291,7 +291,31 @@ class ScenarioReader {
     has_gpu_spread_ = keys.gpu_spread.has_value();
     scenario_.gpu_spread = keys.gpu_spread.value_or(0);
     scenario_.power_limit = keys.power_limit;
+    read_rack_power(reader, keys);
     reader.finish();
+  }
+
+  /// What a rack may draw decides what its GPUs may draw.
+  void read_rack_power(ObjectReader& reader, const ClusterKeys& keys) {
+    if (!keys.rack_watts && !keys.rack_hosts) return;
+    const NodeSpec& node = scenario_.cluster.node;
+    if (!keys.rack_watts) return reader.error("rack_hosts", "needs cluster.rack_watts");
+    if (!keys.rack_hosts) return reader.error("rack_watts", "needs cluster.rack_hosts");
+    if (keys.power_limit != 1) return reader.error("rack_watts", "decides power_limit too (give one of the two)");
+    if (node.gpu_watts == 0 || node.host_watts == 0)
+      return reader.error(
+          "rack_watts", fmt::format("needs node.gpu_watts and node.host_watts of the topology {}", scenario_.topology));
+    scenario_.rack_watts = *keys.rack_watts;
+    scenario_.rack_hosts = *keys.rack_hosts;
+    const RackPower rack{*keys.rack_watts, *keys.rack_hosts, node.gpus_per_host, node.gpu_watts, node.host_watts};
+    const double limit = limit_in_rack(rack);
+    if (limit < kLeastPowerLimit)
+      return reader.error("rack_watts",
+                          fmt::format("leaves each GPU {:.3g} % of its {:g} W (allowed: at least {:.0f} W, which "
+                                      "leave {:.0f} %)",
+                                      100 * std::max(0.0, limit), node.gpu_watts, watts_for(rack, kLeastPowerLimit),
+                                      100 * kLeastPowerLimit));
+    scenario_.power_limit = std::min(1.0, limit);
   }
 
   static std::string without_profile(const std::string& gpu) {

@@ -40,7 +40,12 @@ ClusterKeys cluster_keys(const Scenario& s) {
     keys.wan_rate = sites.wan_rate;
     keys.wan_latency = sites.wan_latency;
   }
-  keys.power_limit = s.power_limit;
+  if (s.rack_watts > 0) {
+    keys.rack_watts = s.rack_watts;
+    keys.rack_hosts = s.rack_hosts;
+  } else {
+    keys.power_limit = s.power_limit;
+  }
   return keys;
 }
 

@@ -1,6 +1,7 @@
 #include "sim/model/operators.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tracecast {
 namespace {
@@ -47,6 +48,18 @@ double scan_flops(const Operator& op, const ScanShape& shape) {
                                      : scores + heads * (2 * chunk * d + 4 * n * d);
   const double again = shape.delta ? heads * (2 * chunk * (n + d) + 4 * n * d) : scores + heads * 2 * n * d;
   return static_cast<double>(shape.batch * shape.length) * (is_backward(op.pass) ? 2 * forward + again : forward);
+}
+
+double cube(std::int64_t n) { return static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n); }
+
+double factorization_flops(const FactorizationShape& shape) {
+  const double each = (shape.eigenvectors ? 20.0 / 3 : 14.0 / 3) * cube(shape.n);
+  return each * static_cast<double>(shape.count) / static_cast<double>(shape.interval);
+}
+
+Bytes factorization_traffic(const FactorizationShape& shape) {
+  const double each = shape.eigenvectors ? 4.0 / 3 * cube(shape.n) : 24 * static_cast<double>(shape.n * shape.n);
+  return Bytes{std::llround(each * static_cast<double>(shape.count) / static_cast<double>(shape.interval))};
 }
 
 /// Narrow formats are inputs only: results leave in 16 bit.
@@ -145,6 +158,7 @@ Flops flops(const Operator& op) {
   }
   if (const auto* attention = std::get_if<AttentionShape>(&op.shape)) return {attention_flops(op, *attention)};
   if (const auto* scan = std::get_if<ScanShape>(&op.shape)) return {scan_flops(op, *scan)};
+  if (const auto* each = std::get_if<FactorizationShape>(&op.shape)) return {factorization_flops(*each)};
   return {};
 }
 
@@ -155,6 +169,7 @@ Bytes compulsory_traffic(const Operator& op) {
     return op.kind == OperatorKind::scores ? scores_traffic(op, *attention) : fused_attention_traffic(op, *attention);
   }
   if (const auto* scan = std::get_if<ScanShape>(&op.shape)) return scan_traffic(op, *scan);
+  if (const auto* each = std::get_if<FactorizationShape>(&op.shape)) return factorization_traffic(*each);
   return std::get<ElementwiseShape>(op.shape).traffic;
 }
 

@@ -132,7 +132,16 @@ struct ElementwiseShape {
   auto operator<=>(const ElementwiseShape&) const = default;
 };
 
-using OperatorShape = std::variant<GemmShape, AttentionShape, ElementwiseShape, ScanShape>;
+/// `count` symmetric n x n matrices in fp32, factorised in one step of every `interval`; the shape is of the mean step.
+struct FactorizationShape {
+  std::int64_t n = 0;
+  std::int64_t count = 1;
+  std::int64_t interval = 1;
+  bool eigenvectors = true;  ///< all of them and a root V f(D) V^T; false: one power iteration S Q and its QR
+  auto operator<=>(const FactorizationShape&) const = default;
+};
+
+using OperatorShape = std::variant<GemmShape, AttentionShape, ElementwiseShape, ScanShape, FactorizationShape>;
 
 struct Operator {
   OperatorKind kind = OperatorKind::gemm;
@@ -148,10 +157,13 @@ struct Operator {
 /// products, twice that backward. Elementwise work counts 0.   Source: docs/references.md#gemm-shapes
 /// Scans, of each token forward: Mamba-2 2CNk + 2Cda + 4Nda; delta rule (2C (3N + 2d) + 6Nd + C^2) a. Backward twice that,
 /// and once more what it computes again: scores and states.   Source: docs/references.md#linear-attention
+/// Factorisations, of each matrix: 4/3 n^3 to a tridiagonal, 4/3 n^3 for its eigenvectors, 2 n^3 for those of the matrix, 2 n^3 for
+/// the root; or 2 n^3 for a power iteration, 8/3 n^3 for Q and R.   Source: docs/references.md#preconditioners
 Flops flops(const Operator& op);
 
 /// Bytes that must be read and written at least once; of a scan, what the kernels of the published algorithm hand to each
-/// other through memory: states, the C x C matrices, and what the delta rule makes of keys and values.
+/// other through memory: states, the C x C matrices, and what the delta rule makes of keys and values. Eigenvectors: half of the
+/// products of the tridiagonal's columns read the rest of the matrix, 4/3 n^3 bytes; QR: each matrix six times.
 Bytes compulsory_traffic(const Operator& op);
 
 }  // namespace tracecast

@@ -61,7 +61,9 @@ struct NodeSpec {
   Duration nic_latency;  ///< per message, NIC to NIC through one switch
   Bandwidth pcie;        ///< host to device, per GPU and direction
   CpuKind cpu = CpuKind::intel;
-  int nvswitches = 1;  ///< switch chips of the domain, where link is nvswitch
+  int nvswitches = 1;     ///< switch chips of the domain, where link is nvswitch
+  double gpu_watts = 0;   ///< rated power of one GPU; 0: not known
+  double host_watts = 0;  ///< most that a host draws beside its GPUs; 0: not known
 
   int hosts() const { return gpus > gpus_per_host ? gpus / gpus_per_host : 1; }  ///< of the domain
 };

@@ -9,10 +9,15 @@
 ///            those above expert_capacity_factor T k / x are dropped
 ///   rank     the sum over its x / ep experts, which are neighbours, or dealt out by share: the largest first, each to the
 ///            rank with the least that has room (longest processing time first)
+///   copies   redundant_experts of a layer: again and again of the expert with most tokens per copy; its tokens are divided
+///            evenly, and (x + redundant) / ep copies are dealt out to each rank. With expert_placement_nodes whole routing
+///            groups are dealt out to nodes first, and each node has an equal part of the copies (DeepSeek's EPLB)
+///   drift    a placement made every N steps (expert_rebalance_steps) knows the shares of then. Logarithms of shares have
+///            correlation exp(-age / expert_drift_steps) with those; ages are spread evenly over the N steps
 ///
 /// and is the mean of the fullest rank over kRoutingDraws layers, relative to the mean rank before tokens are dropped.
 /// Source: docs/references.md#expert-routing
-/// Leaves out: correlation between layers, copies of popular experts, and that a rebalancing knows only past steps.
+/// Leaves out: correlation between layers; shares measured with noise; a copy that is preferred because it is near.
 #pragma once
 
 #include "sim/model/model.hpp"

@@ -7,7 +7,7 @@
 #include "sim/base/integers.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
-#include "sim/plan/muon.hpp"
+#include "sim/plan/optimizer_matrices.hpp"
 #include "sim/plan/parameter_states.hpp"
 #include "sim/plan/precision.hpp"
 #include "sim/plan/rank_parameters.hpp"
@@ -32,22 +32,10 @@ std::int64_t state_size(const Training& training) {
   return element_size(training.optimizer_state_dtype);
 }
 
-/// Bytes of all states of one parameter: two in Adam and LAMB, and in Muon for what it leaves to Adam; one in momentum and LARS.
+/// Bytes of all states of one parameter that is updated by itself.
 std::int64_t states_size(const Training& training) {
-  switch (training.optimizer) {
-    case OptimizerKind::adam:
-    case OptimizerKind::lamb:
-    case OptimizerKind::muon:
-      return 2 * state_size(training);
-    case OptimizerKind::adam_8bit:
-      return 2;
-    case OptimizerKind::momentum:
-    case OptimizerKind::lars:
-      return state_size(training);
-    case OptimizerKind::sgd:
-      return 0;
-  }
-  return 0;
+  const Optimizer& optimizer = optimizer_of(training.optimizer);
+  return optimizer.states * (optimizer.byte_states ? 1 : state_size(training));
 }
 
 double layer_bytes(const Model& model, const Plan& plan, int layer) {
@@ -141,7 +129,8 @@ RankParameters total(const RankShare& share) {
 Bytes weight_copies(const RankParameters& parameters, const Plan& plan) {
   if (plan.parallel.zero_stage == 3) return {};
   const double wide = plan.training.fp8_param_gather ? static_cast<double>(compute_size(plan.training)) : 0;
-  const auto count = static_cast<double>(parameters.quantised + parameters.quantised_experts);
+  const std::int64_t copies = parameters.quantised_experts > 0 ? parameters.expert_copies : 0;
+  const auto count = static_cast<double>(parameters.quantised + parameters.quantised_experts + copies);
   return {std::llround(count * (weight_copy_bytes(plan.training.dtype) - wide))};
 }
 
@@ -157,14 +146,52 @@ MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& p
   return memory;
 }
 
-/// What `matrices` elements of Muon's matrices take beside Adam's states: one state less, and where they are dealt out whole, the
-/// rank with the largest one (0: not to be considered) holds at least that.
-Bytes without_second_state(std::int64_t matrices, std::int64_t largest, const Plan& plan, int shards) {
-  const std::int64_t divided = plan.parallel.zero_stage >= 1 ? matrices / shards : matrices;
+/// The matrices of one rank that its optimizer works on.
+struct HeldMatrices {
+  std::int64_t elements = 0;
+  std::int64_t largest = 0;  ///< of one of them; 0: not to be considered
+  std::int64_t states = 0;   ///< fp32 numbers of whole matrices
+  int shards = 1;            ///< of ZeRO
+  int dealers = 1;           ///< ranks that whole states are dealt out to
+};
+
+/// What they take beside the states of other parameters. Where whole states are dealt out, the rank with the largest matrix holds at
+/// least that. Shampoo and SOAP keep their states where the work is, Muon where the parameters are.
+Bytes beside_other_states(const HeldMatrices& held, const Plan& plan) {
+  if (held.elements == 0) return {};
+  const Optimizer& optimizer = optimizer_of(plan.training.optimizer);
+  const MatrixSharding sharding = matrix_sharding(plan.parallel, plan.training);
+  const bool preconditions = has_preconditioners(optimizer);
+  const std::int64_t divided = plan.parallel.zero_stage >= 1 ? held.elements / held.shards : held.elements;
+  const std::int64_t dealt = std::max(held.elements / held.dealers, held.dealers > 1 ? held.largest : 0);
+  const bool layerwise = needs_whole_matrices(optimizer) && sharding == MatrixSharding::layerwise;
+  const std::int64_t masters = layerwise ? std::max(divided, held.largest) : divided;
+  const bool whole_states = layerwise || sharding == MatrixSharding::gather_updates || preconditions;
+  const std::int64_t with_states = layerwise ? masters : whole_states ? dealt : divided;
+  const std::int64_t other = bytes_per_parameter(plan.training, plan.parallel.zero_stage).optimizer;
+  const double share = preconditions ? static_cast<double>(with_states) / static_cast<double>(held.elements) : 1;
+  return Bytes{masters * (other - states_size(plan.training)) +
+               with_states * optimizer.matrix_states * state_size(plan.training) - divided * other +
+               4 * std::llround(share * static_cast<double>(held.states))};
+}
+
+Bytes matrix_states(const RankParameters& parameters, const Plan& plan) {
+  if (optimizer_of(plan.training.optimizer).matrices == MatrixWork::none) return {};
+  return beside_other_states({parameters.matrices, parameters.largest_matrix, parameters.matrix_states,
+                              plan.shard_group(), dealing_ranks(plan, false)},
+                             plan) +
+         beside_other_states({parameters.expert_matrices, 0, parameters.expert_matrix_states, expert_shard_group(plan),
+                              dealing_ranks(plan, true)},
+                             plan);
+}
+
+/// Redundant experts have weights and gradients, but no optimizer states: those are where the expert is at home.
+MemoryByKind states_of_copies(const RankParameters& parameters, const Plan& plan) {
   const StateBytes each = bytes_per_parameter(plan.training, plan.parallel.zero_stage);
-  const bool whole = muon_sharding(plan.parallel, plan.training) == MuonSharding::layerwise && matrices > 0;
-  const std::int64_t held = whole ? std::max(divided, largest) : divided;
-  return Bytes{held * (each.optimizer - state_size(plan.training)) - divided * each.optimizer};
+  MemoryByKind memory;
+  memory.weights = Bytes{parameters.expert_copies * each.weights};
+  memory.gradients = Bytes{parameters.expert_copies * each.gradients};
+  return memory;
 }
 
 /// DiLoCo's last common parameters and momentum in fp32; and a part of the model in flight, which is a copy.
@@ -376,14 +403,13 @@ MemoryByKind model_states(std::int64_t parameters, const Training& training, int
 MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan, int weight_versions) {
   const MemoryByKind dense = states(parameters.dense, parameters.trained, plan, plan.shard_group());
   const MemoryByKind experts = states(parameters.experts, parameters.trained_experts, plan, expert_shard_group(plan));
+  const MemoryByKind copies = states_of_copies(parameters, plan);
   MemoryByKind memory;
-  memory.weights = (dense.weights + experts.weights + weight_copies(parameters, plan)) * weight_versions;
-  memory.gradients = dense.gradients + experts.gradients;
+  memory.weights =
+      (dense.weights + experts.weights + copies.weights + weight_copies(parameters, plan)) * weight_versions;
+  memory.gradients = dense.gradients + experts.gradients + copies.gradients;
   memory.optimizer = dense.optimizer + experts.optimizer;
-  if (plan.training.optimizer == OptimizerKind::muon)
-    memory.optimizer += without_second_state(parameters.matrices, parameters.largest_matrix, plan, plan.shard_group()) +
-                        without_second_state(parameters.expert_matrices, 0, plan, expert_shard_group(plan));
-  memory.optimizer += outer_states(parameters, plan);
+  memory.optimizer += matrix_states(parameters, plan) + outer_states(parameters, plan);
   if (plan.training.offload_optimizer) memory.host = std::exchange(memory.optimizer, Bytes{});
   if (plan.training.offload_parameters) memory.host += std::exchange(memory.weights, Bytes{});
   if (has_servers(plan.parallel)) memory.optimizer = Bytes{};

@@ -55,9 +55,9 @@ struct MemoryOptions {
 ///   16 bit, ZeRO-3 = FSDP mixed precision           4        4         8        the fp32 shard is the master
 ///   16 bit without master weights                   2      2 or 4      4        m, v in 16 bit too
 ///   fp32                                            4        4         8
-/// LAMB keeps the states of Adam. Momentum and LARS keep one in place of two, SGD none; optimizer_state_dtype bf16 halves the states, not the master.
-/// adam_8bit keeps m and v in a byte each (their scales, one per 256 elements, are left out). Muon keeps one state of its matrices; the figures
-/// here are those of what it leaves to Adam.
+/// Other optimizers keep the states of their row in optimizers.hpp in place of m and v; optimizer_state_dtype bf16 halves the states, not
+/// the master. adam_8bit keeps m and v in a byte each (their scales, one per 256 elements, are left out). What Muon, Adafactor, Shampoo
+/// and SOAP keep of whole matrices is counted apart; the figures here are those of their other parameters.
 /// 8- and 4-bit formats keep 16-bit weights; their quantised copies are counted apart, by peak_memory.
 /// The fp32 copy belongs to Megatron's optimizer: ZeRO stages 2 and 3 (DeepSpeed, FSDP) do without.
 /// Source: docs/references.md#bytes-per-parameter

@@ -182,30 +182,35 @@ struct EnumNames<Recompute> {
                                                     {Recompute::full, "full"}};
 };
 
-enum class OptimizerKind { adam, sgd, momentum, lars, lamb, adam_8bit, muon };
+/// What each keeps and does is a row of optimizers.hpp.
+enum class OptimizerKind { adam, sgd, momentum, lars, lamb, adam_8bit, muon, adafactor, shampoo, soap };
 template <>
 struct EnumNames<OptimizerKind> {
   static constexpr NamedValue<OptimizerKind> table[] = {
-      {OptimizerKind::adam, "adam"}, {OptimizerKind::sgd, "sgd"},   {OptimizerKind::momentum, "momentum"},
-      {OptimizerKind::lars, "lars"}, {OptimizerKind::lamb, "lamb"}, {OptimizerKind::adam_8bit, "adam_8bit"},
-      {OptimizerKind::muon, "muon"}};
+      {OptimizerKind::adam, "adam"},         {OptimizerKind::sgd, "sgd"},
+      {OptimizerKind::momentum, "momentum"}, {OptimizerKind::lars, "lars"},
+      {OptimizerKind::lamb, "lamb"},         {OptimizerKind::adam_8bit, "adam_8bit"},
+      {OptimizerKind::muon, "muon"},         {OptimizerKind::adafactor, "adafactor"},
+      {OptimizerKind::shampoo, "shampoo"},   {OptimizerKind::soap, "soap"}};
 };
 
-/// Which data-parallel rank orthogonalises which matrices (muon.hpp).
-enum class MuonSharding {
+/// Which data-parallel rank works on which matrices of Muon, Shampoo and SOAP (optimizer_matrices.hpp).
+enum class MatrixSharding {
   automatic,   ///< zero_stage 0: replicated, 1 and 2: layerwise, 3: all_to_all
   replicated,  ///< every rank all of its matrices
+  gather_updates,  ///< zero_stage 0: dealt out with their states; every rank gathers the updates of all (Distributed Shampoo)
   layerwise,   ///< every rank holds the states of whole matrices (Megatron-Core's layer-wise optimizer)
-  gather,      ///< states are divided by elements; every rank gathers every matrix and orthogonalises all
+  gather,      ///< every rank gathers every matrix and works on all; Muon's states are divided by elements
   all_to_all,  ///< the same, but each matrix is sent to one rank, which sends the parts of the result back
 };
 template <>
-struct EnumNames<MuonSharding> {
-  static constexpr NamedValue<MuonSharding> table[] = {{MuonSharding::automatic, "automatic"},
-                                                       {MuonSharding::replicated, "replicated"},
-                                                       {MuonSharding::layerwise, "layerwise"},
-                                                       {MuonSharding::gather, "gather"},
-                                                       {MuonSharding::all_to_all, "all_to_all"}};
+struct EnumNames<MatrixSharding> {
+  static constexpr NamedValue<MatrixSharding> table[] = {{MatrixSharding::automatic, "automatic"},
+                                                         {MatrixSharding::replicated, "replicated"},
+                                                         {MatrixSharding::gather_updates, "gather_updates"},
+                                                         {MatrixSharding::layerwise, "layerwise"},
+                                                         {MatrixSharding::gather, "gather"},
+                                                         {MatrixSharding::all_to_all, "all_to_all"}};
 };
 
 /// What Muon does with matrices that tensor parallelism divides: Megatron-Core's --muon-tp-mode.
@@ -257,6 +262,10 @@ struct Training {
   double expert_skew = 1.25;            ///< skewed: standard deviation of the logarithm of an expert's share
   std::vector<int> expert_tokens = {};  ///< measured: tokens of each expert of a layer; in place of a law
   ExpertPlacement expert_placement = ExpertPlacement::contiguous;
+  int expert_placement_nodes = 1;  ///< experts of a routing group and their copies stay on one of so many nodes
+  int redundant_experts = 0;       ///< copies of popular experts of a layer, besides one of each
+  int expert_rebalance_steps = 0;  ///< steps from one placement by measured load to the next; 0: placed once
+  int expert_drift_steps = 0;      ///< steps in which shares of experts forget 1 - 1/e of what they were; 0: they stay
   Recompute recompute = Recompute::none;
   int recompute_num_layers = 0;                     ///< with full: layers per virtual stage that are recomputed; 0: all
   std::vector<std::string> recompute_modules = {};  ///< with none or selective (activations.hpp)
@@ -266,12 +275,14 @@ struct Training {
   bool flash_attention = true;
   std::string attention_kernel = {};  ///< of fused attention, as the profile names them; empty: the profile's first
   OptimizerKind optimizer = OptimizerKind::adam;
-  MuonSharding muon_sharding = MuonSharding::automatic;
+  MatrixSharding matrix_sharding = MatrixSharding::automatic;
   MuonTensorMode muon_tensor = MuonTensorMode::blockwise;
-  int muon_steps = 5;                ///< Newton-Schulz iterations of one update
-  bool master_weights = true;        ///< fp32 copy of 16-bit parameters in the optimizer
-  bool offload_optimizer = false;    ///< optimizer states and the update are on the host (ZeRO-Offload)
-  bool offload_parameters = false;   ///< zero_stage 3 with offload_optimizer: shards wait on the host (ZeRO-Infinity)
+  int muon_steps = 5;               ///< Newton-Schulz iterations of one update
+  int preconditioner_block = 0;     ///< longest side of a preconditioner; 0: the optimizer's default
+  int preconditioner_interval = 0;  ///< steps from one factorisation of the preconditioners to the next; 0: its default
+  bool master_weights = true;       ///< fp32 copy of 16-bit parameters in the optimizer
+  bool offload_optimizer = false;   ///< optimizer states and the update are on the host (ZeRO-Offload)
+  bool offload_parameters = false;  ///< zero_stage 3 with offload_optimizer: shards wait on the host (ZeRO-Infinity)
   bool offload_activations = false;  ///< those of layers wait on the host from the forward to the backward
   bool cuda_graphs = false;          ///< no launch cost per operator
   bool compiled = false;             ///< element-wise chains are fused (torch.compile, Transformer Engine)

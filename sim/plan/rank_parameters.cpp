@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/plan/fine_tuning.hpp"
-#include "sim/plan/muon.hpp"
+#include "sim/plan/optimizer_matrices.hpp"
 #include "sim/plan/precision.hpp"
 
 namespace tracecast {
@@ -37,6 +37,9 @@ RankParameters& RankParameters::operator+=(const RankParameters& other) {
   matrices += other.matrices;
   expert_matrices += other.expert_matrices;
   largest_matrix = std::max(largest_matrix, other.largest_matrix);
+  matrix_states += other.matrix_states;
+  expert_matrix_states += other.expert_matrix_states;
+  expert_copies += other.expert_copies;
   return *this;
 }
 
@@ -60,15 +63,16 @@ RankParameters with_trained(RankParameters parameters, bool trained) {
 }
 
 void add_matrices(RankParameters& parameters, const std::vector<ParameterGroup>& groups, const Model& model,
-                  const Parallel& parallel) {
+                  const Plan& plan) {
+  const Optimizer& optimizer = optimizer_of(plan.training.optimizer);
   for (const ParameterGroup& group : groups) {
-    if (!is_orthogonalised(group)) continue;
-    const std::int64_t held = share(group, model, parallel);
-    if (group.part == Part::expert) {
-      parameters.expert_matrices += held;
-    } else {
-      parameters.matrices += held;
-      parameters.largest_matrix = std::max(parameters.largest_matrix, held / group.pieces);
+    if (!works_on_matrices(group, model, optimizer)) continue;
+    const bool expert = group.part == Part::expert;
+    (expert ? parameters.expert_matrices : parameters.matrices) += share(group, model, plan.parallel);
+    for (const OptimizerMatrices& each : matrices_of(group, model, plan)) {
+      (expert ? parameters.expert_matrix_states : parameters.matrix_states) +=
+          each.count * state_elements(each, plan.training);
+      if (!expert) parameters.largest_matrix = std::max(parameters.largest_matrix, each.held_elements);
     }
   }
 }
@@ -79,7 +83,9 @@ RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, 
                                      int layer) {
   RankParameters parameters =
       with_trained(rank_parameters(groups, model, plan.parallel), trains_weights(model, plan.training, layer));
-  if (parameters.trained > 0) add_matrices(parameters, groups, model, plan.parallel);
+  if (parameters.trained > 0) add_matrices(parameters, groups, model, plan);
+  if (model.moe && parameters.trained_experts > 0)
+    parameters.expert_copies = parameters.experts * plan.training.redundant_experts / model.moe->experts;
   const std::int64_t adapters = adapter_parameters(model, plan.training, layer, plan.parallel.tp);
   parameters.dense += adapters;
   parameters.trained += adapters;
@@ -100,6 +106,7 @@ std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, co
   std::vector<RankParameters> units;
   const auto add = [&](const std::vector<ParameterGroup>& groups, bool trained) {
     units.push_back(with_trained(rank_parameters(groups, model, plan.parallel), trained));
+    if (trained) add_matrices(units.back(), groups, model, plan);
   };
   const bool trains_head = trains_weights(model, plan.training, -1);
   if (stage.embedding) add(embedding_parameter_groups(model), trains_embedding(plan.training));

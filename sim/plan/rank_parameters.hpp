@@ -24,15 +24,27 @@ struct RankParameters {
   std::int64_t quantised_experts = 0;  ///< of `experts`
   std::int64_t trained = 0;            ///< of `dense`, with gradients and optimizer states (fine_tuning.hpp)
   std::int64_t trained_experts = 0;    ///< of `experts`
-  std::int64_t matrices = 0;           ///< of `trained`, those that Muon orthogonalises (muon.hpp)
-  std::int64_t expert_matrices = 0;    ///< of `trained_experts`
-  std::int64_t largest_matrix = 0;     ///< of `matrices`; a sum keeps the larger one
+  std::int64_t matrices = 0;         ///< of `trained`, in matrices that the optimizer works on (optimizer_matrices.hpp)
+  std::int64_t expert_matrices = 0;  ///< of `trained_experts`
+  std::int64_t largest_matrix = 0;   ///< of `matrices`; a sum keeps the larger one
+  std::int64_t matrix_states = 0;    ///< fp32 numbers kept for `matrices` as a whole: preconditioners, sums of rows
+  std::int64_t expert_matrix_states = 0;
+  std::int64_t expert_copies = 0;  ///< parameters of redundant experts, beside `experts`
   std::int64_t total() const { return dense + experts; }
   RankParameters& operator+=(const RankParameters& other);
   friend RankParameters operator*(const RankParameters& a, std::int64_t count) {
-    return {a.dense * count,   a.experts * count,         a.quantised * count, a.quantised_experts * count,
-            a.trained * count, a.trained_experts * count, a.matrices * count,  a.expert_matrices * count,
-            a.largest_matrix};
+    return {a.dense * count,
+            a.experts * count,
+            a.quantised * count,
+            a.quantised_experts * count,
+            a.trained * count,
+            a.trained_experts * count,
+            a.matrices * count,
+            a.expert_matrices * count,
+            a.largest_matrix,
+            a.matrix_states * count,
+            a.expert_matrix_states * count,
+            a.expert_copies * count};
   }
   bool operator==(const RankParameters&) const = default;
 };

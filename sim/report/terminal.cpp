@@ -14,6 +14,7 @@
 #include "sim/base/words.hpp"
 #include "sim/cost/rated_precision.hpp"
 #include "sim/forecast/settings_text.hpp"
+#include "sim/plan/optimizers.hpp"
 #include "sim/report/evidence_page.hpp"
 #include "sim/report/explain.hpp"
 #include "sim/report/perfetto.hpp"
@@ -458,6 +459,15 @@ std::string memory_parts_text(const MemoryByKind& memory) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string matrix_states_text(const Training& training) {
+  const Optimizer& optimizer = optimizer_of(training.optimizer);
+  if (optimizer.matrices == MatrixWork::newton_schulz)
+    return "; one state less for the matrices that Muon orthogonalises";
+  if (optimizer.matrices == MatrixWork::factored)
+    return "; of matrices sums of rows and columns in place of the variance";
+  return has_preconditioners(optimizer) ? "; of matrices also statistics of their sides and what is made of them" : "";
+}
+
 /// "states: 18 bytes per trained parameter (2 weights, 4 gradients, 12 optimizer), 9 times its 16-bit weight; …".
 std::string bytes_text(const Plan& plan) {
   const Training& t = plan.training;
@@ -467,8 +477,7 @@ std::string bytes_text(const Plan& plan) {
       "states before they are divided: {} bytes per trained parameter ({} weights, {} gradients, {} "
       "optimizer), {:.3g} times its {}-bit weight{}",
       bytes.total(), bytes.weights, bytes.gradients, bytes.optimizer,
-      static_cast<double>(bytes.total()) / static_cast<double>(weight), 8 * weight,
-      t.optimizer == OptimizerKind::muon ? "; one state less for the matrices that Muon orthogonalises" : "");
+      static_cast<double>(bytes.total()) / static_cast<double>(weight), 8 * weight, matrix_states_text(t));
 }
 
 std::string memory(const Forecast& f, const Plan& plan, const TextStyle& style) {

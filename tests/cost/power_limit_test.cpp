@@ -75,3 +75,27 @@ TEST_CASE("power limit: measured kernels slow down as their model does", "[cost]
   const auto slower = seconds(slow.of(gemm(6400, 12800)).duration) / seconds(rated.of(gemm(6400, 12800)).duration);
   CHECK(slower == Approx(1 / clock_at_power(0.6)).epsilon(1e-3));
 }
+
+TEST_CASE("power limit: what a rack leaves its GPUs", "[oracle][cost][power]") {
+  // Four DGX H100: 10.2 kW each, of which 5.6 kW are the GPUs'.
+  RackPower rack{40'800, 4, 8, 700, 4600};
+  CHECK(limit_in_rack(rack) == Approx(1));
+  rack.watts = 35'000;  // 8.75 kW each, 4.15 kW for the GPUs
+  CHECK(limit_in_rack(rack) == Approx(4150.0 / 5600));
+  CHECK(watts_for(rack, 4150.0 / 5600) == Approx(35'000));
+  rack.watts = 18'400;
+  CHECK(limit_in_rack(rack) == Approx(0).margin(1e-12));
+}
+
+TEST_CASE("power limit: factorisations slow down with the clock, as far as they compute", "[cost][power]") {
+  Profile rated = gpu();
+  rated.peak_flops[Precision::fp32] = 50e12;
+  const Operator root{OperatorKind::optimizer, Pass::optimizer, Precision::fp32, "inverse_root",
+                      FactorizationShape{4096, 1, 1, true}};
+  const double fast = seconds(Costs(rated).of(root).duration);
+  const double slow = seconds(Costs(limited(rated, 0.6)).of(root).duration);
+  // 20/3 n^3 FLOPs at half the rate, 4/3 n^3 bytes at half the bandwidth, 10 us a column.
+  const double n3 = 4096.0 * 4096 * 4096;
+  CHECK(fast == Approx(20.0 / 3 * n3 / 25e12 + 4.0 / 3 * n3 / 0.5e12 + 4096 * 10e-6));
+  CHECK(slow - fast == Approx(20.0 / 3 * n3 / 25e12 * (1 / clock_at_power(0.6) - 1)));
+}

@@ -72,6 +72,28 @@ TEST_CASE("predict: a power limit costs time and saves energy", "[e2e][power]") 
             .err.find("cluster.power_limit = 0.3: is out of range (allowed: 0.4 to 1)") != std::string::npos);
 }
 
+TEST_CASE("predict: what a rack may draw decides what its GPUs may", "[e2e][power]") {
+  const Sandbox sandbox;
+  const auto run = [&](const std::string& settings) {
+    return sandbox.run("tracecast predict llama3-405b-1024 --json --set cluster.topology=dgx-h100 " + settings);
+  };
+  const auto step = [&](const std::string& settings) {
+    const Outcome outcome = run(settings);
+    REQUIRE(outcome.code == 0);
+    return json::parse(outcome.out)["step_time_s"].get<double>();
+  };
+  // (30,160 / 4 - 4,600) / 5,600 of the rated power
+  CHECK(step("--set cluster.rack_watts=30160 --set cluster.rack_hosts=4") == step("--set cluster.power_limit=0.525"));
+  CHECK(step("--set cluster.rack_watts=41000 --set cluster.rack_hosts=4") == step(""));
+  CHECK(
+      run("--set cluster.rack_watts=20000 --set cluster.rack_hosts=4")
+          .err.find("cluster.rack_watts = 20000: leaves each GPU 7.14 % of its 700 W (allowed: at least 27360 W, which "
+                    "leave 40 %)") != std::string::npos);
+  CHECK(run("--set cluster.rack_watts=20000").err.find("needs cluster.rack_hosts") != std::string::npos);
+  CHECK(sandbox.run("tracecast predict llama3-405b-16k --set cluster.rack_watts=20000 --set cluster.rack_hosts=4")
+            .err.find("needs node.gpu_watts and node.host_watts of the topology") != std::string::npos);
+}
+
 TEST_CASE("predict: a file, a name, and a name below the folder are the same scenario", "[e2e]") {
   const Sandbox sandbox;
   const Outcome by_file = sandbox.run("tools/tracecast predict scenarios/published/llama3-405b-16k.json --json");

@@ -176,3 +176,105 @@ TEST_CASE("routing: settings of experts need experts", "[error][plan][moe]") {
         "training.expert_capacity_factor = 1.5: needs a model with experts\n"
         "training.fused_experts = true: needs a model with experts");
 }
+
+TEST_CASE("routing: copies of popular experts", "[oracle][plan][moe]") {
+  MixtureOfExperts moe;
+  moe.experts = 4;
+  moe.topk = 1;
+  Parallel four;
+  four.ep = 4;
+  Training training;
+  training.seq_length = 1'000'000'000;  // no noise
+  training.expert_tokens = {7, 1, 1, 1};
+  training.expert_placement = ExpertPlacement::rebalanced;
+  CHECK(expert_load(moe, four, training).fullest == Approx(2.8).epsilon(1e-3));
+  // All four copies are of the first expert: five places of 0.14, three of 0.1, two on each rank. One rank has 0.28.
+  training.redundant_experts = 4;
+  CHECK(expert_load(moe, four, training).fullest == Approx(4 * 0.28).epsilon(1e-3));
+  // With twelve, the first has ten and the others two each; 16 places, the largest 0.07: 0.7 / 10 x 4 are 0.28, less 0.05s.
+  training.redundant_experts = 12;
+  CHECK(expert_load(moe, four, training).fullest == Approx(4 * 0.26).epsilon(1e-3));
+}
+
+TEST_CASE("routing: groups and their copies stay on a node", "[oracle][plan][moe]") {
+  MixtureOfExperts moe;
+  moe.experts = 4;
+  moe.topk = 1;
+  moe.routing_groups = 2;
+  Parallel four;
+  four.ep = 4;
+  Training training;
+  training.seq_length = 1'000'000'000;
+  training.expert_tokens = {4, 4, 1, 1};
+  training.expert_placement = ExpertPlacement::rebalanced;
+  training.redundant_experts = 4;
+  // Six places of 0.4 / 3 and two of 0.1: two ranks have two of the larger ones.
+  CHECK(expert_load(moe, four, training).fullest == Approx(4 * 0.8 / 3).epsilon(1e-3));
+  // On one of two nodes is a group with 0.8 of the tokens.
+  training.expert_placement_nodes = 2;
+  CHECK(expert_load(moe, four, training).fullest == Approx(1.6).epsilon(1e-3));
+}
+
+TEST_CASE("routing: what a placement by old shares is worth", "[plan][moe]") {
+  Parallel parallel;
+  parallel.ep = 8;
+  Training training;
+  training.seq_length = 16384;
+  training.expert_routing = ExpertRouting::skewed;
+  const double neighbours = expert_load(deepseek(), parallel, training).fullest;
+  training.expert_placement = ExpertPlacement::rebalanced;
+  const double known = expert_load(deepseek(), parallel, training).fullest;
+  training.expert_rebalance_steps = 100;
+  CHECK(expert_load(deepseek(), parallel, training).fullest == known);  // shares do not change
+  double before = known;
+  for (const int drift : {100'000, 1000, 100, 10}) {
+    training.expert_drift_steps = drift;
+    const double fullest = expert_load(deepseek(), parallel, training).fullest;
+    CHECK(fullest > before);
+    before = fullest;
+  }
+  training.expert_drift_steps = 1;
+  CHECK(expert_load(deepseek(), parallel, training).fullest == Approx(neighbours).epsilon(0.1));  // nothing is known
+  training.redundant_experts = 64;
+  training.expert_drift_steps = 0;
+  CHECK(expert_load(deepseek(), parallel, training).fullest < known);
+}
+
+TEST_CASE("routing: copies that contradict the layout are refused", "[error][plan][moe]") {
+  Model model = llama(32, 4096, 11008, 32, 32, 32000);
+  model.moe = deepseek();
+  model.moe->ffn_hidden = 2048;
+  Parallel parallel;
+  parallel.ep = 8;
+  const auto error = [&](const Training& changed) {
+    Training training = changed;
+    training.seq_length = 2048;
+    training.global_batch_size = 8;
+    const auto plan = make_plan(model, parallel, training, 8);
+    return plan ? std::string{} : to_string(plan.error());
+  };
+  CHECK(error({.redundant_experts = 8}) ==
+        "training.redundant_experts = 8: needs training.expert_placement = rebalanced");
+  Training placed;
+  placed.expert_placement = ExpertPlacement::rebalanced;
+  placed.redundant_experts = 8;
+  CHECK(error(placed).empty());
+  placed.redundant_experts = 4;
+  CHECK(error(placed) == "training.redundant_experts = 4: is not a multiple of parallel.ep = 8");
+  placed.redundant_experts = 8;
+  placed.expert_placement_nodes = 3;
+  CHECK(
+      error(placed) ==
+      "training.expert_placement_nodes = 3: does not divide parallel.ep = 8\n"
+      "training.expert_placement_nodes = 3: needs as many routing groups on each node (model.moe.routing_groups = 8)\n"
+      "training.redundant_experts = 8: is not a multiple of expert_placement_nodes");
+  placed.expert_placement_nodes = 1;
+  placed.expert_drift_steps = 50;
+  CHECK(error(placed) ==
+        "training.expert_drift_steps = 50: needs training.expert_rebalance_steps\n"
+        "training.expert_drift_steps = 50: needs training.expert_routing = skewed, whose shares drift");
+  placed.expert_drift_steps = 0;
+  parallel.zero_stage = 3;
+  CHECK(error(placed) ==
+        "training.redundant_experts = 8: needs parallel.zero_stage 0 or 1: gradients and weights of copies are whole");
+}

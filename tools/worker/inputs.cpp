@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "sim/plan/optimizers.hpp"
 #include "sim/plan/plan.hpp"
 #include "tools/named_files.hpp"
 
@@ -30,7 +31,8 @@ void add_profile_options(CLI::App& command, ProfileOptions& options) {
 
 namespace {
 
-/// Some models can be forecast, but not run: linear and sparse attention, and gates on attention, have no kernels in this program.
+/// Some scenarios can be forecast, but not run: linear and sparse attention, gates on attention, and factorisations of
+/// preconditioners have no kernels in this program.
 Result<Scenario> runnable(Result<Scenario> scenario) {
   const auto missing = [](const char* key, const std::string& value) {
     return fail({"", 0, key, value, "can be forecast, but not run: there are no kernels of it here"});
@@ -38,6 +40,8 @@ Result<Scenario> runnable(Result<Scenario> scenario) {
   if (scenario && scenario->model.linear_attention)
     return missing("model.layer_pattern", scenario->model.layer_pattern);
   if (scenario && scenario->model.sparse_attention) return missing("model.sparse_attention", "");
+  if (scenario && has_preconditioners(optimizer_of(scenario->training.optimizer)))
+    return missing("training.optimizer", to_string(scenario->training.optimizer));
   if (scenario && scenario->training.documents) return missing("training.documents", "");
   if (scenario && scenario->model.attention_output_gate) return missing("model.attention_output_gate", "true");
   return scenario;

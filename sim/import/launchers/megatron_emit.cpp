@@ -7,7 +7,7 @@
 
 #include "sim/import/launchers/megatron_settings.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
-#include "sim/plan/muon.hpp"
+#include "sim/plan/optimizer_matrices.hpp"
 #include "sim/plan/stages.hpp"
 
 namespace tracecast {
@@ -57,7 +57,7 @@ void emit_pipeline(Settings& said, RunSettings& settings, const Scenario& scenar
 /// Muon whose matrices are dealt out whole: instead of the distributed optimizer, and without its overlap.
 bool deals_matrices(const Scenario& scenario) {
   return scenario.training.optimizer == OptimizerKind::muon && scenario.parallel.zero_stage == 1 &&
-         muon_sharding(scenario.parallel, scenario.training) == MuonSharding::layerwise;
+         matrix_sharding(scenario.parallel, scenario.training) == MatrixSharding::layerwise;
 }
 
 void emit_optimizer(Settings& said, RunSettings& settings, const Scenario& scenario) {
@@ -69,7 +69,7 @@ void emit_optimizer(Settings& said, RunSettings& settings, const Scenario& scena
   const bool whole = scenario.parallel.zero_stage == 0;
   if (t.optimizer != OptimizerKind::muon || (!whole && !deals_matrices(scenario))) return;
   settings.take("training.optimizer");
-  settings.take("training.muon_sharding");
+  settings.take("training.matrix_sharding");
   settings.take("training.muon_tensor");
   settings.take("training.muon_steps");
   said.push_back({"optimizer", whole ? "muon" : "dist_muon"});
