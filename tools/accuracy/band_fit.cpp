@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 namespace tracecast::accuracy {
 namespace {
@@ -19,6 +20,7 @@ constexpr Part kParts[]{{&RunBand::dense, 0.04},
                         {&RunBand::architecture, 0.04},
                         {&RunBand::stack, 0.04},
                         {&RunBand::kernels, 0.3}};
+constexpr Part kArchitecture[]{{&RunBand::architecture, 0.04}};
 constexpr int kHalvings = 6;
 
 }  // namespace
@@ -36,6 +38,7 @@ Novelty KnownRuns::novelty_of(const RowForecast& row) const {
 
 BandSample band_sample(const RowForecast& row, const KnownRuns& known) {
   return {.source = row.source,
+          .architecture = row.architecture,
           .error = std::abs(std::log(row.predicted_s / row.measured_s)),
           .deviation = row.deviation(),
           .novelty = known.novelty_of(row)};
@@ -56,30 +59,49 @@ void stand_in_for_experts(std::vector<BandSample>& samples, const std::vector<Ro
                        .weight = weight});
 }
 
-RunBand fit_run_band(const std::vector<BandSample>& samples) {
+namespace {
+
+/// Each source counts with the root of its number of runs.
+std::vector<double> source_weights(const std::vector<BandSample>& samples) {
   std::map<std::string, double> rows;
   for (const BandSample& sample : samples) ++rows[sample.source];
   std::vector<double> weights;
   for (const BandSample& sample : samples) weights.push_back(sample.weight / std::sqrt(rows.at(sample.source)));
-  const auto loss = [&](const RunBand& band) {
+  return weights;
+}
+
+/// Each architecture counts the same, for either kind of model.
+std::vector<double> architecture_weights(const std::vector<BandSample>& samples) {
+  std::vector<double> weights = source_weights(samples);
+  std::map<std::pair<bool, std::string>, double> sums;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    sums[{samples[i].novelty.experts, samples[i].architecture}] += weights[i];
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    weights[i] /= sums.at({samples[i].novelty.experts, samples[i].architecture});
+  return weights;
+}
+
+/// Changes `parts` of the band until the loss is least.
+RunBand fit_parts(RunBand band, std::span<const Part> parts, const std::vector<BandSample>& samples,
+                  const std::vector<double>& weights) {
+  const auto loss = [&](const RunBand& of) {
     double sum = 0;
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double beyond = samples[i].error - band.half_width(samples[i].novelty, samples[i].deviation);
+      const double beyond = samples[i].error - of.half_width(samples[i].novelty, samples[i].deviation);
       sum += weights[i] * (beyond > 0 ? kInside * beyond : (kInside - 1) * beyond);
     }
     return sum;
   };
-  RunBand best = kRunBand;
-  double least = loss(best);
+  double least = loss(band);
   double scale = 1;
   for (int halving = 0; halving < kHalvings;) {
     bool better = false;
-    for (const Part& part : kParts)
+    for (const Part& part : parts)
       for (const double sign : {1.0, -1.0}) {
-        RunBand other = best;
+        RunBand other = band;
         other.*part.width = std::max(0.0, other.*part.width + sign * scale * part.step);
         if (const double its = loss(other); its < least - 1e-9) {
-          best = other;
+          band = other;
           least = its;
           better = true;
         }
@@ -88,7 +110,17 @@ RunBand fit_run_band(const std::vector<BandSample>& samples) {
     scale /= 2;
     ++halving;
   }
-  return best;
+  return band;
+}
+
+}  // namespace
+
+RunBand fit_run_band(const std::vector<BandSample>& samples) {
+  std::vector<BandSample> unmeasured;
+  for (const BandSample& sample : samples)
+    if (sample.novelty.architecture) unmeasured.push_back(sample);
+  const RunBand band = fit_parts(kRunBand, kParts, samples, source_weights(samples));
+  return fit_parts(band, kArchitecture, unmeasured, architecture_weights(unmeasured));
 }
 
 }  // namespace tracecast::accuracy

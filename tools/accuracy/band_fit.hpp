@@ -2,7 +2,9 @@
 /// Fits the widths of 90 % bands to errors of runs that were left out of fits (sim/forecast/evidence.hpp).
 ///
 /// The loss is that of a 90 % quantile: an error beyond its half-width costs nine times what the same width costs beyond the
-/// error. So nine of ten runs are inside. Each source counts with the root of its number of runs.
+/// error. So nine of ten runs are inside. Each source counts with the root of its number of runs. The width for an architecture
+/// that nobody has measured is fitted to left-out architectures, of which each counts the same: the next one is like one of
+/// them, not like one of their runs.
 #pragma once
 
 #include <set>
@@ -29,6 +31,7 @@ class KnownRuns {
 /// A left-out run beside what was known.
 struct BandSample {
   std::string source;
+  std::string architecture = {};
   double error = 0;  ///< |log(forecast / measured)|
   double deviation = 0;
   Novelty novelty;
