@@ -88,8 +88,7 @@ std::string matrix_work_text(const Training& training) {
     case MatrixWork::newton_schulz:
       return fmt::format(
           "{} Newton-Schulz iterations in bf16, at the rate of other matrix multiplications, which no measurement of "
-          "them "
-          "has confirmed; {}",
+          "them has confirmed; {}",
           training.muon_steps, rest);
     case MatrixWork::factored:
       return "sums of rows and columns in place of variances of matrices, in three passes of fused kernels";

@@ -28,10 +28,10 @@ std::string complaint(const Sandbox& sandbox, const std::string& arguments) {
   return outcome.err;
 }
 
+const std::string kSearch = "plan llama2-7b-abci --zero 1,3 --exhaustive --no-upgrades --failures none ";
+const std::string kFew = kSearch + "--tp 1,2 --pp 1,2 --vpp 1 --micro-batch 1 ";
 /// A search of more than a hundred layouts; with sanitizers of some.
-const std::string kSmall = std::string("plan llama2-7b-abci --zero 1,3 --exhaustive --no-upgrades --failures none ") +
-                           (test::kSanitized ? "--tp 1,2 --pp 1,2 --vpp 1 --micro-batch 1 "
-                                             : "--tp 1,2,4 --pp 1,2,4 --vpp 1,2 --micro-batch 1,2 ");
+const std::string kSmall = test::kSanitized ? kFew : kSearch + "--tp 1,2,4 --pp 1,2,4 --vpp 1,2 --micro-batch 1,2 ";
 constexpr int kSmallLayouts = test::kSanitized ? 6 : 100;  // at least
 
 }  // namespace
@@ -231,11 +231,11 @@ TEST_CASE("plan: a store answers nothing after its topology file has changed", "
 
 TEST_CASE("plan: a store that fails does not cost the answer", "[e2e][search][error]") {
   const Sandbox sandbox;
-  const Outcome whole = sandbox.run("tracecast " + kSmall);
-  REQUIRE(sandbox.run("tracecast " + kSmall + "--out results.db").code == 0);
+  const Outcome whole = sandbox.run("tracecast " + kFew);
+  REQUIRE(sandbox.run("tracecast " + kFew + "--out results.db").code == 0);
   // The head of the database stays, so that it can be opened; its tables are lost.
   REQUIRE(sandbox.run("printf '%65536s' | tr ' ' x | dd of=results.db bs=4096 seek=1 conv=notrunc").code == 0);
-  const Outcome damaged = sandbox.run("tracecast " + kSmall + "--out results.db");
+  const Outcome damaged = sandbox.run("tracecast " + kFew + "--out results.db");
   CHECK(damaged.code == 2);
   CHECK(damaged.out == whole.out);
   CHECK(

@@ -178,7 +178,8 @@ TEST_CASE("trace: no time loses a nanosecond in Perfetto, which multiplies by 10
     const ReadTrace trace = read_trace(text);
     CHECK(trace.thread(1, "pp")[1].end == ns + 8'000);
     // Other programs round.
-    for (const nlohmann::json& event : nlohmann::json::parse(text).at("traceEvents"))
+    const nlohmann::json document = nlohmann::json::parse(text);
+    for (const nlohmann::json& event : document.at("traceEvents"))
       if (event.value("name", "") == "receive") CHECK(std::llround(event.at("dur").get<double>() * 1000) == ns);
   }
 }
