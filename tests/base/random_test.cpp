@@ -52,6 +52,11 @@ TEST_CASE("uniform is in (0, 1] with mean 1/2 and variance 1/12", "[property][ba
   CHECK(squares / n == Approx(1.0 / 3).margin(3 * std::sqrt(4.0 / 45 / n)));
 }
 
+TEST_CASE("uniform numbers the upper 53 bits from 1 on, so that a logarithm is finite", "[oracle][base]") {
+  // The first draw of the known block of zeros: 0xe169c58d6627e8d5 >> 11 is 0x1c2d38b1acc4fd.
+  CHECK(RandomStream(0, 0, 0).uniform() == 0x1c2d38b1acc4fep-53);
+}
+
 TEST_CASE("exponential has mean and standard deviation 1", "[property][base]") {
   RandomStream stream(42, 1, 0);
   const int n = 100'000;

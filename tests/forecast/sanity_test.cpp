@@ -356,6 +356,8 @@ TEST_CASE("sanity: faults must be possible on the machine that --set leaves", "[
         "--set: perturb.lost_rails: names rail 5; hosts have NICs 0 to 1");
   CHECK(refused({"topology.node.nics=1", "perturb.slow_nic.3.0=0"}) ==
         "--set: perturb.slow_nic: leaves a host of node 3 no NIC");
+  // NIC 0 is lost on every host already: NIC 1 of node 3 is left.
+  CHECK(refused({"topology.node.nics=2", "perturb.lost_rails=[0]", "perturb.slow_nic.3.0=0"}) == "");
   CHECK(refused({"topology.node.nics=4", "perturb.slow_nic.3.6=0.5"}) ==
         "--set: perturb.slow_nic: names NIC 6; a node has NICs 0 to 3");
   CHECK(refused({"topology.fabric.tiers.rack.name=row", R"(perturb.lost_uplinks={"rack":0.5})"}) ==

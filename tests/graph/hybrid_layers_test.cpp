@@ -72,6 +72,11 @@ TEST_CASE("hybrid: shapes of Nemotron-H 56B on 8 tensor ranks", "[graph][hybrid]
   CHECK(find(mamba, "out_proj").op.shape == OperatorShape{GemmShape{8192, 8192, 2048, 1, false}});
   CHECK(find(mamba, "ssd").op.shape == OperatorShape{ScanShape{1, 8192, 32, 1, 256, 64, 128, false, false}});
   CHECK(std::get<ElementwiseShape>(find(mamba, "causal_conv").op.shape).elements == 8192 * (16384 + 2 * 2048) / 8);
+  // Forward reads one tensor of 16 bits and writes one, backward reads a second.
+  const WorkList back = work.backward(0, BackwardPart::all, false);
+  const std::int64_t convolved = 8192 * (16384 + 2 * 2048) / 8;
+  CHECK(std::get<ElementwiseShape>(find(mamba, "causal_conv").op.shape).traffic == Bytes{convolved * 4});
+  CHECK(std::get<ElementwiseShape>(find(back, "causal_conv", Pass::backward).op.shape).traffic == Bytes{convolved * 6});
   // One block: gathered before, scattered after.
   const std::int64_t message = 8192 * 8192 * 2;
   using Calls = std::vector<std::pair<Collective, std::int64_t>>;

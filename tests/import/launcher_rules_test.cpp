@@ -46,6 +46,9 @@ const std::vector<Broken> kBroken{
     {"megatron", "before Blackwell", "--tensor-model-parallel-size 8 --sequence-parallel"},
     {"megatron", "virtual stages are given in one way",
      "--num-virtual-stages-per-pipeline-rank 2 --num-layers-per-virtual-pipeline-stage 3"},
+    {"megatron", "virtual stages are given in one way",
+     "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 1 --pipeline-model-parallel-layout "
+     "'Et*63|t*63L'"},
     {"megatron", "a pipeline layout has a multiple",
      "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*60|t*60|t*6L'"},
     {"megatron", "a pipeline layout excludes",

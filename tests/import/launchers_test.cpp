@@ -6,6 +6,7 @@
 #include <map>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/argument_document.hpp"
@@ -111,6 +112,7 @@ TEST_CASE("launchers: defaults, branches and several programs of a launch script
       " --tensor-model-parallel-size ${TP:-2} --micro-batch-size 1 --global-batch-size 32\r\n");
   CHECK(defaults.scenario.cluster.world_size == 16);
   CHECK(defaults.scenario.parallel.tp == 4);
+  CHECK(defaults.scenario.parallel.overlap_param_gather);  // no shards: nothing is gathered, and nothing is set
   CHECK(about_script(defaults).empty());
 
   const std::string run =
@@ -631,6 +633,20 @@ TEST_CASE("launchers: schedules and optimizers are emitted by the names that tor
     CHECK_THAT(emit_run("torchtitan", s).text,
                Catch::Contains(std::string("expert_tensor_parallel_degree = ") + degree));
   }
+}
+
+TEST_CASE("launchers: Megatron overlaps experts' exchanges without a pipeline, or with virtual stages",
+          "[io][launch]") {
+  const auto overlaps = [](int pp, int vpp) {
+    const Scenario s = shipped_scenario(
+        "deepseek-v3-2048", {"model=mixtral-8x7b", "cluster.world_size=64", "training.global_batch_size=128",
+                             "parallel={}", "parallel.ep=8", fmt::format("parallel.pp={}", pp),
+                             fmt::format("parallel.vpp={}", vpp), "parallel.pp_schedule=combined-1f1b"});
+    return emit_run("megatron", s).text.find("--overlap-moe-expert-parallel-comm") != std::string::npos;
+  };
+  CHECK(overlaps(1, 1));
+  CHECK(overlaps(2, 2));
+  CHECK_FALSE(overlaps(2, 1));
 }
 
 TEST_CASE("launchers: Megatron's experts in every third layer, after dense ones", "[io][launch]") {

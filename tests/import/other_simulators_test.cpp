@@ -488,6 +488,11 @@ TEST_CASE("astra-sim: links that one NIC and its tiers cannot stand for are refu
         "t:3: bandwidth = 40: differs from 80 of the second dimension: the links of a torus have one bandwidth");
   CHECK(refusal("Ring, Ring, Ring", "4, 4, 4", "80, 80, 80", "500, 500, 900") ==
         "t:4: latency = 900: differs from 500 of the second dimension: the links of a torus have one latency");
+  CHECK(refusal("Ring, Ring, Ring, Ring, Ring, Ring, Ring, Ring, Ring", "1, 1, 1, 1, 1, 1, 1, 1, 2",
+                "1, 1, 1, 1, 1, 1, 1, 1, 1",
+                "1, 1, 1, 1, 1, 1, 1, 1, 1") == "t:1: topology = 9 entries: are more dimensions than 8");
+  CHECK(refusal("Ring, Ring, Ring, Ring, Ring, Ring, Ring, Ring", "1, 1, 1, 1, 1, 1, 1, 2", "1, 1, 1, 1, 1, 1, 1, 1",
+                "1, 1, 1, 1, 1, 1, 1, 1") == "");
 }
 
 TEST_CASE("astra-sim: networks become topologies, the rest is rejected with the reason", "[io][astra-sim]") {

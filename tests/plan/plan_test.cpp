@@ -160,6 +160,12 @@ TEST_CASE("stages that cannot be cut are refused", "[error][plan]") {
   CHECK(cut_message(model, parallel) ==
         "parallel.vpp = 3: does not divide the 4 layers of a pipeline rank, model.num_layers = 32 / pp 8 "
         "(allowed: 1 2 4; or give parallel.pp_layout, or set account_for_embedding and account_for_loss)");
+  Model odd = model;
+  odd.num_layers = 24;
+  parallel.vpp = 2;
+  CHECK(cut_message(odd, parallel) ==
+        "parallel.vpp = 2: does not divide the 3 layers of a pipeline rank, model.num_layers = 24 / pp 8 "
+        "(allowed: 1 3; or give parallel.pp_layout, or set account_for_embedding and account_for_loss)");
   parallel.pp = 64;
   parallel.vpp = 1;
   CHECK(cut_message(model, parallel) ==

@@ -154,6 +154,11 @@ TEST_CASE("the guide's degrees: 70B on 32 GPUs takes TP 8, PP 1, DP 4", "[row-3-
   CHECK(g.total_gb() == Approx(564.4 + 85.9).epsilon(1e-3));
 }
 
+TEST_CASE("the guide says how many GPUs its degrees leave over", "[row-3-44][requirements][plan]") {
+  const Guideline g = guideline(shipped_scenario("p5-llama3-405b-256", {"cluster.world_size=72", "parallel.dp=0"}));
+  CHECK(g.notes.front() == "TP 8 x PP 4 x DP 2 are 64 of the 72 GPUs.");
+}
+
 TEST_CASE("the AWS P5 guide's most stages say how often a stage fits on a GPU, not how many stages a model may have",
           "[row-3-35][requirements][memory]") {
   // 70B with 16 bytes over TP 8 and four stages: 35 GB of states on each GPU, 5 GB of activations: the rule allows two

@@ -192,6 +192,17 @@ TEST_CASE("search: tensor parallelism that does not divide heads, hidden size an
   CHECK_FALSE(BoundTable(scenario).bound(layout).has_value());
 }
 
+TEST_CASE("search: slow ranks and broken links each leave no bound of the time", "[search]") {
+  const auto bound = [](const std::vector<std::string>& overrides) {
+    std::vector<std::string> all{"cluster.world_size=16", "parallel.dp=0", "training.global_batch_size=16"};
+    all.insert(all.end(), overrides.begin(), overrides.end());
+    return BoundTable(shipped_scenario("llama2-7b-abci", all)).bound(Layout{}).value().step_time;
+  };
+  CHECK(bound({}) > Duration{});
+  CHECK(bound({"perturb.slow_rank.0=1.2"}) == Duration{});
+  CHECK(bound({"perturb.lost_rails=[0]"}) == Duration{});
+}
+
 TEST_CASE("search: the bound is close to the simulated time", "[search]") {
   // A bound that is always met but never close would prune nothing: 405B on 16,384 GPUs, Meta's own layout.
   const Scenario scenario = shipped_scenario("llama3-405b-16k");
