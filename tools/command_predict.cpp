@@ -209,8 +209,7 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
     return run_forecast(options, *scenario);
   }();
   if (!run) return tl::unexpected(located(std::move(run.error()), *scenario));
-  // A second simulation: of large pipelines it takes as long as the step.
-  if (options.explain && run->plan.parallel.pp > 1 && run->schedule.flush)
+  if (run->plan.parallel.pp > 1 && run->schedule.flush)
     if (const Result<double> bubble = schedule_bubble(*scenario, run->schedule); bubble)
       run->forecast.schedule_bubble = *bubble;
   run->forecast.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

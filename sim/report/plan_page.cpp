@@ -228,7 +228,8 @@ std::string guideline_lines(const Guideline& g, const TextStyle& style) {
           "in nodes of {}; DP = {} / ({} x {}).{}",
           g.tp, g.pp, g.dp, g.weights_gb + g.gradients_gb, g.memory_gb, g.reserved_gb,
           (g.weights_gb + g.gradients_gb) / (g.memory_gb - g.reserved_gb), g.node_gpus, g.gpus, g.tp, g.pp,
-          g.pp > 1 ? fmt::format(" At least {} micro-batches. One GPU would hold {} of these stages.",
+          g.pp > 1 ? fmt::format(" PP is from memory: the guide's PP = GPUs / (TP x DP) and DP = GPUs / (TP x PP) are "
+                                 "one equation. At least {} micro-batches. One GPU would hold {} of these stages.",
                                  g.least_microbatches, g.most_stages)
                    : ""),
       style);

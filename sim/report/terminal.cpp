@@ -354,11 +354,9 @@ std::string where_the_time_goes(const Forecast& f, const TextStyle& style) {
     text += (drawn.empty() ? "" : paint(drawn, row.colour, style)) + "\n";
   }
   if (f.schedule_bubble)
-    text += paragraph("  ",
-                      fmt::format("the schedule alone has a bubble of {}: forward and backward without host, messages "
-                                  "and optimizer",
-                                  percent(*f.schedule_bubble)),
-                      style);
+    text += paragraph(
+        "  ", fmt::format("the schedule alone, without host and messages: {} bubble", percent(*f.schedule_bubble)),
+        style);
   return text;
 }
 

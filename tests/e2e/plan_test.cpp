@@ -302,6 +302,40 @@ TEST_CASE("plan: the documents' layouts are judged: what is better, and why", "[
   CHECK(page.out.find("The scenario's own layout") != std::string::npos);
 }
 
+TEST_CASE("plan: --recipe ends with its gap to the best of the search", "[row-0-27][requirements][e2e][search]") {
+  const Sandbox sandbox;
+  const std::string job =
+      "llm-jp-13b-mdx --tp 1,2 --pp 1,2,3 --vpp 1 --micro-batch 1,2 --failures none --best 1 "
+      "--no-upgrades --recipe";
+  const json plan = answer(sandbox, job);
+  const json& recipe = plan["recipe"];
+  const double best = plan["offers"][0]["step_time_s"];
+  CHECK(recipe["gap"].get<double>() == Approx(recipe["step_time_s"].get<double>() / best - 1));
+  CHECK(recipe["gap"].get<double>() > 0.05);  // the most data parallelism that fits needs full recomputation
+  // From the most data parallelism on: tp x pp only grow until a layout fits.
+  int divided = 1;
+  for (const json& step : recipe["steps"]) {
+    const int now = step["layout"]["tp"].get<int>() * step["layout"]["pp"].get<int>();
+    CHECK(now >= divided);
+    divided = now;
+    if (step["taken"].get<bool>()) break;
+    CHECK_FALSE(step["fits"].get<bool>());
+  }
+  const std::string page = sandbox.run("tracecast plan " + job).out;
+  CHECK(page.find(fmt::format("{:.1f} % slower than the best of the search", 100 * recipe["gap"].get<double>())) !=
+        std::string::npos);
+}
+
+TEST_CASE("plan: --recipe says why the guide's degrees need one more condition",
+          "[row-3-46][requirements][e2e][search]") {
+  const Sandbox sandbox;
+  const std::string page =
+      sandbox.run("tracecast plan p5-llama3-405b-256 --tp 8 --pp 4 --best 1 --failures none --no-upgrades --recipe")
+          .out;
+  CHECK(page.find("3 Degrees: TP 8, PP 4, DP 8.") != std::string::npos);
+  CHECK(page.find("PP is from memory") != std::string::npos);
+}
+
 TEST_CASE("plan: the scenario's own layout is among the candidates", "[e2e][search]") {
   // Uneven stages and DualPipe are outside the default choices: no layout of the search is as fast.
   const Sandbox sandbox;

@@ -94,6 +94,21 @@ TEST_CASE("predict: what a rack may draw decides what its GPUs may", "[e2e][powe
             .err.find("needs node.gpu_watts and node.host_watts of the topology") != std::string::npos);
 }
 
+TEST_CASE("predict: the bubble of the schedule alone is that of `schedule`, 75 % with one micro-batch on four stages",
+          "[row-4-20][requirements][e2e]") {
+  const Sandbox sandbox;
+  const std::string drawn = sandbox.run("tracecast schedule --schedule gpipe --stages 4 --microbatches 1").out;
+  CHECK(drawn.find("75.00%") != std::string::npos);
+  const std::string page = sandbox.run("tracecast predict pipeline-naive").out;
+  CHECK(page.find("  the schedule alone, without host and messages: 75.0 % bubble\n") != std::string::npos);
+  const auto bubble = [&](const std::string& scenario) {
+    return json::parse(sandbox.run("tracecast predict --json " + scenario).out).value("schedule_bubble_fraction", -1.0);
+  };
+  CHECK(bubble("pipeline-naive") == Approx(0.75).epsilon(1e-9));
+  CHECK(bubble("data-parallel-gpt2") == -1);                                   // no pipeline
+  CHECK(bubble("pipeline-naive --set parallel.pp_schedule=pipedream") == -1);  // no flush
+}
+
 TEST_CASE("predict: a file, a name, and a name below the folder are the same scenario", "[e2e]") {
   const Sandbox sandbox;
   const Outcome by_file = sandbox.run("tools/tracecast predict scenarios/published/llama3-405b-16k.json --json");

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/argument_document.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
@@ -208,6 +209,23 @@ TEST_CASE("launchers: Accelerate's defaults are DDP, and FSDP where it is asked"
   CHECK(training("FSDP", "bf16").training.grad_reduce_dtype == Precision::bf16);
   CHECK(training("FSDP", "fp16").training.grad_reduce_dtype == Precision::fp16);
   CHECK(training("MULTI_GPU", "bf16").training.grad_reduce_dtype == Precision::fp32);
+  // The same numbers as the layout written by hand.
+  const auto by_hand = [](const std::vector<std::string>& layout) {
+    std::vector<std::string> set = {
+        "model=llama-3.1-8b",       "cluster.world_size=16",       "parallel.dp=0",
+        "training.seq_length=4096", "training.micro_batch_size=1", "training.global_batch_size=16"};
+    set.insert(set.end(), layout.begin(), layout.end());
+    return shipped_scenario("data-parallel-gpt2", set);
+  };
+  const auto numbers = [](const Scenario& scenario) {
+    const Forecast f = forecast(scenario).value().forecast;
+    return std::pair(f.step_time_s, f.memory);
+  };
+  const auto ddp = numbers(training("MULTI_GPU", "bf16"));
+  const auto fsdp = numbers(training("FSDP", "bf16"));
+  CHECK((ddp == numbers(by_hand({"parallel.data_parallel=ddp"}))));
+  CHECK((fsdp == numbers(by_hand({"parallel.zero_stage=3", "training.grad_reduce_dtype=bf16"}))));
+  CHECK(fsdp.first < ddp.first);
   const std::string mesh = "parallelism_config:\n  parallelism_config_cp_size: 2\n";
   CHECK(training("FSDP", "bf16", mesh).parallel.cp_comm_type == ContextExchange::all_gather);
   CHECK(training("FSDP", "bf16", mesh + "  parallelism_config_cp_comm_strategy: alltoall\n").parallel.cp_comm_type ==

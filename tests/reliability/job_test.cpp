@@ -415,7 +415,8 @@ TEST_CASE("impossible jobs are an error", "[error][reliability]") {
   CHECK(to_string(check(spec).error()) == "'crash' must leave a speed in (0, 1]");
 }
 
-TEST_CASE("restart grows with the job, and a warm or hot spare saves its part of it", "[oracle][reliability]") {
+TEST_CASE("restart grows with the job, and a warm or hot spare saves its part of it",
+          "[row-4-11][oracle][reliability]") {
   RecoveryPolicy r;
   r.scheduler = s(30);
   r.container = s(60);

@@ -189,6 +189,20 @@ TEST_CASE("page, JSON and pictures have the same numbers", "[report][reliability
   }
 }
 
+TEST_CASE("a checkpoint has 14 bytes per parameter whatever the layout that writes it",
+          "[row-0-26][requirements][report][reliability]") {
+  for (const char* layout : {"parallel.zero_stage=0", "parallel.zero_stage=3", "parallel.pp=8"}) {
+    CAPTURE(layout);
+    GoodputRequest request = llama("llama3-54-days");
+    request.scenario = shipped_scenario("llama3-405b-16k", {"parallel.dp=0", layout});
+    request.step_time_s = 7;
+    request.options.min_histories = request.options.max_histories = 2;
+    const GoodputForecast report = forecast_goodput(request).value();
+    CHECK(nlohmann::json::parse(goodput_json(report))["checkpoint"]["bytes"] == 14 * std::int64_t{405'853'388'800});
+    CHECK(goodput_page(report, {.width = 100}).find("5.17 TiB (") != std::string::npos);
+  }
+}
+
 TEST_CASE("goodput: pages have the colours of the pictures", "[report][reliability]") {
   for (std::size_t i = 0; i < kTimeCategories; ++i) {
     const auto what = static_cast<TimeCategory>(i);

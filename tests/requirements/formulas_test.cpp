@@ -7,6 +7,7 @@
 #include "sim/graph/layer.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
+#include "sim/search/guideline.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"
@@ -77,8 +78,8 @@ TEST_CASE("a larger micro-batch uses the GPU better, up to the memory", "[row-1-
 
 TEST_CASE("16 bytes per element of activations are half of what a layer keeps",
           "[row-3-9][requirements][memory][oracle]") {
-  // The seed: batch 8 x sequence 4096 x hidden 8192 x 80 layers x 16 bytes.
-  CHECK(8.0 * 4096 * 8192 * 80 * 16 * 1e-9 == Approx(343.6).margin(0.05));
+  // The rule: batch 8 x sequence 4096 x hidden 8192 x 80 layers x 16 bytes.
+  CHECK(activation_rule_gb(8, 4096, 8192, 80) == Approx(343.6).margin(0.05));
   // A GPT of that size with flash attention keeps 34 bytes (docs/references.md#activation-bytes), and 4 bytes of
   // log-sum-exp per head.
   const Model model = gpt(80, 8192, 64, 51200, 4096);

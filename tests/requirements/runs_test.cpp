@@ -480,17 +480,18 @@ TEST_CASE("the runs of the P5 table: degrees, nodes, and states of 16 bytes per 
     int tp, pp, dp, nodes;
     double parameters;  ///< of the fullest rank: of the model over tp pp, and its share of the ends with stages
     double states_gb;   ///< with FSDP over dp
+    double fullest_gb;  ///< of the stage that needs most memory
   };
   // 70.55e9 x 16 / 32 = 35.28 GB. 405.85e9 x 16 / 256 = 25.37 GB; a stage with an end has 126 / 4 layers and one table of
   // 128256 x 16384, or fewer layers where both tables count as layers.
-  const Run runs[] = {{"p5-llama2-7b-8", 1, 1, 8, 1, 6.738e9, 13.48},
-                      {"p5-llama2-13b-16", 1, 1, 16, 2, 13.016e9, 13.02},
-                      {"p5-llama2-13b-128", 1, 1, 128, 16, 13.016e9, 1.627},
-                      {"p5-llama3-70b-32", 8, 1, 4, 4, 70.554e9 / 8, 35.28},
-                      {"p5-llama3-70b-64", 8, 1, 8, 8, 70.554e9 / 8, 17.64},
-                      {"p5-llama3-405b-256", 8, 4, 8, 32, 405.85e9 / 32, 25.37},
-                      {"p5-llama3-405b-512", 8, 4, 16, 64, 405.85e9 / 32, 12.68},
-                      {"llama3-405b-1024", 8, 16, 8, 128, 405.85e9 / 128, 6.34}};
+  const Run runs[] = {{"p5-llama2-7b-8", 1, 1, 8, 1, 6.738e9, 13.48, 13.48},
+                      {"p5-llama2-13b-16", 1, 1, 16, 2, 13.016e9, 13.02, 13.02},
+                      {"p5-llama2-13b-128", 1, 1, 128, 16, 13.016e9, 1.627, 1.627},
+                      {"p5-llama3-70b-32", 8, 1, 4, 4, 70.554e9 / 8, 35.28, 35.28},
+                      {"p5-llama3-70b-64", 8, 1, 8, 8, 70.554e9 / 8, 17.64, 17.64},
+                      {"p5-llama3-405b-256", 8, 4, 8, 32, 405.85e9 / 32, 25.37, 25.23},
+                      {"p5-llama3-405b-512", 8, 4, 16, 64, 405.85e9 / 32, 12.68, 12.62},
+                      {"llama3-405b-1024", 8, 16, 8, 128, 405.85e9 / 128, 6.34, 6.38}};
   for (const Run& run : runs) {
     CAPTURE(run.name);
     const Scenario scenario = shipped_scenario(run.name);
@@ -506,9 +507,8 @@ TEST_CASE("the runs of the P5 table: degrees, nodes, and states of 16 bytes per 
       states += gb(m.weights + m.gradients + m.optimizer) / static_cast<double>(result.forecast.memory.size());
     CHECK(states == Approx(run.states_gb).epsilon(0.003));
     CHECK(states == Approx(16e-9 * run.parameters / run.dp).epsilon(0.003));
-    // No GPU of the fullest stage holds more than a few percent above the mean.
     const MemoryByKind& fullest = result.forecast.memory[static_cast<std::size_t>(result.forecast.tightest_pp_rank)];
-    CHECK(gb(fullest.weights + fullest.gradients + fullest.optimizer) < 1.15 * states);
+    CHECK(gb(fullest.weights + fullest.gradients + fullest.optimizer) == Approx(run.fullest_gb).epsilon(0.001));
   }
   // A stage of the run on 1,024 GPUs is tp x dp = 64 GPUs, 8 nodes.
   const Scenario big = shipped_scenario("llama3-405b-1024");
@@ -565,7 +565,8 @@ TEST_CASE("GPT-2 1.5B with Adam takes 24 GB, in three parts", "[row-4-27][row-4-
   CHECK(states.optimizer == Bytes{18'000'000'000});
 }
 
-TEST_CASE("128 samples are 4 batches of 32 or 2 of 64; epochs repeat them", "[row-4-4][row-4-10][requirements][plan]") {
+TEST_CASE("128 samples are 4 batches of 32 or 2 of 64; epochs repeat them",
+          "[row-4-4][row-4-10][row-4-11][requirements][plan]") {
   const auto with = [](int batch) {
     const std::string size = std::to_string(batch);
     return shipped_scenario(
@@ -639,7 +640,8 @@ TEST_CASE("one micro-batch through four stages: 75 % of forward and backward is 
   CHECK(alone == Approx(0.75).epsilon(1e-9));
   CHECK(run_schedule(run.schedule, uniform_times(run.schedule, {})).value().bubble_fraction == Approx(0.75));
   run.forecast.schedule_bubble = alone;
-  CHECK(page_of(scenario, run).find("the schedule alone has a bubble of 75.0 %") != std::string::npos);
+  CHECK(page_of(scenario, run).find("the schedule alone, without host and messages: 75.0 % bubble") !=
+        std::string::npos);
 }
 
 TEST_CASE("an UltraCluster of 20,000 GPUs does not block: each half sends to the other at line rate",
