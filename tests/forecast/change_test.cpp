@@ -71,6 +71,23 @@ TEST_CASE("change: page and JSON show the run without --set, and its measurement
   CHECK(json.find("\"unchanged\"") != std::string::npos);
 }
 
+TEST_CASE("change: a terminal of 72 columns has the time and the share of a change, a narrower one the time",
+          "[forecast][report]") {
+  const Scenario scenario = scenario_with({});
+  const ForecastRun& run = unchanged_run();
+  Unchanged unchanged{run.forecast, scenario.measured, {"x=1"}, std::nullopt, std::nullopt};
+  unchanged.forecast.step_time_s *= 2;
+  const auto step_row = [&](int width) {
+    const std::string page = terminal_page(scenario, run.plan, run.forecast, {.width = width}, &unchanged);
+    const std::size_t table = page.find("What --set changes");
+    REQUIRE(table != std::string::npos);
+    const std::size_t row = page.find("step time", table);
+    return page.substr(row, page.find('\n', row) - row);
+  };
+  CHECK(step_row(72).ends_with("-50.0 %"));
+  CHECK(step_row(71).ends_with(" s"));
+}
+
 TEST_CASE("set: a measurement is of the run in the file", "[io]") {
   CHECK(scenario_with({}).measured.has_value());
   CHECK_FALSE(scenario_with({"training.seq_length=16384"}).measured.has_value());

@@ -64,6 +64,13 @@ TEST_CASE("perturb: the report names every part with the step without it", "[per
   CHECK(both.perturbations[1].step_without_s == step({"perturb.slow_rank.37=1.3"}));
 }
 
+TEST_CASE("perturb: the report says within how many percent the speeds of ranks lie", "[perturb]") {
+  const Scenario spread = shipped_scenario("data-parallel-gpt2", {"perturb.speed_spread=0.02"});
+  const ForecastRun run = forecast(spread, {.perturbation_effects = true}).value();
+  REQUIRE(run.forecast.perturbations.size() == 1);
+  CHECK(run.forecast.perturbations[0].what == "every rank has a speed of its own, within 2 %");
+}
+
 TEST_CASE("perturb: of many parts the report names the largest alone and the others together", "[perturb]") {
   const auto slow = [](int rank) { return fmt::format("perturb.slow_rank.{}={}", rank, 1.1 + 0.001 * rank); };
   std::vector<std::string> all;

@@ -166,6 +166,23 @@ TEST_CASE("moe: chunks exchange the same bytes in more pieces, one ahead of the 
   CHECK(grouped_flops(LayerWork(model, plan).backward(0, BackwardPart::all, false)) == 2 * grouped_flops(chunked));
 }
 
+TEST_CASE("moe: the tensor ranks of an expert gather the tokens that each of them received", "[oracle][graph][moe]") {
+  Settings settings;
+  settings.parallel.tp = 2;
+  settings.parallel.etp = 2;
+  settings.parallel.ep = 32;
+  settings.parallel.sequence_parallel = true;
+  settings.training.global_batch_size = 32;
+  const Model model = deepseek_layer();
+  const Plan plan = plan_of(model, settings);
+  std::vector<std::int64_t> gathered;
+  for (const Work& work : LayerWork(model, plan).forward(0))
+    if (work.call.collective == Collective::all_gather) gathered.push_back(work.call.size.count);
+  // Eight experts for each of 8192 tokens of 7168 values of 2 bytes; around attention and shared experts once.
+  const std::int64_t tokens = 8192LL * 7168 * 2;
+  CHECK(std::count(gathered.begin(), gathered.end(), 8 * tokens) == 1);
+}
+
 TEST_CASE("moe: with an all-to-all tokens are sorted by expert after each exchange, and back", "[graph][moe]") {
   // 64 ranks with 4 experts each receive 8 copies of 8192 tokens of 7168 values of 2 bytes: read and written.
   const std::int64_t bytes = 8LL * 8192 * 7168 * 2 * 2;

@@ -224,6 +224,22 @@ TEST_CASE("nccl-tests: collectives that a profile does not have are left out by 
                                                "all_gather_perf"});
 }
 
+TEST_CASE("nccl-tests: a bandwidth may differ from size over time as much as few digits of the time do",
+          "[io][nccl-tests]") {
+  // 1 MiB in 4.86 us are 215.76 GB/s; the time is printed as 4.9, which makes 213.99.
+  const CollectiveMeasurements read =
+      tests("# all_reduce_perf\n" + kTwoRanks + kHead + " 1048576 262144 float sum -1 4.9 215.76 215.76 0\n");
+  REQUIRE(read.calls.size() == 1);
+  CHECK(read.calls[0].measured.seconds == Approx(4.9e-6));
+}
+
+TEST_CASE("nccl-tests: a bandwidth that is not a number contradicts nothing", "[io][nccl-tests]") {
+  const CollectiveMeasurements read =
+      tests("# all_reduce_perf\n" + kTwoRanks + kHead + " 8388608 2097152 float sum -1 100.0 N/A N/A 0\n");
+  REQUIRE(read.calls.size() == 1);
+  CHECK(read.calls[0].measured.seconds == Approx(100e-6));
+}
+
 TEST_CASE("nccl-tests: figures that contradict each other are rejected", "[io][nccl-tests][error]") {
   CHECK(sentence(read_nccl_tests(
             kTwoRanks + "# all_reduce_perf\n" + kHead + " 8388608 2097152 float sum -1 100.0 8.39 8.39 0\n", "t")) ==

@@ -209,6 +209,19 @@ TEST_CASE("launcher rules: a file breaks each of them", "[io][launch]") {
   }
 }
 
+TEST_CASE("launcher rules: groups of Accelerate need FSDP version 2 only where FSDP runs", "[io][launch]") {
+  const auto broken = [](const std::string& type) {
+    return broken_rules("accelerate",
+                        "distributed_type: " + type +
+                            "\nnum_processes: 8\nparallelism_config:\n"
+                            "  parallelism_config_dp_replicate_size: 8\n",
+                        shipped_scenario("llama3-405b-1024"));
+  };
+  CHECK(broken("MULTI_GPU").empty());
+  REQUIRE(broken("FSDP\nfsdp_config:\n  fsdp_version: 1").size() == 1);
+  CHECK(broken("FSDP\nfsdp_config:\n  fsdp_version: 2").empty());
+}
+
 TEST_CASE("launcher rules: each is on the page", "[docs][launch]") {
   std::ifstream stream(source_dir() / "docs/formats/launchers.md", std::ios::binary);
   const std::string page{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};

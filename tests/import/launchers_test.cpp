@@ -232,6 +232,20 @@ TEST_CASE("launchers: Accelerate's defaults are DDP, and FSDP where it is asked"
         ContextExchange::p2p);
 }
 
+TEST_CASE("launchers: a switch may be a word in quotes, and no other word than yes and no", "[io][launch][error]") {
+  const auto file = [](const std::string& word) {
+    return "distributed_type: FSDP\nfsdp_config:\n  fsdp_activation_checkpointing: '" + word + "'\n";
+  };
+  const RunGivens given = givens("llama-3.1-8b", 16);
+  const auto recomputes = [&](const std::string& word) {
+    return imported("accelerate", file(word), "a.yaml", given).scenario.training.recompute == Recompute::full;
+  };
+  CHECK(recomputes("true"));
+  for (const char* word : {"false", "No", "0"}) CHECK_FALSE(recomputes(word));
+  CHECK(refusal("accelerate", file("maybe"), "a.yaml", given) ==
+        "a.yaml:3: fsdp_config.fsdp_activation_checkpointing = \"maybe\": is neither true nor false");
+}
+
 TEST_CASE("launchers: every character of two or three bytes may stand where TOML has a key", "[io][launch][error]") {
   const auto byte = [](unsigned bits) { return static_cast<char>(bits); };
   for (unsigned c = 0x80; c <= 0xFFFF; c += 0x1D) {

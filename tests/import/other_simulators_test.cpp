@@ -411,6 +411,14 @@ TEST_CASE("imported machines: rates that no machine has are refused, unequal one
       "t: node.nic_rate: no NIC has 900 GB/s in one direction (the rate of several NICs, or bits?)");
 }
 
+TEST_CASE("simai-topology: a million of anything is a count, more is not", "[io][simai][error]") {
+  const auto refusal = [](const char* nodes) {
+    return sentence(import_as<ImportedTopology>(std::string(nodes) + " 3 0 0 0 H100\n\n\n", "t", "simai-topology"));
+  };
+  CHECK(refusal("1000000") == "t:1: has 1000000 GPUs in servers of 3");
+  CHECK(refusal("1000001").ends_with("must be a count"));
+}
+
 // docs/references.md#format-astra-sim
 TEST_CASE("astra-sim: rates, hops and links are those of its analytical network", "[io][astra-sim]") {
   const auto read = [](const std::string& kinds, const std::string& counts, const std::string& rates,

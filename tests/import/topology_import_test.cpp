@@ -566,6 +566,20 @@ TEST_CASE("InfiniBand: links that came up slower than the others are counted", "
                  "everywhere (perturbations of a scenario degrade links)") == 1);
 }
 
+TEST_CASE("iblinkinfo: an adapter is joined by its name where a line has no GUID, whatever the name", "[io][network]") {
+  const std::string host = GENERATE("n0", "n0x2f");
+  const std::string text =
+      "CA: " + host +
+      " mlx5_0:\n      0x0000000000000010      4    1[  ] ==( 4X         106.25 Gbps Active/  "
+      "LinkUp)==>       1    1[  ] \"leaf-0\" ( )\nSwitch: 0x0000000000000001 leaf-0:\n           1"
+      "    1[  ] ==( 4X         106.25 Gbps Active/  LinkUp)==>       4    1[  ] \"" +
+      host + " mlx5_0\" ( )\n";
+  const Result<ImportedTopology> read = import_as<ImportedTopology>(text, "n.txt");
+  if (!read) FAIL(to_string(read.error()));
+  CHECK(found(*read, "adapters") == 1);
+  CHECK(found(*read, "cables to adapters") == 1);
+}
+
 TEST_CASE("A scenario's topology in a format of another tool: the error says what to run", "[error][io]") {
   const fs::path file = fs::temp_directory_path() / "tracecast-foreign-topology.xml";
   std::ofstream(file) << "<system version=\"1\"/>\n";

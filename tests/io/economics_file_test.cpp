@@ -65,6 +65,18 @@ TEST_CASE("economics file: every shipped price has a date and a source, and ever
   }
 }
 
+TEST_CASE("economics file: prices are of owned GPUs where no GPU has a rent", "[io][search]") {
+  const TemporaryFolder folder;
+  const auto term_of = [&](const std::string& term) {
+    std::ofstream(folder.path() / "p.json")
+        << R"({"gpus": {"h100": {"quotes": [{"usd": 1, "term": "owned", "date": "2026", "source": "x"},)"
+        << R"({"usd": 2, "term": ")" << term << R"(", "date": "2026", "source": "y"}]}}})";
+    return read_economics(folder.path() / "p.json").value().term;
+  };
+  CHECK(term_of("owned") == Term::owned);
+  CHECK(term_of("reserved-1y") == Term::on_demand);
+}
+
 TEST_CASE("economics file: every error is one message", "[io][search][error]") {
   CHECK(complaint("{}").ends_with("prices.json:1: gpus: is missing\n"));
   CHECK(complaint(R"({"gpus": {"h100": {"price": [3, 2, 1]}}})")

@@ -100,6 +100,15 @@ TEST_CASE("NCCL's channels are those seen on real machines", "[oracle][network]"
   }
 }
 
+TEST_CASE("NCCL's forecast of parallel aggregated trees over 16 nodes", "[oracle][network]") {
+  NcclCommunicator comm = sixteen_nodes();
+  comm.ranks = 16;
+  comm.ranks_per_node = 1;
+  const NcclCost pat = nccl_cost(comm, Collective::all_gather, Algorithm::pat, Protocol::simple);
+  CHECK(pat.latency_us() == Approx(8 + 2.8 * 16 + 4 * 14 / 3.5));   // base, a part of each rank, log2(16) hops
+  CHECK(pat.bandwidth == Approx(0.75 * 8 * 45 * 16.0 / (16 - 1)));  // three quarters of the channels' rate
+}
+
 TEST_CASE("What each algorithm is allowed for", "[network]") {
   const NcclCommunicator one =
       nccl_communicator(dgx_h100(8), place(dgx_h100(8), range(8), 1), NcclArchitecture::hopper);

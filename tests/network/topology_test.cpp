@@ -89,6 +89,7 @@ TEST_CASE("A smaller job has the inner dimensions of a torus, and as much of the
   const auto lengths = [](int nodes) {
     return std::get<TorusFabric>(Topology(torus(nodes, {24, 23, 24, 2, 3, 2})).fabric()).lengths();
   };
+  CHECK(lengths(1) == std::vector<int>{1, 1, 1, 1, 1, 1});
   CHECK(lengths(12) == std::vector<int>{1, 1, 1, 2, 3, 2});
   CHECK(lengths(13) == std::vector<int>{1, 1, 2, 2, 3, 2});
   CHECK(lengths(288) == std::vector<int>{1, 1, 24, 2, 3, 2});

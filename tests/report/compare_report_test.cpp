@@ -8,6 +8,19 @@ using namespace tracecast;
 using test::record;
 using test::stretched;
 
+TEST_CASE("compare: the page has a table of each kind of time", "[report]") {
+  const StepRecord forecast = record(2);
+  const StepRecord actual = stretched(forecast, 2);
+  const std::string page = comparison_page(compare(forecast, actual, 0.1).value(), forecast, actual, {});
+  std::size_t at = 0;
+  for (const char* title : {"Phases, mean rank -", "Operators -", "Transfers, moving -", "Ranks -",
+                            "Waiting in transfers for other ranks -"}) {
+    INFO(title);
+    at = page.find(title, at);
+    REQUIRE(at != std::string::npos);
+  }
+}
+
 TEST_CASE("compare: the picture has two rows per rank on one time axis", "[report]") {
   const StepRecord forecast = record(2);
   const StepRecord actual = stretched(forecast, 2);

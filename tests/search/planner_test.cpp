@@ -151,6 +151,18 @@ TEST_CASE("search: copies to the host and FSDP gathers bound a step if they take
   CHECK(whole->step_time == on_gpu->step_time);
 }
 
+TEST_CASE("search: over slow NICs ZeRO-1's reduced gradients and gathered weights bound a step", "[search][oracle]") {
+  Scenario scenario = shipped_scenario("data-parallel-gpt2", {"cluster.world_size=16", "parallel.dp=16"});
+  scenario.cluster.node.nic_rate.bytes_per_second /= 1000;
+  Layout layout;
+  layout.zero_stage = 1;
+  const LayoutBound bound = BoundTable(scenario).bound(layout).value();
+  const double step_s = evaluate(scenario, layout, bound, 0).step_time_s;
+  const double bound_s = seconds(bound.step_time);
+  CHECK(bound_s <= step_s);
+  CHECK(bound_s > 0.75 * step_s);
+}
+
 TEST_CASE("search: bounds of a whole space equal those of single layouts", "[search][differential]") {
   const Problem p = problem(5);
   SearchSpace space = p.space;

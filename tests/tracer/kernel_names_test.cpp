@@ -90,6 +90,14 @@ TEST_CASE("kernel names: the kernels of cuBLASLt and cuDNN are of their kinds, m
   }
 }
 
+TEST_CASE("names of types tell their size, whoever writes them", "[tracer][names]") {
+  for (const char* name : {"BFloat16", "c10::Half", "Float16", "ncclBfloat16"}) CHECK(type_size(name) == 2);
+  for (const char* name : {"Double", "Long", "Int64"}) CHECK(type_size(name) == 8);
+  for (const char* name : {"Float8_e4m3fn", "Byte", "Char", "Bool", "ncclInt8"}) CHECK(type_size(name) == 1);
+  for (const char* name : {"Float", "Int", "ncclFloat32"}) CHECK(type_size(name) == 4);
+  CHECK(type_size("unknown") == 0);
+}
+
 TEST_CASE("kernel names: conversions are no convolutions", "[tracer][recorder][names]") {
   const auto kinds = [](const std::string& name) {
     const std::string plain = read_back({name}).front();

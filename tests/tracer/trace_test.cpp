@@ -133,6 +133,11 @@ TEST_CASE("trace: each error has its own message", "[tracer][error]") {
   CHECK(complaint(header + "[\"cat\"]\n[\"end\",1]\n") == "t.trace:2: not a trace record");
   CHECK(complaint(header + "[\"dropped\",3]\n[\"end\",7]\n") == "t.trace:3: not a trace record");
   CHECK(complaint(header + "[\"call\",1,2,\n[\"end\",0]\n") == "t.trace:2: not a trace record");
+  const auto collective_of_rank = [&](const std::string& rank) {
+    return header + "[\"string\",0,\"x\"]\n[\"collective\",0,0,0,0,\"f\"," + rank + ",8,-1,1,1,1,1]\n[\"end\",1]\n";
+  };
+  CHECK(complaint(collective_of_rank("2147483648")) == "t.trace:3: not a trace record");
+  CHECK(complaint(collective_of_rank("-2147483649")) == "t.trace:3: not a trace record");
 }
 
 TEST_CASE("record: without a driver there is one sentence and exit code 3", "[tracer][e2e]") {
