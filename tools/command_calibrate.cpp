@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace accuracy;
 
-struct Options {
+struct CalibrateOptions {
   std::string published;
   std::string runs;
   std::string like;
@@ -40,7 +40,7 @@ struct Options {
   bool json = false;
 };
 
-Result<ExitCode> fit_published(const Options& options, const DataPaths& data, const Context& context) {
+Result<ExitCode> fit_published(const CalibrateOptions& options, const DataPaths& data, const Context& context) {
   const Result<RowLibrary> library = RowLibrary::open(data);
   if (!library) return tl::unexpected(library.error());
   const Result<CsvTable> table = read_run_table(data, options.published);
@@ -75,8 +75,8 @@ std::vector<const RowForecast*> requested(const std::vector<RowForecast>& rows, 
 
 /// The profile of the row's GPU with every time multiplied.
 /// `like`: the run that the scale was found for, with its precision and levers.
-Result<void> write_profile(const Options& options, const DataPaths& data, const std::string& name, const OwnFit& fit,
-                           const std::string& like) {
+Result<void> write_profile(const CalibrateOptions& options, const DataPaths& data, const std::string& name,
+                           const OwnFit& fit, const std::string& like) {
   Result<Profile> profile = read_profile(data.profiles / (name + ".json"));
   if (!profile) return tl::unexpected(profile.error());
   InTraining& f = profile->in_training;
@@ -147,7 +147,7 @@ std::string corrections_page(const CsvTable& table, const std::vector<Corrected>
   return text;
 }
 
-Result<ExitCode> fit_own(const Options& options, const DataPaths& data) {
+Result<ExitCode> fit_own(const CalibrateOptions& options, const DataPaths& data) {
   const Result<RowLibrary> library = RowLibrary::open(data);
   if (!library) return tl::unexpected(library.error());
   const Result<CsvTable> table = read_run_table(data, options.runs);
@@ -179,7 +179,7 @@ Result<ExitCode> fit_own(const Options& options, const DataPaths& data) {
   return ExitCode::done;
 }
 
-Result<ExitCode> calibrate(const Options& options, const Context& context) {
+Result<ExitCode> calibrate(const CalibrateOptions& options, const Context& context) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
   if (!options.published.empty()) return fit_published(options, *data, context);
@@ -187,8 +187,8 @@ Result<ExitCode> calibrate(const Options& options, const Context& context) {
   return fit_own(options, *data);
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_calibrate_options(CLI::App& app) {
+  auto options = std::make_shared<CalibrateOptions>();
   options->threads = thread_count(0);
   CLI::Option* published =
       app.add_option(
@@ -217,6 +217,6 @@ Run add_options(CLI::App& app) {
 
 const Command kCalibrateCommand{"calibrate",
                                 "fit to published runs with cross-validation, or scale to your own cluster",
-                                "calibrate --runs korthikanti --like korthikanti-175b-full", add_options};
+                                "calibrate --runs korthikanti --like korthikanti-175b-full", add_calibrate_options};
 
 }  // namespace tracecast::cli

@@ -33,7 +33,7 @@ const auto kNetworkNames = values_by_name<NetworkKind>();
 
 const auto kRoutings = values_by_name<RoutingPolicy>();
 
-struct Options {
+struct CollectiveOptions {
   std::string topology;
   std::string op = "all_reduce";
   int ranks = 0;
@@ -71,7 +71,7 @@ std::string architecture_of(const Cluster& cluster) {
 }
 
 /// The machine, just large enough for the group.
-Result<Cluster> sized_cluster(const Options& options) {
+Result<Cluster> sized_cluster(const CollectiveOptions& options) {
   Result<Cluster> cluster = named_topology(options.topology);
   if (!cluster) return cluster;
   const int ranks = options.ranks > 0 ? options.ranks : cluster->node.gpus;
@@ -94,19 +94,19 @@ std::vector<int> group_from(const Cluster& cluster, int first, int stride) {
   return ranks;
 }
 
-GroupPlacement group_of(const Cluster& cluster, const Options& options) {
+GroupPlacement group_of(const Cluster& cluster, const CollectiveOptions& options) {
   return place(cluster, group_from(cluster, 0, options.stride), std::min(options.stride, cluster.node.gpus));
 }
 
 /// The group and its sibling groups, on a machine that is large enough for all of them.
-void add_siblings(const Options& options, Question& question) {
+void add_siblings(const CollectiveOptions& options, Question& question) {
   if (question.group.ranks <= 1) return;
   question.cluster.world_size += options.stride - 1;
   for (int first = 0; first < options.stride; ++first)
     question.siblings.push_back(group_from(question.cluster, first, options.stride));
 }
 
-Result<Question> read_question(const Options& options) {
+Result<Question> read_question(const CollectiveOptions& options) {
   if (options.seed && options.routing != "ecmp")
     return fail_key("--routing-seed", std::to_string(*options.seed), "needs --routing ecmp");
   if (options.routing == "ecmp" && options.network == "isolated")
@@ -233,7 +233,7 @@ std::string picture(const Question& question, const std::vector<Row>& rows) {
   return bandwidth_svg(fmt::format("{}, {}", to_string(question.call.collective), place_text(question)), points);
 }
 
-Result<ExitCode> collective(const Options& options, const Context& context) {
+Result<ExitCode> collective(const CollectiveOptions& options, const Context& context) {
   const Result<Question> question = read_question(options);
   if (!question) return tl::unexpected(question.error());
   const Result<std::vector<Row>> rows = answer(*question, options.sweep || !options.svg.empty());
@@ -249,8 +249,8 @@ Result<ExitCode> collective(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_collective_options(CLI::App& app) {
+  auto options = std::make_shared<CollectiveOptions>();
   app.add_option("--topology", options->topology, "a topology file, or the name of one that is shipped")->required();
   app.add_option("--op", options->op, "the operation")
       ->check(one_of(names_of(kCollectiveNames)))
@@ -290,6 +290,7 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kCollectiveCommand{"collective", "time one collective on a machine, as NCCL would run it",
-                                 "collective --topology dgx-h100 --op all_reduce --ranks 64 --bytes 1GiB", add_options};
+                                 "collective --topology dgx-h100 --op all_reduce --ranks 64 --bytes 1GiB",
+                                 add_collective_options};
 
 }  // namespace tracecast::cli

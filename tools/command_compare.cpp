@@ -17,7 +17,7 @@
 namespace tracecast::cli {
 namespace {
 
-struct Options {
+struct CompareOptions {
   std::string forecast;
   std::vector<std::string> actual;
   std::int64_t step = -1;
@@ -28,7 +28,7 @@ struct Options {
 };
 
 /// A timeline or a step graph; or recordings, one per rank.
-Result<StepRecord> read_actual(const Options& options, const StepRecord& forecast) {
+Result<StepRecord> read_actual(const CompareOptions& options, const StepRecord& forecast) {
   const Result<bool> recorded = is_recording(options.actual.front());
   if (!recorded) return tl::unexpected(recorded.error());
   if (*recorded) return read_recorded_step(options.actual, options.step, forecast);
@@ -37,7 +37,7 @@ Result<StepRecord> read_actual(const Options& options, const StepRecord& forecas
       {"", 0, "ACTUAL", options.actual.front(), "not a recording: several files must be recordings of one run"});
 }
 
-Result<ExitCode> run(const Options& options, const Context& context) {
+Result<ExitCode> run(const CompareOptions& options, const Context& context) {
   const Result<StepRecord> forecast = read_any_step(options.forecast);
   if (!forecast) return tl::unexpected(forecast.error());
   const Result<StepRecord> actual = read_actual(options, *forecast);
@@ -58,8 +58,8 @@ Result<ExitCode> run(const Options& options, const Context& context) {
   return comparison->within() ? ExitCode::done : ExitCode::no;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_compare_options(CLI::App& app) {
+  auto options = std::make_shared<CompareOptions>();
   app.add_option("FORECAST", options->forecast, "timeline.json of predict --out, or its folder")->required();
   app.add_option("ACTUAL", options->actual,
                  "timeline.json of execute --out (or of another forecast), or its folder; a foreign step graph; "
@@ -84,6 +84,6 @@ Run add_options(CLI::App& app) {
 
 const Command kCompareCommand{
     "compare", "compare a forecast with an executed step, operator by operator",
-    "compare docs/validation/cpu-forecast.json docs/validation/cpu-executed.json --tolerance 1", add_options};
+    "compare docs/validation/cpu-forecast.json docs/validation/cpu-executed.json --tolerance 1", add_compare_options};
 
 }  // namespace tracecast::cli

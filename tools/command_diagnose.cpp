@@ -16,7 +16,7 @@
 namespace tracecast::cli {
 namespace {
 
-struct Options {
+struct DiagnoseOptions {
   std::string scenario;
   std::vector<std::string> overrides;
   double measured_s = 0;
@@ -26,7 +26,7 @@ struct Options {
 };
 
 /// The step record of --actual, in the words of the forecast.
-Result<StepRecord> read_actual(const Options& options, const Scenario& scenario) {
+Result<StepRecord> read_actual(const DiagnoseOptions& options, const Scenario& scenario) {
   const Result<bool> recorded = is_recording(options.actual.front());
   if (!recorded) return tl::unexpected(recorded.error());
   if (!*recorded && options.actual.size() > 1)
@@ -41,7 +41,7 @@ Result<StepRecord> read_actual(const Options& options, const Scenario& scenario)
                             record_of(run->graph, run->timeline, scenario.name, StepOrigin::simulated));
 }
 
-Result<StepEvidence> evidence_of(const Options& options, const Scenario& scenario) {
+Result<StepEvidence> evidence_of(const DiagnoseOptions& options, const Scenario& scenario) {
   StepEvidence evidence;
   evidence.step_s = options.measured_s;
   if (!options.actual.empty()) {
@@ -56,7 +56,7 @@ Result<StepEvidence> evidence_of(const Options& options, const Scenario& scenari
       {"", 0, "--measured", "", "is missing: the seconds of a step (or --actual, or `measured` in the scenario)"});
 }
 
-Result<ExitCode> run(const Options& options, const Context& context) {
+Result<ExitCode> run(const DiagnoseOptions& options, const Context& context) {
   const Result<Scenario> scenario = named_scenario(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   const Result<StepEvidence> evidence = evidence_of(options, *scenario);
@@ -68,8 +68,8 @@ Result<ExitCode> run(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_diagnose_options(CLI::App& app) {
+  auto options = std::make_shared<DiagnoseOptions>();
   app.add_option("SCENARIO", options->scenario, "the run as it should be")->required();
   app.add_option("--set", options->overrides, "replace a value of the scenario, as predict does")
       ->type_name("KEY=VALUE")
@@ -92,6 +92,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kDiagnoseCommand{"diagnose", "find what explains a step that took longer than its forecast",
-                               "diagnose pipeline-1f1b --measured 1.5", add_options};
+                               "diagnose pipeline-1f1b --measured 1.5", add_diagnose_options};
 
 }  // namespace tracecast::cli

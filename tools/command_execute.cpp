@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ExecuteOptions {
   std::string scenario;
   std::vector<std::string> overrides;
   std::string device = "cpu";
@@ -48,7 +48,7 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-std::vector<std::string> scenario_arguments(const std::string& command, const Options& options) {
+std::vector<std::string> scenario_arguments(const std::string& command, const ExecuteOptions& options) {
   std::vector<std::string> arguments{command, options.scenario};
   for (const std::string& each : options.overrides) {
     arguments.emplace_back("--set");
@@ -67,7 +67,7 @@ std::string page(const StepRecord& record, const TextStyle& style) {
   return text + rank_times(record, "Where the time went, in the step nearest to the lower quartile", style);
 }
 
-Result<ExitCode> execute(const Options& options, const Context& context) {
+Result<ExitCode> execute(const ExecuteOptions& options, const Context& context) {
   const bool gpus = options.device == "cuda";
   const Result<Scenario> scenario = named_scenario(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -92,8 +92,8 @@ Result<ExitCode> execute(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_execute_options(CLI::App& app) {
+  auto options = std::make_shared<ExecuteOptions>();
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated")
       ->type_name("KEY=VALUE")
@@ -113,6 +113,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kExecuteCommand{"execute", "run the step of a scenario on this machine and show its time",
-                              "execute cpu-pp2-1f1b --steps 3", add_options};
+                              "execute cpu-pp2-1f1b --steps 3", add_execute_options};
 
 }  // namespace tracecast::cli

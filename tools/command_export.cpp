@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMaxRanks = 4'096;  // one file per rank
 
-struct Options {
+struct ExportOptions {
   std::string format;
   std::string scenario;
   std::vector<std::string> overrides;
@@ -46,7 +46,7 @@ Result<std::uintmax_t> write_chakra(const StepGraph& graph, const std::string& n
   return bytes;
 }
 
-std::string summary(const Options& options, const ForecastRun& run, std::uintmax_t bytes) {
+std::string summary(const ExportOptions& options, const ForecastRun& run, std::uintmax_t bytes) {
   if (options.json) {
     const nlohmann::ordered_json json{{"scenario", run.forecast.scenario},
                                       {"format", options.format},
@@ -64,7 +64,7 @@ std::string summary(const Options& options, const ForecastRun& run, std::uintmax
       options.out, to_text(run.timeline.step_time));
 }
 
-Result<ExitCode> run(const Options& options) {
+Result<ExitCode> run(const ExportOptions& options) {
   const Result<Scenario> scenario = named_scenario(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   if (scenario->cluster.world_size > kMaxRanks)
@@ -78,8 +78,8 @@ Result<ExitCode> run(const Options& options) {
   return ExitCode::done;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_export_options(CLI::App& app) {
+  auto options = std::make_shared<ExportOptions>();
   app.add_option("format", options->format,
                  "chakra: execution traces (.et), one per rank, and the groups of collectives")
       ->required()
@@ -96,6 +96,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kExportCommand{"export", "write the step of a scenario for other simulators: Chakra execution traces",
-                             "export chakra tensor-parallel --out exported", add_options};
+                             "export chakra tensor-parallel --out exported", add_export_options};
 
 }  // namespace tracecast::cli

@@ -25,7 +25,7 @@
 namespace tracecast::cli {
 namespace {
 
-struct Options {
+struct GoodputCommandOptions {
   std::string scenario;
   std::string failures = "llama3-54-days";
   std::vector<std::string> overrides;
@@ -78,7 +78,7 @@ std::string ramp_json(const std::string& text) {
 }
 
 /// Translates the short options to keys of the failure file.
-std::vector<std::string> failure_overrides(const Options& options) {
+std::vector<std::string> failure_overrides(const GoodputCommandOptions& options) {
   std::vector<std::string> overrides;
   if (options.checkpoint == "off")
     overrides.emplace_back("checkpoint.mode=\"off\"");
@@ -93,7 +93,7 @@ std::vector<std::string> failure_overrides(const Options& options) {
   return overrides;
 }
 
-Result<GoodputRequest> load(const Options& options) {
+Result<GoodputRequest> load(const GoodputCommandOptions& options) {
   std::vector<std::string> overrides;
   for (const std::string& each : options.overrides)
     if (!concerns_failures(each)) overrides.push_back(each);
@@ -136,7 +136,7 @@ Result<GoodputForecast> report_of(GoodputRequest request, const Context& context
   return forecast_goodput(request);
 }
 
-Result<GoodputForecast> report_of(const Options& options, const Context& context) {
+Result<GoodputForecast> report_of(const GoodputCommandOptions& options, const Context& context) {
   Result<GoodputRequest> request = load(options);
   if (!request) return tl::unexpected(request.error());
   return report_of(std::move(*request), context);
@@ -159,7 +159,7 @@ Result<Sweep> parse_sweep(const std::string& text) {
 }
 
 /// Another number of GPUs changes the number of data-parallel replicas, and the batch in proportion.
-Result<void> set_gpus(Options& options, const std::string& value) {
+Result<void> set_gpus(GoodputCommandOptions& options, const std::string& value) {
   const Result<GoodputRequest> base = load(options);
   if (!base) return tl::unexpected(base.error());
   const Scenario& s = base->scenario;
@@ -174,7 +174,7 @@ Result<void> set_gpus(Options& options, const std::string& value) {
   return {};
 }
 
-Result<Options> at(Options options, const std::string& key, const std::string& value) {
+Result<GoodputCommandOptions> at(GoodputCommandOptions options, const std::string& key, const std::string& value) {
   if (key == "mtbf")
     options.mtbf = value;
   else if (key == "checkpoint")
@@ -188,12 +188,12 @@ Result<Options> at(Options options, const std::string& key, const std::string& v
   return options;
 }
 
-Result<ExitCode> sweep(const Options& options, const Context& context) {
+Result<ExitCode> sweep(const GoodputCommandOptions& options, const Context& context) {
   const Result<Sweep> asked = parse_sweep(options.sweep);
   if (!asked) return tl::unexpected(asked.error());
   std::vector<SweepPoint> points;
   for (const std::string& value : asked->values) {
-    const Result<Options> here = at(options, asked->key, value);
+    const Result<GoodputCommandOptions> here = at(options, asked->key, value);
     if (!here) return tl::unexpected(here.error());
     Result<GoodputForecast> report = report_of(*here, context);
     if (!report) return tl::unexpected(report.error());
@@ -209,7 +209,7 @@ Result<ExitCode> sweep(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-Result<ExitCode> goodput(const Options& options, const Context& context) {
+Result<ExitCode> goodput(const GoodputCommandOptions& options, const Context& context) {
   if (!options.sweep.empty()) {
     if (!options.html.empty())
       return fail_key("--html", options.html, "shows one forecast and no --sweep; --out draws that");
@@ -237,8 +237,8 @@ Result<ExitCode> goodput(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_goodput_options(CLI::App& app) {
+  auto options = std::make_shared<GoodputCommandOptions>();
   options->simulation.threads = thread_count(0);
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option("--failures", options->failures, "failure model: a file, or the name of one that is shipped")
@@ -300,6 +300,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kGoodputCommand{"goodput", "simulate failures, checkpoints and restarts of a run over weeks",
-                              "goodput llama3-405b-16k --days 54 --failures llama3-54-days", add_options};
+                              "goodput llama3-405b-16k --days 54 --failures llama3-54-days", add_goodput_options};
 
 }  // namespace tracecast::cli

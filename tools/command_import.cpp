@@ -79,7 +79,7 @@ std::string table_of_formats() {
   return text;
 }
 
-Run add_options(CLI::App& app) {
+Run add_import_options(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
   app.add_option("format", options->format, "format of the file (below); default: detected by content")->required();
   app.add_option("file", options->file, "the file to read");
@@ -105,6 +105,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kImportCommand{"import", "read other programs' machines, recordings, runs and measurements",
-                             "import nccl-topology docs/formats/samples/nccl-topology.xml", add_options};
+                             "import nccl-topology docs/formats/samples/nccl-topology.xml", add_import_options};
 
 }  // namespace tracecast::cli

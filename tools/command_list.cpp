@@ -116,7 +116,7 @@ std::string table(const Kind& kind, const std::vector<Entry>& entries, const Tex
   return text;
 }
 
-struct Options {
+struct ListOptions {
   std::vector<std::string> words;
   bool json = false;
 };
@@ -146,7 +146,7 @@ std::string overview(const DataPaths& data) {
   return text;
 }
 
-Result<ExitCode> list(const Options& options, const Context& context) {
+Result<ExitCode> list(const ListOptions& options, const Context& context) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
   if (options.words.empty() && !options.json) {
@@ -168,8 +168,8 @@ Result<ExitCode> list(const Options& options, const Context& context) {
   return json.empty() ? ExitCode::no : ExitCode::done;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_list_options(CLI::App& app) {
+  auto options = std::make_shared<ListOptions>();
   std::string names;
   for (const Kind& kind : kinds()) names += (names.empty() ? "" : ", ") + std::string(kind.name);
   app.add_option("WORDS", options->words,
@@ -181,6 +181,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kListCommand{"list", "the names of scenarios, models, machines, GPUs, schedules and formats",
-                           "list scenarios 405b", add_options};
+                           "list scenarios 405b", add_list_options};
 
 }  // namespace tracecast::cli

@@ -74,7 +74,7 @@ Result<ExitCode> plan(PlanOptions options, const Context& context) {
   return kept(answer);
 }
 
-Run add_options(CLI::App& app) {
+Run add_plan_options(CLI::App& app) {
   auto options = std::make_shared<PlanOptions>();
   const auto list = [&app](const std::string& name, auto& values, const std::string& text) {
     return app.add_option(name, values, text)->delimiter(',')->type_name("LIST");
@@ -172,6 +172,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kPlanCommand{"plan", "find the best layouts, GPU counts and machines for a job",
-                           "plan llama3-405b-1024 --best 3 --no-upgrades", add_options};
+                           "plan llama3-405b-1024 --best 3 --no-upgrades", add_plan_options};
 
 }  // namespace tracecast::cli

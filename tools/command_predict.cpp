@@ -38,7 +38,7 @@
 namespace tracecast::cli {
 namespace {
 
-struct Options {
+struct PredictOptions {
   std::string scenario;
   std::vector<std::string> overrides;
   std::string flops_convention = "model_full_attn";
@@ -60,7 +60,7 @@ struct Options {
   SweepOptions sweep;
 };
 
-ForecastOptions forecast_options(const Options& options) {
+ForecastOptions forecast_options(const PredictOptions& options) {
   return {.flops_convention = options.flops_convention == "model_causal" ? FlopsConvention::model_causal
                                                                          : FlopsConvention::model_full_attn,
           .unfold = options.unfold,
@@ -72,7 +72,7 @@ ForecastOptions forecast_options(const Options& options) {
           .transfers_slow_compute = !options.no_compute_contention};
 }
 
-Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenario) {
+Result<ForecastRun> run_forecast(const PredictOptions& options, const Scenario& scenario) {
   if (options.co_located.empty()) return forecast(scenario, forecast_options(options));
   std::vector<Scenario> others;
   for (const std::string& name : options.co_located) {
@@ -85,7 +85,7 @@ Result<ForecastRun> run_forecast(const Options& options, const Scenario& scenari
 }
 
 /// result.json, report.txt, scenario.json, trace.json and timeline.json.
-Result<void> write_results(const Options& options, const Scenario& scenario, const ForecastRun& run,
+Result<void> write_results(const PredictOptions& options, const Scenario& scenario, const ForecastRun& run,
                            const Unchanged* unchanged) {
   OutputFolder folder(options.out);
   folder.write("result.json", result_json(scenario, run.forecast, unchanged));
@@ -98,7 +98,7 @@ Result<void> write_results(const Options& options, const Scenario& scenario, con
 }
 
 /// The overrides of --set and of the options that are short for one.
-std::vector<std::string> overrides_of(const Options& options, std::vector<std::string> set) {
+std::vector<std::string> overrides_of(const PredictOptions& options, std::vector<std::string> set) {
   std::vector<std::string> all = std::move(set);
   if (!options.routing.empty()) all.push_back("cluster.routing=" + options.routing);
   if (options.seed) all.push_back(fmt::format("cluster.routing_seed={}", *options.seed));
@@ -129,13 +129,14 @@ void add_cost(Unchanged& unchanged, const Scenario& before, const Scenario& chan
 }
 
 /// The forecast without --set; empty if there is none, if the file alone cannot be forecast, or if it would be slow.
-std::optional<Unchanged> forecast_unchanged(const Options& options, const Scenario& changed, const Forecast& after) {
+std::optional<Unchanged> forecast_unchanged(const PredictOptions& options, const Scenario& changed,
+                                            const Forecast& after) {
   // Flow by flow, or with hashed paths that leave no ranks alike, the larger of the two runs may take minutes.
   const bool slow = options.network == "simgrid" || changed.cluster.routing == RoutingPolicy::ecmp;
   if (options.overrides.empty() || !options.emit.empty() || slow) return std::nullopt;
   Result<Scenario> scenario = read_with_topology(options.scenario, overrides_of(options, {}));
   if (!scenario) return std::nullopt;
-  Options plain = options;
+  PredictOptions plain = options;
   plain.explain = plain.unfold = false;
   plain.out.clear();
   plain.html.clear();
@@ -148,7 +149,7 @@ std::optional<Unchanged> forecast_unchanged(const Options& options, const Scenar
 }
 
 /// --sweep writes tables; what belongs to one forecast is refused.
-Result<void> check_sweep(const Options& options) {
+Result<void> check_sweep(const PredictOptions& options) {
   const std::pair<const char*, bool> kOfOneForecast[] = {{"--html", !options.html.empty()},
                                                          {"--out", !options.out.empty()},
                                                          {"--explain", options.explain},
@@ -160,7 +161,7 @@ Result<void> check_sweep(const Options& options) {
 }
 
 /// A scenario file names its machine: what --set changes in the machine has no place in it.
-Result<void> check_emit(const Options& options) {
+Result<void> check_emit(const PredictOptions& options) {
   const std::vector<std::string> changed = divided(options.overrides).of_topology;
   if (options.emit != "scenario" || changed.empty()) return {};
   return fail({"", 0, "--emit", "scenario",
@@ -168,7 +169,7 @@ Result<void> check_emit(const Options& options) {
                            changed.front())});
 }
 
-Result<ExitCode> predict(const Options& options, const Context& context) {
+Result<ExitCode> predict(const PredictOptions& options, const Context& context) {
   if (const Result<void> good = check_emit(options); !good) return tl::unexpected(good.error());
   if (options.explain && options.network == "simgrid")
     return fail({.file = "",
@@ -236,7 +237,7 @@ Result<ExitCode> predict(const Options& options, const Context& context) {
 }
 
 /// Old names of options, still accepted.
-void add_renamed_options(CLI::App& app, const std::shared_ptr<Options>& options) {
+void add_renamed_options(CLI::App& app, const std::shared_ptr<PredictOptions>& options) {
   app.add_option_function<std::string>("--neighbour",
                                        [options](const std::string& scenario) {
                                          note_new_name("--neighbour", "--co-located");
@@ -247,8 +248,8 @@ void add_renamed_options(CLI::App& app, const std::shared_ptr<Options>& options)
     app.add_flag_callback(now_default, [now_default] { note_now_default(now_default); })->group("");
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_predict_options(CLI::App& app) {
+  auto options = std::make_shared<PredictOptions>();
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option(
          "--set", options->overrides,
@@ -328,6 +329,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kPredictCommand{"predict", "forecast one training step of a scenario", "predict llama3-405b-16k",
-                              add_options};
+                              add_predict_options};
 
 }  // namespace tracecast::cli

@@ -25,7 +25,7 @@
 namespace tracecast::cli {
 namespace {
 
-struct Options {
+struct ProfileOptions {
   std::string suite = "quick";
   std::string device = "cpu";
   std::vector<std::string> scenarios;
@@ -135,7 +135,7 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
   return text + fmt::format("written to {}; use it with --set cluster.profile={}\n", path, path);
 }
 
-Result<Scenario> recorded_scenario(const Options& options) {
+Result<Scenario> recorded_scenario(const ProfileOptions& options) {
   if (options.scenarios.size() != 1)
     return fail({"", 0, "--for", "", "must be given once with --from: the recorded scenario"});
   return named_scenario(options.scenarios[0], options.overrides);
@@ -151,7 +151,7 @@ std::string source_of(const std::vector<NamedTrace>& traces, const Scenario& sce
 }
 
 /// The scenario names the hardware; its profile supplies models for everything that was not measured.
-Result<ExitCode> measure_recordings(const Options& options) {
+Result<ExitCode> measure_recordings(const ProfileOptions& options) {
   const Result<Scenario> scenario = recorded_scenario(options);
   if (!scenario) return tl::unexpected(scenario.error());
   const Result<ForecastRun> run = forecast(*scenario, {.unfold = true});
@@ -177,7 +177,7 @@ Result<ExitCode> measure_recordings(const Options& options) {
 }
 
 /// Arguments common to both kinds of workers.
-std::vector<std::string> arguments_of(const Options& options, const Context& context) {
+std::vector<std::string> arguments_of(const ProfileOptions& options, const Context& context) {
   std::vector<std::string> arguments{"profile", "--suite",  options.suite, "--passes", std::to_string(options.passes),
                                      "--out",   options.out};
   for (const std::string& name : options.scenarios) {
@@ -188,14 +188,14 @@ std::vector<std::string> arguments_of(const Options& options, const Context& con
   return arguments;
 }
 
-Result<ExitCode> show(const Options& options) {
+Result<ExitCode> show(const ProfileOptions& options) {
   const Result<Profile> profile = read_profile(options.out);
   if (!profile) return tl::unexpected(profile.error());
   fmt::print("{}", options.json ? json_file(json_of(*profile, options.out)) : summary(*profile, options.out));
   return ExitCode::done;
 }
 
-Result<ExitCode> record_on_gpus(const Options& options, const Context& context) {
+Result<ExitCode> record_on_gpus(const ProfileOptions& options, const Context& context) {
   const int ranks = std::max(1, options.ranks);
   if (const std::string sentence = missing_for_cuda_workers(ranks); !sentence.empty()) return missing(sentence);
   std::vector<std::string> arguments = arguments_of(options, context);
@@ -209,7 +209,7 @@ Result<ExitCode> record_on_gpus(const Options& options, const Context& context) 
   return code;
 }
 
-Result<ExitCode> record(const Options& options, const Context& context) {
+Result<ExitCode> record(const ProfileOptions& options, const Context& context) {
   if (!options.traces.empty()) return measure_recordings(options);
   if (options.device == "cuda") return record_on_gpus(options, context);
   if (const std::string sentence = missing_for_workers(); !sentence.empty()) return missing(sentence);
@@ -223,8 +223,8 @@ Result<ExitCode> record(const Options& options, const Context& context) {
   return show(options);
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_profile_options(CLI::App& app) {
+  auto options = std::make_shared<ProfileOptions>();
   app.add_option("--suite", options->suite, "which shapes: quick (a minute on a CPU), full, or none (with --for)")
       ->check(one_of({"quick", "full", "none"}))
       ->capture_default_str();
@@ -267,6 +267,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kProfileCommand{"profile", "time the operators and collectives of this machine, and write a profile",
-                              "profile --suite quick --passes 2 --out recorded.json", add_options};
+                              "profile --suite quick --passes 2 --out recorded.json", add_profile_options};
 
 }  // namespace tracecast::cli

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct RecordOptions {
   std::string out = "run.trace";
   std::string range = "all";
   double delay = 0;
@@ -148,7 +148,7 @@ std::string text_of(const TraceSummary& s) {
   return text;
 }
 
-Result<ExitCode> record(const Options& options) {
+Result<ExitCode> record(const RecordOptions& options) {
   const fs::path recorder = beside_this_program("libtracecast_inject.so");
   if (const std::string sentence = missing_for_recording(recorder); !sentence.empty()) {
     fmt::print(stderr, "{}\n", sentence);
@@ -180,8 +180,8 @@ Result<ExitCode> record(const Options& options) {
   return status == 0 && !traces.empty() ? ExitCode::done : ExitCode::no;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_record_options(CLI::App& app) {
+  auto options = std::make_shared<RecordOptions>();
   app.add_option("-o,--out", options->out,
                  "the trace; with several processes one file per rank, FILE.RANK; packed if it ends with .gz")
       ->type_name("FILE")
@@ -205,6 +205,7 @@ Run add_options(CLI::App& app) {
 
 }  // namespace
 
-const Command kRecordCommand{"record", "run a program and record its GPU activity", "record --help", add_options};
+const Command kRecordCommand{"record", "run a program and record its GPU activity", "record --help",
+                             add_record_options};
 
 }  // namespace tracecast::cli

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct ReplayOptions {
   std::vector<std::string> files;
   std::int64_t step = -1;
   std::string topology;
@@ -109,7 +109,7 @@ std::string json_of(const ReplayedStep& step, const StepRecord& record) {
   return json_file(out);
 }
 
-Result<void> write_all(const Options& options, const ReplayedStep& replay, const Timeline& timeline,
+Result<void> write_all(const ReplayOptions& options, const ReplayedStep& replay, const Timeline& timeline,
                        const StepRecord& record) {
   OutputFolder folder(options.out);
   folder.write("timeline.json", to_json(record));
@@ -125,7 +125,7 @@ Result<void> write_all(const Options& options, const ReplayedStep& replay, const
 }
 
 /// One recording alone; several as ranks that wait for each other.
-Result<Replay> read_all(const Options& options, std::vector<std::string>& notes) {
+Result<Replay> read_all(const ReplayOptions& options, std::vector<std::string>& notes) {
   const auto step = options.step < 0 ? std::nullopt : std::optional(options.step);
   const Result<std::vector<Trace>> traces = read_recordings(options.files, notes);
   if (!traces) return tl::unexpected(traces.error());
@@ -143,7 +143,7 @@ std::string name_of(const std::vector<std::string>& files) {
   return files.size() == 1 ? first : fmt::format("{} and {} more", first, files.size() - 1);
 }
 
-Result<ExitCode> show(const Options& options, const ReplayedStep& step, const Timeline& timeline,
+Result<ExitCode> show(const ReplayOptions& options, const ReplayedStep& step, const Timeline& timeline,
                       const Context& context) {
   const StepRecord record = record_of(step.graph, timeline, name_of(options.files), StepOrigin::executed);
   if (!options.out.empty())
@@ -159,7 +159,7 @@ Result<ExitCode> show(const Options& options, const ReplayedStep& step, const Ti
 }
 
 /// A step graph of another program.
-Result<ExitCode> run_step(const Options& options, const ImportedGraph& step, const Context& context) {
+Result<ExitCode> run_step(const ReplayOptions& options, const ImportedGraph& step, const Context& context) {
   if (options.files.size() > 1 || options.step >= 0)
     return fail({options.files.front(), 0, "", "",
                  fmt::format("is a step of one rank, {}: give this file alone, without --step", step.format)});
@@ -174,7 +174,7 @@ Result<ExitCode> run_step(const Options& options, const ImportedGraph& step, con
   return show(options, described(step, std::move(graph), *timeline), *timeline, context);
 }
 
-Result<ExitCode> run(const Options& options, const Context& context) {
+Result<ExitCode> run(const ReplayOptions& options, const Context& context) {
   const auto foreign = read_foreign_step(options.files.front(), options.topology, options.gpus);
   if (!foreign) return tl::unexpected(foreign.error());
   if (*foreign) return run_step(options, **foreign, context);
@@ -189,8 +189,8 @@ Result<ExitCode> run(const Options& options, const Context& context) {
   return show(options, described(std::move(*replay), *timeline, notes), *timeline, context);
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_replay_options(CLI::App& app) {
+  auto options = std::make_shared<ReplayOptions>();
   app.add_option("RECORDING", options->files,
                  "a trace of record, a PyTorch profiler JSON, or an SQLite file of Nsight Systems; packed or not. "
                  "Several: ranks of one run, which synchronize in their collectives. Or one step graph (Chakra, SimAI)")
@@ -213,6 +213,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kReplayCommand{"replay", "run a recorded step in the simulator and show its time",
-                             "replay docs/formats/samples/kineto.json --out replayed", add_options};
+                             "replay docs/formats/samples/kineto.json --out replayed", add_replay_options};
 
 }  // namespace tracecast::cli

@@ -24,7 +24,7 @@
 namespace tracecast::cli {
 namespace {
 
-struct Options {
+struct ScalingOptions {
   double parameters = 0;
   double tokens = 0;
   double flops = 0;
@@ -73,7 +73,7 @@ Result<double> peak_of(const Profile& profile, const std::string& dtype) {
   return profile.peak_flops.begin()->second;
 }
 
-Result<std::vector<DeviceGroup>> read_devices(const Options& options) {
+Result<std::vector<DeviceGroup>> read_devices(const ScalingOptions& options) {
   std::vector<DeviceGroup> devices;
   for (std::size_t i = 0; i < options.topologies.size(); ++i) {
     const Result<Profile> profile = read_gpu(options.topologies[i], options.modules);
@@ -86,7 +86,7 @@ Result<std::vector<DeviceGroup>> read_devices(const Options& options) {
 }
 
 /// GPUs of a module where the topology counts parts of modules; 1 elsewhere.
-double dies_of_module(const Options& options) {
+double dies_of_module(const ScalingOptions& options) {
   if (options.topologies.empty() || options.modules) return 1;
   const Result<Profile> die = read_gpu(options.topologies.front(), false);
   const Result<Profile> module = read_gpu(options.topologies.front(), true);
@@ -117,7 +117,7 @@ Result<LossLaw> read_law(const std::string& name) {
   return law;
 }
 
-Result<Question> read_question(Options options) {
+Result<Question> read_question(ScalingOptions options) {
   Question question;
   if (!options.model.empty()) {
     if (options.parameters > 0)
@@ -167,7 +167,7 @@ double peak_of_all(const Question& question) {
   return peak;
 }
 
-double days_of(const Question& question, const Options& options) {
+double days_of(const Question& question, const ScalingOptions& options) {
   if (options.days > 0) return options.days;
   return days_at(question.compute, 1, options.utilisation * peak_of_all(question));
 }
@@ -199,7 +199,7 @@ std::string machine_lines(const Question& question, double days) {
   return text;
 }
 
-std::string page(const Question& question, const Options& options) {
+std::string page(const Question& question, const ScalingOptions& options) {
   std::string text = fmt::format("  compute      {:.4g} FLOPs ({})\n", question.compute, question.how);
   if (question.asked.parameters > 0)
     text += fmt::format("  sizes        {:.4g} B parameters, {:.4g} B tokens{}\n", question.asked.parameters * 1e-9,
@@ -231,7 +231,7 @@ std::string wrapped(const std::string& lines, const TextStyle& style) {
   return text;
 }
 
-std::string json_answer(const Question& question, const Options& options) {
+std::string json_answer(const Question& question, const ScalingOptions& options) {
   std::string text =
       fmt::format("{{\n  \"flops\": {},\n  \"rule\": \"{}\",\n  \"optimal\": {{\"parameters\": {}, \"tokens\": {}}}",
                   question.compute, question.how, question.optimal.parameters, question.optimal.tokens);
@@ -320,7 +320,7 @@ std::string tables_json() {
   return fmt::format("{{\n  \"models\": [{}\n  ],\n  \"machines\": [{}\n  ]\n}}\n", models, machines);
 }
 
-Result<ExitCode> scaling(const Options& options, const Context& context) {
+Result<ExitCode> scaling(const ScalingOptions& options, const Context& context) {
   if (options.tables) {
     fmt::print("{}", options.json ? tables_json() : tables(context.style));
     return ExitCode::done;
@@ -331,8 +331,8 @@ Result<ExitCode> scaling(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_scaling_options(CLI::App& app) {
+  auto options = std::make_shared<ScalingOptions>();
   constexpr double kMaxBudget = 1e30;
   app.add_option("--parameters", options->parameters, "parameters of the model: 70B, 175e9")
       ->transform(count_in_range(1.0, kMaxBudget));
@@ -367,6 +367,6 @@ Run add_options(CLI::App& app) {
 
 const Command kScalingCommand{"scaling", "compute of a model and its tokens, compute-optimal sizes, days on a machine",
                               "scaling --parameters 175e9 --tokens 300e9 --topology dgx-a100 --gpus 1024 --days 34",
-                              add_options};
+                              add_scaling_options};
 
 }  // namespace tracecast::cli

@@ -30,7 +30,7 @@ namespace {
 constexpr const char* kDefaultSchedule = default_schedule(1);
 constexpr int kUsualMicrobatches = 8;
 
-struct Options {
+struct ScheduleOptions {
   std::string schedule;  ///< empty: kDefaultSchedule, or the scenario's
   std::string file;
   ScheduleRequest request;
@@ -48,13 +48,15 @@ struct Options {
   bool csv_crlf = false;
 };
 
-Options without_rules(Options o) {
+ScheduleOptions without_rules(ScheduleOptions o) {
   o.sends = o.receives = o.streams = "";
   o.batched = false;
   return o;
 }
 
-bool has_rules(const Options& o) { return !o.sends.empty() || !o.receives.empty() || o.batched || !o.streams.empty(); }
+bool has_rules(const ScheduleOptions& o) {
+  return !o.sends.empty() || !o.receives.empty() || o.batched || !o.streams.empty();
+}
 
 MessageStreams streams_of(const std::string& name) {
   if (name == "compute") return MessageStreams::compute;
@@ -62,7 +64,7 @@ MessageStreams streams_of(const std::string& name) {
   return name == "two" ? MessageStreams::two : MessageStreams::pairs;
 }
 
-MessageRules rules_of(const Options& o) {
+MessageRules rules_of(const ScheduleOptions& o) {
   return {.sends = o.sends == "rendezvous" ? SendRule::rendezvous : SendRule::eager,
           .receives = o.receives == "early" ? ReceiveOrder::early : ReceiveOrder::at_use,
           .batched = o.batched,
@@ -88,7 +90,7 @@ RankTimes in_units(const std::vector<Number>& times, std::int64_t scale) {
 }
 
 /// The run of a schedule with the times of the command line. `program`: its communication, if a file specifies it.
-Result<ScheduleView> view_of(const Options& options, const Schedule& schedule, const ExactTimes& exact,
+Result<ScheduleView> view_of(const ScheduleOptions& options, const Schedule& schedule, const ExactTimes& exact,
                              const PipelineProgram* program) {
   const Result<PipelineTimes> times = pipeline_times(schedule, exact);
   if (!times) return tl::unexpected(times.error());
@@ -128,7 +130,7 @@ ScheduleView view_of(ScenarioRun of, const std::string& scenario) {
 }
 
 /// The scenario with another schedule, a matching number of chunks, and another number of micro-batches.
-Scenario with_schedule(Scenario scenario, const Options& options, const std::string& name, int chunks) {
+Scenario with_schedule(Scenario scenario, const ScheduleOptions& options, const std::string& name, int chunks) {
   scenario.parallel.pp_schedule = name;
   scenario.parallel.vpp = chunks;
   if (options.request.microbatches > 0) {
@@ -140,7 +142,7 @@ Scenario with_schedule(Scenario scenario, const Options& options, const std::str
 }
 
 /// A schedule with a fixed number of chunks keeps it, whatever the request.
-Result<ScheduleView> scenario_view(const Options& options, const Scenario& scenario, const std::string& name) {
+Result<ScheduleView> scenario_view(const ScheduleOptions& options, const Scenario& scenario, const std::string& name) {
   const ScheduleVariant* variant = find_schedule(name);
   const int own = variant ? variant->default_chunks : 1;
   const int asked = options.request.chunks > 0 ? options.request.chunks : own;
@@ -152,10 +154,10 @@ Result<ScheduleView> scenario_view(const Options& options, const Scenario& scena
   return view_of(std::move(*run), scenario.name);
 }
 
-Result<std::vector<ScheduleView>> scenario_views(const Options& options) {
+Result<std::vector<ScheduleView>> scenario_views(const ScheduleOptions& options) {
   const Result<Scenario> scenario = named_scenario(options.times_from, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
-  Options of_scenario = options;
+  ScheduleOptions of_scenario = options;
   if (of_scenario.request.chunks == 0 && scenario->parallel.vpp > 1)
     of_scenario.request.chunks = scenario->parallel.vpp;
   std::string first = options.schedule.empty() ? scenario->parallel.pp_schedule : options.schedule;
@@ -172,7 +174,7 @@ Result<std::vector<ScheduleView>> scenario_views(const Options& options) {
 }
 
 /// By name. A schedule with a fixed number of chunks is compared with that number.
-Result<ScheduleView> named_view(const Options& options, const std::string& name, bool compared) {
+Result<ScheduleView> named_view(const ScheduleOptions& options, const std::string& name, bool compared) {
   const Result<ExactTimes> exact = parse_times(options.times, options.request.ranks);
   if (!exact) return tl::unexpected(exact.error());
   ScheduleRequest request = options.request;
@@ -192,14 +194,14 @@ Result<ScheduleView> named_view(const Options& options, const std::string& name,
   });
 }
 
-Result<PytorchSchedule> file_of(const Options& options) {
+Result<PytorchSchedule> file_of(const ScheduleOptions& options) {
   const ScheduleDialect dialect = options.dialect == "legacy"    ? ScheduleDialect::legacy
                                   : options.dialect == "current" ? ScheduleDialect::current
                                                                  : ScheduleDialect::detect;
   return of_this_project(read_pytorch_schedule(options.file, dialect), options.file, "a pipeline schedule");
 }
 
-Result<ScheduleView> file_view(Options& options) {
+Result<ScheduleView> file_view(ScheduleOptions& options) {
   const Result<PytorchSchedule> file = file_of(options);
   if (!file) return tl::unexpected(file.error());
   Result<Schedule> schedule = schedule_of(*file);
@@ -244,7 +246,7 @@ Result<ScheduleView> view_of(const Schedule& schedule, const Scenario& scenario,
 }
 
 /// The order that a configuration of torchtitan names, from there or from its own folder; "": none, or another schedule is asked for.
-std::string file_of_scenario(const Options& options) {
+std::string file_of_scenario(const ScheduleOptions& options) {
   namespace fs = std::filesystem;
   const auto names_schedule = [](const std::string& each) { return each.starts_with("parallel.pp_schedule="); };
   if (!options.schedule.empty() || std::ranges::any_of(options.overrides, names_schedule)) return "";
@@ -256,7 +258,7 @@ std::string file_of_scenario(const Options& options) {
 }
 
 /// A schedule from a file, and others of as many ranks and micro-batches, with the stage times of a scenario.
-Result<std::vector<ScheduleView>> timed_views(Options options) {
+Result<std::vector<ScheduleView>> timed_views(ScheduleOptions options) {
   const Result<PytorchSchedule> file = file_of(options);
   if (!file) return tl::unexpected(file.error());
   const Result<Schedule> schedule = schedule_of(*file);
@@ -285,7 +287,7 @@ Result<std::vector<ScheduleView>> timed_views(Options options) {
   return views;
 }
 
-Result<std::vector<ScheduleView>> views_of(Options options) {
+Result<std::vector<ScheduleView>> views_of(ScheduleOptions options) {
   if (!options.times_from.empty() && options.file.empty()) options.file = file_of_scenario(options);
   if (!options.times_from.empty()) return options.file.empty() ? scenario_views(options) : timed_views(options);
   if (options.schedule.empty()) options.schedule = kDefaultSchedule;
@@ -307,7 +309,7 @@ Result<std::vector<ScheduleView>> views_of(Options options) {
   return views;
 }
 
-Result<std::string> csv_of(const Options& options, const Schedule& schedule) {
+Result<std::string> csv_of(const ScheduleOptions& options, const Schedule& schedule) {
   if (options.csv_communication == "none" && !options.file.empty())  // keeps the idle slots of a file
     if (const Result<PytorchSchedule> file = file_of(options); file && !file->with_communication)
       return to_pytorch_csv(file->rows, options.csv_crlf);
@@ -319,7 +321,8 @@ Result<std::string> csv_of(const Options& options, const Schedule& schedule) {
 }
 
 /// Pictures first: some schedules have no CSV.
-Result<void> write_files(const Options& options, const std::vector<ScheduleView>& views, const Context& context) {
+Result<void> write_files(const ScheduleOptions& options, const std::vector<ScheduleView>& views,
+                         const Context& context) {
   if (!options.svg.empty()) {
     if (Result<void> ok = write_file(options.svg, schedule_svg(views, options.width)); !ok) return ok;
   }
@@ -334,7 +337,7 @@ Result<void> write_files(const Options& options, const std::vector<ScheduleView>
   return write_file(options.csv, *csv);
 }
 
-Result<ExitCode> run_schedule(const Options& options, const Context& context) {
+Result<ExitCode> run_schedule(const ScheduleOptions& options, const Context& context) {
   const Result<std::vector<ScheduleView>> views = views_of(options);
   if (!views) return tl::unexpected(views.error());
   if (Result<void> ok = write_files(options, *views, context); !ok) return tl::unexpected(ok.error());
@@ -354,7 +357,7 @@ std::string schedule_list() {
   return text;
 }
 
-void add_what(CLI::App& app, Options& o) {
+void add_what(CLI::App& app, ScheduleOptions& o) {
   CLI::Option* scenario =
       app.add_option(
              "--times-from", o.times_from,
@@ -397,7 +400,7 @@ void add_what(CLI::App& app, Options& o) {
   time("--tfb", o.times.overlapped, "an overlapped forward and backward (default: one after the other)");
 }
 
-void add_rules(CLI::App& app, Options& o) {
+void add_rules(CLI::App& app, ScheduleOptions& o) {
   CLI::Option* const scenario = app.get_option("--times-from");  // its step has the rules of its framework
   app.add_option("--sends", o.sends, "eager, or rendezvous: a send waits for its receive")
       ->check(one_of({"eager", "rendezvous"}))
@@ -416,7 +419,7 @@ void add_rules(CLI::App& app, Options& o) {
       ->excludes(scenario);
 }
 
-void add_output(CLI::App& app, Options& o) {
+void add_output(CLI::App& app, ScheduleOptions& o) {
   app.add_flag("--json", o.json, "the numbers as JSON");
   app.add_option("--svg", o.svg, "write the picture to a file");
   app.add_option("--width", o.width, "with --svg: pixels; 0: as wide as the labels need, at most 1600")
@@ -432,8 +435,8 @@ void add_output(CLI::App& app, Options& o) {
       ->check(one_of({"detect", "current", "legacy"}));
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_schedule_options(CLI::App& app) {
+  auto options = std::make_shared<ScheduleOptions>();
   options->request.ranks = 4;
   options->request.microbatches = 0;  // not given
   add_what(app, *options);
@@ -446,6 +449,7 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kScheduleCommand{"schedule", "draw a pipeline schedule and show its cost",
-                               "schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1", add_options};
+                               "schedule --schedule 1f1b --stages 4 --microbatches 8 --compare zb-h1",
+                               add_schedule_options};
 
 }  // namespace tracecast::cli

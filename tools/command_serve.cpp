@@ -15,7 +15,7 @@
 namespace tracecast::cli {
 namespace {
 
-struct Options {
+struct ServeOptions {
   std::string host = "127.0.0.1";
   int port = 8417;
   int workers = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 2U, 16U));
@@ -23,7 +23,7 @@ struct Options {
 };
 
 /// Replaces this process by tracecast-server, so that only the server links the HTTP library.
-ExitCode serve(const Options& options) {
+ExitCode serve(const ServeOptions& options) {
   std::error_code ignored;
   const std::filesystem::path program =
       std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "tracecast-server";
@@ -37,8 +37,8 @@ ExitCode serve(const Options& options) {
   return ExitCode::missing;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_serve_options(CLI::App& app) {
+  auto options = std::make_shared<ServeOptions>();
   app.add_option("--port", options->port, "port to listen on; 0: any free port, which is printed")
       ->check(in_range(0, 65535))
       ->capture_default_str();
@@ -56,6 +56,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kServeCommand{"serve", "open a page in the browser: change a run with sliders and see the effect",
-                            "serve --port 0 --seconds 1", add_options};
+                            "serve --port 0 --seconds 1", add_serve_options};
 
 }  // namespace tracecast::cli

@@ -14,7 +14,7 @@
 namespace tracecast::cli {
 namespace {
 
-struct Options {
+struct StrategiesOptions {
   std::string scenario = "strategies";
   std::vector<std::string> overrides;
   int ranks = 4;
@@ -22,7 +22,7 @@ struct Options {
   bool markdown = false;
 };
 
-Result<ExitCode> strategies(const Options& options, const Context& context) {
+Result<ExitCode> strategies(const StrategiesOptions& options, const Context& context) {
   const Result<Scenario> scenario = named_scenario(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
   const Result<std::vector<StrategyRow>> rows = strategy_table(*scenario, options.ranks);
@@ -33,8 +33,8 @@ Result<ExitCode> strategies(const Options& options, const Context& context) {
   return ExitCode::done;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_strategies_options(CLI::App& app) {
+  auto options = std::make_shared<StrategiesOptions>();
   app.add_option("SCENARIO", options->scenario, "model and machine for the strategies; its layout is ignored")
       ->capture_default_str();
   app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. model=llama-3-8b; may be repeated")
@@ -51,6 +51,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kStrategiesCommand{"strategies", "show what each parallel strategy partitions and sends",
-                                 "strategies --ranks 8", add_options};
+                                 "strategies --ranks 8", add_strategies_options};
 
 }  // namespace tracecast::cli

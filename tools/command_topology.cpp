@@ -24,7 +24,7 @@ namespace {
 constexpr int kMaxRanks = 1 << 20;
 constexpr int kMaxInNode = 4096;
 
-struct Options {
+struct TopologyOptions {
   std::string topology;
   int ranks = 0;
   std::string svg;
@@ -44,7 +44,7 @@ int usual_ranks(const Cluster& cluster) {
   return static_cast<int>(std::min<std::int64_t>(kMaxRanks, nodes * gpus));
 }
 
-Result<Cluster> sized_cluster(const Options& options, std::vector<std::string>& notes) {
+Result<Cluster> sized_cluster(const TopologyOptions& options, std::vector<std::string>& notes) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
   const auto path = find_file(options.topology, data->topologies, "topology");
@@ -60,7 +60,7 @@ Result<Cluster> sized_cluster(const Options& options, std::vector<std::string>& 
   return cluster;
 }
 
-Result<void> check_hops(const Options& options, const Cluster& cluster) {
+Result<void> check_hops(const TopologyOptions& options, const Cluster& cluster) {
   for (const int rank : options.hops)
     if (rank < 0 || rank >= cluster.world_size)
       return fail_key("--hops", std::to_string(rank),
@@ -68,12 +68,12 @@ Result<void> check_hops(const Options& options, const Cluster& cluster) {
   return {};
 }
 
-RoutingOptions routing(const Options& options) {
+RoutingOptions routing(const TopologyOptions& options) {
   if (!options.ecmp) return {};
   return {.policy = RoutingPolicy::ecmp, .seed = *options.ecmp};
 }
 
-Result<void> write_files(const Options& options, const Topology& topology, const TopologyReport& report) {
+Result<void> write_files(const TopologyOptions& options, const Topology& topology, const TopologyReport& report) {
   if (!options.svg.empty())
     if (const Result<void> ok = write_file(options.svg, topology_svg(topology, report)); !ok) return ok;
   if (options.exported.empty()) return {};
@@ -82,7 +82,7 @@ Result<void> write_files(const Options& options, const Topology& topology, const
   return write_file(options.exported[1], to_simgrid(topology));
 }
 
-Result<ExitCode> topology(const Options& options, const Context& context) {
+Result<ExitCode> topology(const TopologyOptions& options, const Context& context) {
   std::vector<std::string> notes;
   const Result<Cluster> cluster = sized_cluster(options, notes);
   if (!cluster) return tl::unexpected(cluster.error());
@@ -102,8 +102,8 @@ Result<ExitCode> topology(const Options& options, const Context& context) {
   return report.has_errors() ? ExitCode::no : ExitCode::done;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_topology_options(CLI::App& app) {
+  auto options = std::make_shared<TopologyOptions>();
   app.add_option("topology", options->topology,
                  "a topology file (Tracecast's, or any that import reads), or the name of a shipped one")
       ->required();
@@ -124,6 +124,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kTopologyCommand{"topology", "describe, check and draw a cluster",
-                               "topology dgx-h100 --ranks 64 --hops 0 13", add_options};
+                               "topology dgx-h100 --ranks 64 --hops 0 13", add_topology_options};
 
 }  // namespace tracecast::cli

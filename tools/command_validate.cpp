@@ -35,7 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace accuracy;
 
-struct Options {
+struct ValidateCommandOptions {
   std::string table;
   std::vector<std::string> kernels;
   std::vector<std::string> collectives;
@@ -58,8 +58,8 @@ Result<void> check_column(const CsvTable& table, const std::string& by) {
   return fail_key("--by", by, "not a column of the table" + (meant.empty() ? "" : " (did you mean '" + meant + "'?)"));
 }
 
-Result<void> write_pictures(const Options& options, const CsvTable& table, const std::vector<RowForecast>& rows,
-                            const Context& context) {
+Result<void> write_pictures(const ValidateCommandOptions& options, const CsvTable& table,
+                            const std::vector<RowForecast>& rows, const Context& context) {
   if (!options.html.empty()) {
     const PageMetadata metadata{context.command, "tracecast " + version()};
     if (Result<void> written = write_file(options.html, validation_html(table, rows, options.by, metadata)); !written)
@@ -90,7 +90,8 @@ std::vector<fs::path> tables_of(const std::vector<std::string>& names) {
 }
 
 /// Tables of operators or collectives. Other tables in a folder are skipped and listed.
-Result<ExitCode> validate_samples(const Options& options, const RowLibrary& library, const Context& context) {
+Result<ExitCode> validate_samples(const ValidateCommandOptions& options, const RowLibrary& library,
+                                  const Context& context) {
   constexpr std::string_view kMeasuredTable = "a table of measured kernels or collectives";
   const bool collectives = options.kernels.empty();
   const std::vector<std::string>& names = collectives ? options.collectives : options.kernels;
@@ -130,7 +131,7 @@ Result<ExitCode> validate_samples(const Options& options, const RowLibrary& libr
 }
 
 /// The table with only the requested rows, and with the changed columns.
-Result<CsvTable> narrowed(CsvTable table, const Options& options) {
+Result<CsvTable> narrowed(CsvTable table, const ValidateCommandOptions& options) {
   for (const std::string& id : options.only) {
     if (table.only("id", {id}).rows() > 0) continue;
     std::vector<std::string> ids;
@@ -148,7 +149,7 @@ Result<CsvTable> narrowed(CsvTable table, const Options& options) {
 }
 
 /// Scores on runs left out of the fits.
-Result<ExitCode> validate_nested(const Options& options, const DataPaths& data, const CsvTable& table,
+Result<ExitCode> validate_nested(const ValidateCommandOptions& options, const DataPaths& data, const CsvTable& table,
                                  const RowLibrary& library, const ValidateOptions& how) {
   const std::string stem = fs::path(options.table).replace_extension().string();
   const Result<CsvTable> sources = read_run_table(data, stem + "-sources");
@@ -167,7 +168,7 @@ Result<ExitCode> validate_nested(const Options& options, const DataPaths& data, 
 }
 
 /// Failures, restarts, checkpoints and goodput.
-Result<ExitCode> validate_failures(const Options& options, const DataPaths& data, const CsvTable& table,
+Result<ExitCode> validate_failures(const ValidateCommandOptions& options, const DataPaths& data, const CsvTable& table,
                                    const Context& context) {
   const Result<FailureFigures> figures = forecast_failure_figures(table, data, options.threads);
   if (!figures) return tl::unexpected(figures.error());
@@ -175,7 +176,7 @@ Result<ExitCode> validate_failures(const Options& options, const DataPaths& data
   return ExitCode::done;
 }
 
-Result<ExitCode> validate_runs(const Options& options, const Context& context) {
+Result<ExitCode> validate_runs(const ValidateCommandOptions& options, const Context& context) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
   const Result<RowLibrary> library = RowLibrary::open(*data);
@@ -212,8 +213,8 @@ Result<ExitCode> validate_runs(const Options& options, const Context& context) {
   return scored(*rows).empty() ? ExitCode::no : ExitCode::done;
 }
 
-Run add_options(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+Run add_validate_options(CLI::App& app) {
+  auto options = std::make_shared<ValidateCommandOptions>();
   options->threads = thread_count(0);
   app.add_option("RUNS", options->table, "a table of measured runs (CSV), or the name of one that is shipped");
   CLI::Option* kernels = app.add_option("--kernels", options->kernels,
@@ -261,6 +262,6 @@ Run add_options(CLI::App& app) {
 }  // namespace
 
 const Command kValidateCommand{"validate", "forecast every run of a table of measurements and score the forecasts",
-                               "validate korthikanti --by recompute", add_options};
+                               "validate korthikanti --by recompute", add_validate_options};
 
 }  // namespace tracecast::cli

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kLargest = std::numeric_limits<double>::infinity();
 
-struct Part {
+struct UndoablePart {
   std::string what;
   std::function<void(Scenario&)> undo;  ///< of parts of one kind, the last must be undone first
   double size = kLargest;               ///< by how much the time of what it concerns grows, relative to its time
@@ -30,7 +30,7 @@ auto erase_at(List Perturbation::*list, std::size_t index) {
   };
 }
 
-void add_rank_parts(const Perturbation& ranks, std::vector<Part>& parts) {
+void add_rank_parts(const Perturbation& ranks, std::vector<UndoablePart>& parts) {
   for (std::size_t i = 0; i < ranks.slow_ranks.size(); ++i) {
     const Perturbation::SlowRanks& slow = ranks.slow_ranks[i];
     const bool one = slow.ranks.first == slow.ranks.last;
@@ -46,7 +46,7 @@ void add_rank_parts(const Perturbation& ranks, std::vector<Part>& parts) {
                      [](Scenario& s) { s.perturbation.speed_spread = 0; }});
 }
 
-void add_network_parts(const NetworkFaults& faults, std::vector<Part>& parts) {
+void add_network_parts(const NetworkFaults& faults, std::vector<UndoablePart>& parts) {
   for (std::size_t i = 0; i < faults.slow_nics.size(); ++i) {
     const NetworkFaults::SlowNic& slow = faults.slow_nics[i];
     const std::string state = slow.speed == 0 ? "is gone" : fmt::format("runs at {:g} %", 100 * slow.speed);
@@ -69,7 +69,7 @@ void add_network_parts(const NetworkFaults& faults, std::vector<Part>& parts) {
 }
 
 /// The indices of the parts whose effects are forecast alone, and those of the others, which are forecast together.
-std::pair<std::vector<std::size_t>, std::vector<std::size_t>> largest_and_others(const std::vector<Part>& parts,
+std::pair<std::vector<std::size_t>, std::vector<std::size_t>> largest_and_others(const std::vector<UndoablePart>& parts,
                                                                                  int ranks) {
   std::vector<std::size_t> order(parts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -94,7 +94,7 @@ std::vector<std::size_t> all_but(std::size_t part, std::size_t count) {
 }  // namespace
 
 Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOptions& options, Forecast& result) {
-  std::vector<Part> parts;
+  std::vector<UndoablePart> parts;
   add_rank_parts(scenario.perturbation, parts);
   add_network_parts(scenario.cluster.faults, parts);
   if (const std::string paths = path_text(scenario.cluster); !paths.empty())

@@ -34,18 +34,18 @@ bool split(Partition& partition, std::size_t begin, std::size_t end, bool news) 
             partition.of.begin() + static_cast<std::ptrdiff_t>(end),
             partition.before.begin() + static_cast<std::ptrdiff_t>(begin));
   if (!news) return false;
-  struct Part {
+  struct Piece {
     std::int32_t of = 0;  ///< the class that it is a part of
     NodeColour seen = 0;
-    bool operator==(const Part&) const = default;
+    bool operator==(const Piece&) const = default;
   };
-  DenseNumbers<Part> parts;
+  DenseNumbers<Piece> parts;
   std::vector<std::int32_t> size;       // [part]
   std::vector<std::int32_t> new_class;  // [part]; at first the class that it is a part of
-  Part last;                            // neighbours are often alike
+  Piece last;                           // neighbours are often alike
   std::size_t last_part = 0;
   for (std::size_t i = begin; i < end; ++i) {
-    const Part own{partition.of[i], partition.seen[i]};
+    const Piece own{partition.of[i], partition.seen[i]};
     if (i == begin || !(own == last)) {
       const auto hash = own.seen + static_cast<NodeColour>(own.of) * 0x9e3779b97f4a7c15;
       last = own;

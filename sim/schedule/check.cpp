@@ -11,7 +11,7 @@ namespace tracecast {
 
 namespace {
 
-Result<void> fail_key(std::string message) {
+Result<void> invalid(std::string message) {
   return fail({.file = {}, .line = 0, .key = "schedule", .value = {}, .message = std::move(message)});
 }
 
@@ -35,11 +35,10 @@ Result<void> check_placement(const Schedule& s) {
       const int stage = s.stage_of[rank][chunk];
       const int replica = s.replica_of[rank][chunk];
       if (stage < 0 || stage >= s.stages() || replica < 0 || replica >= s.replicas) {
-        return fail_key(
-            fmt::format("rank {} holds stage {} of replica {}, which does not exist", rank, stage, replica));
+        return invalid(fmt::format("rank {} holds stage {} of replica {}, which does not exist", rank, stage, replica));
       }
       if (holders[static_cast<std::size_t>(replica * s.stages() + stage)]++ > 0) {
-        return fail_key(fmt::format("stage {} is on two ranks, one of them rank {}", stage, rank));
+        return invalid(fmt::format("stage {} is on two ranks, one of them rank {}", stage, rank));
       }
     }
   }
@@ -79,7 +78,7 @@ class Counter {
                               : seen.backward + seen.input == 0     ? "B"
                               : seen.input == 1 && seen.weight == 0 ? "W"
                                                                     : nullptr;
-        if (missing != nullptr) return fail_key(fmt::format("{}{}{} is missing", stage, missing, m));
+        if (missing != nullptr) return invalid(fmt::format("{}{}{} is missing", stage, missing, m));
       }
     }
     return {};
@@ -118,22 +117,22 @@ class Counter {
       }
     }
     if (!twice) return {};
-    return fail_key(fmt::format("rank {} action {}: {} repeats work that is already in the schedule", rank, index,
-                                to_string(s_, rank, action)));
+    return invalid(fmt::format("rank {} action {}: {} repeats work that is already in the schedule", rank, index,
+                               to_string(s_, rank, action)));
   }
 
   Result<void> known(int rank, std::size_t index, int chunk, int microbatch) const {
     if (chunk < 0 || chunk >= s_.chunks) {
-      return fail_key(fmt::format("rank {} action {}: chunk {} does not exist", rank, index, chunk));
+      return invalid(fmt::format("rank {} action {}: chunk {} does not exist", rank, index, chunk));
     }
     if (microbatch < 0 || microbatch >= s_.microbatches) {
-      return fail_key(fmt::format("rank {} action {}: micro-batch {} does not exist (allowed: 0..{})", rank, index,
-                                  microbatch, s_.microbatches - 1));
+      return invalid(fmt::format("rank {} action {}: micro-batch {} does not exist (allowed: 0..{})", rank, index,
+                                 microbatch, s_.microbatches - 1));
     }
     if (s_.replica_of_microbatch(microbatch) !=
         s_.replica_of[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)]) {
-      return fail_key(fmt::format("rank {} action {}: micro-batch {} belongs to the other copy of the model", rank,
-                                  index, microbatch));
+      return invalid(fmt::format("rank {} action {}: micro-batch {} belongs to the other copy of the model", rank,
+                                 index, microbatch));
     }
     return {};
   }
@@ -149,7 +148,7 @@ class Counter {
 }  // namespace
 
 Result<void> check(const Schedule& schedule) {
-  if (!has_shape(schedule)) return fail_key("the sizes of its lists do not fit its ranks, chunks and replicas");
+  if (!has_shape(schedule)) return invalid("the sizes of its lists do not fit its ranks, chunks and replicas");
   if (Result<void> ok = check_placement(schedule); !ok) return ok;
   Counter counter(schedule);
   if (Result<void> ok = counter.count(); !ok) return ok;
@@ -157,8 +156,7 @@ Result<void> check(const Schedule& schedule) {
   const std::vector<std::size_t> reached =
       run_order(schedule, [](int /*rank*/, std::size_t /*index*/, const Dependencies& /*d*/) {});
   for (std::size_t rank = 0; rank < reached.size(); ++rank) {
-    if (reached[rank] < schedule.actions[rank].size())
-      return fail_key("deadlock: " + describe_cycle(schedule, reached));
+    if (reached[rank] < schedule.actions[rank].size()) return invalid("deadlock: " + describe_cycle(schedule, reached));
   }
   return {};
 }

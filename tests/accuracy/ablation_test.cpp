@@ -15,8 +15,6 @@ using namespace tracecast::accuracy;
 
 namespace {
 
-const DataPaths kData = shipped_data();
-
 /// Three small runs of one source: tensor parallel, pipelined and recomputed, data parallel.
 CsvTable table() {
   return CsvTable::parse(
@@ -32,7 +30,7 @@ CsvTable table() {
 }  // namespace
 
 TEST_CASE("ablation: every effect moves forecasts in the right direction", "[accuracy]") {
-  const std::vector<Ablation> lines = ablate(table(), RowLibrary::open(kData).value(), {}).value();
+  const std::vector<Ablation> lines = ablate(table(), RowLibrary::open(shipped_data()).value(), {}).value();
   REQUIRE(lines.size() == effects().size());
   std::set<std::string> names;
   for (const Ablation& line : lines) {

@@ -15,9 +15,6 @@ using namespace tracecast::accuracy;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData = shipped_data();
-
 std::string quoted(const std::string& field) { return "\"" + field + "\""; }
 
 /// The table's rows of one source; none of its fields holds a quote.
@@ -48,11 +45,11 @@ double printed(const std::string& page, const std::string& source) {
 }  // namespace
 
 TEST_CASE("the page of accuracies has not drifted from what the program forecasts", "[accuracy][docs]") {
-  const std::filesystem::path runs = kRoot / "scenarios/runs/published.csv";
-  std::ifstream file(kRoot / "docs/validation/accuracy.md");
+  const std::filesystem::path runs = source_dir() / "scenarios/runs/published.csv";
+  std::ifstream file(source_dir() / "docs/validation/accuracy.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   const CsvTable table = CsvTable::read(runs).value();
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   // Of both GPUs and four stacks, among those whose steps are built quickly.
   for (const char* source : {"Korthikanti et al. MLSys23 (arXiv 2205.05198)", "NeMo 24.07 performance summary",
                              "NeMo 24.03 long-sequence table", "Zero Bubble ICLR24 (arXiv 2401.10241)"}) {

@@ -15,12 +15,10 @@ using namespace tracecast::accuracy;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
 const std::filesystem::path kShared = measurements_of_others();
-const DataPaths kData = shipped_data();
 
 std::string page(const char* name) {
-  std::ifstream file(kRoot / "docs/validation" / name);
+  std::ifstream file(source_dir() / "docs/validation" / name);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -41,7 +39,7 @@ TEST_CASE("the page of operators has not drifted from what the profiles say", "[
     return;
   }
   const std::string text = page("kernels.md");
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   for (const char* file : {"aiconfigurator/gemm_a100_sxm.csv.gz", "cudnn-frontend/sdpa_training_fwd_bwd.csv",
                            "simumax/op_efficiency_b200.csv", "vidur/layer_ops_h100.csv.gz"}) {
     const CsvTable table = CsvTable::read(kShared / "kernels" / file).value();
@@ -63,7 +61,8 @@ TEST_CASE("the page of collectives has not drifted from what the topologies say"
   }
   const std::string text = page("collectives.md");
   const CsvTable table = CsvTable::read(kShared / "collectives/aiconfigurator/nccl_intranode.csv.gz").value();
-  const std::vector<MeasuredSample> samples = validate_collectives(table, RowLibrary::open(kData).value()).value();
+  const std::vector<MeasuredSample> samples =
+      validate_collectives(table, RowLibrary::open(shipped_data()).value()).value();
   const std::vector<SampleErrors> errors = sample_errors(samples, true);
   REQUIRE(errors.size() > 10);
   for (const SampleErrors& e : errors) {

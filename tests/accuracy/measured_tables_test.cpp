@@ -17,14 +17,8 @@
 using namespace tracecast;
 using namespace tracecast::accuracy;
 
-namespace {
-
-const DataPaths kData = shipped_data();
-
-}  // namespace
-
 TEST_CASE("operators of a table: isolated, so without the in-training factor", "[accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const CsvTable table = CsvTable::parse(
                              "profile,op,m,n,k,precision,seq,heads,head_dim,time_us\n"
                              "h100,gemm,8192,8192,8192,bf16,,,,1400\n"
@@ -52,7 +46,7 @@ TEST_CASE("operators of a table: isolated, so without the in-training factor", "
 }
 
 TEST_CASE("operators of a table: every kind of work, and a profile of one's own", "[accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const TemporaryFolder folder;
   Profile recorded = library.profile("h100").value();
   recorded.measured.push_back(
@@ -89,7 +83,7 @@ TEST_CASE("operators of a table: every kind of work, and a profile of one's own"
 }
 
 TEST_CASE("operators of a table: the page names its columns", "[report][accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const CsvTable table =
       CsvTable::parse("profile,op,m,n,k,precision,time_us\nh100,gemm,8192,8192,8192,bf16,1400\n", "k.csv").value();
   const std::string page = samples_page(validate_kernels(table, library).value(), false, {});
@@ -98,7 +92,7 @@ TEST_CASE("operators of a table: the page names its columns", "[report][accuracy
 }
 
 TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, vLLM's zeros apart", "[accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   std::string text = "gpu,src,dtype,m,n,k,latency_us\n";
   for (int n = 1024; n <= 16384; n += 1024) text += fmt::format("H100-SXM,trtllm-1,bfloat16,4096,{},4096,200\n", n);
   text +=
@@ -134,7 +128,7 @@ TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, v
 }
 
 TEST_CASE("aiconfigurator's GEMMs are priced in the loop that timed them", "[oracle][accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const char* text =
       "gpu,src,dtype,m,n,k,latency_us\nRTX-PRO-6000-Server,sglang-0.5,bfloat16,64,2048,2048,8\n"
       "RTX-PRO-6000-Server,trtllm-1,bfloat16,64,2048,2048,8\nRTX-PRO-6000-Server,vllm-0.2,bfloat16,64,2048,2048,8\n";
@@ -152,7 +146,7 @@ TEST_CASE("aiconfigurator's GEMMs are priced in the loop that timed them", "[ora
 }
 
 TEST_CASE("attention: cuDNN's, FlashAttention's rates, and efficiencies inside training steps", "[oracle][accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const auto read = [](const char* text) { return read_kernels(CsvTable::parse(text, "a.csv").value()).value(); };
   const std::vector<MeasuredKernel> cudnn = read(
       "gpu_name,data_type,attn_mask,sliding_window_size,batch_size,q_seqlen,kv_seqlen,num_q_heads,num_kv_heads,"
@@ -229,7 +223,8 @@ TEST_CASE("nccl-tests' collection: known machines, unknown ones by their GPU, se
   CHECK(samples[2].ranks == 2);
   CHECK(samples[0].call.algorithm == Algorithm::ring);
   CHECK(samples[2].call.algorithm == Algorithm::automatic);
-  const std::vector<MeasuredSample> scored = validate_collectives(table, RowLibrary::open(kData).value()).value();
+  const std::vector<MeasuredSample> scored =
+      validate_collectives(table, RowLibrary::open(shipped_data()).value()).value();
   CHECK(sample_errors(scored, true)[0].samples == 2);
   CHECK(scored[0].group == "polaris all_reduce");
 }
@@ -241,7 +236,8 @@ TEST_CASE("collectives of a table: errors are of those above 1 MiB", "[accuracy]
                              "dgx-h100,all_reduce,8,1024,15\n",
                              "c.csv")
                              .value();
-  const std::vector<MeasuredSample> samples = validate_collectives(table, RowLibrary::open(kData).value()).value();
+  const std::vector<MeasuredSample> samples =
+      validate_collectives(table, RowLibrary::open(shipped_data()).value()).value();
   const std::vector<SampleErrors> large = sample_errors(samples, true);
   REQUIRE_FALSE(large.empty());
   CHECK(large[0].samples == 1);
@@ -250,7 +246,7 @@ TEST_CASE("collectives of a table: errors are of those above 1 MiB", "[accuracy]
 }
 
 TEST_CASE("errors in tables of measurements name line and column", "[error][accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const auto kernels = [&](const char* text) {
     return to_string(validate_kernels(CsvTable::parse(text, "k.csv").value(), library).error());
   };

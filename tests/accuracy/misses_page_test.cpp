@@ -17,11 +17,10 @@ using namespace tracecast::accuracy;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData{kRoot / "scenarios", kRoot / "topologies", kRoot / "kernels/profiles"};
+const DataPaths kData{source_dir() / "scenarios", source_dir() / "topologies", source_dir() / "kernels/profiles"};
 
 std::string page(const char* name) {
-  std::ifstream file(kRoot / "docs/validation" / name);
+  std::ifstream file(source_dir() / "docs/validation" / name);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -106,7 +105,7 @@ TEST_CASE("no run that is missed by more than 25 % is without an explanation", "
 }
 
 TEST_CASE("what the page of misses says of changed runs is so", "[accuracy][docs]") {
-  const std::filesystem::path runs = kRoot / "scenarios/runs/published.csv";
+  const std::filesystem::path runs = source_dir() / "scenarios/runs/published.csv";
   const CsvTable table = CsvTable::read(runs).value();
   const RowLibrary library = RowLibrary::open(kData).value();
   const std::vector<Miss> all = misses();

@@ -17,8 +17,6 @@ using namespace tracecast::accuracy;
 
 namespace {
 
-const DataPaths kData = shipped_data();
-
 CsvTable published(const char* name) {
   return CsvTable::read(source_dir() / "scenarios/runs" / (std::string(name) + ".csv")).value();
 }
@@ -76,7 +74,7 @@ TEST_CASE("an architecture without runs gets what training adds to all others", 
 
 TEST_CASE("nested: no run is in the training part of its own fold", "[accuracy]") {
   const CsvTable table = small_runs();
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const Nested nested = nested_scores(table, published("published-sources"), library, {.threads = 2}).value();
   std::vector<std::string> names;
   for (const Way& way : nested.ways) {
@@ -153,7 +151,8 @@ TEST_CASE("published pairs name runs of the table", "[accuracy]") {
     }
   CHECK(known == 16);
   const CsvTable one = pairs.only("id", {"21"});
-  const std::vector<PublishedPair> forecast = published_pairs(one, table, RowLibrary::open(kData).value(), {}).value();
+  const std::vector<PublishedPair> forecast =
+      published_pairs(one, table, RowLibrary::open(shipped_data()).value(), {}).value();
   REQUIRE(forecast.size() == 1);
   CHECK(forecast[0].measured == Approx(6150 / 7689.5));
   CHECK(forecast[0].forecast == Approx(0.76).margin(0.08));

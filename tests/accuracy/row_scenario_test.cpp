@@ -13,15 +13,13 @@ using namespace tracecast::accuracy;
 
 namespace {
 
-const DataPaths kData = shipped_data();
-
 constexpr const char* kNeeded = "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count";
 constexpr const char* kLlama = "32,4096,32,11008,32000,4096,128,H100,16";
 
 Result<RowScenario> row(const std::string& columns, const std::string& values) {
   const std::string text = std::string(kNeeded) + columns + "\n" + kLlama + values + "\n";
   const CsvTable table = CsvTable::parse(text, "t.csv").value();
-  return scenario_of_row(table, 0, RowLibrary::open(kData).value());
+  return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value());
 }
 
 bool assumes(const RowScenario& row, const std::string& words) {
@@ -75,7 +73,7 @@ TEST_CASE("row: layers that do not divide", "[accuracy]") {
     const std::string text =
         "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,gated_mlp,pp,pipeline_split\n" +
         std::string(layers_pp) + "," + split + "\n";
-    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value())
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value())
         .value()
         .scenario.parallel;
   };
@@ -97,7 +95,9 @@ TEST_CASE("row: fabrics by GPU, memory and words", "[accuracy]") {
         "32,4096,32,4096,64,8," +
         gpu + "," + more + "\n";
     const Scenario s =
-        scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value()).value().scenario;
+        scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value())
+            .value()
+            .scenario;
     return s.topology + " " + s.profile.name;
   };
   CHECK(machine("A100", "80,4x Omni-Path 100Gb/s,") == "jean-zay a100");
@@ -115,7 +115,7 @@ TEST_CASE("row: what cannot be forecast says why, with line and column", "[error
   CHECK(message(",precision", ",int3") == "t.csv:2: precision = int3: unknown precision");
   CHECK(message(",micro_batch", ",many") == "t.csv:2: micro_batch = many: must be a number of at least 0");
   const CsvTable table = CsvTable::parse("layers,hidden\n4,\n", "t.csv").value();
-  CHECK(to_string(scenario_of_row(table, 0, RowLibrary::open(kData).value()).error()) ==
+  CHECK(to_string(scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).error()) ==
         "t.csv:2: hidden: is not reported");
 }
 
@@ -125,7 +125,8 @@ TEST_CASE("row: machines that lack something say what", "[error][accuracy]") {
         "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,intra_node_link,inter_node_link\n32,4096,32,4096,"
         "64," +
         gpu_and_count + "," + more + "\n";
-    const auto read = scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value());
+    const auto read =
+        scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value());
     return read ? read->scenario.topology : to_string(read.error());
   };
   CHECK(message("H100,", ",") == "t.csv:2: gpu_count: is not reported");
@@ -149,7 +150,7 @@ TEST_CASE("row: a batch that is not reported is what its micro-batches make", "[
       "layers,hidden,heads,seq_len,gpu,gpu_count,tp,micro_batch,num_microbatches,precision\n32,4096,32,4096,H100,16,2,"
       "2,5,BF16\n";
   const RowScenario r =
-      scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value()).value();
+      scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value()).value();
   CHECK(r.scenario.training.global_batch_size == 2 * 5 * 8);
   CHECK(r.scenario.training.dtype == Precision::bf16);
 }
@@ -158,7 +159,7 @@ TEST_CASE("row: jobs leave the trays of a rack idle that do not divide them", "[
   const auto gpus_of_rack = [](const char* gpu, const char* count) {
     const std::string text = "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count\n4,1024,16,1024,512," +
                              std::string(gpu) + "," + count + "\n";
-    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value())
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value())
         .value()
         .scenario.cluster.node.gpus;
   };
@@ -303,7 +304,7 @@ TEST_CASE("row: a vocabulary that is not reported is the stack's, else the gener
         "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,framework,source\n"
         "4,1024,16,1024,64,A100,8,Megatron-LM fork," +
         std::string(source) + "\n";
-    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(kData).value())
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value())
         .value()
         .scenario.model.vocab_size;
   };

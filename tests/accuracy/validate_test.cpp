@@ -22,9 +22,6 @@ using namespace tracecast::accuracy;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-const DataPaths kData = shipped_data();
-
 /// A row with a made-up forecast.
 RowForecast row(const std::string& source, double predicted, double measured, double deviation = 0.1) {
   RowForecast r;
@@ -37,11 +34,11 @@ RowForecast row(const std::string& source, double predicted, double measured, do
 
 std::vector<const RowForecast*> pointers(const std::vector<RowForecast>& rows) { return scored(rows); }
 
-CsvTable korthikanti() { return CsvTable::read(kRoot / "scenarios/runs/korthikanti.csv").value(); }
+CsvTable korthikanti() { return CsvTable::read(source_dir() / "scenarios/runs/korthikanti.csv").value(); }
 
 /// Its two runs on one node, which take the least time to forecast. No field holds a line break.
 CsvTable korthikanti_22b() {
-  std::ifstream file(kRoot / "scenarios/runs/korthikanti.csv");
+  std::ifstream file(source_dir() / "scenarios/runs/korthikanti.csv");
   std::string text;
   for (std::string line; std::getline(file, line);)
     if (text.empty() || line.starts_with("korthikanti-22b")) text += line + "\n";
@@ -85,7 +82,7 @@ TEST_CASE("summary: mean, median, worst, bias, coverage", "[oracle][accuracy]") 
 }
 
 TEST_CASE("every row of a shipped table is forecast, with the same result for any number of threads", "[accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const CsvTable table = korthikanti();
   const std::vector<RowForecast> three = validate(table, library, {.threads = 3}).value();
   REQUIRE(three.size() == 8);
@@ -102,7 +99,7 @@ TEST_CASE("every row of a shipped table is forecast, with the same result for an
 }
 
 TEST_CASE("factors and changes reach the forecasts", "[accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const CsvTable table = korthikanti_22b();
   const FactorsOf slow = [](const RowScenario&) {
     CostScales factors = unit_scales();
@@ -130,7 +127,7 @@ TEST_CASE("with factors of one a run has the forecast that it has without factor
                              "32,4096,32,512,64,A100,64,NeMo,2,4,1,1,bf16,none,1\n",
                              "t.csv")
                              .value();
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const FactorsOf ones = [](const RowScenario&) { return unit_scales(); };
   ValidateOptions slow_network;
   slow_network.change = [](RowScenario& row) { row.scenario.cluster.node.nic_rate.bytes_per_second /= 32; };
@@ -158,7 +155,7 @@ TEST_CASE("a band takes in what a slower host would do to a step that computes j
     factors[static_cast<std::size_t>(CostParameter::host)] = std::exp(kHostSpread);
     return factors;
   };
-  const auto both = validate_each(table, RowLibrary::open(kData).value(), {{}, slower_host});
+  const auto both = validate_each(table, RowLibrary::open(shipped_data()).value(), {{}, slower_host});
   std::vector<double> reaches, derivatives, host_shares;
   for (std::size_t i = 0; i < table.rows(); ++i) {
     const RowForecast& row = both[0][i];
@@ -185,7 +182,7 @@ TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest ran
                           model + "Zero Bubble,8,1f1b,1,fp16,1,0\n" + model + "Other,8,1f1b,1,fp16,1,0\n",
                       "t.csv")
           .value();
-  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
+  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(shipped_data()).value()).value();
   // ZB-H2's ranks begin and end one after the other, up to seven forwards of 24 x 3 apart; 1F1B's first rank begins and
   // ends all, so that only what follows the gradients' norm is left out.
   CHECK(rows[0].predicted_s < 0.97 * rows[1].predicted_s);
@@ -205,7 +202,7 @@ TEST_CASE("a micro-batch that is not reported is the fastest of those that fit a
   for (const char* size : {"", "1", "2", "4"}) rows += model + size + "\n";
   for (const char* size : {"", "1", "2", "4", "8"}) rows += large + size + "\n";
   const CsvTable table = CsvTable::parse(header + rows, "t.csv").value();
-  const std::vector<RowForecast> f = validate(table, RowLibrary::open(kData).value()).value();
+  const std::vector<RowForecast> f = validate(table, RowLibrary::open(shipped_data()).value()).value();
   for (const RowForecast& row : f) REQUIRE(row.scored());
   CHECK(f[0].predicted_s == std::min({f[1].predicted_s, f[2].predicted_s, f[3].predicted_s}));
   CHECK(f[0].predicted_s < f[1].predicted_s);
@@ -226,7 +223,7 @@ TEST_CASE("recomputation that is not reported is the least that fits", "[accurac
       "flash_attention,step_time_s,micro_batch\n";
   const std::string model = "32,4096,32,11008,32000,4096,64,H100,8,torchtitan,3,1,1,";
   const CsvTable table = CsvTable::parse(header + model + "1\n" + model + "8\n", "t.csv").value();
-  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
+  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(shipped_data()).value()).value();
   CHECK(rows[0].assumptions.back() == "recomputation not reported: none fits");
   const std::string& assumed = rows[1].assumptions.back();
   CHECK(assumed.find(" of the 32 layers of a virtual stage, the least that fits") != std::string::npos);
@@ -245,7 +242,7 @@ TEST_CASE("where nothing would make a run fit, memory says nothing of its recomp
           "80,8192,64,28672,32000,4096,64,H100,16,,4,2,1,1,1,1,full\n",
           "t.csv")
           .value();
-  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
+  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(shipped_data()).value()).value();
   CHECK(rows[0].assumptions.back() ==
         "recomputation not reported: none, since full recomputation does not make it fit");
   CHECK_FALSE(rows[0].fits);
@@ -263,7 +260,7 @@ TEST_CASE("reported memory: allocated, reserved, or the whole device; a sample i
                                    framework + ",3,full,1,1,4,20," + kind + "\n",
                                "t.csv")
                                .value();
-    return validate(table, RowLibrary::open(kData).value()).value().front();
+    return validate(table, RowLibrary::open(shipped_data()).value()).value().front();
   };
   const RowForecast allocated = forecast("Composer/FSDP", "peak GB");
   CHECK(allocated.measured_memory_gib == Approx(20e9 / (1LL << 30)));
@@ -283,7 +280,7 @@ TEST_CASE("reported memory: allocated, reserved, or the whole device; a sample i
 }
 
 TEST_CASE("peak memory of published runs: errors per source, who fits, and the page that says so", "[accuracy][docs]") {
-  const std::filesystem::path runs = kRoot / "scenarios/runs/published.csv";
+  const std::filesystem::path runs = source_dir() / "scenarios/runs/published.csv";
   const CsvTable table = CsvTable::read(runs).value();
   // The rows that report a peak, those that ran out of memory, and two that fit because of their recipes' optimizers.
   const std::set<std::string> by_recipe{"dgxc-dbfdc513", "nemo2407-a26d705b"};
@@ -291,7 +288,8 @@ TEST_CASE("peak memory of published runs: errors per source, who fits, and the p
     return !table.text(row, "mem_gb_reported").empty() || table.text(row, "outcome") == "oom" ||
            by_recipe.contains(table.text(row, "id"));
   });
-  const std::vector<RowForecast> rows = validate(printed, RowLibrary::open(kData).value(), {.threads = 2}).value();
+  const std::vector<RowForecast> rows =
+      validate(printed, RowLibrary::open(shipped_data()).value(), {.threads = 2}).value();
   struct Bound {
     const char* source;
     int rows;
@@ -309,7 +307,7 @@ TEST_CASE("peak memory of published runs: errors per source, who fits, and the p
   CHECK(summarise_memory(rows).out_of_memory == 4);
   CHECK(summarise_memory(rows).out_of_memory_seen == 3);
   // docs/validation/memory.md is written from the same forecasts.
-  std::ifstream file(kRoot / "docs/validation/memory.md");
+  std::ifstream file(source_dir() / "docs/validation/memory.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   std::istringstream lines(memory_page(printed, rows));
   int runs_listed = 0;
@@ -334,7 +332,7 @@ TEST_CASE("rows out of scope and rows that lack something are listed with the re
                              "4,1024,16,1024,8,A100,8,fast,full\n",
                              "t.csv")
                              .value();
-  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(kData).value()).value();
+  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(shipped_data()).value()).value();
   CHECK(rows[0].skipped == "row_class = partial: context only");
   CHECK(rows[1].predicted_s == rows[4].predicted_s);  // nothing to score it by
   CHECK_FALSE(rows[1].scored());
@@ -347,7 +345,7 @@ TEST_CASE("rows out of scope and rows that lack something are listed with the re
 }
 
 TEST_CASE("a table with a misspelt column is an error, one with columns of its own is not", "[error][accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const std::string columns = "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,";
   const auto sentence = [&](const std::string& more) {
     const CsvTable table = CsvTable::parse(columns + more + "\n", "t.csv").value();
@@ -363,16 +361,16 @@ TEST_CASE("a table with a misspelt column is an error, one with columns of its o
 
 TEST_CASE("a table without the columns of runs is an error", "[error][accuracy]") {
   const CsvTable table = CsvTable::parse("layers,hidden\n4,1024\n", "t.csv").value();
-  CHECK(to_string(validate(table, RowLibrary::open(kData).value()).error()) ==
+  CHECK(to_string(validate(table, RowLibrary::open(shipped_data()).value()).error()) ==
         "t.csv:1: heads: not a column of the table; runs cannot be forecast without it");
 }
 
 TEST_CASE("page, JSON and pictures of a validation", "[report][accuracy]") {
-  const RowLibrary library = RowLibrary::open(kData).value();
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
   const CsvTable table = korthikanti();
   const std::vector<RowForecast> rows = validate(table, library).value();
   const std::string text = validation_json(table, rows, "recompute");
-  CHECK(schema_violations(kRoot / "docs/schema/validation.schema.json", text) == std::vector<std::string>{});
+  CHECK(schema_violations(source_dir() / "docs/schema/validation.schema.json", text) == std::vector<std::string>{});
   const nlohmann::json json = nlohmann::json::parse(text);
   CHECK(json["rows"].size() == 8);
   CHECK(json["groups"]["full"]["rows"] == 4);

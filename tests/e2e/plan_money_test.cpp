@@ -12,18 +12,18 @@
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
-json answer(const Sandbox& sandbox, const std::string& arguments) {
+Json answer(const Sandbox& sandbox, const std::string& arguments) {
   const Outcome outcome = sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 --json " + arguments);
   INFO(arguments << ": " << outcome.err);
   REQUIRE(outcome.code == 0);
-  return json::parse(outcome.out);
+  return Json::parse(outcome.out);
 }
 
-double typical(const json& range) { return range["typical"].get<double>(); }
+double typical(const Json& range) { return range["typical"].get<double>(); }
 
 const std::string kTwo = "--topology abci-a,dgx-h100 --gpus 32 --tp 1,2 --pp 1,2 --tokens 100B ";
 
@@ -31,10 +31,10 @@ const std::string kTwo = "--topology abci-a,dgx-h100 --gpus 32 --tp 1,2 --pp 1,2
 
 TEST_CASE("plan: the spreadsheet of docs/planning.md agrees line by line", "[e2e][search][oracle]") {
   const Sandbox sandbox;
-  const json plan =
+  const Json plan =
       answer(sandbox, "--topology dgx-h100 --gpus 64 --term owned --objective cost --tokens 100B --spares 1");
-  const json& first = plan["offers"][0];
-  const json& parts = plan["prices"]["h100"]["parts"];
+  const Json& first = plan["offers"][0];
+  const Json& parts = plan["prices"]["h100"]["parts"];
   // A to F: from the command's tokens per second and goodput, and from figures of the file of prices.
   const double a = 100e9 / (first["tokens_per_s"].get<double>() * first["goodput"].get<double>()) / 86400;
   const double b = a * 24 * 64;
@@ -94,10 +94,10 @@ TEST_CASE("plan: the spreadsheet of docs/planning.md agrees line by line", "[e2e
 
 TEST_CASE("plan: each candidate has the measured run closest to it", "[e2e][search]") {
   const Sandbox sandbox;
-  const json plan = answer(sandbox, kTwo + "--failures none");
+  const Json plan = answer(sandbox, kTwo + "--failures none");
   REQUIRE(plan["offers"].size() == 2);
   std::set<std::string> ids;
-  for (const json& offer : plan["offers"]) ids.insert(offer["closest_run"]["id"].get<std::string>());
+  for (const Json& offer : plan["offers"]) ids.insert(offer["closest_run"]["id"].get<std::string>());
   CHECK(ids.size() == 2);
   const std::string page =
       sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 --failures none " + kTwo).out;
@@ -110,9 +110,9 @@ TEST_CASE("plan: an owned machine with fewer cables costs less, a rented one the
   const auto usd_per_hour = [&](int oversubscription, const std::string& term) {
     const std::string arguments =
         "--topology dgx-h100 --gpus 64 --tokens 100B --failures none --spares 0 --objective cost ";
-    const json plan = answer(sandbox, arguments + "--set topology.fabric.tiers.leaf.oversubscription=" +
+    const Json plan = answer(sandbox, arguments + "--set topology.fabric.tiers.leaf.oversubscription=" +
                                           std::to_string(oversubscription) + " --term " + term);
-    const json& first = plan["offers"][0];
+    const Json& first = plan["offers"][0];
     return typical(first["cost_usd"]) / first["days"].get<double>() / 24 / 64;
   };
   // 300 of 400 Gb/s of uplinks are spared per GPU: two ports and a cable each. Interest and idle hours on top.
@@ -124,17 +124,17 @@ TEST_CASE("plan: an owned machine with fewer cables costs less, a rented one the
 
 TEST_CASE("plan: prices of single machines, terms and regions", "[e2e][search]") {
   const Sandbox sandbox;
-  const json both = answer(sandbox, kTwo + "--price h100=2,a100-40gb=1 --failures none");
+  const Json both = answer(sandbox, kTwo + "--price h100=2,a100-40gb=1 --failures none");
   CHECK(typical(both["prices"]["h100"]["usd_per_gpu_hour"]) == 2);
   CHECK(typical(both["prices"]["a100-40gb"]["usd_per_gpu_hour"]) == 1);
-  const json one = answer(sandbox, kTwo + "--price h100=2 --failures none");
+  const Json one = answer(sandbox, kTwo + "--price h100=2 --failures none");
   CHECK(typical(one["prices"]["h100"]["usd_per_gpu_hour"]) == 2);
   CHECK(typical(one["prices"]["a100-40gb"]["usd_per_gpu_hour"]) == Approx(1.3));
-  const json reserved = answer(sandbox, kTwo + "--term reserved-1y --failures none");
+  const Json reserved = answer(sandbox, kTwo + "--term reserved-1y --failures none");
   CHECK(typical(reserved["prices"]["h100"]["usd_per_gpu_hour"]) == 2.35);
   CHECK(typical(reserved["prices"]["a100-40gb"]["usd_per_gpu_hour"]) == Approx(1.3 * 0.63));
   CHECK(reserved["prices"]["a100-40gb"]["note"] == "rent on demand less a discount");
-  const json france = answer(sandbox, kTwo + "--region france --failures none");
+  const Json france = answer(sandbox, kTwo + "--region france --failures none");
   CHECK(typical(france["offers"][0]["co2_tonnes"]) == Approx(typical(france["offers"][0]["energy_mwh"]) * 56 / 1000));
   const auto complaint = [&](const std::string& arguments) {
     return sandbox.run("tracecast plan llama2-7b-abci " + arguments).err;
@@ -149,7 +149,7 @@ TEST_CASE("plan: spares follow the objective and the option, and are paid for", 
   const Sandbox sandbox;
   const std::string job = "--topology dgx-h100 --gpus 64 --tp 1 --pp 1 --tokens 100B ";
   const auto spares = [&](const std::string& more) {
-    const json plan = answer(sandbox, job + more);
+    const Json plan = answer(sandbox, job + more);
     return plan["offers"][0].value("spare_gpus", 0);
   };
   CHECK(spares("--spares 3") == 24);
@@ -161,7 +161,7 @@ TEST_CASE("plan: spares follow the objective and the option, and are paid for", 
 
 TEST_CASE("plan and goodput: networks are compared without files", "[e2e][search]") {
   const Sandbox sandbox;
-  const json plan = answer(sandbox,
+  const Json plan = answer(sandbox,
                            "--topology dgx-h100 --gpus 64 --tp 8 --pp 1 --failures none --sweep topology.node.nics=1,8 "
                            "--sweep \"topology.node.nic_rate=10 GB/s,50 GB/s\"");
   REQUIRE(plan["offers"].size() == 4);
@@ -169,13 +169,13 @@ TEST_CASE("plan and goodput: networks are compared without files", "[e2e][search
   CHECK(plan["offers"][3]["variant"] == "node.nics=1, node.nic_rate=10 GB/s");
   // What is printed can be run, the network included.
   std::string command = "tracecast predict llama2-7b-abci --json";
-  for (const json& setting : plan["offers"][3]["settings"]) command += " --set '" + setting.get<std::string>() + "'";
-  const json again = json::parse(sandbox.run(command).out);
+  for (const Json& setting : plan["offers"][3]["settings"]) command += " --set '" + setting.get<std::string>() + "'";
+  const Json again = Json::parse(sandbox.run(command).out);
   CHECK(again["step_time_s"].get<double>() == Approx(plan["offers"][3]["step_time_s"].get<double>()));
   const auto step = [&](const std::string& set) {
     const Outcome outcome = sandbox.run("tracecast goodput llama2-7b-abci --histories 64 --no-best --json " + set);
     REQUIRE(outcome.code == 0);
-    return json::parse(outcome.out)["tokens_per_s"].get<double>();
+    return Json::parse(outcome.out)["tokens_per_s"].get<double>();
   };
   CHECK(step("--set \"topology.node.nic_rate=1 GB/s\"") < 0.9 * step(""));
   CHECK(sandbox.run("tracecast plan llama2-7b-abci --sweep topology.node.nics").err.starts_with("--sweep"));

@@ -10,15 +10,15 @@
 #include "tests/support/cases.hpp"
 
 using namespace tracecast;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
-json answer(const Sandbox& sandbox, const std::string& arguments) {
+Json answer(const Sandbox& sandbox, const std::string& arguments) {
   const Outcome outcome = sandbox.run("tracecast plan --json " + arguments);
   INFO(arguments << ": " << outcome.err);
   REQUIRE(outcome.code == 0);
-  return json::parse(outcome.out);
+  return Json::parse(outcome.out);
 }
 
 std::string complaint(const Sandbox& sandbox, const std::string& arguments) {
@@ -38,10 +38,10 @@ constexpr int kSmallLayouts = test::kSanitized ? 6 : 100;  // at least
 
 TEST_CASE("plan: finds the layout that Meta trained with, and says what it would cost", "[e2e][search]") {
   const Sandbox sandbox;
-  const json plan =
+  const Json plan =
       answer(sandbox, "llama3-405b-16k --gpus 8192..16384 --tokens 15.6T --best 2 --tp 4,8 --vpp 4,8 --no-upgrades");
   REQUIRE(plan["offers"].size() == 4);
-  const json& first = plan["offers"][0];
+  const Json& first = plan["offers"][0];
   CHECK(first["gpus"] == 16384);
   CHECK(first["layout"]["tp"] == 8);
   CHECK(first["layout"]["pp"] == 16);
@@ -57,8 +57,8 @@ TEST_CASE("plan: finds the layout that Meta trained with, and says what it would
   CHECK(first["cost_usd"]["typical"].get<double>() ==
         Approx(days * 24 * (16384 + first["spare_gpus"].get<int>()) * 2.99));
   CHECK(first["spare_gpus"].get<int>() >= 8 * 8);  // enough for 99.9 % of the time
-  for (const json& machine : plan["machines"]) {
-    const json& counts = machine["counts"];
+  for (const Json& machine : plan["machines"]) {
+    const Json& counts = machine["counts"];
     CHECK(counts["layouts"] == counts["impossible"].get<int>() + counts["out_of_memory"].get<int>() +
                                    counts["refused"].get<int>() + counts["pruned"].get<int>() +
                                    counts["simulated"].get<int>());
@@ -70,24 +70,24 @@ TEST_CASE("plan: constraints decide, and an answer of no has its exit code", "[e
   const std::string job =
       "llama3-405b-16k --gpus 4096..16384 --tokens 15.6T --best 1 --no-upgrades --tp 8 --pp 16 --zero 2 --recompute "
       "none,full ";
-  const json fewest = answer(sandbox, job + "--objective gpus --days 200");
+  const Json fewest = answer(sandbox, job + "--objective gpus --days 200");
   CHECK(fewest["offers"][0]["gpus"] == 8192);  // 4,096 take longer
   CHECK(fewest["offers"][2]["meets_constraints"] == false);
   const Outcome no = sandbox.run("tracecast plan " + job + "--days 10");
   CHECK(no.code == 1);
   CHECK(no.out.find("misses: takes") != std::string::npos);
-  const json priced = answer(sandbox, job + "--price 10 --objective cost");
+  const Json priced = answer(sandbox, job + "--price 10 --objective cost");
   CHECK(priced["offers"][0]["cost_usd"]["low"] == priced["offers"][0]["cost_usd"]["high"]);
 }
 
 TEST_CASE("plan: says what each upgrade of the machine would bring", "[e2e][search]") {
   const Sandbox sandbox;
-  const json plan = answer(sandbox, "llama2-7b-abci --tp 1 --pp 1,2 --vpp 1 --zero 1 --best 1 --failures none");
+  const Json plan = answer(sandbox, "llama2-7b-abci --tp 1 --pp 1,2 --vpp 1 --zero 1 --best 1 --failures none");
   REQUIRE(plan["upgrades"].size() == 7);
   // A step that computes for most of its time: at most a third faster with 1.5 times the rate.
   CHECK(plan["upgrades"][0]["what"] == "1.5x tensor-core rate");
   CHECK(plan["upgrades"][0]["faster_by"].get<double>() > 0.2);
-  for (const json& upgrade : plan["upgrades"]) {
+  for (const Json& upgrade : plan["upgrades"]) {
     CHECK(upgrade["faster_by"].get<double>() >= 0);
     CHECK(upgrade["faster_by"].get<double>() < 1.0 / 3);
   }
@@ -96,17 +96,17 @@ TEST_CASE("plan: says what each upgrade of the machine would bring", "[e2e][sear
 TEST_CASE("plan: offloading, sequence parallelism and the global batch are free choices", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string job = "llama2-7b-abci --tp 1,2 --pp 1 --vpp 1 --micro-batch 1 --no-upgrades --failures none ";
-  const json plan =
+  const Json plan =
       answer(sandbox, job + "--best 50 --offload none,optimizer --sequence-parallel on,off --recompute none,full");
   std::set<std::string> offloads;
   std::set<bool> sequence_parallel;
-  for (const json& offer : plan["offers"]) {
+  for (const Json& offer : plan["offers"]) {
     offloads.insert(offer["layout"]["offload"]);
     if (offer["layout"]["tp"] == 2) sequence_parallel.insert(offer["layout"]["sequence_parallel"].get<bool>());
   }
   CHECK(offloads == std::set<std::string>{"none", "optimizer"});
   CHECK(sequence_parallel.size() == 2);
-  const json batches = answer(sandbox, job + "--global-batch 64..256 --best 1");
+  const Json batches = answer(sandbox, job + "--global-batch 64..256 --best 1");
   REQUIRE(batches["offers"].size() == 3);
   CHECK(batches["offers"][0]["global_batch_size"] == 256);  // the same traffic of gradients for more tokens
   CHECK(batches["offers"][1]["slower_by"] > 0);
@@ -116,11 +116,11 @@ TEST_CASE("plan: several objectives make a front of all of them", "[e2e][search]
   const Sandbox sandbox;
   const std::string job =
       "llama2-7b-abci --topology abci-a,dgx-h100 --gpus 32,64 --tp 1,2 --pp 1 --no-upgrades --failures none --best 1 ";
-  const json plan = answer(sandbox, job + "--objective energy,time,gpus");
+  const Json plan = answer(sandbox, job + "--objective energy,time,gpus");
   CHECK(plan["objective"] == "energy");
-  CHECK(plan["trade_offs"] == json{"energy", "time", "gpus"});
-  const json& offers = plan["offers"];
-  for (const json& offer : offers) CHECK(offers[0]["energy_mwh"]["typical"] <= offer["energy_mwh"]["typical"]);
+  CHECK(plan["trade_offs"] == Json{"energy", "time", "gpus"});
+  const Json& offers = plan["offers"];
+  for (const Json& offer : offers) CHECK(offers[0]["energy_mwh"]["typical"] <= offer["energy_mwh"]["typical"]);
   CHECK(plan["pareto"].size() > 1);
   const Outcome page = sandbox.run("tracecast plan " + job + "--objective energy,time,gpus");
   CHECK(page.out.find("Best trade-offs of energy, time and gpus") != std::string::npos);
@@ -132,12 +132,12 @@ TEST_CASE("plan: several objectives make a front of all of them", "[e2e][search]
 TEST_CASE("plan: any key of a scenario can be searched, and the answer names those that were not", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string job = "deepseek-v3-2048 --tp 1,2 --pp 16 --ep 32 --no-upgrades --failures none --best 1 ";
-  const auto unsearched = [](const json& plan) { return plan["not_searched"].get<std::set<std::string>>(); };
-  const json as_it_is = answer(sandbox, job);
+  const auto unsearched = [](const Json& plan) { return plan["not_searched"].get<std::set<std::string>>(); };
+  const Json as_it_is = answer(sandbox, job);
   CHECK(unsearched(as_it_is) == std::set<std::string>{"training.dtype", "training.recompute_modules",
                                                       "parallel.shard_group", "parallel.rank_order", "parallel.etp",
                                                       "parallel.moe_dispatcher"});
-  const json swept = answer(sandbox, job + "--sweep parallel.etp=1,2 --set parallel.rank_order=tp-cp-ep-dp-pp");
+  const Json swept = answer(sandbox, job + "--sweep parallel.etp=1,2 --set parallel.rank_order=tp-cp-ep-dp-pp");
   CHECK(unsearched(swept) == std::set<std::string>{"training.dtype", "training.recompute_modules",
                                                    "parallel.shard_group", "parallel.moe_dispatcher"});
   REQUIRE(swept["machines"].size() == 2);
@@ -150,7 +150,7 @@ TEST_CASE("plan: what fits no GPU is tried with the host's memory", "[e2e][searc
   const Sandbox sandbox;
   const std::string job =
       "llama2-13b-abci --set cluster.world_size=2 --set training.global_batch_size=32 --tp 1 --pp 1 ";
-  const json plan = answer(sandbox, job + "--best 1 --no-upgrades --failures none");
+  const Json plan = answer(sandbox, job + "--best 1 --no-upgrades --failures none");
   CHECK(plan["offers"][0]["layout"]["offload"] != "none");
   const Outcome refused = sandbox.run("tracecast plan " + job + "--offload none --no-upgrades --failures none");
   CHECK(refused.code == 1);
@@ -160,12 +160,12 @@ TEST_CASE("plan: what fits no GPU is tried with the host's memory", "[e2e][searc
 TEST_CASE("plan: machines of other GPUs and of other sizes stand beside each other", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string rest = " --no-upgrades --failures none --best 1";
-  const json gpus = answer(sandbox, "llama3-405b-16k --topology dgx-h100,dgx-b200" + rest);
+  const Json gpus = answer(sandbox, "llama3-405b-16k --topology dgx-h100,dgx-b200" + rest);
   REQUIRE(gpus["offers"].size() == 2);  // the scenario's attention kernel is none of the B200's
   CHECK(gpus["offers"][0]["topology"] == "dgx-b200");
-  const json sizes = answer(sandbox, "megatron-sc21-1.7b --topology abci-a --gpus 512..1024" + rest);
+  const Json sizes = answer(sandbox, "megatron-sc21-1.7b --topology abci-a --gpus 512..1024" + rest);
   CHECK(sizes["machines"].size() == 1);
-  CHECK(sizes["left_out"] == json{"1024 GPUs: is more than abci-a has (allowed: 1 to 960)"});
+  CHECK(sizes["left_out"] == Json{"1024 GPUs: is more than abci-a has (allowed: 1 to 960)"});
   CHECK(complaint(sandbox, "megatron-sc21-1.7b --topology abci-a --gpus 1024,2048") ==
         "--set: cluster.world_size = 1024: is more than abci-a has (allowed: 1 to 960)\n");
 }
@@ -259,7 +259,7 @@ TEST_CASE("plan: two processes under mpirun give the answer and the export of on
   const Outcome two = sandbox.run(mpirun + kSmall + "--json --csv two.csv --out results.db");
   INFO(two.err);
   REQUIRE(two.code == 0);
-  CHECK(json::parse(two.out) == json::parse(one.out));
+  CHECK(Json::parse(two.out) == Json::parse(one.out));
   CHECK(sandbox.run("cmp one.csv two.csv").code == 0);
   CHECK(sandbox.run(mpirun + kSmall + "--csv again.csv --out results.db && cmp one.csv again.csv").code == 0);
 }
@@ -290,10 +290,10 @@ TEST_CASE("plan: the documents' layouts are judged: what is better, and why", "[
   CAPTURE(name);
   const Outcome predicted = sandbox.run("tracecast predict --json " + name);
   REQUIRE(predicted.code == 0);
-  const json plan = answer(sandbox, name + " --best 1 --no-upgrades --failures none");
-  const json& own = plan["own"];
-  CHECK(own["step_time_s"] == json::parse(predicted.out)["step_time_s"]);
-  const json& best = plan["offers"][0];
+  const Json plan = answer(sandbox, name + " --best 1 --no-upgrades --failures none");
+  const Json& own = plan["own"];
+  CHECK(own["step_time_s"] == Json::parse(predicted.out)["step_time_s"]);
+  const Json& best = plan["offers"][0];
   CHECK(own["slower_by"].get<double>() > 0.03);
   CHECK(own["slower_by"].get<double>() ==
         Approx(own["step_time_s"].get<double>() / best["step_time_s"].get<double>() - 1));
@@ -339,28 +339,28 @@ TEST_CASE("plan: --recipe says why the guide's degrees need one more condition",
 TEST_CASE("plan: the scenario's own layout is among the candidates", "[e2e][search]") {
   // Uneven stages and DualPipe are outside the default choices: no layout of the search is as fast.
   const Sandbox sandbox;
-  const json plan = answer(sandbox, "deepseek-v3-2048 --tp 1 --pp 16 --ep 64 --best 2 --no-upgrades --failures none");
+  const Json plan = answer(sandbox, "deepseek-v3-2048 --tp 1 --pp 16 --ep 64 --best 2 --no-upgrades --failures none");
   CHECK(plan["offers"][0].value("own", false));
-  CHECK(plan["offers"][0]["settings"] == json::array());
+  CHECK(plan["offers"][0]["settings"] == Json::array());
   CHECK(plan["complete"] == true);
 }
 
 TEST_CASE("plan: what is printed can be forecast, and sizes go in steps", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string job = "llama2-7b-abci --gpus 16..48:16 --tp 1,2 --best 2 --no-upgrades ";
-  const json plan = answer(sandbox, job);
+  const Json plan = answer(sandbox, job);
   CHECK(plan["machines"].size() == 3);
   CHECK(plan["machines"][2]["gpus"] == 48);
   CHECK(plan["hints"].size() == 1);  // 48 has a factor of 3
-  const json& first = plan["offers"][0];
+  const Json& first = plan["offers"][0];
   std::string set;
-  for (const json& setting : first["settings"]) set += fmt::format(" --set '{}'", setting.get<std::string>());
+  for (const Json& setting : first["settings"]) set += fmt::format(" --set '{}'", setting.get<std::string>());
   const Outcome again = sandbox.run("tracecast predict llama2-7b-abci --json" + set);
   CAPTURE(again.err, set);
   REQUIRE(again.code == 0);
-  CHECK(json::parse(again.out)["step_time_s"].get<double>() == Approx(first["step_time_s"].get<double>()));
+  CHECK(Json::parse(again.out)["step_time_s"].get<double>() == Approx(first["step_time_s"].get<double>()));
   const Outcome emitted = sandbox.run("tracecast plan " + job + "--emit scenario --pick 2 > second.json");
   REQUIRE(emitted.code == 0);
   const Outcome second = sandbox.run("tracecast predict second.json --json");
-  CHECK(json::parse(second.out)["step_time_s"].get<double>() == Approx(plan["offers"][1]["step_time_s"].get<double>()));
+  CHECK(Json::parse(second.out)["step_time_s"].get<double>() == Approx(plan["offers"][1]["step_time_s"].get<double>()));
 }

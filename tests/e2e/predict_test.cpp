@@ -21,7 +21,7 @@
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -35,7 +35,7 @@ const ForecastRun& main_job() {
   return run;
 }
 
-json without_clock(json result) {
+Json without_clock(Json result) {
   result["engine"].erase("wall_s");
   result["engine"].erase("peak_rss_mib");
   return result;
@@ -61,8 +61,8 @@ TEST_CASE("predict: a power limit costs time and saves energy", "[e2e][power]") 
     const Outcome outcome =
         sandbox.run(std::string("tracecast predict llama3-405b-16k --json --set cluster.power_limit=") + limit);
     REQUIRE(outcome.code == 0);
-    const json result = json::parse(outcome.out);
-    const json& kwh = result["unchanged"]["kwh_per_million_tokens"];
+    const Json result = Json::parse(outcome.out);
+    const Json& kwh = result["unchanged"]["kwh_per_million_tokens"];
     CHECK(result["step_time_s"].get<double>() > std::max(step, result["unchanged"]["step_time_s"].get<double>()));
     CHECK(kwh["with"]["typical"].get<double>() < (energy > 0 ? energy : kwh["without"]["typical"].get<double>()));
     step = result["step_time_s"];
@@ -80,7 +80,7 @@ TEST_CASE("predict: what a rack may draw decides what its GPUs may", "[e2e][powe
   const auto step = [&](const std::string& settings) {
     const Outcome outcome = run(settings);
     REQUIRE(outcome.code == 0);
-    return json::parse(outcome.out)["step_time_s"].get<double>();
+    return Json::parse(outcome.out)["step_time_s"].get<double>();
   };
   // (30,160 / 4 - 4,600) / 5,600 of the rated power
   CHECK(step("--set cluster.rack_watts=30160 --set cluster.rack_hosts=4") == step("--set cluster.power_limit=0.525"));
@@ -114,11 +114,11 @@ TEST_CASE("predict: a file, a name, and a name below the folder are the same sce
   const Outcome by_file = sandbox.run("tools/tracecast predict scenarios/published/llama3-405b-16k.json --json");
   REQUIRE(by_file.code == 0);
   CHECK(by_file.err.empty());
-  const json expected = without_clock(json::parse(by_file.out));
+  const Json expected = without_clock(Json::parse(by_file.out));
   for (const char* name : {"llama3-405b-16k", "published/llama3-405b-16k"}) {
     const Outcome outcome = sandbox.run(std::string("tracecast predict --json ") + name);
     REQUIRE(outcome.code == 0);
-    CHECK(without_clock(json::parse(outcome.out)) == expected);
+    CHECK(without_clock(Json::parse(outcome.out)) == expected);
   }
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("predict: the same input gives the same bytes", "[e2e]") {
     CHECK((first == content_of(sandbox.path() / "second" / file)));
   }
   const auto result = [&](const char* folder) {
-    return without_clock(json::parse(content_of(sandbox.path() / folder / "result.json"))).dump();
+    return without_clock(Json::parse(content_of(sandbox.path() / folder / "result.json"))).dump();
   };
   CHECK(result("first") == result("second"));
 }
@@ -145,7 +145,7 @@ TEST_CASE("predict: the main job takes under a second and under 500 MiB", "[e2e]
   for (int attempt = 0; attempt < 3; ++attempt) {
     const Outcome outcome = sandbox.run("tracecast predict llama3-405b-16k --json");
     REQUIRE(outcome.code == 0);
-    const json engine = json::parse(outcome.out)["engine"];
+    const Json engine = Json::parse(outcome.out)["engine"];
     fastest_s = std::min(fastest_s, engine["wall_s"].get<double>());
     CHECK(engine["peak_rss_mib"] < 500);
     CHECK(engine["events"] > 50'000);  // every operator is simulated
@@ -164,9 +164,9 @@ TEST_CASE("predict: hashed routing is said, costs something, and depends on its 
     const Outcome outcome = sandbox.run(command + options + " --json");
     INFO(outcome.err);
     REQUIRE(outcome.code == 0);
-    return without_clock(json::parse(outcome.out));
+    return without_clock(Json::parse(outcome.out));
   };
-  const json first = result("");
+  const Json first = result("");
   CHECK(first["routing"]["policy"] == "ecmp");
   CHECK(first["routing"]["seed"] == 1);
   CHECK(first["perturbed"]["step_undisturbed_s"] < first["step_time_s"]);
@@ -179,7 +179,7 @@ TEST_CASE("predict: hashed routing is said, costs something, and depends on its 
   const std::string written = content_of(sandbox.path() / "folder" / "result.json");
   CHECK(schema_violations(source_dir() / "docs/schema/result.schema.json", written) == std::vector<std::string>{});
   // What was written is the scenario that ran.
-  const json again = json::parse(sandbox.run("tracecast predict folder/scenario.json --network fluid --json").out);
+  const Json again = Json::parse(sandbox.run("tracecast predict folder/scenario.json --network fluid --json").out);
   CHECK(again["routing"]["seed"] == 7);
 }
 
@@ -245,11 +245,11 @@ TEST_CASE("predict: every shipped scenario gives a result that fits the schema a
       REQUIRE(run);
       const std::string text = result_json(*scenario, run->forecast);
       CHECK(schema_violations(schema, text) == std::vector<std::string>{});
-      const json result = json::parse(text);
+      const Json result = Json::parse(text);
       double sum =
           result["bubble_s"].get<double>() + result["host_s"].get<double>() + result["optimizer_s"].get<double>();
-      for (const json& part : result["compute_s"]) sum += part.get<double>();
-      for (const json& part : result["exposed_communication_s"]) sum += part.get<double>();
+      for (const Json& part : result["compute_s"]) sum += part.get<double>();
+      for (const Json& part : result["exposed_communication_s"]) sum += part.get<double>();
       CHECK(sum == Approx(result["step_time_s"].get<double>()).epsilon(1e-9));
       CHECK(result["memory"]["fits"] == (result["memory"]["peak_gib"] <= result["memory"]["capacity_gib"]));
       CHECK(result["band"]["p5_s"] <= result["band"]["p95_s"]);

@@ -10,15 +10,15 @@
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 namespace {
 
-json answer(const Sandbox& sandbox, const std::string& arguments) {
+Json answer(const Sandbox& sandbox, const std::string& arguments) {
   const Outcome outcome = sandbox.run("tracecast schedule --json " + arguments);
   INFO(arguments << ": " << outcome.err);
   REQUIRE(outcome.code == 0);
-  return json::parse(outcome.out);
+  return Json::parse(outcome.out);
 }
 
 std::string complaint(const Sandbox& sandbox, const std::string& arguments) {
@@ -43,8 +43,8 @@ std::size_t longest_line(const std::string& text) {
 TEST_CASE("schedule --json has the columns of the oracle file", "[e2e][schedule]") {
   const Sandbox sandbox;
   // tests/data/oracles/pipeline.csv: 1f1b,4,16,1,1,1,1,0.25,,64,48,0.25,64,4;3;2;1,…
-  const json one = answer(sandbox, "--schedule 1f1b --stages 4 --microbatches 16 --tc 0.25");
-  CHECK(one == json::parse(R"({"schedule": "1f1b", "P": 4, "M": 16, "V": 1, "tF": 1, "tB": 1, "tW": 1, "tC": 0.25,
+  const Json one = answer(sandbox, "--schedule 1f1b --stages 4 --microbatches 16 --tc 0.25");
+  CHECK(one == Json::parse(R"({"schedule": "1f1b", "P": 4, "M": 16, "V": 1, "tF": 1, "tB": 1, "tW": 1, "tC": 0.25,
     "tFB": null, "makespan": 64, "ideal": 48, "bubble_fraction": 0.25, "own_span_bubble_fraction": 0.25,
     "max_rank_span": 64,
     "peak_inflight_per_rank": [4, 3, 2, 1], "peak_inflight_relW_per_rank": [4, 3, 2, 1], "act_unit": 1,
@@ -54,12 +54,12 @@ TEST_CASE("schedule --json has the columns of the oracle file", "[e2e][schedule]
         281);
   CHECK(answer(sandbox, "--schedule hanayo --stages 4 --microbatches 8 --virtual 4 --tf 4 --tb 5 --tw 2")["makespan"] ==
         112);
-  const json stream = answer(sandbox, "--schedule pipedream");
-  CHECK(stream["weight_versions_per_rank"] == json({4, 3, 2, 1}));
+  const Json stream = answer(sandbox, "--schedule pipedream");
+  CHECK(stream["weight_versions_per_rank"] == Json({4, 3, 2, 1}));
   CHECK(stream["makespan"] == 24);
   CHECK(stream["bubble_fraction"] == 0);
   CHECK(stream["steady_state"] == true);
-  const json several = answer(sandbox, "--schedule interleaved_1f1b --virtual 4 --compare gpipe,ZBVZeroBubble");
+  const Json several = answer(sandbox, "--schedule interleaved_1f1b --virtual 4 --compare gpipe,ZBVZeroBubble");
   CHECK(several["makespan"] == 26.25);
   CHECK(several["V"] == 4);
   CHECK(several["compare"][0]["schedule"] == "gpipe");
@@ -72,11 +72,11 @@ TEST_CASE("schedule: times per rank, decimals and blocking rules", "[e2e][schedu
   CHECK(answer(sandbox, "--schedule 1f1b --tf 1,1,1.5,1 --tb 1,1,1.5,1 --tw 1,1,1.5,1")["makespan"] == 43.5);
   CHECK(answer(sandbox, "--schedule gpipe --tf .1 --tb .1 --tw .1 --tc 0")["makespan"] == 3.3);
   const std::string interleaved = "--schedule interleaved-1f1b --tf 8 --tb 8 --tw 8 --tc 1 ";
-  const json early = answer(sandbox, interleaved + "--receives early --comm-streams one");
-  const json free = answer(sandbox, interleaved);
+  const Json early = answer(sandbox, interleaved + "--receives early --comm-streams one");
+  const Json free = answer(sandbox, interleaved);
   CHECK(early["blocking"] == "eager sends, early receives, on one stream");
   CHECK(early["makespan"].get<double>() > free["makespan"].get<double>());
-  const json beside = answer(sandbox, interleaved + "--receives early --comm-streams one --beside-latency-only");
+  const Json beside = answer(sandbox, interleaved + "--receives early --comm-streams one --beside-latency-only");
   CHECK(beside["makespan"] == early["makespan"]);
   CHECK(beside["compare"][0] == free);
   CHECK(complaint(sandbox, "--schedule 1f1b --stages 2 --sends rendezvous --comm-streams one") ==
@@ -105,9 +105,9 @@ TEST_CASE("schedule writes SVG, page and CSV, and reads the CSV back", "[e2e][sc
   CHECK(page.find("http") == std::string::npos);
   CHECK(page.find(" src=") == std::string::npos);
   CHECK(page.find("import ") == std::string::npos);
-  const json made = answer(sandbox, "--schedule zb-v --microbatches 10");
+  const Json made = answer(sandbox, "--schedule zb-v --microbatches 10");
   for (const char* file : {"a.csv", "b.csv", "c.csv"}) {
-    const json read = answer(sandbox, std::string("--file ") + file);
+    const Json read = answer(sandbox, std::string("--file ") + file);
     for (const char* column : {"P", "M", "V", "makespan", "ideal", "max_rank_span", "peak_inflight_per_rank"}) {
       INFO(file << " " << column);
       CHECK(read[column] == made[column]);
@@ -117,7 +117,7 @@ TEST_CASE("schedule writes SVG, page and CSV, and reads the CSV back", "[e2e][sc
 
 TEST_CASE("schedule takes stages, micro-batches and times from a scenario", "[e2e][schedule]") {
   const Sandbox sandbox;
-  const json real = answer(sandbox, "--times-from teaching/pipeline-1f1b --compare zb-h1,dualpipe,zb-v");
+  const Json real = answer(sandbox, "--times-from teaching/pipeline-1f1b --compare zb-h1,dualpipe,zb-v");
   CHECK(real["schedule"] == "1f1b");
   CHECK(real["time_unit"] == "ms");
   CHECK(real["times_from"] == "pipeline-1f1b");
@@ -131,11 +131,11 @@ TEST_CASE("schedule takes stages, micro-batches and times from a scenario", "[e2
   // The step is the one that predict forecasts, for every schedule.
   const auto step_ms = [&](const std::string& options) {
     const Outcome predicted = sandbox.run("tracecast predict teaching/pipeline-1f1b --json " + options);
-    return 1e3 * json::parse(predicted.out)["step_time_s"].get<double>();
+    return 1e3 * Json::parse(predicted.out)["step_time_s"].get<double>();
   };
   CHECK(real["makespan"].get<double>() == Approx(step_ms("")));
   CHECK(real["compare"][0]["makespan"].get<double>() == Approx(step_ms("--set parallel.pp_schedule=zb-h1")));
-  const json more = answer(sandbox, "--times-from teaching/pipeline-1f1b --microbatches 32");
+  const Json more = answer(sandbox, "--times-from teaching/pipeline-1f1b --microbatches 32");
   CHECK(more["M"] == 32);
   CHECK(more["bubble_fraction"].get<double>() < real["bubble_fraction"].get<double>());
   CHECK(complaint(sandbox, "--times-from teaching/pipeline-1f1b --tf 2").find("--times-from excludes --tf") !=
@@ -145,12 +145,12 @@ TEST_CASE("schedule takes stages, micro-batches and times from a scenario", "[e2
 TEST_CASE("schedule: a CSV with the stage times of a scenario", "[e2e][schedule]") {
   const Sandbox sandbox;
   REQUIRE(sandbox.run("tracecast schedule --schedule zb-h1 --stages 4 --microbatches 16 --csv zb.csv").code == 0);
-  const json mine = answer(sandbox, "--times-from teaching/pipeline-1f1b --file zb.csv --compare zb-h1,1f1b");
+  const Json mine = answer(sandbox, "--times-from teaching/pipeline-1f1b --file zb.csv --compare zb-h1,1f1b");
   CHECK(mine["blocking"] == "latency only; times of the stages of pipeline-1f1b, in milliseconds");
   CHECK(mine["makespan"] == mine["compare"][0]["makespan"]);  // the same schedule by name
   CHECK(mine["makespan"].get<double>() < mine["compare"][1]["makespan"].get<double>());
   // Without optimizer, host and data parallelism a step is somewhat shorter than the forecast.
-  const json step = answer(sandbox, "--times-from teaching/pipeline-1f1b --schedule zb-h1 --microbatches 16");
+  const Json step = answer(sandbox, "--times-from teaching/pipeline-1f1b --schedule zb-h1 --microbatches 16");
   const double ratio = mine["makespan"].get<double>() / step["makespan"].get<double>();
   CHECK(ratio > 0.85);
   CHECK(ratio <= 1.0);
@@ -170,13 +170,13 @@ TEST_CASE("schedule: the order that torchtitan's configuration names, in one lin
          "[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = 1\n"
          "pipeline_parallel_schedule_csv = \"zb.csv\"\n";
   const std::string machine = " --set cluster.topology=dgx-h100 --set cluster.world_size=8";
-  const json named = answer(sandbox, "--times-from run/job.toml" + machine);
+  const Json named = answer(sandbox, "--times-from run/job.toml" + machine);
   CHECK(named["blocking"] == "latency only; times of the stages of job, in milliseconds");
   CHECK(named["P"] == 4);
   CHECK(named["V"] == 2);
   CHECK(named == answer(sandbox, "--times-from run/job.toml --file run/zb.csv" + machine));
   // By name another schedule of the same job.
-  const json other = answer(sandbox, "--times-from run/job.toml --set parallel.pp_schedule=1f1b" + machine);
+  const Json other = answer(sandbox, "--times-from run/job.toml --set parallel.pp_schedule=1f1b" + machine);
   CHECK(other["V"] == 1);
   CHECK(complaint(sandbox, "--times-from run/job.toml --set cluster.topology=dgx-h100")
             .find("job.toml: does not say the number of GPUs: give --set cluster.world_size=N") != std::string::npos);

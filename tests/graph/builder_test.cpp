@@ -15,7 +15,7 @@ using tracecast::test::small_scenario;
 
 namespace {
 
-ForecastRun run(const Scenario& scenario, bool unfold = false) {
+ForecastRun run_forecast(const Scenario& scenario, bool unfold = false) {
   ForecastOptions options;
   options.unfold = unfold;
   Result<ForecastRun> result = forecast(scenario, options);
@@ -42,8 +42,8 @@ TEST_CASE("builder: one rank per stage gives what every rank gives, to the picos
   scenario.parallel.zero_stage = c.zero;
   scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = scenario.parallel.overlap_p2p =
       c.overlap;
-  const ForecastRun folded = run(scenario);
-  const ForecastRun unfolded = run(scenario, true);
+  const ForecastRun folded = run_forecast(scenario);
+  const ForecastRun unfolded = run_forecast(scenario, true);
   CHECK(folded.graph.ranks.size() == static_cast<std::size_t>(c.pp));
   CHECK(unfolded.graph.ranks.size() == static_cast<std::size_t>(c.tp * c.pp * c.dp));
   CHECK(folded.timeline.step_time == unfolded.timeline.step_time);
@@ -55,7 +55,7 @@ TEST_CASE("builder: one rank per stage gives what every rank gives, to the picos
 TEST_CASE("builder: a rank has a communicator of its own only if it transfers something alone", "[graph]") {
   Scenario scenario = small_scenario(2, 2, 4);
   const auto own_communicators = [&scenario] {
-    const ForecastRun unfolded = run(scenario, true);
+    const ForecastRun unfolded = run_forecast(scenario, true);
     return std::count_if(unfolded.graph.communicators.begin(), unfolded.graph.communicators.end(),
                          [](const Communicator& each) { return each.members.size() == 1; });
   };
@@ -78,7 +78,7 @@ TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
       for (const bool overlap : {true, false}) {
         scenario.parallel.overlap_p2p = overlap;
         INFO(variant.name << " vpp " << vpp << " overlap " << overlap);
-        CHECK(run(scenario).timeline.step_time > Duration{});
+        CHECK(run_forecast(scenario).timeline.step_time > Duration{});
       }
     }
 }
@@ -86,19 +86,19 @@ TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
 TEST_CASE("builder: more micro-batches make the bubble smaller, more virtual stages too", "[metamorphic][graph]") {
   Scenario scenario = small_scenario(1, 4, 1);
   scenario.profile.host = {};  // its cost per step would dilute the fraction
-  const double few = run(scenario).forecast.bubble_fraction;
+  const double few = run_forecast(scenario).forecast.bubble_fraction;
   scenario.training.global_batch_size = 32;
-  const double many = run(scenario).forecast.bubble_fraction;
+  const double many = run_forecast(scenario).forecast.bubble_fraction;
   CHECK(many < few);
   scenario.parallel.vpp = 2;
-  CHECK(run(scenario).forecast.bubble_fraction < many);
+  CHECK(run_forecast(scenario).forecast.bubble_fraction < many);
 }
 
 TEST_CASE("builder: overlapping gradients hides them, not overlapping shows them whole", "[graph]") {
   Scenario scenario = small_scenario(1, 1, 16);
-  const double hidden = exposed(run(scenario), Traffic::gradients);
+  const double hidden = exposed(run_forecast(scenario), Traffic::gradients);
   scenario.parallel.overlap_grad_reduce = false;
-  const ForecastRun shown = run(scenario);
+  const ForecastRun shown = run_forecast(scenario);
   CHECK(hidden < exposed(shown, Traffic::gradients));
   double whole = 0;
   for (const CostedCollective& each : shown.graph.collectives)
@@ -111,7 +111,7 @@ TEST_CASE("builder: ZeRO stages move what their formulas say", "[oracle][graph]"
     Scenario scenario = small_scenario(1, 1, 8);
     scenario.parallel.zero_stage = zero;
     scenario.parallel.reshard_root = true;
-    const ForecastRun result = run(scenario);
+    const ForecastRun result = run_forecast(scenario);
     std::int64_t sum = 0;
     for (const ProgramItem& item : result.graph.programs[0])
       for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
@@ -134,9 +134,9 @@ TEST_CASE("builder: ZeRO stages move what their formulas say", "[oracle][graph]"
 
 TEST_CASE("builder: full recomputation adds a third to the matrix work of the layers", "[graph]") {
   Scenario scenario = small_scenario(1, 1, 1);
-  const ForecastRun plain = run(scenario);
+  const ForecastRun plain = run_forecast(scenario);
   scenario.training.recompute = Recompute::full;
-  const ForecastRun recomputed = run(scenario);
+  const ForecastRun recomputed = run_forecast(scenario);
   CHECK(recomputed.forecast.mfu < plain.forecast.mfu);
   CHECK(recomputed.forecast.hfu > recomputed.forecast.mfu);
   CHECK(plain.forecast.hfu == plain.forecast.mfu);
@@ -144,8 +144,8 @@ TEST_CASE("builder: full recomputation adds a third to the matrix work of the la
 
 TEST_CASE("builder: the same input gives the same graph and the same spans", "[graph]") {
   const Scenario scenario = small_scenario(2, 2, 2);
-  const ForecastRun a = run(scenario);
-  const ForecastRun b = run(scenario);
+  const ForecastRun a = run_forecast(scenario);
+  const ForecastRun b = run_forecast(scenario);
   CHECK(a.graph.templates == b.graph.templates);
   CHECK(a.timeline.ranks == b.timeline.ranks);
 }
@@ -158,7 +158,7 @@ TEST_CASE("builder: a host that waits for its messages cannot issue ahead while 
     scenario.parallel.overlap_p2p = overlap;
     scenario.parallel.pp_schedule = schedule;
     scenario.training.global_batch_size = microbatches;
-    return seconds(run(scenario).timeline.step_time);
+    return seconds(run_forecast(scenario).timeline.step_time);
   };
   // 1F1B on two stages where the host bounds both: (m + 1) (f + b). If it issues ahead, the second stage's host works while
   // the first stage's does: m (f + b), and next to nothing for what is still under way.
@@ -175,7 +175,7 @@ TEST_CASE("builder: an all-reduce costs the host one call, whatever an operator 
     Scenario scenario = small_scenario(2, 1, 2);
     scenario.profile.host.launch = launch;
     scenario.parallel.sequence_parallel = sequence_parallel;
-    const StepGraph graph = run(scenario).graph;
+    const StepGraph graph = run_forecast(scenario).graph;
     std::array<std::set<std::int64_t>, 2> times;  // of others, of all-reduces
     for (const Template& each : graph.templates)
       for (const Op& op : each.ops)

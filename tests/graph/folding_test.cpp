@@ -32,8 +32,8 @@ Account account_of(const RankTime& time) {
   return account;
 }
 
-ForecastRun run(const Scenario& scenario, bool unfold, int threads = 1, NetworkKind network = NetworkKind::isolated,
-                bool slows_compute = false) {
+ForecastRun run_forecast(const Scenario& scenario, bool unfold, int threads = 1,
+                         NetworkKind network = NetworkKind::isolated, bool slows_compute = false) {
   Result<ForecastRun> result = forecast(
       scenario, {.unfold = unfold, .threads = threads, .network = network, .transfers_slow_compute = slows_compute});
   INFO((result ? "" : to_string(result.error())));
@@ -68,8 +68,8 @@ std::string printed(const Scenario& scenario, Forecast forecast) {
 /// Classes of the folded run.
 std::size_t check_fold(const Scenario& scenario, NetworkKind network = NetworkKind::isolated,
                        bool slows_compute = false) {
-  const ForecastRun folded = run(scenario, false, 1, network, slows_compute);
-  const ForecastRun unfolded = run(scenario, true, 1, network, slows_compute);
+  const ForecastRun folded = run_forecast(scenario, false, 1, network, slows_compute);
+  const ForecastRun unfolded = run_forecast(scenario, true, 1, network, slows_compute);
   REQUIRE(unfolded.graph.ranks.size() == static_cast<std::size_t>(scenario.cluster.world_size));
   check_same(folded, unfolded);
   CHECK(printed(scenario, folded.forecast) == printed(scenario, unfolded.forecast));  // to the last digit
@@ -172,7 +172,7 @@ TEST_CASE("folding: folded = unfolded, every layout in every trouble", "[metamor
     for (const Trouble& trouble : troubles()) {
       INFO(layout.name << ", " << trouble.name);
       Scenario scenario = scenario_of(layout);
-      const std::size_t healthy = run(scenario, false).graph.ranks.size();
+      const std::size_t healthy = run_forecast(scenario, false).graph.ranks.size();
       trouble.apply(scenario);
       const std::size_t classes = check_fold(scenario);
       if (trouble.splits) CHECK(classes >= healthy);
@@ -216,8 +216,8 @@ TEST_CASE("folding: shared links, every layout in every trouble", "[metamorphic]
       Scenario scenario = with_narrow_links(scenario_of(layout));
       trouble.apply(scenario);
       check_fold(scenario, NetworkKind::fluid);
-      slower +=
-          run(scenario, false, 1, NetworkKind::fluid).timeline.step_time > run(scenario, false).timeline.step_time;
+      slower += run_forecast(scenario, false, 1, NetworkKind::fluid).timeline.step_time >
+                run_forecast(scenario, false).timeline.step_time;
     }
   CHECK(slower > 20);  // so there was something to share
 }
@@ -233,8 +233,8 @@ TEST_CASE("folding: transfers that slow compute, every layout in every trouble",
         Scenario scenario = with_narrow_links(scenario_of(layout));
         trouble.apply(scenario);
         check_fold(scenario, network, true);
-        const Timeline slowed = run(scenario, false, 1, network, true).timeline;
-        slower += slowed.step_time > run(scenario, false, 1, network).timeline.step_time;
+        const Timeline slowed = run_forecast(scenario, false, 1, network, true).timeline;
+        slower += slowed.step_time > run_forecast(scenario, false, 1, network).timeline.step_time;
         const ForecastRun traced =
             forecast(scenario, {.record_spans = true, .network = network, .transfers_slow_compute = true}).value();
         CHECK(slowed.step_time == traced.timeline.step_time);
@@ -320,13 +320,13 @@ TEST_CASE("folding: flows that take one path each, every layout with every fault
       scenario.cluster.fabric = seed % 2 == 0 ? FabricKind::fat_tree : FabricKind::rail_optimized;
       scenario.cluster.tiers = {{"leaf", 1, 2, {}}, {"spine", 2, 1, {}}, {"core", 0, 1, {}}};
       trouble.apply(scenario);
-      const ForecastRun even = run(scenario, false, 1, NetworkKind::fluid);
+      const ForecastRun even = run_forecast(scenario, false, 1, NetworkKind::fluid);
       scenario.cluster.routing = RoutingPolicy::ecmp;
       scenario.cluster.routing_seed = ++seed;
       INFO(layout.name << ", " << trouble.name << ", seed " << seed);
       const std::size_t classes = check_fold(scenario, NetworkKind::fluid);
       split += classes > even.graph.ranks.size();
-      slower += run(scenario, false, 1, NetworkKind::fluid).timeline.step_time > even.timeline.step_time;
+      slower += run_forecast(scenario, false, 1, NetworkKind::fluid).timeline.step_time > even.timeline.step_time;
       CHECK(classes >= even.graph.ranks.size());
     }
   CHECK(split > 30);
@@ -341,11 +341,11 @@ TEST_CASE("folding: a lone group whose own flows collide takes longer", "[metamo
     scenario.parallel.overlap_grad_reduce = false;
     scenario.cluster.fabric = FabricKind::fat_tree;
     scenario.cluster.tiers = {{"leaf", 1, 1, {}}, {"spine", 0, 1, {}}};
-    const ForecastRun even = run(scenario, false, 1, NetworkKind::fluid);
+    const ForecastRun even = run_forecast(scenario, false, 1, NetworkKind::fluid);
     scenario.cluster.routing = RoutingPolicy::ecmp;
     scenario.cluster.routing_seed = seed;
     check_fold(scenario, NetworkKind::fluid);
-    const ForecastRun hashed = run(scenario, false, 1, NetworkKind::fluid);
+    const ForecastRun hashed = run_forecast(scenario, false, 1, NetworkKind::fluid);
     CHECK(hashed.timeline.step_time > even.timeline.step_time);
   }
 }
@@ -383,7 +383,7 @@ TEST_CASE("folding: transfers that share no link, of which one collides with its
     INFO((messages ? "messages" : "gradients") << ", seed " << seed);
     scenario.cluster.routing_seed = seed;
     check_fold(scenario, NetworkKind::fluid);
-    const ForecastRun unfolded = run(scenario, true, 1, NetworkKind::fluid);
+    const ForecastRun unfolded = run_forecast(scenario, true, 1, NetworkKind::fluid);
     const StepGraph folded = fold(unfolded.graph, ClusterLinks(scenario.cluster, scenario.profile.architecture));
     const std::vector<FoldedTransfer>& transfers = messages ? folded.loads->messages : folded.loads->collectives;
     // Transfers that load no shared link are listed if they collide with themselves.
@@ -427,9 +427,9 @@ TEST_CASE("folding: the threads of an unfolded run change nothing", "[differenti
   Scenario scenario = small_scenario(4, 4, 64);
   scenario.parallel.zero_stage = 1;
   scenario.perturbation.speed_spread = 0.1;
-  const ForecastRun alone = run(scenario, true);
+  const ForecastRun alone = run_forecast(scenario, true);
   for (int threads : {2, 3, 4}) {
-    const ForecastRun shared = run(scenario, true, threads);
+    const ForecastRun shared = run_forecast(scenario, true, threads);
     CHECK(shared.timeline.ranks == alone.timeline.ranks);
     CHECK(shared.timeline.step_time == alone.timeline.step_time);
     CHECK(shared.timeline.events == alone.timeline.events);
@@ -447,11 +447,11 @@ TEST_CASE("folding: a group is placed where its ranks are", "[graph][folding]") 
   scenario.parallel.dp = 4;
   scenario.training.global_batch_size = 32;
   scenario.training.seq_length = 6 * 256;
-  const ForecastRun folded = run(scenario, false);
+  const ForecastRun folded = run_forecast(scenario, false);
   CHECK(folded.graph.ranks.size() > 1);
   check_fold(scenario);
   std::vector<int> nodes;
-  const ForecastRun unfolded = run(scenario, true);
+  const ForecastRun unfolded = run_forecast(scenario, true);
   for (const Communicator& each : unfolded.graph.communicators)
     if (each.placement.ranks == 6 && each.members.size() == 6) nodes.push_back(each.placement.nodes);
   CHECK(nodes == std::vector<int>{1, 2, 2, 1});

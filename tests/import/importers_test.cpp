@@ -15,8 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = source_dir();
-
 std::string content_of(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
@@ -60,12 +58,12 @@ TEST_CASE("importers: a file is recognised by its content", "[import]") {
                                                  {"tests/fuzz/corpus/simai-topology.txt", "simai-topology"},
                                                  {"tests/fuzz/corpus/simgrid-network.xml", "simgrid"},
                                                  {"tests/fuzz/corpus/torchtitan.toml", "torchtitan"}};
-  for (const auto& [file, format] : files) CHECK(recognised(content_of(kRoot / file), file) == format);
+  for (const auto& [file, format] : files) CHECK(recognised(content_of(source_dir() / file), file) == format);
 }
 
 TEST_CASE("importers: files of the project are not taken for foreign ones", "[import]") {
   for (const char* folder : {"scenarios", "topologies", "kernels/profiles"})
-    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(source_dir() / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".json" && extension != ".csv") continue;
       const std::string file = entry.path().string();
@@ -76,7 +74,7 @@ TEST_CASE("importers: files of the project are not taken for foreign ones", "[im
 TEST_CASE("importers: rows have a page, and names are unique", "[import]") {
   std::map<std::string_view, int> names;
   for (const Importer* each : importers()) {
-    CHECK(fs::exists(kRoot / "docs/formats" / each->page));
+    CHECK(fs::exists(source_dir() / "docs/formats" / each->page));
     CHECK(++names[each->name] == 1);
   }
 }
@@ -92,15 +90,15 @@ TEST_CASE("importers: what does not fit is one error message", "[import][error]"
 }
 
 TEST_CASE("importers: commands take a launcher's file as a scenario, and a machine's as a topology", "[import]") {
-  const fs::path script = kRoot / "docs/formats/samples/pretrain.sh";
+  const fs::path script = source_dir() / "docs/formats/samples/pretrain.sh";
   const Result<Scenario> scenario = read_any_scenario(script, shipped_data(), {"cluster.topology=dgx-h100"});
   REQUIRE(scenario.has_value());
   CHECK(scenario->cluster.world_size == 16);
   CHECK(scenario->source.starts_with("imported from "));
-  CHECK(to_string(read_any_scenario(kRoot / "docs/formats/samples/kineto.json", shipped_data()).error())
+  CHECK(to_string(read_any_scenario(source_dir() / "docs/formats/samples/kineto.json", shipped_data()).error())
             .ends_with(
                 "kineto.json: is a recording (kineto), not a launcher's configuration (tracecast replay reads it)"));
-  const Result<Cluster> machine = read_any_topology(kRoot / "docs/formats/samples/nvidia-smi.txt");
+  const Result<Cluster> machine = read_any_topology(source_dir() / "docs/formats/samples/nvidia-smi.txt");
   REQUIRE(machine.has_value());
   CHECK(machine->node.gpus == 2);
   CHECK(to_string(read_any_topology(script).error())

@@ -233,7 +233,7 @@ TEST_CASE("launcher rules: each is on the page", "[docs][launch]") {
 }
 
 TEST_CASE("launcher rules: what a launcher takes is read back as the planner's layout", "[io][launch][search]") {
-  const Job& job = kJobs[static_cast<std::size_t>(GENERATE(range(0, test::cases(10))))];
+  const Job& job = kJobs[static_cast<std::size_t>(GENERATE(Catch::Generators::range(0, test::cases(10))))];
   const Scenario scenario = shipped_scenario(job.scenario, job.set);
   CAPTURE(scenario.model.name, scenario.topology);
   std::map<std::string, int> taken;

@@ -26,15 +26,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const DataPaths kData = shipped_data();
-
 RunGivens givens(const std::string& model, int gpus) {
   return {.model = model, .topology = "dgx-h100", .gpus = gpus, .overrides = {"training.seq_length=4096"}};
 }
 
 ImportedRun imported(const std::string& format, const std::string& content, const std::string& file,
                      const RunGivens& given) {
-  const Result<ImportedRun> run = import_run(format, content, file, given, kData);
+  const Result<ImportedRun> run = import_run(format, content, file, given, shipped_data());
   INFO((run ? "" : to_string(run.error())));
   REQUIRE(run.has_value());
   return *run;
@@ -42,7 +40,7 @@ ImportedRun imported(const std::string& format, const std::string& content, cons
 
 std::string refusal(const std::string& format, const std::string& content, const std::string& file,
                     const RunGivens& given) {
-  const Result<ImportedRun> run = import_run(format, content, file, given, kData);
+  const Result<ImportedRun> run = import_run(format, content, file, given, shipped_data());
   REQUIRE_FALSE(run.has_value());
   return to_string(run.error());
 }
@@ -305,7 +303,7 @@ TEST_CASE("launchers: of an unknown family the error says so, and --model replac
   CHECK(unknown.starts_with("w.json:1: model_type = \"weird\": is unknown (allowed: "));
   CHECK(unknown.find("--model") == std::string::npos);
   all.model = "llama-3.1-8b";
-  CHECK(import_run("hugging-face", config, "w.json", all, kData).has_value());
+  CHECK(import_run("hugging-face", config, "w.json", all, shipped_data()).has_value());
 }
 
 // The JSON that --debug.save_config_file writes (Trainer.Config.to_dict, docs/references.md#format-torchtitan).
@@ -746,7 +744,8 @@ TEST_CASE("launchers: every sample is read, or refused with the right sentence",
       if (nemo) given.gpus = 0;
       if (format == "megatron" && !nemo) given.overrides.emplace_back("model.vocab_size=256000");
       if (format != "megatron" && format != "torchtitan") given.overrides.emplace_back("training.seq_length=1024");
-      const Result<ImportedRun> run = import_run(format, content_of(entry.path()), entry.path().string(), given, kData);
+      const Result<ImportedRun> run =
+          import_run(format, content_of(entry.path()), entry.path().string(), given, shipped_data());
       INFO(file << ": " << (run ? "" : to_string(run.error())));
       if (const auto expected = refused.find(file); expected != refused.end()) {
         REQUIRE_FALSE(run.has_value());

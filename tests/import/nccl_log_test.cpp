@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 const fs::path kSamples = measurements_of_others() / "formats" / "nccl-debug-log";
 
-NcclLog sample(const std::string& name) {
+NcclLog read_sample(const std::string& name) {
   std::ifstream stream(kSamples / name, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
   const Result<NcclLog> log = read_nccl_log(text, name);
@@ -97,17 +97,17 @@ TEST_CASE("NCCL's log: samples", "[io][network]") {
     WARN("skipped: no samples of foreign formats at " << kSamples.string());
     return;
   }
-  const NcclLog old = sample("nccl2.12_4n32g_coll_tuning.txt");
+  const NcclLog old = read_sample("nccl2.12_4n32g_coll_tuning.txt");
   CHECK(old.ranks == 32);
   REQUIRE(old.choices.size() == 3);  // 64, 128 and 256 bytes
   CHECK(old.choices[0].bytes == 64);
   CHECK(old.choices[0].algorithm == Algorithm::tree);
   CHECK(old.choices[0].protocol == Protocol::ll);
   CHECK(old.choices[0].time_us == 49.675526);
-  const NcclLog recent = sample("nccl2.2x_h200_2n16g_coll_tuning_excerpt.txt");
+  const NcclLog recent = read_sample("nccl2.2x_h200_2n16g_coll_tuning_excerpt.txt");
   CHECK(recent.ranks == 16);
   CHECK_FALSE(recent.choices.empty());
-  CHECK(sample("tuning_table_excerpt.txt").table.size() == 6);
+  CHECK(read_sample("tuning_table_excerpt.txt").table.size() == 6);
 }
 
 TEST_CASE("NCCL's log: errors name the line", "[error][io]") {

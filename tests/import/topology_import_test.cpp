@@ -32,7 +32,7 @@ bool samples_missing() {
   return true;
 }
 
-ImportedTopology sample(const std::string& name) {
+ImportedTopology read_sample(const std::string& name) {
   INFO(name);
   const Result<ImportedTopology> imported = import_as<ImportedTopology>(content(kFormats / name), name);
   if (!imported) FAIL(to_string(imported.error()));
@@ -93,7 +93,7 @@ TEST_CASE("NCCL topology files hold what was counted", "[io][network]") {
                Row{"topo_h100_ibm_vm.xml", 2, 24, 8, 8, 8, 8, 8}, Row{"topo_h200_excerpt.xml", 1, 9, 3, 3, 3, 3, 3},
                Row{"topo_h200_vm_excerpt.xml", 1, 2, 1, 1, 1, 1, 1}, Row{"topo_h800.xml", 2, 24, 8, 8, 8, 8, 8},
                Row{"topo_rtx4090x4.xml", 4, 5, 4, 4, 5, 61, 1});
-  const ImportedTopology imported = sample(std::string("nccl-topo-xml/") + row.file);
+  const ImportedTopology imported = read_sample(std::string("nccl-topo-xml/") + row.file);
   INFO(row.file);
   CHECK(found(imported, "CPUs") == row.cpus);
   CHECK(found(imported, "PCI devices") == row.pcis);
@@ -108,7 +108,7 @@ TEST_CASE("NCCL topology files hold what was counted", "[io][network]") {
 TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][io][network]") {
   if (samples_missing()) return;
   SECTION("H800: 8 NVLinks a GPU to 4 NVSwitches, 400 Gb/s InfiniBand") {
-    const Cluster cluster = sample("nccl-topo-xml/topo_h800.xml").cluster;
+    const Cluster cluster = read_sample("nccl-topo-xml/topo_h800.xml").cluster;
     CHECK(cluster.gpu == "h800");
     CHECK(cluster.node.link == IntraLink::nvswitch);
     CHECK(cluster.node.gpu_link == 200_GBps);
@@ -119,7 +119,7 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
     CHECK(cluster.node.cpu == CpuKind::intel);
   }
   SECTION("H100 in a virtual machine: 18 NVLinks, no credible PCIe") {
-    const ImportedTopology imported = sample("nccl-topo-xml/topo_h100_ibm_vm.xml");
+    const ImportedTopology imported = read_sample("nccl-topo-xml/topo_h100_ibm_vm.xml");
     CHECK(imported.cluster.gpu == "h100");
     CHECK(imported.cluster.node.gpu_link == 450_GBps);
     CHECK(imported.cluster.node.nic_rate == 200_Gbps);
@@ -127,25 +127,25 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
     CHECK(imported.notes == std::vector<std::string>{"the file has no credible PCIe rate: taken as 53.0 GB/s"});
   }
   SECTION("a file of a cloud without NVLinks and rates of NICs") {
-    const Cluster cluster = sample("nccl-topo-xml/ndv4-topo.xml").cluster;
+    const Cluster cluster = read_sample("nccl-topo-xml/ndv4-topo.xml").cluster;
     CHECK(cluster.gpu == "a100");
     CHECK(cluster.node.gpu_link == 300_GBps);
     CHECK(cluster.node.nic_rate == 200_Gbps);
     CHECK(cluster.node.cpu == CpuKind::amd);
   }
   SECTION("AMD's dialect: 7 xGMI links") {
-    const Cluster cluster = sample("nccl-topo-xml/topo_8p_940.xml").cluster;
+    const Cluster cluster = read_sample("nccl-topo-xml/topo_8p_940.xml").cluster;
     CHECK(cluster.gpu == "mi300x");
     CHECK(cluster.node.link == IntraLink::xgmi);
     CHECK(cluster.node.gpu_link == 448_GBps);
   }
   SECTION("no NVLink: PCIe") {
-    const Cluster cluster = sample("nccl-topo-xml/topo_rtx4090x4.xml").cluster;
+    const Cluster cluster = read_sample("nccl-topo-xml/topo_rtx4090x4.xml").cluster;
     CHECK(cluster.node.link == IntraLink::pcie);
     CHECK(cluster.gpu == "sm-89");
   }
   SECTION("p5 has 4 EFA NICs a GPU, as our own file of it") {
-    const Cluster cluster = sample("nccl-topo-xml/p5.48xl-topo.xml").cluster;
+    const Cluster cluster = read_sample("nccl-topo-xml/p5.48xl-topo.xml").cluster;
     const Cluster shipped = read_topology(source_dir() / "topologies/aws-p5.json").value();
     CHECK(cluster.node.nics == shipped.node.nics);
     CHECK(cluster.node.nic_rate == shipped.node.nic_rate);
@@ -161,7 +161,7 @@ TEST_CASE("An NCCL topology file without classes is rejected", "[io]") {
 
 TEST_CASE("NCCL's graphs", "[io]") {
   if (samples_missing()) return;
-  const ImportedTopology imported = sample("nccl-graph-xml/ncv4-graph.xml");
+  const ImportedTopology imported = read_sample("nccl-graph-xml/ncv4-graph.xml");
   CHECK(found(imported, "channels of graph 0") == 2);
   CHECK(found(imported, "channels of graph 1") == 4);
   CHECK(found(imported, "channels of graph 2") == 4);
@@ -179,7 +179,7 @@ TEST_CASE("nvidia-smi topo -m", "[io]") {
   };
   const Row row = GENERATE(Row{"dgx_h200x8_12nic.txt", 12, 12, 8}, Row{"gcp_a3ultra_h200x8.txt", 8, 8, 8},
                            Row{"h100x8_mlx5_columns.txt", 10, 0, 8});
-  const ImportedTopology imported = sample(std::string("nvidia-smi-topo/") + row.file);
+  const ImportedTopology imported = read_sample(std::string("nvidia-smi-topo/") + row.file);
   CHECK(found(imported, "GPUs") == 8);
   CHECK(found(imported, "NICs") == row.nics);
   CHECK(found(imported, "NIC rows") == row.nic_rows);
@@ -415,7 +415,7 @@ TEST_CASE("SimGrid's clusters: how links are shared, and what the backbone adds"
 TEST_CASE("SimGrid's clusters", "[io][network]") {
   if (samples_missing()) return;
   SECTION("a fat tree of 4 leaves with 4 hosts and 2 x 2 cables up: no oversubscription") {
-    const ImportedTopology imported = sample("simgrid-platform/cluster_fat_tree.xml");
+    const ImportedTopology imported = read_sample("simgrid-platform/cluster_fat_tree.xml");
     const Cluster& cluster = imported.cluster;
     CHECK(cluster.max_nodes == 16);
     REQUIRE(cluster.tiers.size() == 2);
@@ -426,13 +426,13 @@ TEST_CASE("SimGrid's clusters", "[io][network]") {
     check_round_trip(imported);
   }
   SECTION("a torus of 3 x 2 x 2") {
-    const ImportedTopology imported = sample("simgrid-platform/cluster_torus.xml");
+    const ImportedTopology imported = read_sample("simgrid-platform/cluster_torus.xml");
     CHECK(imported.cluster.shape.dimensions == std::vector<int>{2, 2, 3});  // there the first is numbered fastest
     CHECK(imported.cluster.max_nodes == 12);
     check_round_trip(imported);
   }
   SECTION("one switch with a backbone") {
-    const ImportedTopology imported = sample("simgrid-platform/cluster_backbone.xml");
+    const ImportedTopology imported = read_sample("simgrid-platform/cluster_backbone.xml");
     CHECK(imported.cluster.max_nodes == 100);
     CHECK(imported.notes.back() == "the backbone of 2.25 GB/s that all hosts share is left out");
     check_round_trip(imported);
@@ -449,7 +449,7 @@ TEST_CASE("InfiniBand fabrics: 8 rails, 4 spines, 4 nodes, in four formats", "[i
   if (samples_missing()) return;
   const std::string file =
       GENERATE("rail4x8.ibnetdiscover", "rail4x8.ibnetdiscover-p", "rail4x8.iblinkinfo", "rail4x8.iblinkinfo-l");
-  const ImportedTopology imported = sample("ib-fabric/" + file);
+  const ImportedTopology imported = read_sample("ib-fabric/" + file);
   INFO(file);
   CHECK(found(imported, "switches") == 12);
   CHECK(found(imported, "adapters") == 32);
@@ -470,7 +470,7 @@ TEST_CASE("InfiniBand fabrics: 8 rails, 4 spines, 4 nodes, in four formats", "[i
 
 TEST_CASE("A part of a real SuperPOD", "[io][network]") {
   if (samples_missing()) return;
-  const ImportedTopology imported = sample("ib-fabric/superpod_ndr_subset.ibnetdiscover");
+  const ImportedTopology imported = read_sample("ib-fabric/superpod_ndr_subset.ibnetdiscover");
   CHECK(found(imported, "switches") == 17);
   CHECK(found(imported, "adapters") == 139);
   CHECK(found(imported, "aggregation nodes") == 17);  // of which 8 have a block, which makes 147

@@ -16,9 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = source_dir();
-const DataPaths kData = shipped_data();
-
 struct Broken {
   const char* file;
   std::vector<std::string> sentences;
@@ -27,7 +24,7 @@ struct Broken {
 /// One line per mistake, without the path of the source tree.
 std::vector<std::string> lines(const Error& error) {
   std::vector<std::string> result;
-  const std::string folder = (kRoot / "tests/data/broken/").string();
+  const std::string folder = (source_dir() / "tests/data/broken/").string();
   for (const Diagnostic& diagnostic : error.diagnostics) {
     std::string line = to_string(diagnostic);
     for (std::size_t at = line.find(folder); at != std::string::npos; at = line.find(folder))
@@ -44,7 +41,7 @@ std::vector<std::string> complaint(const Result<T>& result) {
 
 /// A scenario as `predict` takes it: read, then planned, with the plan's mistakes located in the file.
 std::vector<std::string> complaint_about_scenario(const fs::path& file) {
-  const Result<Scenario> scenario = read_scenario(file, kData);
+  const Result<Scenario> scenario = read_scenario(file, shipped_data());
   if (!scenario) return lines(scenario.error());
   const Result<Plan> plan =
       make_plan(scenario->model, scenario->parallel, scenario->training, scenario->cluster.world_size);
@@ -166,13 +163,13 @@ const std::vector<Broken> kBroken{
 TEST_CASE("broken files: every one gives its sentence", "[io][error]") {
   for (const Broken& broken : kBroken) {
     INFO(broken.file);
-    CHECK(complaint_about(kRoot / "tests/data/broken" / broken.file) == broken.sentences);
+    CHECK(complaint_about(source_dir() / "tests/data/broken" / broken.file) == broken.sentences);
   }
 }
 
 TEST_CASE("broken files: every file of the folder has its sentence", "[io][error]") {
   std::size_t files = 0;
-  for (const auto& entry : fs::directory_iterator(kRoot / "tests/data/broken")) {
+  for (const auto& entry : fs::directory_iterator(source_dir() / "tests/data/broken")) {
     INFO(entry.path().string());
     const std::string name = entry.path().filename().string();
     CHECK(std::any_of(kBroken.begin(), kBroken.end(), [&name](const Broken& broken) { return broken.file == name; }));

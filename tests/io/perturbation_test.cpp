@@ -11,11 +11,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const DataPaths kData = shipped_data();
-
 /// ZeRO-1 on 64 A100 of eight nodes.
 Result<Scenario> perturbed(const std::vector<std::string>& settings) {
-  return read_scenario(kData.scenarios / "teaching/zero-1-7.5b.json", kData, settings);
+  return read_scenario(shipped_data().scenarios / "teaching/zero-1-7.5b.json", shipped_data(), settings);
 }
 
 std::string sentence(const std::string& setting) {
@@ -51,7 +49,7 @@ TEST_CASE("perturb: what is written is read again as it was", "[io][perturb]") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "scenario.json";
   std::ofstream(file) << to_json(s);
-  const Scenario again = read_scenario(file, kData).value();
+  const Scenario again = read_scenario(file, shipped_data()).value();
   CHECK(again.perturbation == s.perturbation);
   CHECK(again.cluster.faults == s.cluster.faults);
 }

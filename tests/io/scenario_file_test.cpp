@@ -15,11 +15,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = source_dir();
-const DataPaths kData = shipped_data();
-
 Scenario read(const fs::path& file, const std::vector<std::string>& overrides = {}) {
-  Result<Scenario> scenario = read_scenario(file, kData, overrides);
+  Result<Scenario> scenario = read_scenario(file, shipped_data(), overrides);
   if (!scenario) FAIL(to_string(scenario.error()));
   return std::move(*scenario);
 }
@@ -27,7 +24,7 @@ Scenario read(const fs::path& file, const std::vector<std::string>& overrides = 
 }  // namespace
 
 TEST_CASE("scenario: the main job is read as published", "[io]") {
-  const Scenario scenario = read(kRoot / "scenarios/published/llama3-405b-16k.json");
+  const Scenario scenario = read(source_dir() / "scenarios/published/llama3-405b-16k.json");
   CHECK(scenario.name == "llama3-405b-16k");
   CHECK(scenario.model.name == "llama-3.1-405b");
   CHECK(parameter_count(scenario.model).total() == 405'853'388'800);
@@ -48,7 +45,7 @@ TEST_CASE("scenario: the main job is read as published", "[io]") {
 }
 
 TEST_CASE("scenario: a spread between GPUs slows kernels and host to those of the slowest", "[io]") {
-  const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";
+  const fs::path file = source_dir() / "scenarios/published/llama3-405b-16k.json";
   const Scenario alike = read(file, {"cluster.gpu_spread=0"});
   const Scenario usual = read(file);
   const Scenario spread = read(file, {"cluster.gpu_spread=0.01"});
@@ -68,7 +65,7 @@ TEST_CASE("scenario: a spread between GPUs slows kernels and host to those of th
   CHECK(read(file, {"cluster.world_size=8192"}).profile.in_training.slowest_gpu <
         usual.profile.in_training.slowest_gpu);
   for (const char* beyond : {"cluster.gpu_spread=0.3", "cluster.gpu_spread=-0.1"}) {
-    const Result<Scenario> refused = read_scenario(file, kData, {beyond});
+    const Result<Scenario> refused = read_scenario(file, shipped_data(), {beyond});
     REQUIRE_FALSE(refused);
     CHECK(to_string(refused.error()).find("gpu_spread") != std::string::npos);
     CHECK(to_string(refused.error()).find("allowed: 0 to 0.2") != std::string::npos);
@@ -76,13 +73,13 @@ TEST_CASE("scenario: a spread between GPUs slows kernels and host to those of th
 }
 
 TEST_CASE("scenario: where ranks have speeds of their own, the slowest is one of them", "[io]") {
-  const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";
+  const fs::path file = source_dir() / "scenarios/published/llama3-405b-16k.json";
   CHECK(read(file, {"perturb.speed_spread=0.02"}).profile.in_training.slowest_gpu == Approx(0.953266).epsilon(1e-5));
   CHECK(read(file, {"perturb.speed_spread=0.02", "cluster.gpu_spread=0.02"}).profile.in_training.slowest_gpu > 1.03);
 }
 
 TEST_CASE("scenario: GPUs of another kind have the stack's host and wait for the slowest as well", "[io]") {
-  const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";
+  const fs::path file = source_dir() / "scenarios/published/llama3-405b-16k.json";
   const Scenario mixed = read(file, {"perturb.gpus.0-7=a100", "stack=megatron-deepspeed"});
   REQUIRE(mixed.perturbation.gpus.size() == 1);
   const Profile& other = mixed.perturbation.gpus.front().profile;
@@ -91,7 +88,7 @@ TEST_CASE("scenario: GPUs of another kind have the stack's host and wait for the
 }
 
 TEST_CASE("scenario: a job uses equal parts of racks", "[io][racks]") {
-  const fs::path file = kRoot / "scenarios/published/deepseek-v3-2048.json";
+  const fs::path file = source_dir() / "scenarios/published/deepseek-v3-2048.json";
   const auto machine = [&](std::vector<std::string> overrides) {
     overrides.insert(overrides.begin(), "cluster.topology=gb200-nvl72");
     const NodeSpec node = read(file, overrides).cluster.node;
@@ -102,7 +99,7 @@ TEST_CASE("scenario: a job uses equal parts of racks", "[io][racks]") {
   CHECK(machine({"cluster.gpus_per_rack=36"}) == std::pair(36, 72));
   CHECK(machine({"perturb.missing_gpus.0=8"}) == std::pair(72, 0));  // the scenario says what is used
   const auto message = [&](const char* topology, const char* key) {
-    return to_string(read_scenario(file, kData, {topology, key}).error());
+    return to_string(read_scenario(file, shipped_data(), {topology, key}).error());
   };
   CHECK(message("cluster.topology=gb200-nvl72", "cluster.gpus_per_rack=30") ==
         "--set: cluster.gpus_per_rack = 30: must be whole hosts of 4 GPUs (allowed: multiples of 4 up to 72)");
@@ -158,7 +155,7 @@ TEST_CASE("scenario: written and read again, every shipped one is the same", "[i
 }
 
 TEST_CASE("scenario: overrides are applied before reading", "[io]") {
-  const Scenario scenario = read(kRoot / "scenarios/published/llama3-405b-16k.json",
+  const Scenario scenario = read(source_dir() / "scenarios/published/llama3-405b-16k.json",
                                  {"model=llama-3.1-70b", "parallel.dp=64", "cluster.world_size=8192",
                                   "training.dtype=fp8", "cluster.profile=a100"});
   CHECK(scenario.model.name == "llama-3.1-70b");
@@ -170,9 +167,9 @@ TEST_CASE("scenario: overrides are applied before reading", "[io]") {
 }
 
 TEST_CASE("scenario: errors in overrides and in the file are reported together", "[io][error]") {
-  const fs::path file = kRoot / "scenarios/teaching/pipeline-1f1b.json";
+  const fs::path file = source_dir() / "scenarios/teaching/pipeline-1f1b.json";
   const Result<Scenario> scenario =
-      read_scenario(file, kData, {"parallel.tp=zero", "training.seq_len=1", "model=lama-2-7b"});
+      read_scenario(file, shipped_data(), {"parallel.tp=zero", "training.seq_len=1", "model=lama-2-7b"});
   REQUIRE_FALSE(scenario);
   CHECK(to_string(scenario.error()) ==
         "--set: model = \"lama-2-7b\": unknown model 'lama-2-7b' (did you mean 'llama-2-7b'?)\n"
@@ -181,9 +178,9 @@ TEST_CASE("scenario: errors in overrides and in the file are reported together",
 }
 
 TEST_CASE("scenario: words of other programs are answered with the key", "[io][error]") {
-  const fs::path file = kRoot / "scenarios/teaching/pipeline-1f1b.json";
+  const fs::path file = source_dir() / "scenarios/teaching/pipeline-1f1b.json";
   const Result<Scenario> scenario =
-      read_scenario(file, kData, {"cluster.gpu=h200", "parallel.schedule=gpipe", "training.precision=fp8"});
+      read_scenario(file, shipped_data(), {"cluster.gpu=h200", "parallel.schedule=gpipe", "training.precision=fp8"});
   REQUIRE_FALSE(scenario);
   CHECK(to_string(scenario.error()) ==
         "--set: parallel.schedule: unknown key (did you mean 'pp_schedule'?)\n"
@@ -192,7 +189,7 @@ TEST_CASE("scenario: words of other programs are answered with the key", "[io][e
 }
 
 TEST_CASE("scenario: a key under its old name is read, with a note", "[io]") {
-  const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";
+  const fs::path file = source_dir() / "scenarios/published/llama3-405b-16k.json";
   const Scenario now = read(file, {"training.reserved_memory_gib=2"});
   Scenario before = read(file, {"training.memory_beside_gib=2"});
   CHECK(now.notes.empty());
@@ -200,16 +197,16 @@ TEST_CASE("scenario: a key under its old name is read, with a note", "[io]") {
   CHECK(before.notes ==
         std::vector<std::string>{"training.memory_beside_gib is now called training.reserved_memory_gib"});
   const Result<Scenario> both =
-      read_scenario(file, kData, {"training.memory_beside_gib=2", "training.reserved_memory_gib=2"});
+      read_scenario(file, shipped_data(), {"training.memory_beside_gib=2", "training.reserved_memory_gib=2"});
   REQUIRE_FALSE(both);
   CHECK(to_string(both.error()) ==
         "--set: training.memory_beside_gib = 2: is the old name of 'reserved_memory_gib', which is given as well");
 }
 
 TEST_CASE("scenario: no more GPUs than the machine has", "[io][error]") {
-  const fs::path file = kRoot / "scenarios/published/llama3-405b-16k.json";  // on meta-24k-h100
+  const fs::path file = source_dir() / "scenarios/published/llama3-405b-16k.json";  // on meta-24k-h100
   CHECK(read(file, {"cluster.world_size=24576"}).cluster.world_size == 24576);
-  const Result<Scenario> scenario = read_scenario(file, kData, {"cluster.world_size=24577"});
+  const Result<Scenario> scenario = read_scenario(file, shipped_data(), {"cluster.world_size=24577"});
   REQUIRE_FALSE(scenario);
   CHECK(to_string(scenario.error()) ==
         "--set: cluster.world_size = 24577: is more than meta-24k-h100 has (allowed: 1 to 24576)");
@@ -218,9 +215,9 @@ TEST_CASE("scenario: no more GPUs than the machine has", "[io][error]") {
 TEST_CASE("scenario: references to files count from the scenario's folder", "[io]") {
   const TemporaryFolder folder;
   fs::create_directories(folder.path() / "own");
-  fs::copy_file(kRoot / "scenarios/models/gpt2-small.json", folder.path() / "own/model.json");
-  fs::copy_file(kRoot / "topologies/dgx-h100.json", folder.path() / "own/machine.json");
-  fs::copy_file(kRoot / "kernels/profiles/h100.json", folder.path() / "own/gpu.json");
+  fs::copy_file(source_dir() / "scenarios/models/gpt2-small.json", folder.path() / "own/model.json");
+  fs::copy_file(source_dir() / "topologies/dgx-h100.json", folder.path() / "own/machine.json");
+  fs::copy_file(source_dir() / "kernels/profiles/h100.json", folder.path() / "own/gpu.json");
   const fs::path file = folder.path() / "run.json";
   REQUIRE(write_file(file, R"({"model": "own/model.json",
     "training": {"seq_length": 1024, "global_batch_size": 8},
@@ -239,7 +236,7 @@ TEST_CASE("scenario: errors in referenced files are reported with its own", "[io
   REQUIRE(write_file(file, R"({"model": "gpt2-small",
     "training": {"seq_length": 1024, "global_batch_size": 8},
     "cluster": {"topology": "machine.json", "world_size": 0}})"));
-  const Result<Scenario> scenario = read_scenario(file, kData);
+  const Result<Scenario> scenario = read_scenario(file, shipped_data());
   REQUIRE_FALSE(scenario);
   const std::vector<Diagnostic>& found = scenario.error().diagnostics;
   CHECK(found.front().file == machine.string());
@@ -259,6 +256,6 @@ TEST_CASE("scenario: a GPU without a profile has nearest ones, all of them shipp
     const std::string nearest = nearest_profiles(gpu);
     CHECK_FALSE(nearest.empty());
     for (const std::string_view word : split_words(nearest))
-      if (word != "or") CHECK(fs::exists(kRoot / "kernels/profiles" / (std::string(word) + ".json")));
+      if (word != "or") CHECK(fs::exists(source_dir() / "kernels/profiles" / (std::string(word) + ".json")));
   }
 }

@@ -16,8 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = source_dir();
-
 std::string content(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
@@ -74,45 +72,45 @@ TEST_CASE("schema: the validator finds what does not fit", "[io][schema]") {
 }
 
 TEST_CASE("schema: every shipped scenario fits", "[io][schema]") {
-  const fs::path schema = kRoot / "docs/schema/scenario.schema.json";
+  const fs::path schema = source_dir() / "docs/schema/scenario.schema.json";
   std::size_t files = 0;
   for (const char* folder : {"published", "case_studies", "teaching"})
-    CHECK(violations_below(kRoot / "scenarios" / folder, schema, files) == std::vector<std::string>{});
+    CHECK(violations_below(source_dir() / "scenarios" / folder, schema, files) == std::vector<std::string>{});
   CHECK(files >= 30);
 }
 
 TEST_CASE("schema: every shipped topology fits", "[io][schema][network]") {
   std::size_t files = 0;
-  CHECK(violations_below(kRoot / "topologies", kRoot / "docs/schema/topology.schema.json", files) ==
+  CHECK(violations_below(source_dir() / "topologies", source_dir() / "docs/schema/topology.schema.json", files) ==
         std::vector<std::string>{});
   CHECK(files >= 20);
 }
 
 TEST_CASE("schema: every shipped model fits", "[io][schema][model]") {
   std::size_t files = 0;
-  CHECK(violations_below(kRoot / "scenarios/models", kRoot / "docs/schema/model.schema.json", files) ==
+  CHECK(violations_below(source_dir() / "scenarios/models", source_dir() / "docs/schema/model.schema.json", files) ==
         std::vector<std::string>{});
   CHECK(files >= 35);
 }
 
 TEST_CASE("schema: every shipped timeline fits", "[io][schema]") {
   std::size_t files = 0;
-  CHECK(violations_below(kRoot / "docs/validation", kRoot / "docs/schema/timeline.schema.json", files) ==
+  CHECK(violations_below(source_dir() / "docs/validation", source_dir() / "docs/schema/timeline.schema.json", files) ==
         std::vector<std::string>{});
   CHECK(files == 2);
 }
 
 TEST_CASE("schema: schemas and key tables are those of the readers' tables of keys", "[io][schema][docs]") {
-  for (const auto& [path, text] : cli::documented_keys(kRoot / "docs")) {
+  for (const auto& [path, text] : cli::documented_keys(source_dir() / "docs")) {
     INFO("docs/" << path << " (tools/scripts/refresh-docs updates it)");
-    CHECK(content(kRoot / "docs" / path) == text);
+    CHECK(content(source_dir() / "docs" / path) == text);
   }
 }
 
 TEST_CASE("schema: every shipped failure model fits, and what does not is found", "[io][schema][reliability]") {
-  const fs::path schema = kRoot / "docs/schema/failures.schema.json";
+  const fs::path schema = source_dir() / "docs/schema/failures.schema.json";
   std::size_t files = 0;
-  CHECK(violations_below(kRoot / "scenarios/failures", schema, files) == std::vector<std::string>{});
+  CHECK(violations_below(source_dir() / "scenarios/failures", schema, files) == std::vector<std::string>{});
   CHECK(files >= 7);
   CHECK(schema_violations(schema, R"({"recovery": {"spars": 1}})").size() == 1);
   CHECK(schema_violations(schema, R"({"run": {"batch_ramp": [{"from_tokens": 0}]}})").size() == 1);

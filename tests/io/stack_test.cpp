@@ -19,10 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = source_dir();
-const DataPaths kData = shipped_data();
-
-std::vector<Stack> shipped() { return read_stacks(kRoot / "scenarios/stacks").value(); }
+std::vector<Stack> shipped() { return read_stacks(source_dir() / "scenarios/stacks").value(); }
 
 }  // namespace
 
@@ -37,9 +34,9 @@ TEST_CASE("stacks: every shipped one is read, fits its schema and names a source
     CHECK_FALSE((stack.frameworks.empty() && stack.sources.empty()));
     if (stack.rows.empty())
       for (const std::string& framework : stack.frameworks) CHECK(frameworks.insert(framework).second);
-    std::ifstream file(kRoot / "scenarios/stacks" / (stack.name + ".json"));
+    std::ifstream file(source_dir() / "scenarios/stacks" / (stack.name + ".json"));
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    CHECK(schema_violations(kRoot / "docs/schema/stack.schema.json", text) == std::vector<std::string>{});
+    CHECK(schema_violations(source_dir() / "docs/schema/stack.schema.json", text) == std::vector<std::string>{});
   }
 }
 
@@ -91,9 +88,10 @@ TEST_CASE("stacks: a recipe is chosen by a run's columns, by all that it names",
 }
 
 TEST_CASE("stacks: a scenario begins with its stack, and what it says itself goes before", "[io]") {
-  const fs::path file = kRoot / "scenarios/published/bloom-176b.json";
-  const Scenario plain = read_scenario(file, kData, {"parallel.overlap_p2p=true"}).value();
-  const Scenario stacked = read_scenario(file, kData, {"stack=megatron-core", "parallel.overlap_p2p=true"}).value();
+  const fs::path file = source_dir() / "scenarios/published/bloom-176b.json";
+  const Scenario plain = read_scenario(file, shipped_data(), {"parallel.overlap_p2p=true"}).value();
+  const Scenario stacked =
+      read_scenario(file, shipped_data(), {"stack=megatron-core", "parallel.overlap_p2p=true"}).value();
   CHECK_FALSE(plain.training.compiled);
   CHECK(stacked.training.compiled);                              // the stack's
   CHECK(stacked.training.grad_reduce_dtype == Precision::fp32);  // the scenario's
@@ -101,20 +99,20 @@ TEST_CASE("stacks: a scenario begins with its stack, and what it says itself goe
   CHECK(stacked.profile.host.launch == Approx(170e-6 * stacked.profile.in_training.slowest_gpu));
   CHECK(stacked.training.low_precision_activations.empty());  // in 16 bit nothing is
   CHECK_FALSE(stacked.training.fp8_param_gather);
-  const Scenario narrow = read_scenario(file, kData, {"stack=megatron-core", "training.dtype=fp8"}).value();
+  const Scenario narrow = read_scenario(file, shipped_data(), {"stack=megatron-core", "training.dtype=fp8"}).value();
   CHECK(narrow.training.low_precision_activations == std::vector<std::string>{"linear_inputs"});
   CHECK(narrow.training.fp8_param_gather);
 
   SECTION("saved and read again it gives the same forecast") {
     const TemporaryFolder folder;
     REQUIRE(write_file(folder.path() / "s.json", to_json(stacked)));
-    const Scenario again = read_scenario(folder.path() / "s.json", kData).value();
+    const Scenario again = read_scenario(folder.path() / "s.json", shipped_data()).value();
     CHECK(again.parallel == stacked.parallel);
     CHECK(again.training == stacked.training);
     CHECK(again.profile == stacked.profile);
   }
   SECTION("an unknown stack is a sentence") {
-    const auto none = read_scenario(file, kData, {"stack=megatron-cor"});
+    const auto none = read_scenario(file, shipped_data(), {"stack=megatron-cor"});
     REQUIRE_FALSE(none);
     CHECK(to_string(none.error()).find("stack = \"megatron-cor\"") != std::string::npos);
   }

@@ -20,6 +20,7 @@
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;
+using namespace tracecast::literals;
 
 namespace {
 
@@ -36,8 +37,6 @@ Profile shipped(const std::string& name) {
   if (!profile) FAIL(to_string(profile.error()));
   return *profile;
 }
-
-constexpr Duration operator""_us(unsigned long long n) { return {static_cast<std::int64_t>(n) * 1'000'000}; }
 
 /// Two operators on the compute stream and an all-reduce on another: the first records, the all-reduce waits for it, the
 /// second operator for the all-reduce.

@@ -15,8 +15,6 @@ using namespace tracecast::test;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-
 History run(const JobSpec& spec, const StepTimes& steps) {
   REQUIRE(check(spec).has_value());
   const Result<History> history = simulate_history(spec, steps, 1, 0);
@@ -138,7 +136,7 @@ TEST_CASE("a watchdog that polls every 1, 10 and 30 minutes", "[row-0-25][requir
 
 TEST_CASE("shards of any layout sum to the same bytes; another layout adds a resharding read",
           "[row-0-26][requirements][reliability]") {
-  const Model model = read_model(kRoot / "scenarios" / "models" / "llm-jp-175b.json").value();
+  const Model model = read_model(source_dir() / "scenarios" / "models" / "llm-jp-175b.json").value();
   const ShardLayout from{4, 12, 8};
   CHECK(reshard(model, from, from).amplification() == 1);
   CHECK(reshard(model, from, {8, 6, 8}).amplification() > 1);
@@ -173,7 +171,7 @@ TEST_CASE("a batch ramp changes the steps over time, and the total time is their
 }
 
 TEST_CASE("automatic resume is a restart policy", "[row-3-51][requirements][reliability]") {
-  const FailureFile file = read_failure_file(kRoot / "scenarios/failures/llama3-54-days.json").value();
+  const FailureFile file = read_failure_file(source_dir() / "scenarios/failures/llama3-54-days.json").value();
   const auto with = [&](const RecoveryPolicy& recovery) {
     JobSpec spec;
     spec.machine = {16384, 8};

@@ -21,12 +21,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path kRoot = source_dir();
-
 GoodputRequest llama(const std::string& failures, const std::vector<std::string>& overrides = {}) {
   GoodputRequest request;
   request.scenario = shipped_scenario("llama3-405b-16k");
-  request.failures = read_failure_file(kRoot / "scenarios" / "failures" / (failures + ".json"), overrides).value();
+  request.failures =
+      read_failure_file(source_dir() / "scenarios" / "failures" / (failures + ".json"), overrides).value();
   request.find_best_interval = false;
   request.options.min_histories = request.options.max_histories = 100;
   request.options.threads = 2;
@@ -214,7 +213,7 @@ TEST_CASE("goodput: pages have the colours of the pictures", "[report][reliabili
 }
 
 TEST_CASE("goodput --json matches its schema, with and without optional parts", "[report][reliability][schema]") {
-  const fs::path schema = kRoot / "docs/schema/goodput.schema.json";
+  const fs::path schema = source_dir() / "docs/schema/goodput.schema.json";
   GoodputRequest request = llama("llama3-54-days");
   request.options.min_histories = request.options.max_histories = 2;  // how sure the figures are does not matter here
   CHECK(schema_violations(schema, goodput_json(forecast_goodput(request).value())) == std::vector<std::string>{});

@@ -18,9 +18,9 @@ using namespace tracecast::test;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-
-Cluster machine(const std::string& name) { return read_topology(kRoot / "topologies" / (name + ".json")).value(); }
+Cluster machine(const std::string& name) {
+  return read_topology(source_dir() / "topologies" / (name + ".json")).value();
+}
 
 Training training_of(std::int64_t sequence, std::int64_t micro_batch) {
   Training training;

@@ -18,8 +18,6 @@ using namespace tracecast::test;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
-
 /// Bytes per parameter as the AWS P5 guide counts them: 2 weights, 2 gradients, 4 optimizer.
 Training eight_bytes() {
   Training training;
@@ -203,7 +201,7 @@ TEST_CASE("245 GB in a second are 1960 Gb/s of one GPU: a node's 3200 Gb/s are e
 }
 
 TEST_CASE("a P5 node has 32 EFA links of 100 Gb/s, four per GPU", "[row-3-13][requirements][network]") {
-  const Cluster p5 = read_topology(kRoot / "topologies" / "aws-p5.json").value();
+  const Cluster p5 = read_topology(source_dir() / "topologies" / "aws-p5.json").value();
   CHECK(p5.node.gpus == 8);
   CHECK(p5.node.nics == 32);
   CHECK(p5.node.nic_rate.bytes_per_second * p5.node.nics == 400'000'000'000);

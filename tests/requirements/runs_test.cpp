@@ -23,17 +23,17 @@ using namespace tracecast::test;
 
 namespace {
 
-const DataPaths kData = shipped_data();
-
 Forecast predicted(const std::string& name, const std::vector<std::string>& overrides = {}) {
   const Result<ForecastRun> run = forecast(shipped_scenario(name, overrides));
   if (!run) FAIL(to_string(run.error()));
   return run->forecast;
 }
 
-Model model_of(const std::string& name) { return read_model(kData.scenarios / "models" / (name + ".json")).value(); }
-Cluster machine(const std::string& name) { return read_topology(kData.topologies / (name + ".json")).value(); }
-Profile profile(const std::string& name) { return read_profile(kData.profiles / (name + ".json")).value(); }
+Model model_of(const std::string& name) {
+  return read_model(shipped_data().scenarios / "models" / (name + ".json")).value();
+}
+Cluster machine(const std::string& name) { return read_topology(shipped_data().topologies / (name + ".json")).value(); }
+Profile profile(const std::string& name) { return read_profile(shipped_data().profiles / (name + ".json")).value(); }
 
 double exposed(const Forecast& f, Traffic traffic) { return f.exposed_s[static_cast<std::size_t>(traffic)]; }
 double all_exposed(const Forecast& f) {

@@ -19,7 +19,7 @@ using namespace tracecast;
 
 namespace {
 
-struct Message {
+struct Sent {
   const char* function;
   int peer;
   std::size_t count;
@@ -56,7 +56,7 @@ class Nccl {
                         algorithm, "SIMPLE", group};
     recorder_.stop(recorder_.start(context, event));
   }
-  void message(void* context, void* group, const Message& m) {
+  void message(void* context, void* group, const Sent& m) {
     nccl::Event event{};
     event.type = nccl::kPointToPoint;
     event.point_to_point = {m.function, nullptr, "ncclBfloat16", m.count, m.peer, 4, group};
@@ -77,10 +77,10 @@ class Nccl {
     if (handle != nullptr) recorder_.stop(handle);
     return handle;
   }
-  void messages(void* context, const std::vector<Message>& all) {
+  void messages(void* context, const std::vector<Sent>& all) {
     launch(context);
     void* const handle = group(context);
-    for (const Message& each : all) message(context, handle, each);
+    for (const Sent& each : all) message(context, handle, each);
     recorder_.stop(handle);
   }
   void one(void* context, const char* function, std::size_t count, const char* type, std::uint64_t sequence = 0) {
@@ -114,8 +114,8 @@ class Nccl {
                                                 [this] { --open_ids; }}};
 };
 
-std::vector<Message> all_to_all(int ranks, std::size_t count) {
-  std::vector<Message> all;
+std::vector<Sent> all_to_all(int ranks, std::size_t count) {
+  std::vector<Sent> all;
   for (int peer = 0; peer < ranks; ++peer) {
     all.push_back({"Recv", peer, count});
     all.push_back({"Send", peer, count});
@@ -239,8 +239,8 @@ TEST_CASE("nccl plug-in: messages to and from all ranks are one all-to-all", "[n
   void* const world = nccl.communicator(1, ranks, 1);
   for (int i = 0; i < 3; ++i) nccl.messages(world, all_to_all(ranks, 1'000));
   // A mixture of experts sends different counts, and none to itself.
-  std::vector<Message> uneven;
-  for (const Message& each : all_to_all(ranks, 0))
+  std::vector<Sent> uneven;
+  for (const Sent& each : all_to_all(ranks, 0))
     if (each.peer != 1) uneven.push_back({each.function, each.peer, static_cast<std::size_t>(10 + each.peer)});
   nccl.messages(world, uneven);
   const Trace trace = nccl.trace();
@@ -281,7 +281,7 @@ TEST_CASE("nccl plug-in: messages are counted by peer and direction, those to on
 TEST_CASE("nccl plug-in: handles and the cost of an event stay bounded", "[nccl-plugin][tracer]") {
   Nccl nccl;
   void* const world = nccl.communicator(1, 64, 5);
-  const std::vector<Message> messages = all_to_all(64, 1'000);
+  const std::vector<Sent> messages = all_to_all(64, 1'000);
   std::vector<double> seconds;
   for (int part = 0; part < 4; ++part) {
     const auto begin = std::clock();

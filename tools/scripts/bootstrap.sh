@@ -58,7 +58,7 @@ build() {
   (
     flock 9
     if ! [ -f "$directory/build.ninja" ]; then
-      (cd "$root" && cmake --preset "$preset" >&2) || { rm -f "$directory/build.ninja"; exit 1; }
+      (cd "$root" && cmake --preset "$preset" -DTRACECAST_UNITY=ON >&2) || { rm -f "$directory/build.ninja"; exit 1; }
     fi
     [ "$(ninja -C "$directory" -n "$@" 2>/dev/null | tail -n 1)" = "ninja: no work to do." ] ||
       ninja -C "$directory" "$@" >&2

@@ -11,7 +11,7 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kAliases{"Schedule1F1B", "dapple", "pipedream-flush", "TrainSchedule"};
+constexpr std::array<std::string_view, 4> k1F1BAliases{"Schedule1F1B", "dapple", "pipedream-flush", "TrainSchedule"};
 
 Result<Schedule> make_1f1b(const ScheduleRequest& request) {
   Schedule schedule = start_schedule(request, loop_placement(request.ranks, 1));
@@ -37,7 +37,7 @@ std::int64_t chunks_in_flight(const ScheduleRequest& request, int rank) {
 
 constexpr ScheduleVariant k1f1b{
     .name = "1f1b",
-    .aliases = kAliases,
+    .aliases = k1F1BAliases,
     .summary = "one forward, one backward in turn; keeps at most P micro-batches",
     .make = make_1f1b,
     .host_waits_for_messages = true,

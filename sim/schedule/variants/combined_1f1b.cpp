@@ -14,7 +14,7 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kAliases{"overlap-moe-expert-parallel-comm"};
+constexpr std::array<std::string_view, 1> kCombined1f1bAliases{"overlap-moe-expert-parallel-comm"};
 
 Result<Schedule> make_combined_1f1b(const ScheduleRequest& request) { return make_interleaved(request, true); }
 
@@ -29,7 +29,7 @@ std::int64_t chunks_in_flight(const ScheduleRequest& request, int rank) {
 
 constexpr ScheduleVariant kCombined1f1b{
     .name = "combined-1f1b",
-    .aliases = kAliases,
+    .aliases = kCombined1f1bAliases,
     .summary = "interleaved 1F1B whose forwards and backwards hide each other's exchange of experts",
     .default_chunks = 1,
     .any_chunks = true,

@@ -11,7 +11,7 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kAliases{"ScheduleDualPipeV"};
+constexpr std::array<std::string_view, 1> kDualpipevAliases{"ScheduleDualPipeV"};
 
 Result<Schedule> make_dualpipev(const ScheduleRequest& request) {
   if (request.microbatches < 2 * request.ranks) {
@@ -30,7 +30,7 @@ Result<Schedule> make_dualpipev(const ScheduleRequest& request) {
 
 constexpr ScheduleVariant kDualpipev{
     .name = "dualpipev",
-    .aliases = kAliases,
+    .aliases = kDualpipevAliases,
     .summary = "DualPipe with one copy of the model in a V",
     .default_chunks = 2,
     .make = make_dualpipev,

@@ -9,7 +9,7 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kAliases{"ScheduleGPipe"};
+constexpr std::array<std::string_view, 1> kGpipeAliases{"ScheduleGPipe"};
 
 Result<Schedule> make_gpipe(const ScheduleRequest& request) {
   Schedule schedule = start_schedule(request, loop_placement(request.ranks, 1));
@@ -24,7 +24,7 @@ Result<Schedule> make_gpipe(const ScheduleRequest& request) {
 
 constexpr ScheduleVariant kGpipe{
     .name = "gpipe",
-    .aliases = kAliases,
+    .aliases = kGpipeAliases,
     .summary = "all forwards, then all backwards",
     .make = make_gpipe,
 };

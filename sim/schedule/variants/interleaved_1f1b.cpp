@@ -15,7 +15,8 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kAliases{"Interleaved1F1B", "ScheduleInterleaved1F1B", "interleaved"};
+constexpr std::array<std::string_view, 3> kInterleaved1f1bAliases{"Interleaved1F1B", "ScheduleInterleaved1F1B",
+                                                                  "interleaved"};
 
 Schedule interleaved_schedule(const ScheduleRequest& request, int group, bool pairs) {
   const int ranks = request.ranks;
@@ -82,7 +83,7 @@ Result<Schedule> make_interleaved(const ScheduleRequest& request, bool pairs) {
 
 constexpr ScheduleVariant kInterleaved1f1b{
     .name = "interleaved-1f1b",
-    .aliases = kAliases,
+    .aliases = kInterleaved1f1bAliases,
     .summary = "1F1B over V chunks per rank: a bubble V times shorter",
     .default_chunks = 2,
     .any_chunks = true,

@@ -12,7 +12,8 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 2> kAliases{"InterleavedZeroBubble", "ScheduleInterleavedZeroBubble"};
+constexpr std::array<std::string_view, 2> kInterleavedZbAliases{"InterleavedZeroBubble",
+                                                                "ScheduleInterleavedZeroBubble"};
 
 Result<Schedule> make_interleaved_zb(const ScheduleRequest& request) {
   const std::optional<int> group = request.group_size > 0 ? request.group_size : pytorch_group(request);
@@ -47,7 +48,7 @@ Result<Schedule> make_interleaved_zb(const ScheduleRequest& request) {
 
 constexpr ScheduleVariant kInterleavedZb{
     .name = "interleaved-zb",
-    .aliases = kAliases,
+    .aliases = kInterleavedZbAliases,
     .summary = "interleaved 1F1B with weight gradients in its bubble",
     .default_chunks = 2,
     .any_chunks = true,

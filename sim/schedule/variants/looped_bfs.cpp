@@ -9,7 +9,7 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kAliases{"LoopedBFS", "ScheduleLoopedBFS", "bfs"};
+constexpr std::array<std::string_view, 3> kLoopedBfsAliases{"LoopedBFS", "ScheduleLoopedBFS", "bfs"};
 
 Result<Schedule> make_looped_bfs(const ScheduleRequest& request) {
   Schedule schedule = start_schedule(request, loop_placement(request.ranks, request.chunks));
@@ -28,7 +28,7 @@ Result<Schedule> make_looped_bfs(const ScheduleRequest& request) {
 
 constexpr ScheduleVariant kLoopedBfs{
     .name = "looped-bfs",
-    .aliases = kAliases,
+    .aliases = kLoopedBfsAliases,
     .summary = "V chunks per rank, each for all micro-batches in turn",
     .default_chunks = 2,
     .any_chunks = true,

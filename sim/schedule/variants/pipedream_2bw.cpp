@@ -9,7 +9,7 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kAliases{"2bw"};
+constexpr std::array<std::string_view, 1> kPipedream2bwAliases{"2bw"};
 
 Result<Schedule> make_pipedream_2bw(const ScheduleRequest& request) {
   if (request.microbatches < request.ranks) {
@@ -28,7 +28,7 @@ Result<Schedule> make_pipedream_2bw(const ScheduleRequest& request) {
 
 constexpr ScheduleVariant kPipedream2bw{
     .name = "pipedream-2bw",
-    .aliases = kAliases,
+    .aliases = kPipedream2bwAliases,
     .summary = "1F1B that never flushes; two weight versions",
     .make = make_pipedream_2bw,
 };

@@ -26,7 +26,7 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kAliases{"ZB2P"};
+constexpr std::array<std::string_view, 1> kZbAutoAliases{"ZB2P"};
 
 /// Forwards and input gradients in turn, after warmup[rank] forwards.
 Schedule one_in_turn(const ScheduleRequest& request, const std::vector<int>& warmup) {
@@ -163,7 +163,7 @@ constexpr ScheduleVariant kZbAuto1p{
 
 constexpr ScheduleVariant kZbAuto2p{
     .name = "zb-auto-2p",
-    .aliases = kAliases,
+    .aliases = kZbAutoAliases,
     .summary = "searched, within 2P micro-batches of memory",
     .make = make_zb_auto_2p,
     .uses_times = true,

@@ -9,7 +9,7 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kAliases{"ZB1P"};
+constexpr std::array<std::string_view, 1> kZbH1Aliases{"ZB1P"};
 
 Result<Schedule> make_zb_h1(const ScheduleRequest& request) {
   ScheduleRequest whole = request;
@@ -21,7 +21,7 @@ Result<Schedule> make_zb_h1(const ScheduleRequest& request) {
 
 constexpr ScheduleVariant kZbH1{
     .name = "zb-h1",
-    .aliases = kAliases,
+    .aliases = kZbH1Aliases,
     .summary = "1F1B with weight gradients in its bubble, at 1F1B's memory",
     .make = make_zb_h1,
 };

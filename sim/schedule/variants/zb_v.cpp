@@ -14,7 +14,7 @@ namespace tracecast {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kAliases{"ZBVZeroBubble", "ScheduleZBVZeroBubble", "zbv"};
+constexpr std::array<std::string_view, 3> kZbVAliases{"ZBVZeroBubble", "ScheduleZBVZeroBubble", "zbv"};
 
 /// Appends the next action of a kind for chunk 0 or 1, unless its micro-batch is above M.
 class Writer {
@@ -66,7 +66,7 @@ Result<Schedule> make_zb_v(const ScheduleRequest& request) {
 
 constexpr ScheduleVariant kZbV{
     .name = "zb-v",
-    .aliases = kAliases,
+    .aliases = kZbVAliases,
     .summary = "zero bubble with two chunks in a V, at 1F1B's memory",
     .default_chunks = 2,
     .make = make_zb_v,

@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = source_dir();
-
 TEST_CASE("Measured collectives above 1 MiB are forecast within 15 % on average", "[differential][network]") {
   const fs::path data = measurements_of_others();
   if (!fs::exists(data / "collectives")) {
@@ -30,7 +28,8 @@ TEST_CASE("Measured collectives above 1 MiB are forecast within 15 % on average"
   std::map<std::string, Cluster> clusters;
   for (const CollectiveSample& sample : samples)
     if (clusters.count(sample.topology) == 0)
-      clusters.emplace(sample.topology, read_topology(kRoot / "topologies" / (sample.topology + ".json")).value());
+      clusters.emplace(sample.topology,
+                       read_topology(source_dir() / "topologies" / (sample.topology + ".json")).value());
   BusbwError all;
   BusbwError nccl;
   for (const auto& [name, source] : errors_of(samples, clusters)) {
@@ -46,7 +45,7 @@ TEST_CASE("Measured collectives above 1 MiB are forecast within 15 % on average"
 }
 
 TEST_CASE("A tuning written into a topology reads back equal, and replaces the one before", "[io][network]") {
-  std::ifstream file(kRoot / "topologies" / "dgx-h100.json");
+  std::ifstream file(source_dir() / "topologies" / "dgx-h100.json");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   CollectiveTuning tuning;
   tuning.net_bandwidth = 0.75;

@@ -19,11 +19,10 @@ using namespace tracecast::accuracy;
 
 namespace {
 
-const std::filesystem::path kRoot = source_dir();
 const std::filesystem::path kData = measurements_of_others();
 
 Profile shipped(const std::string& name) {
-  const Result<Profile> profile = read_profile(kRoot / "kernels/profiles" / (name + ".json"));
+  const Result<Profile> profile = read_profile(source_dir() / "kernels/profiles" / (name + ".json"));
   if (!profile) FAIL(to_string(profile.error()));
   return *profile;
 }
