@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
   const Output output{
       .style = style_of_stdout(), .show_progress = stderr_is_terminal(), .out = to(stdout), .err = to(stderr)};
   const int code = run_command_line(std::vector<std::string>(argv + 1, argv + argc), commands(), output);
-  // A full disk is detected only when the buffer is flushed.
+  // A full disk is detected when the buffer is flushed: here, or in a command that printed more and has said so.
+  if (code == static_cast<int>(ExitCode::bad_input) && std::ferror(stdout) != 0) return code;
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     std::perror("tracecast: standard output");
     return static_cast<int>(ExitCode::bad_input);

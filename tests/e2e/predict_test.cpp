@@ -345,11 +345,13 @@ TEST_CASE("an answer that standard output does not take is an error, however lon
     return;
   }
   const Sandbox sandbox;
-  for (const std::string command : {"list", "goodput llama3-405b-1024 --no-best --histories 5 --json", "strategies"}) {
+  for (const std::string command :
+       {"list", "predict llama3-405b-16k", "goodput llama3-405b-1024 --no-best --histories 5 --json", "strategies"}) {
     INFO(command);
     const Outcome outcome = sandbox.run("tracecast " + command + " > /dev/full");
     CHECK(outcome.code == 2);
     CHECK(outcome.err.find("No space left on device\n") != std::string::npos);
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
     CHECK(outcome.err.find("terminate") == std::string::npos);
   }
 }
