@@ -307,14 +307,14 @@ TEST_CASE("plan: --recipe ends with its gap to the best of the search", "[row-0-
   const std::string job =
       "llm-jp-13b-mdx --tp 1,2 --pp 1,2,3 --vpp 1 --micro-batch 1,2 --failures none --best 1 "
       "--no-upgrades --recipe";
-  const json plan = answer(sandbox, job);
-  const json& recipe = plan["recipe"];
+  const Json plan = answer(sandbox, job);
+  const Json& recipe = plan["recipe"];
   const double best = plan["offers"][0]["step_time_s"];
   CHECK(recipe["gap"].get<double>() == Approx(recipe["step_time_s"].get<double>() / best - 1));
   CHECK(recipe["gap"].get<double>() > 0.05);  // the most data parallelism that fits needs full recomputation
   // From the most data parallelism on: tp x pp only grow until a layout fits.
   int divided = 1;
-  for (const json& step : recipe["steps"]) {
+  for (const Json& step : recipe["steps"]) {
     const int now = step["layout"]["tp"].get<int>() * step["layout"]["pp"].get<int>();
     CHECK(now >= divided);
     divided = now;

@@ -102,7 +102,7 @@ TEST_CASE("predict: the bubble of the schedule alone is that of `schedule`, 75 %
   const std::string page = sandbox.run("tracecast predict pipeline-naive").out;
   CHECK(page.find("  the schedule alone, without host and messages: 75.0 % bubble\n") != std::string::npos);
   const auto bubble = [&](const std::string& scenario) {
-    return json::parse(sandbox.run("tracecast predict --json " + scenario).out).value("schedule_bubble_fraction", -1.0);
+    return Json::parse(sandbox.run("tracecast predict --json " + scenario).out).value("schedule_bubble_fraction", -1.0);
   };
   CHECK(bubble("pipeline-naive") == Approx(0.75).epsilon(1e-9));
   CHECK(bubble("data-parallel-gpt2") == -1);                                   // no pipeline
