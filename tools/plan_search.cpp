@@ -165,11 +165,6 @@ std::string refusal_of(const MachineChoice& machine, const SearchSpace& space, c
 
 Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const Context& context,
                                std::string& store_failure) {
-  for (const MachineChoice& machine : request.machines)
-    if (machine.scenario.training.documents)
-      return fail(
-          {"", 0, "training.documents", machine.scenario.name,
-           "are not searched: bounds of layouts do not know packed batches (compare layouts with predict --sweep)"});
   const StopOnInterrupt stop;
   PlanOptions& options = request.options;
   const int best = options.search.best;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "sim/cost/costs.hpp"
 #include "sim/cost/rated_precision.hpp"
@@ -224,20 +225,34 @@ void add_throughput(Forecast& forecast, const Scenario& scenario, const Plan& pl
 
 void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, const Schedule& schedule) {
   forecast.memory = peak_memory(scenario.model, plan, schedule);
-  forecast.memory_capacity = scenario.profile.memory;
-  for (const Perturbation::OtherGpus& other : scenario.perturbation.gpus)
-    forecast.memory_capacity = std::min(forecast.memory_capacity, other.profile.memory);
-  const auto tightest =
-      std::max_element(forecast.memory.begin(), forecast.memory.end(),
-                       [](const MemoryByKind& a, const MemoryByKind& b) { return a.total() < b.total(); });
-  forecast.tightest_pp_rank = static_cast<int>(tightest - forecast.memory.begin());
-  forecast.fits = tightest->total() <= forecast.memory_capacity;
+  const std::vector<Bytes> capacity = memory_of_gpus(scenario, plan);
+  std::size_t tightest = 0;
+  for (std::size_t rank = 1; rank < capacity.size(); ++rank)
+    if (forecast.memory[rank].total() + capacity[tightest] > forecast.memory[tightest].total() + capacity[rank])
+      tightest = rank;
+  forecast.tightest_pp_rank = static_cast<int>(tightest);
+  forecast.memory_capacity = capacity[tightest];
+  forecast.fits = forecast.memory[tightest].total() <= forecast.memory_capacity;
   Coordinates at{};
   at[Axis::pp] = forecast.tightest_pp_rank;
   forecast.peak_rank = plan.grid.rank(at);
 }
 
 }  // namespace
+
+std::vector<Bytes> memory_of_gpus(const Scenario& scenario, const Plan& plan) {
+  std::vector<Bytes> memory(static_cast<std::size_t>(plan.parallel.pp), scenario.profile.memory);
+  if (scenario.perturbation.gpus.empty()) return memory;
+  std::ranges::fill(memory, Bytes{std::numeric_limits<std::int64_t>::max()});
+  for (int rank = 0; rank < plan.world_size; ++rank) {
+    const int gpu = gpu_of(scenario.perturbation, rank);
+    const Profile& profile =
+        gpu == 0 ? scenario.profile : scenario.perturbation.gpus[static_cast<std::size_t>(gpu - 1)].profile;
+    Bytes& least = memory[static_cast<std::size_t>(plan.grid.coordinates(rank)[Axis::pp])];
+    least = std::min(least, profile.memory);
+  }
+  return memory;
+}
 
 void summarise(ForecastRun& run, const Scenario& scenario, const ForecastOptions& options) {
   Forecast& result = run.forecast;

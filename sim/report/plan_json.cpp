@@ -156,7 +156,7 @@ Json recipe_json(const RecipeTrace& recipe, double best_s, int gpus) {
 Json prices_json(const PlanReport& report) {
   Json prices = Json::object();
   for (const MachineChoice* machine : priced_machines(report.plan)) {
-    const std::string& gpu = machine->scenario.profile.name;
+    const std::string gpu = gpus_text(machine->scenario);
     const std::optional<PriceBasis> basis = price_of(report.economics, *machine);
     if (!basis) continue;
     Json parts = Json::object();

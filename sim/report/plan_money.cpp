@@ -7,7 +7,7 @@
 namespace tracecast {
 
 std::vector<const MachineChoice*> priced_machines(const CapacityPlan& plan) {
-  const auto gpu = [](const MachineChoice* machine) { return machine->scenario.profile.name; };
+  const auto gpu = [](const MachineChoice* machine) { return gpus_text(machine->scenario); };
   std::vector<const MachineChoice*> machines;
   for (const MachineOutcome& each : plan.machines)
     if (std::ranges::find(machines, gpu(&each.choice), gpu) == machines.end()) machines.push_back(&each.choice);
@@ -15,7 +15,7 @@ std::vector<const MachineChoice*> priced_machines(const CapacityPlan& plan) {
 }
 
 std::optional<PriceBasis> price_of(const Economics& economics, const MachineChoice& machine) {
-  return economics.price_basis(machine.scenario.profile.name, network_hardware(machine.scenario.cluster),
+  return economics.price_basis(gpus_text(machine.scenario), network_hardware(machine.scenario.cluster),
                                machine.scenario.power_limit);
 }
 
@@ -63,10 +63,15 @@ std::string money_lines(const Candidate& first) {
 std::string price_lines(const PlanReport& report, const TextStyle& style) {
   std::string text;
   for (const MachineChoice* machine : priced_machines(report.plan)) {
-    const std::string& gpu = machine->scenario.profile.name;
+    const std::string gpu = gpus_text(machine->scenario);
     const std::optional<PriceBasis> basis = price_of(report.economics, *machine);
     if (!basis) {
-      text += paragraph("  ", fmt::format("{}: no price was found (--price sets one)", gpu), style);
+      const bool mixed = gpu != machine->scenario.profile.name;
+      text += paragraph(
+          "  ",
+          fmt::format("{}: {}", gpu,
+                      mixed ? "GPUs of several kinds have no price" : "no price was found (--price sets one)"),
+          style);
       continue;
     }
     const Range3 price = basis->price();

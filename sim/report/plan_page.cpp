@@ -297,7 +297,7 @@ std::vector<std::string> settings_of(const CapacityPlan& plan, const Candidate& 
 std::vector<std::string> unpriced(const CapacityPlan& plan) {
   std::vector<std::string> names;
   for (const Candidate& candidate : plan.candidates) {
-    const std::string& gpu = machine_of(plan, candidate).choice.scenario.profile.name;
+    const std::string gpu = gpus_text(machine_of(plan, candidate).choice.scenario);
     if (!candidate.usd_per_million_tokens && std::ranges::find(names, gpu) == names.end()) names.push_back(gpu);
   }
   return names;

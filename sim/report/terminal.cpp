@@ -491,7 +491,7 @@ std::string memory(const Forecast& f, const Plan& plan, const TextStyle& style) 
   text += paragraph("  ", bytes_text(plan), style);
   const Bytes full_scale = std::max(peak, f.memory_capacity);
   for (const MemoryRow& row : memory_rows(f)) {
-    const bool over = row.memory.total() > f.memory_capacity;
+    const bool over = !f.fits && row.memory.total() > f.memory_capacity;
     const std::string figures = fmt::format("{:>7.1f} GiB", gib(row.memory.total()));
     const std::string name = pad_right(row.name, 9);
     const int width = style.width - 2 - columns(name) - columns(figures) - 1;

@@ -39,6 +39,13 @@ int schedule_shapes(const SearchSpace& space) {
   return static_cast<int>(space.pp.size() * space.vpp.size() * space.pp_schedule.size());
 }
 
+/// True if the ranks of the machine differ in their GPUs and in nothing else.
+bool only_gpus_differ(const Scenario& scenario) {
+  Perturbation others = scenario.perturbation;
+  others.gpus.clear();
+  return !scenario.perturbation.gpus.empty() && others.none() && scenario.cluster.faults == NetworkFaults{};
+}
+
 /// Lower bound of the chunk activations in flight on one rank of the group at its peak.
 std::int64_t chunks_in_flight(const PipelineShape& shape, const RankGroup& ranks, const Parallel& p,
                               std::int64_t microbatches) {
@@ -81,8 +88,9 @@ BoundTable::BoundTable(const Scenario& scenario)
       costs_(scenario.profile, scenario.training.attention_kernel),
       network_(make_network(scenario.cluster, scenario.profile)),
       links_(scenario.cluster, scenario.profile.architecture),
-      sources_{scenario_, kinds_, costs_, *network_, links_},
-      disturbed_(!scenario.perturbation.none() || scenario.cluster.faults != NetworkFaults{}) {}
+      sources_{scenario_, kinds_, costs_, *network_, links_, packs_},
+      disturbed_(!scenario.perturbation.none() || scenario.cluster.faults != NetworkFaults{}),
+      cuts_(only_gpus_differ(scenario) ? std::make_unique<StageCuts>(scenario) : nullptr) {}
 
 BoundTable::~BoundTable() = default;
 
@@ -147,15 +155,22 @@ const BoundTable::StageParameters& BoundTable::parameters_of(const Layout& layou
 Duration BoundTable::compute_bound(const LayoutState& state) const {
   const PipelineShape& shape = *state.shape;
   const PassTime whole = state.costs->time_of(shape.whole);
-  std::int64_t bound = whole.forward + (shape.split_backward ? 0 : whole.backward);
+  // Costs are means over micro-batches. Those of packed documents differ, so only the sum of all has a mean.
+  const bool alike = !scenario_.training.documents;
+  std::int64_t bound = alike ? whole.forward + (shape.split_backward ? 0 : whole.backward) : 0;
   const std::int64_t passes = state.microbatches / shape.replicas;
   for (const RankGroup& ranks : shape.ranks) {
-    const PassTime before = state.costs->time_of(ranks.before);
+    const PassTime before = alike ? state.costs->time_of(ranks.before) : PassTime{};
     const PassTime own = state.costs->time_of(ranks.all);
     const std::int64_t tail = shape.split_backward ? 0 : before.backward;
     bound = std::max(bound, before.forward + passes * (own.forward + own.backward) + tail);
   }
   return {bound};
+}
+
+Duration BoundTable::cut_bound(const LayoutState& state, const Layout& layout) const {
+  const std::optional<StageCut> cut = cuts_->best(layout);
+  return {cut ? state.microbatches / state.shape->replicas * cut->longest : 0};
 }
 
 std::int64_t BoundTable::stream_bound(const LayoutState& state) {
@@ -259,6 +274,7 @@ Bytes BoundTable::memory_bound(const LayoutState& state) {
 }
 
 LayoutBound BoundTable::bound_of(const LayoutState& state) {
+  if (!scenario_.perturbation.gpus.empty()) return {cuts_ ? state.compute : Duration{}, Bytes{}};
   if (disturbed_) return {Duration{}, memory_bound(state)};
   const std::int64_t busiest = std::max({state.compute.picoseconds, stream_bound(state), link_bound(state)});
   return {Duration{busiest + update_bound(state)}, memory_bound(state)};
@@ -277,7 +293,7 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
   state.shape = &shape;
   state.parameters = &parameters_of(layout);
   state.costs = &costs_of(layout, p.dp, shape.pairs);
-  state.compute = compute_bound(state);
+  state.compute = cuts_ ? cut_bound(state, layout) : compute_bound(state);
   state.fills_domains = fills_domains(p);
   const bool divided = p.sequence_parallel || p.scatter_gather_p2p;
   const Bytes tensor{state.plan.tokens() * scenario_.model.hidden_size * 2};

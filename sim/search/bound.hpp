@@ -15,6 +15,8 @@
 ///                   max over links of  sum over transfers of occupation                 (link_time.hpp)
 ///         + max over ranks of  update on the host
 ///
+/// Of packed documents F and B are means over all micro-batches, and the mean step is no shorter than M times their sum: the
+/// passes of single micro-batches before and after it are left out.
 /// With schedules that split the backward, a rank may end with weight gradients of several stages; then the last sum of
 /// the first line and B of the second line are zero.
 /// A GPU's link carries the collectives of its layers and, with ZeRO-3, of its parameters; a domain's ports also all other
@@ -22,6 +24,9 @@
 /// With the isolated network, links are not shared, and a step may be shorter than this bound.
 /// Leaves out (the bound stays a lower bound): host time, tiers above the ports, gradients of tied embeddings and of
 /// mirrored stages, updates on the GPU.
+///
+/// With GPUs of several kinds (perturb.gpus) each layout has its own cut: M times its time (stage_cut.hpp) is the bound, and memory has
+/// none. Other differences between ranks leave no bound of the time.
 ///
 /// Memory. Parameter states of the largest rank, the minimum of activations in flight of its schedule
 /// (ScheduleVariant::chunks_in_flight, else one chunk's), and the fixed part.
@@ -43,6 +48,7 @@
 #include "sim/search/link_time.hpp"
 #include "sim/search/pipeline_shape.hpp"
 #include "sim/search/space.hpp"
+#include "sim/search/stage_cut.hpp"
 
 namespace tracecast {
 
@@ -96,6 +102,7 @@ class BoundTable {
   bool set_sharding(LayoutState& state, const Layout& layout);
   LayoutBound bound_of(const LayoutState& state);
   Duration compute_bound(const LayoutState& state) const;
+  Duration cut_bound(const LayoutState& state, const Layout& layout) const;
   std::int64_t stream_bound(const LayoutState& state);
   std::int64_t link_bound(const LayoutState& state) const;
   double reduced_once(const LayoutState& state, const RankGroup& ranks) const;
@@ -108,8 +115,10 @@ class BoundTable {
   const Costs costs_;
   const std::unique_ptr<NetworkModel> network_;
   const LinkTimes links_;
+  KnownPacks packs_;
   const CostSources sources_;
-  const bool disturbed_;  ///< ranks of a perturbed machine differ: there is no bound of the time
+  const bool disturbed_;                   ///< ranks of a perturbed machine differ: there is no bound of the time
+  const std::unique_ptr<StageCuts> cuts_;  ///< of a machine with GPUs of several kinds, disturbed by nothing else
   std::map<std::tuple<int, int, int, bool, std::int64_t, Recompute, int, bool>, std::unique_ptr<LayerCosts>>
       known_costs_;
   std::map<std::tuple<int, int, int, int>, std::unique_ptr<ShardTraffic>> known_traffic_;

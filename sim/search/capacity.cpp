@@ -4,10 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/base/words.hpp"
 #include "sim/model/scaling.hpp"
@@ -40,7 +43,7 @@ std::string missed(const Candidate& candidate, const JobTarget& target) {
 /// `hours_per_token`: of wall time. A spare node costs as much as one that works; its power is not counted as energy.
 void add_money(Candidate& candidate, const MachineChoice& choice, double hours_per_token, const JobTarget& target,
                const Economics& economics) {
-  const std::string& gpu = choice.scenario.profile.name;
+  const std::string gpu = gpus_text(choice.scenario);
   const double limit = choice.scenario.power_limit;
   const int spares = candidate.facts.spare_gpus;
   if (const auto basis = economics.price_basis(gpu, network_hardware(choice.scenario.cluster), limit)) {
@@ -182,6 +185,12 @@ Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluat
   if (economics != nullptr) add_money(candidate, choice, 1 / progress / 3600, target, *economics);
   candidate.misses = missed(candidate, target);
   return candidate;
+}
+
+std::string gpus_text(const Scenario& scenario) {
+  std::set<std::string> names{scenario.profile.name};
+  for (const Perturbation::OtherGpus& other : scenario.perturbation.gpus) names.insert(other.profile.name);
+  return fmt::format("{}", fmt::join(names, " + "));
 }
 
 std::string machine_text(const MachineChoice& machine) {

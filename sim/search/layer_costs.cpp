@@ -27,8 +27,8 @@ WorkList without_exchanges(WorkList list) {
   return list;
 }
 
-/// The layout on a pipeline of one rank, with one micro-batch.
-Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp) {
+/// The layout on a pipeline of one rank, with one micro-batch, or with all of them where they differ.
+Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp, KnownPacks& packs) {
   layout.pp = layout.vpp = 1;
   Plan plan;
   plan.parallel = scenario.parallel;
@@ -42,6 +42,11 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp) {
   if (scenario.model.moe) plan.expert_load = expert_load(*scenario.model.moe, p, plan.training);
   plan.world_size = p.tp * p.cp * p.dp;
   plan.num_microbatches = 1;
+  if (plan.training.documents) {
+    // All batches of the job, whose mean does not depend on the ranks that have them.
+    plan.num_microbatches = static_cast<int>(plan.training.global_batch_size / (plan.training.micro_batch_size * dp));
+    plan.packed = packs.of(plan);
+  }
   const auto order = parse_rank_order(p.rank_order);
   TRACECAST_ASSERT(order.has_value(), "the scenario's rank order was read");
   plan.grid = RankGrid({p.tp, p.cp, p.dp, 1}, *order);
@@ -55,7 +60,7 @@ class OneRank {
  public:
   OneRank(const CostSources& from, const Layout& layout, int dp, std::initializer_list<Slot> slots)
       : from_(from),
-        plan_(one_stage_plan(from.scenario, layout, dp)),
+        plan_(one_stage_plan(from.scenario, layout, dp, from.packs)),
         schedule_(make_schedule("1f1b", {.ranks = 1, .microbatches = 1}).value()),
         context_({from.scenario.model, plan_, schedule_, from.scenario.cluster, from.costs, from.network}) {
     RankKind kind;
@@ -153,6 +158,16 @@ PortRates port_rates(const OneRank& rank, Slot slot) {
 }
 
 }  // namespace
+
+std::shared_ptr<const PackedSteps> KnownPacks::of(const Plan& plan) {
+  std::shared_ptr<const PackedSteps>& known = known_[plan.parallel.cp];
+  const Training& training = plan.training;
+  if (!known)
+    known = std::make_shared<const PackedSteps>(pack_steps(*training.documents, training.seq_length,
+                                                           training.global_batch_size,
+                                                           plan.parallel.cp > 1 ? 2 * plan.parallel.cp : 1));
+  return known;
+}
 
 int placing_dp(const Scenario& scenario, const Layout& layout, int dp) {
   const std::string& order = scenario.parallel.rank_order;

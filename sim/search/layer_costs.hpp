@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "sim/cost/costs.hpp"
 #include "sim/network/network_model.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/search/link_time.hpp"
 #include "sim/search/pipeline_shape.hpp"
 
@@ -93,6 +96,16 @@ struct ShardTraffic {
   LinkTime links_of(const ModelPart& part) const { return part.sum(layer_links, embedding_links, head_links); }
 };
 
+/// The packed sequences of training.documents, which depend on the layout's context parallelism only. Not thread-safe.
+class KnownPacks {
+ public:
+  /// Requires a plan of the same scenario with documents
+  std::shared_ptr<const PackedSteps> of(const Plan& plan);
+
+ private:
+  std::map<int, std::shared_ptr<const PackedSteps>> known_;  ///< [cp]
+};
+
 /// The inputs of the cost functions. Not thread-safe.
 struct CostSources {
   const Scenario& scenario;
@@ -100,6 +113,7 @@ struct CostSources {
   const Costs& costs;
   const NetworkModel& network;
   const LinkTimes& links;
+  KnownPacks& packs;
 };
 
 /// Data-parallel degree on which the placement of groups inside a layer depends: `dp` for groups of experts and for

@@ -12,14 +12,15 @@
 
 #include "sim/base/parallel_for.hpp"
 #include "sim/forecast/layout_forecasts.hpp"
+#include "sim/forecast/summary.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 namespace {
 
-Bytes usable_memory(const Profile& profile, double headroom) {
-  return {static_cast<std::int64_t>(static_cast<double>(profile.memory.count) * (1 - headroom))};
+Bytes usable_memory(Bytes memory, double headroom) {
+  return {static_cast<std::int64_t>(static_cast<double>(memory.count) * (1 - headroom))};
 }
 
 bool faster(const Evaluation& a, const Evaluation& b) {
@@ -43,9 +44,21 @@ Bytes tightest(const std::vector<MemoryByKind>& ranks) {
   return most;
 }
 
+/// Memory of pipeline ranks, and of their GPUs.
+struct RankMemory {
+  std::vector<MemoryByKind> used;
+  std::vector<Bytes> capacity;
+
+  bool fits(double headroom) const {
+    for (std::size_t rank = 0; rank < used.size(); ++rank)
+      if (used[rank].total() > usable_memory(capacity[rank], headroom)) return false;
+    return true;
+  }
+};
+
 /// Memory of the planned layout without simulation; nullopt if plan or schedule return an error. Schedules that depend
 /// on stage times assume equal times here; their exact memory is known after the simulation.
-std::optional<Bytes> peak_memory_of(const Scenario& scenario) {
+std::optional<RankMemory> peak_memory_of(const Scenario& scenario) {
   const Result<Plan> plan =
       make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return std::nullopt;
@@ -53,7 +66,7 @@ std::optional<Bytes> peak_memory_of(const Scenario& scenario) {
       make_schedule(plan->parallel.pp_schedule,
                     {.ranks = plan->parallel.pp, .microbatches = plan->num_microbatches, .chunks = plan->parallel.vpp});
   if (!schedule || schedule->stages() != static_cast<int>(plan->stages.size())) return std::nullopt;
-  return tightest(peak_memory(scenario.model, *plan, *schedule));
+  return RankMemory{peak_memory(scenario.model, *plan, *schedule), memory_of_gpus(scenario, *plan)};
 }
 
 void copy_times(Evaluation& result, const Forecast& forecast) {
@@ -72,17 +85,17 @@ Evaluation evaluate(const Scenario& scenario, const Layout& layout, const Layout
   result.layout = layout;
   result.bound = bound;
   const Scenario candidate = with_layout(scenario, layout);
-  const Bytes usable = usable_memory(scenario.profile, memory_headroom);
-  const std::optional<Bytes> memory = peak_memory_of(candidate);
+  std::optional<RankMemory> memory = peak_memory_of(candidate);
   result.valid = memory.has_value();
   if (!memory) return result;
-  result.memory = *memory;
-  if (result.memory > usable) return result;
+  result.memory = tightest(memory->used);
+  if (!memory->fits(memory_headroom)) return result;
   const Result<ForecastRun> run = forecasts.forecast(candidate);
   result.valid = run.has_value();
   if (!run) return result;
-  result.memory = tightest(run->forecast.memory);
-  result.fits = result.memory <= usable;
+  memory->used = run->forecast.memory;
+  result.memory = tightest(memory->used);
+  result.fits = memory->fits(memory_headroom);
   if (result.fits) copy_times(result, run->forecast);
   return result;
 }
@@ -125,7 +138,7 @@ Evaluation evaluate_as_it_is(const Scenario& scenario) {
   result.valid = run.has_value();
   if (!run) return result;
   result.memory = tightest(run->forecast.memory);
-  result.fits = result.memory <= scenario.profile.memory;
+  result.fits = run->forecast.fits;
   copy_times(result, run->forecast);
   return result;
 }
@@ -177,7 +190,7 @@ SearchResult search(const Scenario& scenario, const SearchSpace& space, const Se
                     const EvaluateRound& evaluate_round) {
   SearchResult result;
   auto layouts = bound_all(scenario, space, options.threads, result.counts);
-  const Bytes memory = usable_memory(scenario.profile, options.memory_headroom);
+  const Bytes memory = usable_memory(scenario.profile.memory, options.memory_headroom);
   if (!layouts.empty())
     result.least_memory =
         std::ranges::min(layouts, {}, [](const BoundedLayout& each) { return each.bound.memory; }).bound.memory;

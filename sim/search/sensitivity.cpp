@@ -57,7 +57,7 @@ void add_prices(std::vector<Variation>& list, const CapacityPlan& plan, const Ec
   std::map<std::string, NetworkHardware> gpus;
   for (const Candidate& each : plan.candidates) {
     const Scenario& scenario = choice_of(plan, each).scenario;
-    gpus.try_emplace(scenario.profile.name, network_hardware(scenario.cluster));
+    gpus.try_emplace(gpus_text(scenario), network_hardware(scenario.cluster));
   }
   for (const auto& [gpu, network] : gpus) {
     const std::optional<PriceBasis> basis = economics.price_basis(gpu, network);

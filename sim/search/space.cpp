@@ -8,6 +8,7 @@
 #include "sim/base/result.hpp"
 #include "sim/io/scenario_fields.hpp"
 #include "sim/plan/stages.hpp"
+#include "sim/search/stage_cut.hpp"
 
 namespace tracecast {
 namespace {
@@ -172,6 +173,11 @@ Scenario with_layout(const Scenario& scenario, const Layout& layout) {
   Scenario result = scenario;
   if (layout.id == kOwnLayout) return result;
   apply_layout(layout, result.model, result.parallel, result.training);
+  if (scenario.perturbation.gpus.empty()) return result;
+  if (std::optional<StageCut> cut = StageCuts(scenario).best(layout)) {
+    result.parallel.pp_layout = std::move(cut->layers);
+    result.parallel.account_for_embedding = result.parallel.account_for_loss = false;
+  }
   return result;
 }
 

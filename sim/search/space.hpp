@@ -95,7 +95,8 @@ void apply_layout(const Layout& layout, const Model& model, Parallel& parallel, 
 /// The number of a scenario's own layout, which stands for everything that the scenario says about it.
 inline constexpr std::int64_t kOwnLayout = -1;
 
-/// The scenario with this layout; with kOwnLayout as it is.
+/// The scenario with this layout; with kOwnLayout as it is. On a machine with GPUs of several kinds (perturb.gpus) layers are
+/// divided by their speed (stage_cut.hpp).
 Scenario with_layout(const Scenario& scenario, const Layout& layout);
 
 /// The settings, as --set takes them ("parallel.tp=8"), that turn the scenario into the one with this layout.

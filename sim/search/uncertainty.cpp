@@ -81,9 +81,9 @@ Spread spread_of(const Candidate& candidate, const MachineChoice& choice, const 
   const double days = candidate.days > 0 ? candidate.days : facts.history_days;
   spread.goodput_sd = facts.goodput_sd * std::sqrt(facts.history_days / std::max(days, 1.0));
   if (economics == nullptr) return spread;
-  spread.price = economics->price_per_gpu_hour(choice.scenario.profile.name, network_hardware(choice.scenario.cluster),
+  spread.price = economics->price_per_gpu_hour(gpus_text(choice.scenario), network_hardware(choice.scenario.cluster),
                                                choice.scenario.power_limit);
-  spread.power = economics->kilowatts_per_gpu(choice.scenario.profile.name, choice.scenario.power_limit);
+  spread.power = economics->kilowatts_per_gpu(gpus_text(choice.scenario), choice.scenario.power_limit);
   return spread;
 }
 

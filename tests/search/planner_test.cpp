@@ -127,6 +127,33 @@ TEST_CASE("search: bounds hold with different layers, frozen parts and offloaded
   }
 }
 
+TEST_CASE("search: bounds hold for packed documents", "[search][property][packing]") {
+  const char* const law =
+      GENERATE("{\"law\":\"lognormal\",\"mean\":1500,\"sigma\":1.5,\"packing\":\"best_fit\",\"steps\":2}",
+               "{\"mean\":8192,\"packing\":\"best_fit\",\"steps\":1}");
+  const Scenario scenario =
+      shipped_scenario("llama3-8b-packed", {"cluster.world_size=8", "training.seq_length=8192",
+                                            "training.global_batch_size=16", std::string("training.documents=") + law});
+  SearchSpace space;
+  space.tp = {2, 4};
+  space.cp = {1, 2};
+  space.pp = {1, 2};
+  space.vpp = {1, 2};
+  space.micro_batch_size = {1, 2};
+  space.recompute = {Recompute::none, Recompute::full};
+  space.zero_stage = {1, 3};
+  const SearchResult all = search(scenario, space, {.exhaustive = true});
+  REQUIRE(all.counts.simulated > 4);
+  for (const Evaluation& found : all.simulated) {
+    INFO(describe(found.layout, 8));
+    CHECK(seconds(found.bound.step_time) <= found.step_time_s);
+    CHECK(seconds(found.bound.step_time) > 0.4 * found.step_time_s);
+    CHECK(found.bound.memory <= found.memory);
+  }
+  const SearchResult pruned = search(scenario, space, {.best = 1});
+  CHECK(pruned.best.front() == all.best.front());
+}
+
 TEST_CASE("search: copies to the host and FSDP gathers bound a step if they take longest", "[search]") {
   // A seventh of a PCIe's rate: 7B's activations cross it for longer than all GPUs compute.
   Scenario scenario = shipped_scenario("llama2-7b-abci", {"cluster.world_size=8", "parallel.dp=0"});
