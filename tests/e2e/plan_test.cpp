@@ -336,6 +336,15 @@ TEST_CASE("plan: --recipe says why the guide's degrees need one more condition",
   CHECK(page.find("PP is from memory") != std::string::npos);
 }
 
+TEST_CASE("plan: --recipe shows how a guide reaches its degrees", "[e2e][search]") {
+  // 2 + 2 bytes for each of 13.0 billion parameters, over 85.5 GB less a quarter for activations.
+  const Outcome outcome =
+      Sandbox().run("tracecast plan p5-llama2-13b-16 --tp 1 --pp 1 --best 1 --no-upgrades --failures none --recipe");
+  REQUIRE(outcome.code == 0);
+  CHECK_THAT(outcome.out, Catch::Contains("3 Degrees: TP 1, PP 1, DP 16. 52.1 GB of weights and gradients over 85.5 -\n"
+                                          "  21.4 GB are 0.81, in nodes of 8; DP = 16 / (1 x 1).\n"));
+}
+
 TEST_CASE("plan: the scenario's own layout is among the candidates", "[e2e][search]") {
   // Uneven stages and DualPipe are outside the default choices: no layout of the search is as fast.
   const Sandbox sandbox;

@@ -86,6 +86,25 @@ TEST_CASE("parameter averaging: no gradients between replicas, 2 (R-1)/R of the 
   CHECK(of(narrow).averaging->sent_bytes == Approx(2 * 0.75 * parameters / 2));
 }
 
+TEST_CASE("parameter averaging: bytes per parameter that each pass over the parameters moves",
+          "[requirements][forecast][oracle]") {
+  const auto bytes_each = [](const Scenario& scenario, const std::string& name) {
+    const ForecastRun run = forecast(scenario).value();
+    for (const CostedOperator& each : run.graph.operators)
+      if (each.op.name == name)
+        return static_cast<double>(std::get<ElementwiseShape>(each.op.shape).traffic.count) /
+               static_cast<double>(parameter_count(scenario.model).total());
+    return 0.0;
+  };
+  Scenario scenario = averaging(1, 4, 8);
+  CHECK(bytes_each(scenario, "average cast") == Approx(4 + 2));  // reads the fp32 copy, writes the 16-bit one
+  scenario.parallel.outer_optimizer = OuterOptimizer::nesterov;
+  CHECK(bytes_each(scenario, "average cast") == 0);
+  CHECK(bytes_each(scenario, "outer difference") == Approx(4 + 4 + 4));  // common and own parameters, their difference
+  // The mean difference; common parameters and momentum, read and written; both copies of the replica.
+  CHECK(bytes_each(scenario, "outer update") == Approx(4 + 2 * 4 + 2 * 4 + 4 + 2));
+}
+
 TEST_CASE("parameter averaging: a step apart is the step of one replica alone", "[requirements][forecast][oracle]") {
   const int tp = GENERATE(1, 2);
   Scenario one = small_scenario(tp, 1, 1);

@@ -238,6 +238,22 @@ TEST_CASE("Hashed flows take one path each, and together use every spine", "[pro
   for (const auto& [spine, flows] : spines) CHECK((flows > 25 && flows < 80));  // 50 each on average, sigma 6.6
 }
 
+TEST_CASE("The spine that a hashed flow goes down is independent of the one that it goes up", "[property][network]") {
+  // Pods of 2 spines below one core switch: 4 pairs.
+  Cluster cluster = three_tiers(FabricKind::fat_tree, 40);
+  cluster.shape.switch_ports = 64;
+  const Topology topology(cluster, FabricDetail::switches);
+  const Routing routing(topology, {RoutingPolicy::ecmp, 3, true});
+  std::map<Stops, int> pairs;
+  for (std::uint64_t flow = 0; flow < 400; ++flow) {
+    const Stops path = stops(topology, routing.route(0, 8 * 20, flow));
+    REQUIRE(path.size() == 10);  // pcie, nic, leaf, spine, core, spine, leaf, nic, pcie, gpu
+    ++pairs[{path[3], path[5]}];
+  }
+  CHECK(pairs.size() == 4);
+  for (const auto& [spines, flows] : pairs) CHECK((flows > 65 && flows < 135));  // 100 each on average, sigma 8.7
+}
+
 TEST_CASE("A dragonfly goes local, global, local", "[network]") {
   const Topology topology(frontier_like(300));
   const Routing routing(topology);

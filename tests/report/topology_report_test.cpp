@@ -1,6 +1,8 @@
 #include "sim/report/topology_report.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -129,6 +131,58 @@ TEST_CASE("Reports are JSON, pictures are closed documents", "[report][network]"
     CHECK(svg.find("nan") == std::string::npos);
     CHECK(std::count(svg.begin(), svg.end(), '<') == std::count(svg.begin(), svg.end(), '>'));
     CHECK(svg.size() < 200'000);
+  }
+}
+
+/// Left, top, width, height.
+using Box = std::array<double, 4>;
+
+/// The numbers behind `names` in an element, in this order.
+template <std::size_t kCount>
+std::array<double, kCount> numbers_of(const std::string& svg, std::size_t at,
+                                      const std::array<const char*, kCount>& names) {
+  std::array<double, kCount> numbers{};
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const std::size_t begin = svg.find(std::string(" ") + names[i] + "=\"", at) + std::string(names[i]).size() + 3;
+    numbers[i] = std::stod(svg.substr(begin, svg.find('"', begin) - begin));
+  }
+  return numbers;
+}
+
+TEST_CASE("Boxes of a topology's picture do not overlap, no other text begins in one, switches are above node 0",
+          "[report][network]") {
+  for (const Cluster& cluster : {three_tiers(FabricKind::rail_optimized, 40), three_tiers(FabricKind::fat_tree, 40),
+                                 frontier_like(300), torus(60, {5, 4, 3}), dgx_h100(8)}) {
+    const Topology topology(cluster);
+    const std::string svg = topology_svg(topology, describe(topology));
+    std::vector<Box> boxes;
+    std::vector<std::array<double, 2>> texts;
+    const auto [top] = numbers_of<1>(svg, svg.rfind("<rect ", svg.find("class=\"panel\"")), {"y"});
+    for (std::size_t at = svg.find("<text "); at != std::string::npos; at = svg.find("<text ", at + 1)) {
+      const std::size_t group = svg.rfind("class=\"box\"", at);
+      const bool label = group != std::string::npos && svg.find("</g>", group) > at;
+      if (!label) {
+        texts.push_back(numbers_of<2>(svg, at, {"x", "y"}));
+        continue;
+      }
+      const std::size_t rectangle = svg.find("<rect ", group);
+      boxes.push_back(numbers_of<4>(svg, rectangle, {"x", "y", "width", "height"}));
+      const std::string title = svg.substr(group, rectangle - group);
+      if (title.find("switches<") != std::string::npos || title.find("router") != std::string::npos)
+        CHECK(boxes.back()[1] + boxes.back()[3] < top);
+    }
+    INFO(cluster.name << ", " << boxes.size() << " boxes, " << texts.size() << " texts");
+    REQUIRE(boxes.size() > 8);
+    REQUIRE(texts.size() > 4);
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      const auto [x, y, width, height] = boxes[i];
+      for (std::size_t k = 0; k < i; ++k) {
+        const auto [x2, y2, width2, height2] = boxes[k];
+        CHECK((x + width <= x2 || x2 + width2 <= x || y + height <= y2 || y2 + height2 <= y));
+      }
+      for (const auto& [left, base] : texts)
+        CHECK_FALSE((left >= x && left <= x + width && base >= y && base <= y + height));
+    }
   }
 }
 
