@@ -209,6 +209,25 @@ TEST_CASE("nccl-tests: each version's columns tell the collective", "[io][nccl-t
   CHECK(by_file->calls.at(0).measured.collective == Collective::send_recv);
 }
 
+TEST_CASE("nccl-tests: the size of a type says whether a row counts the whole buffer", "[io][nccl-tests]") {
+  const std::vector<std::pair<const char*, int>> types{{"int8", 1},     {"fp8_e4m3", 1}, {"half", 2},   {"fp16", 2},
+                                                       {"bfloat16", 2}, {"float", 4},    {"double", 8}, {"uint64", 8}};
+  for (const auto& [type, size] : types) {
+    INFO(type);
+    const auto read = [&, type = type](int count) {
+      return read_nccl_tests(fmt::format("{}{} 8388608 {} {} none -1 100.0 83.89 83.89 0 101.0 83.06 83.06 0\n",
+                                         kTwoRanks, kHead, count, type),
+                             "t");
+    };
+    const auto whole = read(8'388'608 / size);
+    REQUIRE(whole);
+    CHECK(whole->calls.at(0).measured.collective == Collective::send_recv);
+    // Of the programs that count the share of one rank, none has these bandwidths.
+    CHECK(sentence(read(8'388'608 / size / 2)) ==
+          "t:5: has a table whose collective is not named and cannot be told from its bandwidths");
+  }
+}
+
 TEST_CASE("nccl-tests: collectives that a profile does not have are left out by name", "[io][nccl-tests]") {
   const std::string reduce =
       "# nThread 1\n" + kTwoRanks + kHead + " 8388608 2097152 float sum 0 100.0 83.89 83.89 0 101.0 83.06 83.06 0\n";

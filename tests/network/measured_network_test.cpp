@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/network/clusters.hpp"
+
 using namespace tracecast;
 using namespace tracecast::literals;
 
@@ -67,4 +69,23 @@ TEST_CASE("measured network: what was not measured is asked of the model", "[net
   // A message has two ends, however many ranks its group has.
   CHECK(network->cost({Collective::send_recv, 1_KiB, Algorithm::automatic, Protocol::automatic}, group(4)).duration ==
         3_us);
+}
+
+TEST_CASE("measured network: between hosts, a time holds for even groups with their own NICs and no slow tier",
+          "[network]") {
+  const Cluster cluster = dgx_h100(16);
+  const auto network = with_measurements(
+      std::make_unique<OneSecond>(),
+      {{Collective::all_reduce, 16, 1_KiB, 2e-6, 0.1, 5, 2, network_of_host(cluster.node)}}, &cluster);
+  const auto duration = [&](int ranks_per_node, double nics, double oversubscription) {
+    GroupPlacement placement = group(16, 2);
+    placement.ranks_per_node = ranks_per_node;
+    placement.nics = nics;
+    placement.oversubscription = oversubscription;
+    return network->cost(all_reduce(1_KiB), placement).duration;
+  };
+  CHECK(duration(8, 8, 1) == 2_us);
+  CHECK(duration(9, 9, 1) == 1_s);  // 9 on one host, 7 on the other
+  CHECK(duration(8, 4, 1) == 1_s);
+  CHECK(duration(8, 8, 2) == 1_s);
 }
