@@ -329,9 +329,11 @@ TEST_CASE("plan: --recipe ends with its gap to the best of the search", "[row-0-
 TEST_CASE("plan: --recipe says why the guide's degrees need one more condition",
           "[row-3-46][requirements][e2e][search]") {
   const Sandbox sandbox;
-  const std::string page =
-      sandbox.run("tracecast plan p5-llama3-405b-256 --tp 8 --pp 4 --best 1 --failures none --no-upgrades --recipe")
-          .out;
+  const std::string page = sandbox
+                               .run(
+                                   "tracecast plan p5-llama3-405b-256 --tp 8 --pp 4 --vpp 1 --micro-batch 1 --zero 3 "
+                                   "--best 1 --failures none --no-upgrades --recipe")
+                               .out;
   CHECK(page.find("3 Degrees: TP 8, PP 4, DP 8.") != std::string::npos);
   CHECK(page.find("PP is from memory") != std::string::npos);
 }

@@ -21,11 +21,13 @@ TEST_CASE("scaling: GPT-3 on 1,024 A100, days and rate", "[e2e][scaling]") {
   CHECK(days.out.find("  warning      training sustains 10 to 60 % of the peak\n") != std::string::npos);
 }
 
-TEST_CASE("scaling: the tables mark what cannot be", "[e2e][scaling]") {
+TEST_CASE("scaling: the tables have the tokens per parameter, and mark what cannot be",
+          "[row-1-4][row-1-7][requirements][e2e][scaling]") {
   const Sandbox sandbox;
   const Outcome outcome = sandbox.run("tracecast scaling --tables");
   REQUIRE(outcome.code == 0);
-  CHECK(outcome.out.find("Chinchilla") != std::string::npos);
+  CHECK(outcome.out.find("Chinchilla          70     1400  20.00") != std::string::npos);
+  CHECK(outcome.out.find("GPT-3              175      300   1.71") != std::string::npos);
   CHECK(outcome.out.find("3.2 %!") != std::string::npos);    // Frontier at 3e24
   CHECK(outcome.out.find("31.9 %\n") != std::string::npos);  // and at 3e25
   const Outcome json = sandbox.run("tracecast scaling --tables --json");

@@ -92,19 +92,22 @@ TEST_CASE("required bandwidth above what the links have cannot be hidden", "[row
   CHECK(slower.exposed_s[gradients] > 0.99 * (ratio - 1) * beside_transfers(slower));
 }
 
-TEST_CASE("gathers and reductions of ZeRO-3 that ask for a little more than the links have are exposed, too",
+TEST_CASE("gathers and reductions of ZeRO-3 that ask for more than the links have are exposed, too",
           "[row-3-47][requirements][bandwidth]") {
-  // Both directions of FSDP on the NICs: the rate where the ratio passes 1 is found by halving, as a buyer would.
+  // Both directions of FSDP on the NICs: slower and slower ones, until the ratio passes 1, and 4. There a network in which
+  // gathers and reductions had all of the wires each would take two thirds of the time.
+  const double passed = GENERATE(1, 4);
   Scenario scenario = small_scenario(8, 1, 4);
   scenario.parallel.zero_stage = 3;
+  scenario.parallel.separate_gather_group = GENERATE(false, true);  // gathers beside reductions share the wires
   double ratio = 0;
   Forecast forecast_then;
-  while (ratio <= 1) {
+  while (ratio <= passed) {
     forecast_then = forecast(scenario).value().forecast;
     ratio = row(forecast_then, "dp").ratio();
     scenario.cluster.node.nic_rate.bytes_per_second = scenario.cluster.node.nic_rate.bytes_per_second * 4 / 5;
   }
-  REQUIRE(ratio < 1.5);
+  REQUIRE(ratio < 1.5 * passed);
   double exposed = 0;
   for (const Traffic traffic : {Traffic::gradients, Traffic::parameters})
     exposed += forecast_then.exposed_s[static_cast<std::size_t>(traffic)];

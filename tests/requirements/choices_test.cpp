@@ -100,7 +100,7 @@ TEST_CASE(
   SearchSpace alone = space;
   alone.tp = alone.pp = {128};
   alone.vpp = {1};
-  alone.micro_batch_size = {4};
+  alone.micro_batch_size = {test::kSanitized ? 16 : 4};
   alone.recompute = {Recompute::none};
   alone.zero_stage = {0};
   const std::optional<Evaluation> without_data = best(alone);

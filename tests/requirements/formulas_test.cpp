@@ -140,8 +140,12 @@ TEST_CASE("smaller micro-batches shrink the bubble and cost efficiency",
     bubbles.push_back(f.bubble_fraction * f.step_time_s);
     times.push_back(f.compute_s.at("gemm"));
   }
+  // Four to thirty-two micro-batches of the same work, and a bubble that is three of them long.
   CHECK(std::is_sorted(bubbles.rbegin(), bubbles.rend()));
+  CHECK(bubbles.front() > 3 * bubbles.back());
   CHECK(std::is_sorted(times.begin(), times.end()));
+  CAPTURE(times);
+  CHECK(times.back() > 1.1 * times.front());
 }
 
 TEST_CASE("two nodes of two GPUs: node 1 has ranks 2 and 3", "[row-4-1][requirements][network]") {
