@@ -224,7 +224,7 @@ class InfinibandReader {
     element(guid, name, !is_line && owner_is_switch_).listed = true;
     const std::size_t peer_at = right.find("0x");
     const std::string peer_name = quoted(right, 0);
-    if (peer_at == std::string_view::npos || peer_at > right.find('"')) {
+    if (peer_at > right.find('"')) {  // none, or a part of the name
       named_.push_back({{guid, port}, peer_name, peer_port, rate, line_});
       return rate.bytes_per_second > 0 ? Result<void>{} : fail_at(line, "has no rate such as 4X 106.25 Gbps");
     }

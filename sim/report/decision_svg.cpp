@@ -45,13 +45,12 @@ std::map<std::string, std::string> classes_of(const CapacityPlan& plan) {
   return classes;
 }
 
-/// A linear scale from values to pixels.
+/// A linear scale from values, which begin at 0, to pixels.
 struct Scale {
-  double low = 0;
   double high = 1;
   double from = 0;
   double to = 1;
-  double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
+  double operator()(double value) const { return from + value / high * (to - from); }
 };
 
 /// "0", "2.5", "1,024".
@@ -67,8 +66,8 @@ void draw_axes(SvgCanvas& picture, const Scale& x, const Scale& y, const std::st
     picture.line(x.from, y(i * step_y), x.to, y(i * step_y), "");
     picture.text(x.from - 8, y(i * step_y) + 4, mark_text(i * step_y), "soft end");
   }
-  const double step_x = round_step(x.high - x.low);
-  for (double value = std::ceil(x.low / step_x) * step_x; value <= x.high; value += step_x)
+  const double step_x = round_step(x.high);
+  for (double value = 0; value <= x.high; value += step_x)
     picture.text(x(value), y.from + 18, mark_text(value), "soft mid");
   picture.text((x.from + x.to) / 2, y.from + 38, x_name, "mid");
   picture.text(x.from - 8, y.to - 12, y_name, "end");
@@ -105,8 +104,8 @@ struct Plot {
     Legend legend;
     for (const auto& [name, colour] : classes) legend.emplace_back(name, fmt::format("class=\"{}\"", colour));
     const double top = draw_legend(picture, legend, kLeft, 24) + 22;
-    x = {0, most_x * 1.05, kLeft, kWidth - kRight};
-    y = {0, most_y * 1.05, top + 300, top};
+    x = {most_x * 1.05, kLeft, kWidth - kRight};
+    y = {most_y * 1.05, top + 300, top};
     draw_axes(picture, x, y, x_name, y_name);
   }
   std::string document(const std::string& title) const { return picture.document(kWidth, y.from + 50, title, kStyle); }

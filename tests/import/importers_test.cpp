@@ -61,6 +61,14 @@ TEST_CASE("importers: a file is recognised by its content", "[import]") {
   for (const auto& [file, format] : files) CHECK(recognised(content_of(source_dir() / file), file) == format);
 }
 
+TEST_CASE("importers: a recording of another tool is read by its path, and one that is not there is an error",
+          "[import][error]") {
+  CHECK(read_any_recording(source_dir() / "tests/fuzz/corpus/nsight-graph.sqlite")->kernels.size() == 2);
+  const Result<Trace> missing = read_any_recording("no-such-recording.json");
+  REQUIRE_FALSE(missing);
+  CHECK(to_string(missing.error()) == "no-such-recording.json: does not exist");
+}
+
 TEST_CASE("importers: files of the project are not taken for foreign ones", "[import]") {
   for (const char* folder : {"scenarios", "topologies", "kernels/profiles"})
     for (const auto& entry : fs::recursive_directory_iterator(source_dir() / folder)) {

@@ -272,6 +272,14 @@ TEST_CASE("hugging face: what cannot be read is an error, word for word", "[io][
   const std::string latent = R"("kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8,
       "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32)";
   CHECK(complaint(config("deepseek_v3", latent)) == "accepted");
+  const auto shared = [&](int number) {
+    return complaint(config("deepseek_v3", latent + ",\n\"n_shared_experts\": " + std::to_string(number)));
+  };
+  CHECK(shared(0) == "accepted");
+  CHECK(shared(1024) == "accepted");
+  for (const int number : {-1, 1025})
+    CHECK(shared(number) ==
+          "config.json:4: n_shared_experts = " + std::to_string(number) + ": is out of range (allowed: 0 to 1024)");
   CHECK(complaint(config("deepseek_v3", latent + ",\n\"moe_layer_freq\": 2")) ==
         "config.json:4: moe_layer_freq = 2: is not supported (allowed: 1)");
   CHECK(complaint(config("gpt_oss", R"("num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16,

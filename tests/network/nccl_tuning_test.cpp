@@ -100,6 +100,23 @@ TEST_CASE("NCCL's channels are those seen on real machines", "[oracle][network]"
   }
 }
 
+TEST_CASE("A channel inside a node has the fastest rate of NCCL's list that the GPU carries", "[oracle][network]") {
+  // docs/references.md#nccl-tuning: one channel for each of 8 GPUs, which share a GPU's rate.
+  const auto channel = [](NcclArchitecture architecture, double of_eight) {
+    Cluster cluster = dgx_h100(8);
+    const GroupPlacement group = place(cluster, range(8), 1);
+    cluster.node.gpu_link = {1'000'000'000'000};
+    const double counted = nccl_gpu_rate(cluster.node, group, architecture);
+    cluster.node.gpu_link.bytes_per_second = static_cast<std::int64_t>(8 * of_eight / counted * 1e12);
+    return nccl_communicator(cluster, group, architecture).nvls.intra;
+  };
+  for (const double rate : {90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0})
+    CHECK(channel(NcclArchitecture::blackwell, rate + 0.5) == rate);
+  for (const double rate : {60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0})
+    CHECK(channel(NcclArchitecture::hopper, rate + 0.5) == rate);
+  CHECK(channel(NcclArchitecture::blackwell, 17.5) == Approx(17.5));  // all of the list are faster
+}
+
 TEST_CASE("NCCL's forecast of parallel aggregated trees over 16 nodes", "[oracle][network]") {
   NcclCommunicator comm = sixteen_nodes();
   comm.ranks = 16;

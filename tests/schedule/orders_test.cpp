@@ -52,3 +52,8 @@ TEST_CASE("interleaved-1f1b: groups of P, chunk after chunk", "[schedule]") {
   CHECK(order_of("interleaved-1f1b", {.ranks = 2, .microbatches = 3, .chunks = 2, .group_size = 2}, 1) ==
         "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 3F2 1B1 3B2 1B2");
 }
+
+TEST_CASE("hanayo: a wave goes down and up, on one rank too", "[schedule]") {
+  CHECK(order_of("hanayo", {.ranks = 1, .microbatches = 1, .chunks = 2}, 0) == "0F0 1F0 1B0 0B0");
+  CHECK(order_of("hanayo", {.ranks = 2, .microbatches = 1, .chunks = 2}, 0) == "0F0 3F0 3B0 0B0");
+}
