@@ -288,6 +288,8 @@ TEST_CASE("slow storage lengthens checkpoints and loads", "[oracle][reliability]
   spec.course.target_tokens = 31'000;
   spec.checkpoint = every_steps(10, {.stall = s(1)});
   CHECK(of(run(spec, one_second_steps()), TimeCategory::checkpoint) == s(1 + 2 + 1));
+  spec.checkpoint.tiers.front().survives = Survives::one_node;  // memory of the nodes
+  CHECK(of(run(spec, one_second_steps()), TimeCategory::checkpoint) == s(1 + 1 + 1));
 }
 
 TEST_CASE("a planned stop saves first and loses nothing", "[oracle][reliability]") {
