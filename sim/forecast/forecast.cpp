@@ -1,6 +1,7 @@
 #include "sim/forecast/forecast.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -62,10 +63,10 @@ class GraphMaker {
       grouped_ = with_slow_groups(scenario.perturbation, run.plan);
   }
 
-  /// The graph of all ranks, or with one rank for each class that the plan's coordinates give.
-  StepGraph build(bool unfold) const {
+  /// The graph of all ranks, or with one rank for each class that the plan's coordinates give. `step`: of packed batches.
+  StepGraph build(bool unfold, int step = 0) const {
     StepGraph graph = build_step_graph({scenario_.model, run_.plan, run_.schedule, scenario_.cluster, costs_, network_},
-                                       {unfold, &perturbation()});
+                                       {unfold, &perturbation(), step});
     if (!scenario_.profile.overlap) graph = without_overlap(std::move(graph));
     return graph;
   }
@@ -146,14 +147,18 @@ Result<void> simulate_graph(ForecastRun& run, const StepGraph& graph, const Scen
   });
 }
 
-/// Simulates all steps of a graph whose batches vary.
-Result<void> simulate_batches(ForecastRun& run, const Scenario& job, const ForecastOptions& options,
-                              PackedTimes& packed) {
+/// Simulates all steps of a run whose batches vary. `make_graph`: of a step.
+Result<void> simulate_batches(ForecastRun& run, const std::function<StepGraph(int)>& make_graph, const Scenario& job,
+                              const ForecastOptions& options, PackedTimes& packed) {
   if (Result<void> checked = check_length(run.graph); !checked) return checked;
   EngineOptions engine = engine_of(job, options);
   const bool records = std::exchange(engine.record_spans, false);
   const auto step = [&](const StepGraph& graph) { return simulate(graph, run.network, engine); };
-  Result<PackedTimes> times = simulate_packed_steps(run, step);
+  const auto select_step = [&](int number) {
+    if (run.plan.context_varies() && run.graph.varying.step != number) run.graph = make_graph(number);
+    run.graph.varying.step = number;
+  };
+  Result<PackedTimes> times = simulate_packed_steps(run, select_step, step);
   if (!times) return tl::unexpected(std::move(times.error()));
   packed = std::move(*times);
   engine.record_spans = records;
@@ -167,8 +172,11 @@ Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scen
   const bool folds = !options.unfold && options.network != NetworkKind::simgrid;
   const ClusterLinks* const links = run.network.links();
   if (others.empty()) {
-    run.graph = links && folds ? maker.build_folded(*links) : maker.build(!folds);
-    if (run.plan.batches_vary()) return simulate_batches(run, job, options, packed);
+    // Steps of different graphs may fold differently: then their ranks have no means.
+    const bool one_by_one = run.plan.context_varies();
+    run.graph = links && folds && !one_by_one ? maker.build_folded(*links) : maker.build(!folds || one_by_one);
+    const auto graph_of = [&](int step) { return maker.build(true, step); };
+    if (run.plan.batches_vary()) return simulate_batches(run, graph_of, job, options, packed);
     return simulate_graph(run, run.graph, job, options);
   }
   run.graph = maker.build(true);
@@ -217,6 +225,8 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scen
   if (!done || !done->plan.packed) return done;
   if (done->plan.batches_vary()) {
     done->timeline = std::move(packed.nearest);
+  }
+  if (done->plan.batches_vary() && !done->plan.context_varies()) {
     ForecastRun even{balanced(done->plan), done->schedule, done->network, {}, {}, {}};
     ForecastOptions times_only = options;
     times_only.record_spans = times_only.explain = false;

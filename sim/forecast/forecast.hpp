@@ -61,7 +61,8 @@ struct PackedForecast {
   int steps = 0;  ///< simulated
   double p5_s = 0;
   double p95_s = 0;
-  double balanced_s = 0;    ///< the step if all micro-batches took the mean time: the rest of the mean is imbalance
+  /// The step if all micro-batches took the mean time: the rest of the mean is imbalance. 0 with packing dynamic_cp.
+  double balanced_s = 0;
   double useful_share = 0;  ///< of the tokens processed, those that are not padding
   double useful_tokens_per_s = 0;
   double dropped_share = 0;  ///< of the tokens of documents, those that did not fit into a sequence

@@ -56,12 +56,12 @@ class MeanTimes {
 
 }  // namespace
 
-Result<PackedTimes> simulate_packed_steps(ForecastRun& run,
+Result<PackedTimes> simulate_packed_steps(ForecastRun& run, const std::function<void(int)>& select_step,
                                           const std::function<Result<Timeline>(const StepGraph&)>& simulate) {
   PackedTimes times;
   MeanTimes sum;
   for (int step = 0; step < run.plan.packed->steps; ++step) {
-    run.graph.varying.step = step;
+    select_step(step);
     const Result<Timeline> timeline = simulate(run.graph);
     if (!timeline) return tl::unexpected(timeline.error());
     sum.add(*timeline);
@@ -70,7 +70,7 @@ Result<PackedTimes> simulate_packed_steps(ForecastRun& run,
   run.timeline = sum.mean();
   const double mean_s = seconds(run.timeline.step_time);
   const auto nearest = std::ranges::min_element(times.steps_s, {}, [&](double s) { return std::abs(s - mean_s); });
-  run.graph.varying.step = static_cast<std::int32_t>(nearest - times.steps_s.begin());
+  select_step(static_cast<int>(nearest - times.steps_s.begin()));
   return times;
 }
 

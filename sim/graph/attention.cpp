@@ -38,7 +38,8 @@ double attended_share(const LayerShape& s, const AttentionShape& shape) {
   double pairs = 0;
   for (const auto& [length, count] : packed.lengths)
     pairs += static_cast<double>(count) * attention_pairs(document_shape(shape, length, packed.sequence));
-  return pairs / (static_cast<double>(packed.packs.size()) * attention_pairs(shape));
+  const double sequences = static_cast<double>(packed.steps) * packed.sequences;
+  return pairs / (sequences * attention_pairs(shape));
 }
 
 AttentionShape core_shape(const LayerShape& s, std::int64_t q_len, std::int64_t kv_len, bool causal) {

@@ -1,5 +1,6 @@
 #include "sim/graph/build_context.hpp"
 
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -48,6 +49,19 @@ BuildContext::BuildContext(const StepInputs& inputs, const std::vector<const Cos
     layer_kinds_.push_back(kinds.try_emplace(work.kind(layer), static_cast<std::int32_t>(kinds.size())).first->second);
 }
 
+BuildContext::Context::Context(const Model& model, const Plan& whole, int ranks, int expert_nodes)
+    : plan(whole), work(model, plan, expert_nodes) {
+  plan.packed = std::make_shared<const PackedSteps>(bins_of_size(*whole.packed, ranks, whole.parallel.cp));
+  plan.parallel.cp = ranks;
+  plan.training.seq_length = plan.packed->sequence;
+}
+
+void BuildContext::select_context(int ranks) {
+  context_ranks_ = ranks;
+  table.select_context(ranks);
+  if (ranks > 0) contexts_.try_emplace(ranks, model, plan, ranks, expert_nodes(plan, cluster));
+}
+
 void BuildContext::select(const RankKind& kind) {
   kind_ = kind;
   std::vector<std::int32_t> description{kKind, kind.gpu};
@@ -65,15 +79,16 @@ Duration BuildContext::launch() const {
 }
 
 const WorkList& BuildContext::forward_work(int layer) {
-  const auto [found, added] = forward_work_.try_emplace(layer_kinds_[static_cast<std::size_t>(layer)]);
-  if (added) found->second = work.forward(layer);
+  const auto [found, added] =
+      forward_work_.try_emplace({layer_kinds_[static_cast<std::size_t>(layer)], context_ranks_});
+  if (added) found->second = pass_work().forward(layer);
   return found->second;
 }
 
 const WorkList& BuildContext::backward_work(int layer, BackwardPart part, bool recompute_all) {
-  const std::tuple key{layer_kinds_[static_cast<std::size_t>(layer)], part, recompute_all};
+  const std::tuple key{layer_kinds_[static_cast<std::size_t>(layer)], context_ranks_, part, recompute_all};
   const auto [found, added] = backward_work_.try_emplace(key);
-  if (added) found->second = work.backward(layer, part, recompute_all);
+  if (added) found->second = pass_work().backward(layer, part, recompute_all);
   return found->second;
 }
 

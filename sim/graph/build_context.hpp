@@ -52,6 +52,7 @@ struct TemplateKey {
   TemplateKind kind;
   std::int32_t work = 0;     ///< of passes the chunk's number
   std::int32_t variant = 0;  ///< of passes 1 if they also wait for parameters (forward) or reduce gradients (backward)
+  int context_ranks = 0;     ///< of passes: BuildContext::select_context
   auto operator<=>(const TemplateKey&) const = default;
 };
 
@@ -81,6 +82,12 @@ class BuildContext {
   /// What is written from now on is for ranks of this kind.
   void select(const RankKind& kind);
   const RankKind& kind() const { return kind_; }
+  /// What is written from now on is for bins of documents that span so many context ranks (packing dynamic_cp); 0: for
+  /// sequences that are divided over the whole context group.
+  void select_context(int ranks);
+  int context_ranks() const { return context_ranks_; }
+  /// `work` in the selected context.
+  const LayerWork& pass_work() const { return context_ranks_ == 0 ? work : contexts_.at(context_ranks_).work; }
   /// Work of a layer; layers of one kind share it.
   const WorkList& forward_work(int layer);
   const WorkList& backward_work(int layer, BackwardPart part, bool recompute_all);
@@ -125,14 +132,22 @@ class BuildContext {
   }
 
  private:
+  /// The plan as if the context groups had `ranks` ranks and sequences were so much shorter.
+  struct Context {
+    Context(const Model& model, const Plan& whole, int ranks, int expert_nodes);
+    Plan plan;
+    LayerWork work;
+  };
   std::int32_t number_of(std::vector<std::int32_t> description);
   static Template empty_template(TemplateKind kind, int chunk);
 
   RankKind kind_;
   std::int32_t kind_number_ = -1;
-  std::vector<std::int32_t> layer_kinds_;          ///< [layer] number of LayerWork::kind()
-  std::map<std::int32_t, WorkList> forward_work_;  ///< [kind]
-  std::map<std::tuple<std::int32_t, BackwardPart, bool>, WorkList> backward_work_;
+  std::vector<std::int32_t> layer_kinds_;  ///< [layer] number of LayerWork::kind()
+  int context_ranks_ = 0;
+  std::map<int, Context> contexts_;                                ///< [ranks]
+  std::map<std::pair<std::int32_t, int>, WorkList> forward_work_;  ///< [kind, context ranks]
+  std::map<std::tuple<std::int32_t, int, BackwardPart, bool>, WorkList> backward_work_;
   std::map<std::vector<std::int32_t>, std::int32_t> numbers_;  ///< [description of a kind, a chunk, chunks]
   std::map<TemplateKey, std::int32_t> templates_;
   std::map<std::tuple<std::string, int, int>, std::int32_t> events_;  ///< [purpose, chunk, index]

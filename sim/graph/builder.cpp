@@ -68,6 +68,7 @@ struct RankProgram {
   std::vector<Chunk> chunks;
   std::vector<ChunkBoundary> boundaries;  ///< [chunk]
   std::vector<ProgramItem> items;
+  std::int32_t first_batch = -1;  ///< RankKind::first_batch
   const Chunk& chunk(int index) const { return chunks[static_cast<std::size_t>(index)]; }
   const ChunkBoundary& boundary(int index) const { return boundaries[static_cast<std::size_t>(index)]; }
 };
@@ -76,8 +77,11 @@ struct RankProgram {
 class GraphBuilder {
  public:
   /// `other_costs`: as of BuildContext.
-  GraphBuilder(const StepInputs& inputs, const std::vector<const Costs*>& other_costs, const Perturbation& perturbation)
+  /// `step`: of packed batches.
+  GraphBuilder(const StepInputs& inputs, const std::vector<const Costs*>& other_costs, const Perturbation& perturbation,
+               int step)
       : perturbation_(perturbation),
+        step_(step),
         context_(inputs, other_costs),
         kinds_(inputs.plan, context_.stage_placement, inputs.schedule.chunks, context_.groups, perturbation_,
                context_.placements),
@@ -86,6 +90,7 @@ class GraphBuilder {
         end_(data_) {}
 
   StepGraph build(bool unfold) {
+    context_.graph.varying.step = step_;
     for (const char* name : {"compute", "tp", "cp", "ep", "dp", "dp gather", "expert dp", "expert dp gather", "global",
                              "embedding", "dp replicas", "to host", "host", "from host"})
       context_.graph.streams.push_back({name});
@@ -135,7 +140,8 @@ class GraphBuilder {
 
   /// `first`: of the chunk in this step.
   TemplateKey forward_key(const Chunk& chunk, bool first) const {
-    return {TemplateKind::forward, chunk.number, first && data_.gathers_during_forward() ? 1 : 0};
+    return {TemplateKind::forward, chunk.number, first && data_.gathers_during_forward() ? 1 : 0,
+            context_.context_ranks()};
   }
 
   void write_forward(TemplateWriter& writer, Template& out, const Chunk& chunk, bool waits_for_parameters) {
@@ -151,13 +157,13 @@ class GraphBuilder {
       prefetch.after(index);
     };
     ActivationCopies copies(data_, writer, chunk, false);
-    if (stage.embedding) unit(0, context_.work.embedding_forward());
+    if (stage.embedding) unit(0, context_.pass_work().embedding_forward());
     for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
       copies.before(layer - stage.first_layer);
       unit(context_.units.layer(stage, layer), context_.forward_work(layer));
       copies.after(layer - stage.first_layer);
     }
-    if (stage.head) unit(context_.units.head(stage), context_.work.head_forward());
+    if (stage.head) unit(context_.units.head(stage), context_.pass_work().head_forward());
     messages_.send(writer, chunk.index, ChannelSide::send_forward, chunk.send_forward);
     out.allocates = activation_bytes(context_.model, context_.plan, stage);
   }
@@ -173,7 +179,7 @@ class GraphBuilder {
   /// `last`: of the chunk in this step.
   TemplateKey backward_key(const Chunk& chunk, BackwardPart part, bool last) const {
     const bool reduces = has_weight_gradients(part) && data_.reduces_during_backward(last);
-    return {kind_of(part), chunk.number, reduces ? 1 : 0};
+    return {kind_of(part), chunk.number, reduces ? 1 : 0, context_.context_ranks()};
   }
 
   std::int32_t backward_template(const Chunk& chunk, BackwardPart part, bool last) {
@@ -201,14 +207,14 @@ class GraphBuilder {
     };
     std::optional<ActivationCopies> copies;
     if (inputs) copies.emplace(data_, writer, chunk, true);
-    if (stage.head) unit(units.head(stage), context_.work.head_backward(part));
+    if (stage.head) unit(units.head(stage), context_.pass_work().head_backward(part));
     for (int layer = stage.first_layer + stage.num_layers; layer-- > stage.first_layer;) {
       if (copies) copies->before(layer - stage.first_layer);
       unit(units.layer(stage, layer), context_.backward_work(layer, part, recomputes(stage, layer)));
       if (copies) copies->after(layer - stage.first_layer);
     }
     if (inputs) messages_.send(writer, chunk.index, ChannelSide::send_backward, chunk.send_backward);
-    if (stage.embedding && has_weight_gradients(part)) unit(0, context_.work.embedding_backward());
+    if (stage.embedding && has_weight_gradients(part)) unit(0, context_.pass_work().embedding_backward());
     buckets.flush_all();
     last_gradient_events_[key] = buckets.last_events();
     if (has_weight_gradients(part)) out.releases = activation_bytes(context_.model, context_.plan, stage);
@@ -256,20 +262,21 @@ class GraphBuilder {
   void add_programs(const std::vector<RankKind>& kinds) {
     for (const RankKind& kind : kinds) {
       context_.select(kind);
-      add_program(kind.pp);
+      add_program(kind);
     }
   }
 
-  void add_program(int pp) {
-    const std::vector<Action>& actions = context_.schedule.actions[static_cast<std::size_t>(pp)];
+  void add_program(const RankKind& kind) {
+    const std::vector<Action>& actions = context_.schedule.actions[static_cast<std::size_t>(kind.pp)];
     RankProgram program;
+    program.first_batch = kind.first_batch;
     program.boundaries = first_forward_last_backward(actions, context_.schedule.chunks);
     for (int chunk = 0; chunk < context_.schedule.chunks; ++chunk)
       program.chunks.push_back(messages_.chunk(kinds_, chunk));
     program.items.reserve(2 * actions.size() + 3);
     program.items.push_back({begin_template(program.chunks), 0});
     for (std::size_t at = 0; at < actions.size(); ++at) add_action(program, actions[at], at);
-    add_end_of_step(pp, program);
+    add_end_of_step(kind.pp, program);
     context_.graph.programs.push_back(std::move(program.items));
     std::vector<std::int32_t>& first_layers = context_.graph.first_layers.emplace_back();
     for (const Chunk& chunk : program.chunks) first_layers.push_back(chunk.stage.first_layer);
@@ -293,14 +300,23 @@ class GraphBuilder {
     }
   }
 
+  /// What is written from now on is for the bin of this micro-batch.
+  void select_context(const RankProgram& program, int microbatch) {
+    if (program.first_batch < 0) return;
+    const PackedSteps& packed = *context_.plan.packed;
+    context_.select_context(packed.ranks_of(packed.bin(step_, program.first_batch + microbatch)));
+  }
+
   void add_forward(RankProgram& program, int index, int microbatch, std::size_t at) {
     const Chunk& chunk = program.chunk(index);
+    select_context(program, microbatch);
     await_message(chunk, ChannelSide::receive_forward, chunk.receive_forward, microbatch, program.items);
     issue(program, forward_parts(chunk, program.boundary(index).first_forward == at, false).front(), microbatch);
   }
 
   void add_backward(RankProgram& program, int index, int microbatch, std::size_t at, BackwardPart part) {
     const Chunk& chunk = program.chunk(index);
+    select_context(program, microbatch);
     if (has_input_gradients(part))
       await_message(chunk, ChannelSide::receive_backward, chunk.receive_backward, microbatch, program.items);
     program.items.push_back({backward_template(chunk, part, program.boundary(index).last_backward == at), microbatch});
@@ -308,8 +324,10 @@ class GraphBuilder {
 
   /// The parts of both passes in turns.
   void add_interleaved_pair(RankProgram& program, const Action& action, std::size_t at) {
+    select_context(program, action.microbatch);
     const Parts& forward =
         forward_parts(program.chunk(action.chunk), program.boundary(action.chunk).first_forward == at, true);
+    select_context(program, action.microbatch2);
     const Parts& backward =
         backward_parts(program.chunk(action.chunk2), program.boundary(action.chunk2).last_backward == at);
     for (std::size_t i = 0; i < std::max(forward.size(), backward.size()); ++i) {
@@ -331,14 +349,17 @@ class GraphBuilder {
         continue;
       }
       const ChunkBoundary& boundary = program.boundaries[c];
+      select_context(program, boundary.last_microbatch);
       for (EventRef event : last_gradient_events_.at(backward_key(program.chunks[c], boundary.last_part, true)))
         reduced.push_back({event.base + event.stride * boundary.last_microbatch, 0});
     }
+    context_.select_context(0);
     program.items.push_back({end_.reduce_template(pp, program.chunks, reduced, unreduced), 0});
     program.items.push_back({end_.optimizer_template(pp, program.chunks), 0});
   }
 
   const Perturbation& perturbation_;
+  const int step_;
   BuildContext context_;
   RankKinds kinds_;
   PipelineMessages messages_;
@@ -361,7 +382,7 @@ StepGraph build_step_graph(const StepInputs& inputs, const BuildOptions& options
   std::vector<const Costs*> other_costs;
   for (const Perturbation::OtherGpus& gpus : perturbation.gpus)
     other_costs.push_back(&costs.emplace_back(gpus.profile));
-  return GraphBuilder(inputs, other_costs, perturbation).build(options.unfold);
+  return GraphBuilder(inputs, other_costs, perturbation, options.step).build(options.unfold);
 }
 
 }  // namespace tracecast

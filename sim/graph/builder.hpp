@@ -20,6 +20,7 @@ namespace tracecast {
 struct BuildOptions {
   bool unfold = false;                         ///< simulate each rank instead of one for each class
   const Perturbation* perturbation = nullptr;  ///< null: none
+  int step = 0;                                ///< of packed batches: VaryingWork::step
 };
 
 StepGraph build_step_graph(const StepInputs& inputs, const BuildOptions& options = {});

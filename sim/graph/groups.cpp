@@ -14,6 +14,10 @@ std::vector<Axis> Groups::block_axes(Slot slot) {
     case Slot::alone:
       return {Axis::tp};
     case Slot::context:
+    case Slot::context_2:
+    case Slot::context_4:
+    case Slot::context_8:
+    case Slot::context_16:
       return {Axis::cp};
     case Slot::expert:
     case Slot::expert_gradients:
@@ -86,12 +90,25 @@ int Groups::part(Slot slot, int position) const {
       return embedding_part(position);
     case Slot::mirror:  // bidirectional schedules hold every stage twice, on pipeline ranks r and P - 1 - r
       return needed_.mirrors ? std::min(position, plan_.parallel.pp - 1 - position) : position;
+    case Slot::context_2:
+      return context_part(position, 2);
+    case Slot::context_4:
+      return context_part(position, 4);
+    case Slot::context_8:
+      return context_part(position, 8);
+    case Slot::context_16:
+      return context_part(position, 16);
     case Slot::tensor:
     case Slot::context:
     case Slot::world:
       break;
   }
   return 0;
+}
+
+/// The whole group has its own slot.
+int Groups::context_part(int position, int ranks) const {
+  return plan_.context_varies() && ranks < plan_.parallel.cp ? position / ranks : position;
 }
 
 std::vector<int> Groups::members(int rank, Slot slot) const {
@@ -117,6 +134,7 @@ std::vector<std::int64_t> Groups::key() const {
           p.etp,
           p.pp,
           p.reshard_group,
+          plan_.context_varies(),
           hybrid(),
           has_replicas(),
           plan_.shard_group(),

@@ -66,6 +66,7 @@ class Groups {
   int expert_part(int position, bool data) const;
   int expert_resharded_part(int position) const;
   int embedding_part(int position) const;
+  int context_part(int position, int ranks) const;
 
   const Plan& plan_;
   int first_stage_;

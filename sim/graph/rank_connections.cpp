@@ -13,7 +13,8 @@ namespace {
 const char* slot_name(Slot slot) {
   constexpr const char* kNames[kSlots] = {
       "tp",    "cp",        "ep",     "dp",        "expert dp",        "dp",      "expert dp", "replicas",
-      "world", "embedding", "mirror", "resharded", "expert resharded", "replica", "alone"};
+      "world", "embedding", "mirror", "resharded", "expert resharded", "replica", "alone",     "cp",
+      "cp",    "cp",        "cp"};
   return kNames[static_cast<std::size_t>(slot)];
 }
 
@@ -201,8 +202,7 @@ std::vector<std::int32_t> RankConnections::add_communicators(const RankRelations
 
 RankConnections::Pace RankConnections::pace_of(const Perturbation& perturbation, int rank) const {
   const Plan& plan = context_.plan;
-  const int replica = plan.grid.coordinates(rank)[Axis::dp];
-  return {slowdown_of(perturbation, rank), plan.batches_vary() ? replica * plan.num_microbatches : -1};
+  return {slowdown_of(perturbation, rank), plan.first_batch(plan.grid.coordinates(rank))};
 }
 
 void RankConnections::add_classes(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,

@@ -17,6 +17,9 @@ std::vector<int> neighbours_of(const StagePlacement& stages, int chunks, int pp)
   return {found.begin(), found.end()};
 }
 
+/// Few jobs use these slots; in the others they need not be placed.
+bool is_rare(Slot slot) { return slot == Slot::replica || slot >= Slot::context_2; }
+
 }  // namespace
 
 RankKinds::RankKinds(const Plan& plan, const StagePlacement& stages, int chunks, const Groups& groups,
@@ -30,10 +33,11 @@ RankKind RankKinds::of(int rank) {
   RankKind kind;
   kind.pp = plan_.grid.coordinates(rank)[Axis::pp];
   kind.gpu = gpu_of(perturbation_, rank);
+  kind.first_batch = batch_of(rank);
   for (const int other : neighbours(kind.pp)) kind.links.push_back(placements_.boundary(rank, other));
   for (int slot = 0; slot < kSlots; ++slot) {
     const auto which = static_cast<Slot>(slot);
-    if (which == Slot::replica && unused(which)) {
+    if (is_rare(which) && unused(which)) {
       kind.slots[static_cast<std::size_t>(slot)] = placements_.alone();
       continue;
     }
@@ -43,6 +47,10 @@ RankKind RankKinds::of(int rank) {
         which, block.front())[static_cast<std::size_t>(groups_.part(which, static_cast<int>(position)))];
   }
   return kind;
+}
+
+std::int32_t RankKinds::batch_of(int rank) const {
+  return plan_.context_varies() ? plan_.first_batch(plan_.grid.coordinates(rank)) : -1;
 }
 
 std::optional<std::int32_t> RankKinds::common_placement(Slot slot, int pp, int part) {
@@ -110,11 +118,12 @@ std::vector<std::int32_t> RankKinds::by_rank(std::vector<RankKind>& kinds) {
     const int number = static_cast<int>(rank);
     own[rank].pp = plan_.grid.coordinates(number)[Axis::pp];
     own[rank].gpu = gpu_of(perturbation_, number);
+    own[rank].first_batch = batch_of(number);
     for (const int other : neighbours(own[rank].pp)) own[rank].links.push_back(placements_.boundary(number, other));
   }
   for (int slot = 0; slot < kSlots; ++slot) {
     const auto which = static_cast<Slot>(slot);
-    if (which == Slot::replica && unused(which)) {
+    if (is_rare(which) && unused(which)) {
       for (RankKind& each : own) each.slots[static_cast<std::size_t>(slot)] = placements_.alone();
       continue;
     }

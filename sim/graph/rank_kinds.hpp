@@ -20,6 +20,7 @@ struct RankKind {
   int gpu = 0;                      ///< gpu_of()
   SlotPlacements slots{};           ///< placements of its communicators
   std::vector<std::int32_t> links;  ///< [adjacent pipeline rank] placement of the boundary
+  std::int32_t first_batch = -1;    ///< Plan::first_batch, where programs depend on it (Plan::context_varies)
   auto operator<=>(const RankKind&) const = default;
 };
 
@@ -47,6 +48,7 @@ class RankKinds {
 
  private:
   std::optional<RankKind> kind_of_stage(int pp);
+  std::int32_t batch_of(int rank) const;
   std::optional<std::int32_t> slot_of_stage(Slot slot, int pp);
   /// The common placement of part `part` (-1: all parts) of the slot's blocks with ranks of `pp`, if there is one.
   std::optional<std::int32_t> common_placement(Slot slot, int pp, int part);

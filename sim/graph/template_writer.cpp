@@ -35,43 +35,76 @@ void CostTable::select(int gpu, const SlotPlacements& numbers, std::vector<Group
 }
 
 std::int32_t CostTable::operator_index(const Operator& op, bool recomputed) {
-  std::vector<std::int32_t>& same_name = operators_[{gpu_, op.name}];
+  const bool varies = op.kind == OperatorKind::attention && plan_.packed && plan_.training.documents->mask;
+  std::vector<std::int32_t>& same_name = operators_[{gpu_, varies ? context_ranks_ : 0, op.name}];
   for (std::int32_t index : same_name) {
     const CostedOperator& known = graph_.operators[static_cast<std::size_t>(index)];
     if (known.recomputed == recomputed && known.op == op) return index;
   }
   const auto index = static_cast<std::int32_t>(graph_.operators.size());
   graph_.operators.push_back({op, costs().of(op), recomputed});
-  if (op.kind == OperatorKind::attention && plan_.packed && plan_.training.documents->mask) add_batches(index);
+  if (varies) add_batches(index);
   same_name.push_back(index);
   return index;
 }
 
+void CostTable::lengths_of(int step, int rank, int microbatch, std::vector<std::int32_t>& lengths) const {
+  const PackedSteps& packed = *plan_.packed;
+  const auto add = [&](const std::vector<std::int32_t>& pack) {
+    lengths.insert(lengths.end(), pack.begin(), pack.end());
+  };
+  lengths.clear();
+  if (packed.dynamic()) {
+    const std::int32_t bin = packed.bin(step, rank * plan_.num_microbatches + microbatch);
+    const bool own = context_ranks_ == 0 || packed.ranks_of(bin) == context_ranks_;
+    if (own) add(packed.packs[static_cast<std::size_t>(bin)]);
+    return;
+  }
+  const auto size = static_cast<int>(plan_.training.micro_batch_size);
+  for (int i = 0; i < size; ++i) add(packed.pack(step, (microbatch * plan_.parallel.dp + rank) * size + i));
+}
+
 void CostTable::add_batches(std::int32_t index) {
   const PackedSteps& packed = *plan_.packed;
-  const int ranks = plan_.parallel.dp;
-  const auto size = static_cast<int>(plan_.training.micro_batch_size);
+  const int owners = plan_.batch_owners();
+  const std::int64_t sequence =
+      context_ranks_ == 0 ? packed.sequence : packed.sequence / plan_.parallel.cp * context_ranks_;
   CostedOperator& costed = graph_.operators[static_cast<std::size_t>(index)];
   std::vector<Duration>& row = graph_.varying.durations.emplace_back();
   std::vector<std::int32_t> lengths;
   Wide sum = 0;
+  std::size_t worked = 0;
   for (int step = 0; step < packed.steps; ++step)
-    for (int rank = 0; rank < ranks; ++rank)
+    for (int owner = 0; owner < owners; ++owner)
       for (int microbatch = 0; microbatch < plan_.num_microbatches; ++microbatch) {
-        lengths.clear();
-        for (int i = 0; i < size; ++i) {
-          const std::vector<std::int32_t>& pack = packed.pack(step, (microbatch * ranks + rank) * size + i);
-          lengths.insert(lengths.end(), pack.begin(), pack.end());
-        }
-        row.push_back(costs().over_documents(costed.op, lengths, packed.sequence));
+        lengths_of(step, owner, microbatch, lengths);
+        row.push_back(lengths.empty() ? Duration{} : costs().over_documents(costed.op, lengths, sequence));
         sum += wide(row.back().picoseconds);
+        worked += lengths.empty() ? 0U : 1U;
       }
   graph_.varying.row_of.resize(graph_.operators.size(), -1);
   graph_.varying.row_of.back() = static_cast<std::int32_t>(graph_.varying.durations.size()) - 1;
-  graph_.varying.batches = ranks * plan_.num_microbatches;
-  costed.cost.duration.picoseconds = static_cast<std::int64_t>((sum + row.size() / 2) / row.size());
+  graph_.varying.batches = owners * plan_.num_microbatches;
+  worked = std::max<std::size_t>(worked, 1);
+  costed.cost.duration.picoseconds = static_cast<std::int64_t>((sum + worked / 2) / worked);
   costed.cost.spread = std::hypot(costed.cost.spread, kPackedSpread);
   costed.cost.provenance = Provenance::analytic;
+}
+
+Slot CostTable::context_slot() const {
+  if (context_ranks_ == plan_.parallel.cp) return Slot::context;
+  switch (context_ranks_) {
+    case 2:
+      return Slot::context_2;
+    case 4:
+      return Slot::context_4;
+    case 8:
+      return Slot::context_8;
+    case 16:
+      return Slot::context_16;
+    default:
+      return Slot::context;
+  }
 }
 
 std::int32_t CostTable::collective_index(const GroupCall& what) {
@@ -199,10 +232,10 @@ Lane TemplateWriter::lane(Traffic traffic) {
   }
 }
 
-Slot TemplateWriter::slot(Traffic traffic) {
+Slot TemplateWriter::slot(Traffic traffic) const {
   switch (traffic) {
     case Traffic::context_parallel:
-      return Slot::context;
+      return table_.context_slot();
     case Traffic::expert_parallel:
       return Slot::expert;
     default:

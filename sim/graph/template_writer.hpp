@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,10 +51,14 @@ enum class Slot : std::int32_t {
   mirror,
   resharded,  ///< smaller groups that parameters are resharded to after the forward
   expert_resharded,
-  replica,  ///< all ranks of one replica that trains apart (parameter_averaging over stages)
-  alone     ///< the rank itself: transfers of fixed duration without other members
+  replica,    ///< all ranks of one replica that trains apart (parameter_averaging over stages)
+  alone,      ///< the rank itself: transfers of fixed duration without other members
+  context_2,  ///< packing dynamic_cp: parts of the context group, of so many ranks
+  context_4,
+  context_8,
+  context_16
 };
-inline constexpr int kSlots = 15;
+inline constexpr int kSlots = 19;
 
 /// The four ends of a chunk's channels: Rank::channels[4 chunk + end].
 enum class ChannelSide : std::int32_t { receive_forward, send_forward, receive_backward, send_backward };
@@ -80,6 +85,10 @@ class CostTable {
   /// From now on, costs are of ranks with GPU number `gpu` and these placements; `placements[slot]` has
   /// `numbers[slot]`.
   void select(int gpu, const SlotPlacements& numbers, std::vector<GroupPlacement> placements);
+  /// From now on, attention is over bins that span so many context ranks; 0: over all documents, divided over the whole group.
+  void select_context(int ranks) { context_ranks_ = ranks; }
+  /// Of the exchanges of context parallelism.
+  Slot context_slot() const;
 
   /// Index into StepGraph::operators.
   std::int32_t operator_index(const Operator& op, bool recomputed);
@@ -99,17 +108,22 @@ class CostTable {
     auto operator<=>(const CallKey&) const = default;
   };
 
-  /// The times of a new operator over the documents of each batch, and their mean.
+  /// The times of a new operator over the documents of each batch, and their mean. Batches whose bins span other numbers of
+  /// ranks take no time.
   void add_batches(std::int32_t index);
+  /// The lengths of the documents of a batch; none if the selected context has nothing to do with it.
+  void lengths_of(int step, int rank, int microbatch, std::vector<std::int32_t>& lengths) const;
 
   StepGraph& graph_;
   std::vector<const Costs*> costs_;
   const NetworkModel& network_;
   const Plan& plan_;
   int gpu_ = 0;
+  int context_ranks_ = 0;
   SlotPlacements numbers_{};
-  std::vector<GroupPlacement> placements_;                                      ///< [slot]
-  std::map<std::pair<int, std::string>, std::vector<std::int32_t>> operators_;  ///< [GPU, name]
+  std::vector<GroupPlacement> placements_;  ///< [slot]
+  /// [GPU, context ranks of attention, name]
+  std::map<std::tuple<int, int, std::string>, std::vector<std::int32_t>> operators_;
   std::map<CallKey, std::int32_t> collectives_;
 };
 
@@ -156,7 +170,7 @@ class TemplateWriter {
   EventRef issue(Lane lane, std::int32_t collective, std::vector<EventRef> after, EventRef records);
   void pause();  ///< a compute operation without duration
   static Lane lane(Traffic traffic);
-  static Slot slot(Traffic traffic);
+  Slot slot(Traffic traffic) const;
 
   StepGraph& graph_;
   CostTable& table_;

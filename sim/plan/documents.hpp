@@ -23,14 +23,16 @@ enum class Packing {
   concatenate,  ///< one after the other, cut where a sequence is full (Megatron-LM's and most pre-training data sets)
   first_fit,    ///< in the order of the data, each into the first sequence with room (NeMo)
   best_fit,     ///< the longest first, each into the fullest sequence with room (TRL)
-  none          ///< a sequence for each
+  none,         ///< a sequence for each
+  dynamic_cp    ///< best_fit into parts of sequences, on no more context ranks than a document needs (Megatron-Core)
 };
 template <>
 struct EnumNames<Packing> {
   static constexpr NamedValue<Packing> table[] = {{Packing::concatenate, "concatenate"},
                                                   {Packing::first_fit, "first_fit"},
                                                   {Packing::best_fit, "best_fit"},
-                                                  {Packing::none, "none"}};
+                                                  {Packing::none, "none"},
+                                                  {Packing::dynamic_cp, "dynamic_cp"}};
 };
 
 struct Documents {

@@ -1,6 +1,7 @@
 #include "sim/plan/plan.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -403,9 +404,27 @@ void check_histogram(PlanCheck& check, const Documents& documents) {
   if (!(sum > 0)) check.fault(key, "", "has no weight above 0");
 }
 
-void check_documents(PlanCheck& check, const Model& model, const Training& t) {
+/// Bins of a power of two of ranks, each with a part of a sequence.
+void check_dynamic_context(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
+  constexpr int kMost = 32;
+  if (!t.documents->mask)
+    check.fault("training.documents.mask", "false", "is not for packing = dynamic_cp (allowed: true)");
+  if (p.cp > kMost || !std::has_single_bit(static_cast<unsigned>(p.cp)))
+    check.fault("parallel.cp", fmt::to_string(p.cp),
+                "is not for documents.packing = dynamic_cp (allowed: 1 2 4 8 16 32)");
+  if (t.micro_batch_size != 1)
+    check.fault(
+        "training.micro_batch_size", fmt::to_string(t.micro_batch_size),
+        "is not for documents.packing = dynamic_cp, whose micro-batches are parts of one sequence (allowed: 1)");
+  if (model.linear_attention)
+    check.fault("training.documents.packing", "dynamic_cp",
+                "is not for models with linear attention, whose state passes through all ranks");
+}
+
+void check_documents(PlanCheck& check, const Model& model, const Parallel& p, const Training& t) {
   if (!t.documents) return;
   const Documents& d = *t.documents;
+  if (d.packing == Packing::dynamic_cp) check_dynamic_context(check, model, p, t);
   const bool has_mean = d.law == LengthLaw::fixed || d.law == LengthLaw::lognormal;
   if (has_mean) check.at_least("training.documents.mean", d.mean, 1);
   if (!has_mean && d.mean != 0)
@@ -451,6 +470,20 @@ void fill_defaults(Parallel& p) {
 }
 
 }  // namespace
+
+PackedSteps packed_steps(const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  const Training& t = plan.training;
+  if (t.documents->packing == Packing::dynamic_cp)
+    return pack_bins(*t.documents, t.seq_length, t.global_batch_size, p.cp, p.dp * p.cp);
+  return pack_steps(*t.documents, t.seq_length, t.global_batch_size, p.cp > 1 ? 2 * p.cp : 1);
+}
+
+std::int32_t Plan::first_batch(const Coordinates& at) const {
+  if (!batches_vary()) return -1;
+  const int owner = context_varies() ? at[Axis::dp] * parallel.cp + at[Axis::cp] : at[Axis::dp];
+  return owner * num_microbatches;
+}
 
 std::int64_t Plan::tokens() const { return training.micro_batch_size * training.seq_length / parallel.cp; }
 
@@ -506,7 +539,7 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
     check_offloading(check, p, training);
     check_optimizer(check, p, training);
     check_batch(check, p, training);
-    check_documents(check, model, training);
+    check_documents(check, model, p, training);
     if (order) check_order_complete(check, p);
   }
   auto stages = cut_stages(model, p);
@@ -517,9 +550,7 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   plan.grid = RankGrid({p.tp, p.cp, p.dp, p.pp}, *order);
   if (model.moe) plan.expert_load = expert_load(*model.moe, p, training);
   plan.num_microbatches = static_cast<int>(training.global_batch_size / (training.micro_batch_size * p.dp));
-  if (training.documents)
-    plan.packed = std::make_shared<const PackedSteps>(
-        pack_steps(*training.documents, training.seq_length, training.global_batch_size, p.cp > 1 ? 2 * p.cp : 1));
+  if (training.documents) plan.packed = std::make_shared<const PackedSteps>(packed_steps(plan));
   return plan;
 }
 

@@ -79,6 +79,12 @@ struct Plan {
   bool gathers_again(bool root) const;
   /// True if micro-batches differ in their documents, and with them in the time of attention.
   bool batches_vary() const { return packed && packed->varies && training.documents->mask; }
+  /// True if they differ in the context ranks that their documents are divided over.
+  bool context_varies() const { return packed && packed->dynamic(); }
+  /// The number of the rank's micro-batch 0 among those of all ranks that vary (VaryingWork); -1: they do not.
+  std::int32_t first_batch(const Coordinates& at) const;
+  /// Ranks with micro-batches of their own.   Requires batches_vary()
+  int batch_owners() const { return parallel.dp * (context_varies() ? parallel.cp : 1); }
 };
 
 /// Checks and completes. Errors (all found are reported, keys as in a scenario file):
@@ -87,6 +93,9 @@ struct Plan {
 ///   not divide tp cp dp; sequence_parallel without tp; unknown rank_order or zero_stage; those of sharding.hpp;
 ///   training: global_batch_size not divisible by micro_batch_size x dp; seq_length not divisible by cp (2 cp with p2p).
 Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Training& training, int world_size);
+
+/// What training.documents makes of the batches of `plan`, whose `parallel` and `training` are complete.   Requires documents
+PackedSteps packed_steps(const Plan& plan);
 
 /// Tokens that the whole training takes with batches of this size: train_tokens, and more where a critical batch is given
 /// (tokens_with_batch of model/scaling.hpp). 0: not asked.

@@ -154,15 +154,14 @@ Json averaging(const Averaging& averaging) {
 }
 
 Json packed(const PackedForecast& packed) {
-  return {{"steps", packed.steps},
-          {"p5_s", packed.p5_s},
-          {"p95_s", packed.p95_s},
-          {"balanced_s", packed.balanced_s},
-          {"useful_share", packed.useful_share},
-          {"useful_tokens_per_s", packed.useful_tokens_per_s},
-          {"dropped_share", packed.dropped_share},
-          {"mean_length", packed.mean_length},
-          {"attended_share", packed.attended}};
+  Json out = {{"steps", packed.steps}, {"p5_s", packed.p5_s}, {"p95_s", packed.p95_s}};
+  if (packed.balanced_s > 0) out["balanced_s"] = packed.balanced_s;
+  out["useful_share"] = packed.useful_share;
+  out["useful_tokens_per_s"] = packed.useful_tokens_per_s;
+  out["dropped_share"] = packed.dropped_share;
+  out["mean_length"] = packed.mean_length;
+  out["attended_share"] = packed.attended;
+  return out;
 }
 
 Json notes(const Scenario& scenario, const Forecast& f) {

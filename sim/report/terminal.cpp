@@ -160,9 +160,11 @@ std::string averaging_text(const Averaging& averaging, const Parallel& parallel)
 std::string packed_text(const PackedForecast& packed, double step_s) {
   std::string text = fmt::format("documents of {} tokens in the mean; ", number(packed.mean_length));
   if (packed.balanced_s != step_s)
-    text += fmt::format("{} steps: 90 % take {} to {}, {} if all micro-batches were alike (imbalance {}); ",
-                        packed.steps, time_text(packed.p5_s), time_text(packed.p95_s), time_text(packed.balanced_s),
+    text += fmt::format("{} steps: 90 % take {} to {}", packed.steps, time_text(packed.p5_s), time_text(packed.p95_s));
+  if (packed.balanced_s > 0 && packed.balanced_s != step_s)
+    text += fmt::format(", {} if all micro-batches were alike (imbalance {})", time_text(packed.balanced_s),
                         percent(1 - packed.balanced_s / step_s));
+  if (packed.balanced_s != step_s) text += "; ";
   text +=
       fmt::format("{} of the tokens are not padding: {} useful tokens/s; attention sees {} of the pairs in a sequence",
                   percent(packed.useful_share), number(packed.useful_tokens_per_s), percent(packed.attended));

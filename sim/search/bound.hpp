@@ -16,7 +16,7 @@
 ///         + max over ranks of  update on the host
 ///
 /// Of packed documents F and B are means over all micro-batches, and the mean step is no shorter than M times their sum: the
-/// passes of single micro-batches before and after it are left out.
+/// passes of single micro-batches before and after it are left out. With packing dynamic_cp attention is left out, too.
 /// With schedules that split the backward, a rank may end with weight gradients of several stages; then the last sum of
 /// the first line and B of the second line are zero.
 /// A GPU's link carries the collectives of its layers and, with ZeRO-3, of its parameters; a domain's ports also all other

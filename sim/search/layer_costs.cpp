@@ -27,6 +27,19 @@ WorkList without_exchanges(WorkList list) {
   return list;
 }
 
+/// The list without attention and the exchanges of context parallelism: with dynamic_cp both depend on the micro-batch.
+WorkList without_attention(WorkList list) {
+  std::set<int> tickets;
+  for (const Work& work : list)
+    if (work.kind == Work::Kind::start && work.traffic == Traffic::context_parallel) tickets.insert(work.ticket);
+  std::erase_if(list, [&](const Work& work) {
+    if (work.kind == Work::Kind::compute) return work.op.kind == OperatorKind::attention;
+    if (work.kind == Work::Kind::collective) return work.traffic == Traffic::context_parallel;
+    return (work.kind == Work::Kind::start || work.kind == Work::Kind::join) && tickets.contains(work.ticket);
+  });
+  return list;
+}
+
 /// The layout on a pipeline of one rank, with one micro-batch, or with all of them where they differ.
 Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp, KnownPacks& packs) {
   layout.pp = layout.vpp = 1;
@@ -42,7 +55,7 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp, KnownPacks&
   if (scenario.model.moe) plan.expert_load = expert_load(*scenario.model.moe, p, plan.training);
   plan.world_size = p.tp * p.cp * p.dp;
   plan.num_microbatches = 1;
-  if (plan.training.documents) {
+  if (plan.training.documents && plan.training.documents->packing != Packing::dynamic_cp) {
     // All batches of the job, whose mean does not depend on the ranks that have them.
     plan.num_microbatches = static_cast<int>(plan.training.global_batch_size / (plan.training.micro_batch_size * dp));
     plan.packed = packs.of(plan);
@@ -161,11 +174,7 @@ PortRates port_rates(const OneRank& rank, Slot slot) {
 
 std::shared_ptr<const PackedSteps> KnownPacks::of(const Plan& plan) {
   std::shared_ptr<const PackedSteps>& known = known_[plan.parallel.cp];
-  const Training& training = plan.training;
-  if (!known)
-    known = std::make_shared<const PackedSteps>(pack_steps(*training.documents, training.seq_length,
-                                                           training.global_batch_size,
-                                                           plan.parallel.cp > 1 ? 2 * plan.parallel.cp : 1));
+  if (!known) known = std::make_shared<const PackedSteps>(packed_steps(plan));
   return known;
 }
 
@@ -184,8 +193,11 @@ LayerCosts layer_costs(const CostSources& from, const Layout& layout, int dp, bo
   // With recompute_num_layers the recomputed layers depend on the stage: the bound recomputes none.
   const bool recompute = training.recompute == Recompute::full && training.recompute_num_layers == 0;
   LayerCosts costs;
+  const bool dynamic = training.documents && training.documents->packing == Packing::dynamic_cp;
   const auto alone = [&](WorkList list, LinkTime& links) {
-    return rank.alone(pairs ? without_exchanges(std::move(list)) : std::move(list), links);
+    if (pairs) list = without_exchanges(std::move(list));
+    if (dynamic) list = without_attention(std::move(list));
+    return rank.alone(list, links);
   };
   for (const int layer : from.kinds.first) {
     LinkTime& links = costs.layer_links.emplace_back();

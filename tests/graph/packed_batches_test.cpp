@@ -1,4 +1,5 @@
 /// Steps of packed documents: times of the graph's attention, the step of the slowest rank, folding.
+#include <algorithm>
 #include <cmath>
 
 #include <catch2/catch.hpp>
@@ -221,4 +222,108 @@ TEST_CASE("packed steps: with context parallelism ranks of a group have equal pa
   const ForecastRun mixed = run(scenario);
   CHECK(mixed.graph.ranks.size() == 2);  // a class for each data-parallel rank
   CHECK(mixed.forecast.step_time_s < whole.step_time_s);
+}
+
+namespace {
+
+/// Two or more context ranks, sequences of 16,384 tokens, and all gradients reduced after the last backward.
+Scenario dynamic_scenario(int cp, int dp) {
+  Scenario scenario = small_scenario(1, 1, dp);
+  scenario.parallel.cp = cp;
+  scenario.parallel.overlap_grad_reduce = false;
+  scenario.cluster.world_size = cp * dp;
+  scenario.training.seq_length = 16384;
+  scenario.training.global_batch_size = 4 * dp;
+  return scenario;
+}
+
+/// Documents for bins: of one length, or of a histogram.
+Documents binned(Documents documents) {
+  documents.packing = Packing::dynamic_cp;
+  return documents;
+}
+
+}  // namespace
+
+TEST_CASE("dynamic context parallelism: documents as long as a sequence take all ranks", "[oracle][graph][packing]") {
+  Scenario scenario = dynamic_scenario(GENERATE(2, 4), 2);
+  scenario.parallel.cp_comm_type = GENERATE(ContextExchange::p2p, ContextExchange::all_gather, ContextExchange::a2a);
+  scenario.training.documents = fixed(16384);
+  const Forecast divided = run(scenario).forecast;
+  scenario.training.documents = binned(fixed(16384));
+  const Forecast dynamic = run(scenario).forecast;
+  CHECK(dynamic.step_time_s == divided.step_time_s);
+  CHECK(dynamic.exposed_s == divided.exposed_s);
+  CHECK(dynamic.mfu == Approx(divided.mfu));
+  CHECK(dynamic.packed->attended == 1);
+}
+
+TEST_CASE("dynamic context parallelism: short documents stay on one rank each", "[oracle][graph][packing]") {
+  // Two ranks with half a sequence each do what two replicas with short sequences do; their gradients have the same group.
+  Scenario scenario = dynamic_scenario(2, 2);
+  scenario.training.documents = binned(fixed(8192));
+  const Forecast dynamic = run(scenario).forecast;
+  Scenario replicas = dynamic_scenario(1, 4);
+  replicas.training.seq_length = 8192;
+  const Forecast plain = run(replicas).forecast;
+  CHECK(dynamic.step_time_s == Approx(plain.step_time_s).epsilon(1e-8));
+  CHECK(dynamic.mfu == Approx(plain.mfu).epsilon(1e-8));
+  CHECK(dynamic.packed->attended == 0.5);
+  CHECK(dynamic.exposed_s[static_cast<std::size_t>(Traffic::context_parallel)] == 0);
+}
+
+TEST_CASE("dynamic context parallelism: each micro-batch takes the time of its own bins", "[oracle][graph][packing]") {
+  // One replica of two ranks. A long document takes both; short ones are equal, so that the ranks never wait for each other, and a
+  // step of four micro-batches is the mean of steps that are all of one kind.
+  Scenario scenario = dynamic_scenario(2, 1);
+  scenario.parallel.cp_comm_type = GENERATE(ContextExchange::p2p, ContextExchange::all_gather);
+  const auto step_of = [&](const Documents& documents) {
+    Scenario each = scenario;
+    each.training.documents = binned(documents);
+    return run(each);
+  };
+  const double whole = step_of(fixed(16384)).forecast.step_time_s;
+  const double halves = step_of(fixed(8192)).forecast.step_time_s;
+  REQUIRE(whole > 1.01 * halves);
+  const ForecastRun mixed = step_of(halves_and_wholes(16384, 10));
+  const PackedSteps& packed = *mixed.plan.packed;
+  const double share =
+      static_cast<double>(std::ranges::count(packed.bins, 2, [&](std::int32_t bin) { return packed.ranks_of(bin); })) /
+      static_cast<double>(packed.bins.size());
+  REQUIRE(share > 0.1);
+  REQUIRE(share < 0.9);
+  CHECK(mixed.forecast.step_time_s == Approx(share * whole + (1 - share) * halves).epsilon(1e-6));
+  CHECK(mixed.forecast.packed->balanced_s == 0);
+  scenario.training.documents = halves_and_wholes(16384, 10);
+  scenario.training.documents->packing = Packing::best_fit;
+  CHECK(mixed.forecast.step_time_s < run(scenario).forecast.step_time_s);
+}
+
+TEST_CASE("dynamic context parallelism: pipelines, tensor ranks and threads agree", "[graph][packing]") {
+  Scenario scenario = dynamic_scenario(4, 2);
+  const int pp = GENERATE(1, 2);
+  scenario.parallel.pp = pp;
+  scenario.parallel.tp = 2;
+  scenario.parallel.zero_stage = pp == 1 ? 3 : 1;
+  scenario.cluster.world_size = 16 * pp;
+  scenario.training.recompute = Recompute::full;
+  Documents documents;
+  documents.law = LengthLaw::lognormal;
+  documents.mean = 3000;
+  documents.sigma = 1.2;
+  documents.steps = 3;
+  scenario.training.documents = binned(documents);
+  ForecastOptions options;
+  options.record_spans = true;
+  const ForecastRun one = run(scenario, options);
+  CHECK(one.graph.ranks.size() == static_cast<std::size_t>(16 * pp));
+  CHECK(std::ranges::count(one.plan.packed->bin_ranks, 1) > 0);
+  CHECK(std::ranges::count(one.plan.packed->bin_ranks, 4) > 0);
+  Duration end;
+  for (const Span& span : one.timeline.spans) end = std::max(end, span.end);
+  CHECK(end == one.timeline.step_time);
+  for (const RankTime& time : one.timeline.ranks) CHECK(time.total() == one.timeline.step_time);
+  options.record_spans = false;
+  options.threads = 3;
+  CHECK(run(scenario, options).forecast.step_time_s == one.forecast.step_time_s);
 }

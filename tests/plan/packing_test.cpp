@@ -124,6 +124,93 @@ TEST_CASE("packing: with context parallelism every document is divided by itself
   for (const auto& [length, count] : packed.lengths) CHECK(length % 8 == 0);
 }
 
+TEST_CASE("packing: bins span as few ranks as their longest document needs", "[property][plan][packing]") {
+  Documents documents = lognormal(Packing::dynamic_cp);
+  documents.buffer = 300;
+  documents.steps = 3;
+  documents.seed = GENERATE(1, 2, 3);
+  const int cp = GENERATE(1, 4, 8);
+  constexpr int kSequences = 12;
+  constexpr std::int64_t kSequence = 4096;
+  const int ranks = 2 * cp;
+  const int microbatches = kSequences * cp / ranks;
+  const PackedSteps packed = pack_bins(documents, kSequence, kSequences, cp, ranks);
+  REQUIRE(packed.bins.size() == static_cast<std::size_t>(3 * kSequences * cp));
+  CHECK(packed.tokens() == 3 * kSequences * kSequence);
+  std::vector<int> found(packed.packs.size());
+  for (int step = 0; step < 3; ++step)
+    for (int microbatch = 0; microbatch < microbatches; ++microbatch)
+      for (int rank = 0; rank < ranks;) {
+        const std::int32_t bin = packed.bin(step, rank * microbatches + microbatch);
+        const int size = packed.ranks_of(bin);
+        CHECK(rank % size == 0);
+        for (int i = 0; i < size; ++i) CHECK(packed.bin(step, (rank + i) * microbatches + microbatch) == bin);
+        ++found[static_cast<std::size_t>(bin)];
+        rank += size;
+      }
+  CHECK(std::ranges::count(found, 1) == std::ssize(found));
+  std::int64_t useful = 0;
+  for (std::size_t bin = 0; bin < packed.packs.size(); ++bin) {
+    const std::vector<std::int32_t>& pack = packed.packs[bin];
+    const std::int64_t room = kSequence / cp * packed.bin_ranks[bin];
+    CHECK(tokens_of(pack) <= room);
+    CHECK((packed.bin_ranks[bin] == 1 || 2 * pack.front() > room));
+    for (const std::int32_t length : pack) CHECK((cp == 1 || length % (2 * cp) == 0));
+    useful += tokens_of(pack);
+  }
+  CHECK(packed.useful == useful);
+  CHECK(useful > packed.tokens() * 8 / 10);
+  CHECK(useful <= packed.tokens());
+}
+
+TEST_CASE("packing: ranks of bins have about equal work", "[property][plan][packing]") {
+  // 64 micro-batches of 8 ranks. Dealt at random, the fullest would have a few percent more work than the mean.
+  Documents documents = lognormal(Packing::best_fit);
+  documents.steps = 1;
+  const PackedSteps packed = pack_bins(documents, 4096, 512, 1, 8);
+  std::vector<double> work(8);
+  for (int rank = 0; rank < 8; ++rank)
+    for (int microbatch = 0; microbatch < 64; ++microbatch)
+      for (const double length : packed.packs[static_cast<std::size_t>(packed.bin(0, rank * 64 + microbatch))])
+        work[static_cast<std::size_t>(rank)] += length * length;
+  const double sum = std::accumulate(work.begin(), work.end(), 0.0);
+  CHECK(*std::ranges::max_element(work) < 1.002 * sum / 8);
+}
+
+TEST_CASE("packing: what no bin fits into stays empty", "[oracle][plan][packing]") {
+  // Only documents of 3,000 tokens: each takes a whole sequence of 4,096 on two ranks.
+  Documents documents;
+  documents.mean = 3000;
+  documents.packing = Packing::best_fit;
+  documents.steps = 2;
+  const PackedSteps packed = pack_bins(documents, 4096, 4, 2, 2);
+  CHECK(packed.bin_ranks == std::vector<std::int32_t>(8, 2));
+  CHECK(packed.useful == 8 * 3000);
+}
+
+TEST_CASE("documents: what dynamic context parallelism is not for", "[error][plan][packing]") {
+  const auto mistake_of = [](const Documents& documents, int cp, std::int64_t micro_batch) {
+    Training training;
+    training.seq_length = 3 * 4096;
+    training.global_batch_size = 16;
+    training.micro_batch_size = micro_batch;
+    training.documents = documents;
+    Parallel parallel;
+    parallel.cp = cp;
+    const auto plan = make_plan(llama3_8b(), parallel, training, 12);
+    return plan ? "" : to_string(plan.error());
+  };
+  Documents documents = lognormal(Packing::dynamic_cp);
+  CHECK(mistake_of(documents, 12, 1) ==
+        "parallel.cp = 12: is not for documents.packing = dynamic_cp (allowed: 1 2 4 8 16 32)");
+  documents.mask = false;
+  const std::string text = mistake_of(documents, 12, 2);
+  CHECK(text.find("training.documents.mask = false: is not for packing = dynamic_cp (allowed: true)") !=
+        std::string::npos);
+  CHECK(text.find("training.micro_batch_size = 2: is not for documents.packing = dynamic_cp, whose micro-batches are "
+                  "parts of one sequence (allowed: 1)") != std::string::npos);
+}
+
 TEST_CASE("documents: every mistake has its sentence", "[error][plan][packing]") {
   Documents documents;
   CHECK(mistake(documents) == "training.documents.mean = 0: must be at least 1");

@@ -130,7 +130,8 @@ TEST_CASE("search: bounds hold with different layers, frozen parts and offloaded
 TEST_CASE("search: bounds hold for packed documents", "[search][property][packing]") {
   const char* const law =
       GENERATE("{\"law\":\"lognormal\",\"mean\":1500,\"sigma\":1.5,\"packing\":\"best_fit\",\"steps\":2}",
-               "{\"mean\":8192,\"packing\":\"best_fit\",\"steps\":1}");
+               "{\"mean\":8192,\"packing\":\"best_fit\",\"steps\":1}",
+               "{\"law\":\"lognormal\",\"mean\":1500,\"sigma\":1.5,\"packing\":\"dynamic_cp\",\"steps\":2}");
   const Scenario scenario =
       shipped_scenario("llama3-8b-packed", {"cluster.world_size=8", "training.seq_length=8192",
                                             "training.global_batch_size=16", std::string("training.documents=") + law});
