@@ -210,7 +210,10 @@ Result<ExitCode> predict(const PredictOptions& options, const Context& context) 
     return run_forecast(options, *scenario);
   }();
   if (!run) return tl::unexpected(located(std::move(run.error()), *scenario));
-  if (run->plan.parallel.pp > 1 && run->schedule.flush)
+  // A second simulation: of many passes it takes as long as the step.
+  const Schedule& schedule = run->schedule;
+  const bool few = std::int64_t{schedule.ranks} * schedule.microbatches * schedule.chunks <= 512;
+  if (run->plan.parallel.pp > 1 && schedule.flush && (few || options.explain))
     if (const Result<double> bubble = schedule_bubble(*scenario, run->schedule); bubble)
       run->forecast.schedule_bubble = *bubble;
   run->forecast.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
