@@ -74,7 +74,10 @@ if(TRACECAST_SANITIZE STREQUAL "address")
     string(APPEND covered_checks ",pointer-overflow,alignment")
   endif()
   target_compile_options(tracecast_options INTERFACE -fsanitize=address,undefined -fno-sanitize=${covered_checks}
-    -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    -fno-sanitize-recover=all -fno-omit-frame-pointer
+    # Locals stay on the stack, as with GCC: use after scope is found, use after return not. Code that could decide when it runs takes
+    # 5 % longer to compile and to run.
+    $<$<CXX_COMPILER_ID:Clang>:-fsanitize-address-use-after-return=never>)
   target_link_options(tracecast_options INTERFACE -fsanitize=address,undefined)
 elseif(TRACECAST_SANITIZE STREQUAL "thread")
   target_compile_options(tracecast_options INTERFACE -fsanitize=thread)
