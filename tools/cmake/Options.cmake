@@ -7,6 +7,9 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
+# -O3 takes a tenth longer to compile.
+string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+
 find_program(TRACECAST_CCACHE ccache)
 if(TRACECAST_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # ccache requires the sloppiness to cache code that uses precompiled headers (its manual, "Precompiled headers"). DEPEND: it
