@@ -24,6 +24,7 @@
 #include "sim/report/perfetto.hpp"
 #include "sim/report/report_page.hpp"
 #include "sim/report/terminal.hpp"
+#include "sim/search/capacity.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/emit_launcher.hpp"
@@ -107,12 +108,12 @@ std::vector<std::string> overrides_of(const PredictOptions& options, std::vector
 
 std::optional<Range3> price_of_tokens(const Economics& economics, const Scenario& scenario, const Forecast& f) {
   const auto price =
-      economics.price_per_gpu_hour(scenario.profile.name, network_hardware(scenario.cluster), scenario.power_limit);
+      economics.price_per_gpu_hour(gpus_text(scenario), network_hardware(scenario.cluster), scenario.power_limit);
   return price ? std::optional(for_million_tokens(*price, f)) : std::nullopt;
 }
 
 std::optional<Range3> energy_of_tokens(const Economics& economics, const Scenario& scenario, const Forecast& f) {
-  const auto kilowatts = economics.kilowatts_per_gpu(scenario.profile.name, scenario.power_limit);
+  const auto kilowatts = economics.kilowatts_per_gpu(gpus_text(scenario), scenario.power_limit);
   return kilowatts ? std::optional(for_million_tokens(*kilowatts, f)) : std::nullopt;
 }
 
@@ -123,7 +124,7 @@ void add_cost(Unchanged& unchanged, const Scenario& before, const Scenario& chan
   if (!economics) return;
   unchanged.usd_per_million_tokens = price_of_tokens(*economics, before, unchanged.forecast);
   unchanged.usd_per_million_tokens_after = price_of_tokens(*economics, changed, after);
-  if (before.power_limit == changed.power_limit && before.profile.name == changed.profile.name) return;
+  if (before.power_limit == changed.power_limit && gpus_text(before) == gpus_text(changed)) return;
   unchanged.kwh_per_million_tokens = energy_of_tokens(*economics, before, unchanged.forecast);
   unchanged.kwh_per_million_tokens_after = energy_of_tokens(*economics, changed, after);
 }

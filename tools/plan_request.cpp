@@ -249,9 +249,10 @@ Result<Machines> find_machines(const PlanOptions& options) {
 
 std::vector<std::string> gpus_of(const std::vector<MachineChoice>& all) {
   std::vector<std::string> names;
-  for (const MachineChoice& machine : all)
-    if (std::ranges::find(names, machine.scenario.profile.name) == names.end())
-      names.push_back(machine.scenario.profile.name);
+  for (const MachineChoice& machine : all) {
+    const std::string name = gpus_text(machine.scenario);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
   return names;
 }
 
@@ -274,7 +275,7 @@ Result<void> set_prices(Economics& economics, const std::string& text, const std
     const std::string gpu(part.substr(0, std::min(equals, part.size())));
     bool found = false;
     for (const MachineChoice& machine : all) {
-      const std::string& name = machine.scenario.profile.name;
+      const std::string name = gpus_text(machine.scenario);
       if (equals != std::string_view::npos && name != gpu) continue;
       economics.gpus[name].price = Range3{*value, *value, *value};
       found = true;

@@ -22,6 +22,7 @@
 #include "sim/report/json.hpp"
 #include "sim/report/template_runs.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "sim/search/capacity.hpp"
 #include "sim/search/space.hpp"
 #include "tools/sweep_predict.hpp"
 
@@ -188,10 +189,10 @@ Json job_json(const Scenario& scenario, const Forecast& forecast, double goodput
   out["gpu_hours"] = gpu_hours;
   const Result<Economics> economics = read_economics(data.scenarios / "economics" / "prices-2026.json");
   if (!economics) return out;
-  if (const auto price = economics->price_per_gpu_hour(scenario.profile.name, network_hardware(scenario.cluster),
-                                                       scenario.power_limit))
+  if (const auto price =
+          economics->price_per_gpu_hour(gpus_text(scenario), network_hardware(scenario.cluster), scenario.power_limit))
     out["cost_usd"] = band(*price * gpu_hours);
-  if (const auto power = economics->kilowatts_per_gpu(scenario.profile.name, scenario.power_limit))
+  if (const auto power = economics->kilowatts_per_gpu(gpus_text(scenario), scenario.power_limit))
     out["energy_mwh"] = band(*power * (gpu_hours / 1000));
   return out;
 }

@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/words.hpp"
+#include "sim/graph/perturbation.hpp"
 #include "sim/model/scaling.hpp"
 #include "sim/search/uncertainty.hpp"
 
@@ -188,8 +189,13 @@ Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluat
 }
 
 std::string gpus_text(const Scenario& scenario) {
-  std::set<std::string> names{scenario.profile.name};
-  for (const Perturbation::OtherGpus& other : scenario.perturbation.gpus) names.insert(other.profile.name);
+  const Perturbation& perturbation = scenario.perturbation;
+  if (perturbation.gpus.empty()) return scenario.profile.name;
+  std::set<std::string> names;
+  for (int rank = 0; rank < scenario.cluster.world_size; ++rank) {
+    const int gpu = gpu_of(perturbation, rank);
+    names.insert(gpu == 0 ? scenario.profile.name : perturbation.gpus[static_cast<std::size_t>(gpu - 1)].profile.name);
+  }
   return fmt::format("{}", fmt::join(names, " + "));
 }
 

@@ -49,7 +49,7 @@ struct MachineChoice {
   std::string variant = {};                 ///< what makes it differ from its topology: "node.nics=4"
 };
 
-/// The name that the GPUs of a machine have in an assumption set; "a100 + h100" of several kinds, which none has a price for.
+/// The name that the GPUs of a machine have in an assumption set; "a100 + h100" of several kinds, which no set has.
 std::string gpus_text(const Scenario& scenario);
 /// "dgx-h100", "gb200-nvl72, 64 of 72 GPUs per rack", "dgx-h100, node.nics=4".
 std::string machine_text(const MachineChoice& machine);

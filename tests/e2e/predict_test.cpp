@@ -339,6 +339,33 @@ TEST_CASE("goodput: times that no job has are refused, word for word", "[e2e][re
                       option, allowed));
 }
 
+TEST_CASE("predict: GPUs of several kinds have no price, for no set of assumptions names such a mixture",
+          "[e2e][economics]") {
+  const Sandbox sandbox;
+  const auto has_price = [&](const std::string& changes) {
+    const Outcome outcome =
+        sandbox.run("tracecast predict zero-1-7.5b --json --set training.micro_batch_size=1 " + changes);
+    INFO(outcome.err);
+    REQUIRE(outcome.code == 0);
+    return outcome.out.find("usd_per_million_tokens") != std::string::npos;
+  };
+  CHECK(has_price(""));
+  CHECK_FALSE(has_price("--set perturb.gpus.0-7=h100"));
+  const auto cost = [&](const std::string& price) {
+    const Outcome outcome = sandbox.run(
+        "tracecast plan llama3-70b-two-generations --tp 8 --pp 2 --vpp 1 --micro-batch 1 --no-upgrades "
+        "--failures none --tokens 1B --best 1 --json " +
+        price);
+    INFO(outcome.err);
+    REQUIRE(outcome.code == 0);
+    return outcome.out.find("\"cost_usd\"") != std::string::npos;
+  };
+  CHECK_FALSE(cost(""));
+  CHECK(cost("--price 2"));
+  CHECK(cost("--price 'a100 + h100=2'"));
+  CHECK(cost("--set perturb.gpus.0-31=h100"));  // as the others
+}
+
 TEST_CASE("an answer that standard output does not take is an error, however long it is", "[e2e][error]") {
   if (!std::filesystem::is_character_file("/dev/full")) {
     WARN("no /dev/full here");
