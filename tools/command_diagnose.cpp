@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/forecast/diagnosis.hpp"
+#include "sim/io/files.hpp"
 #include "sim/report/diagnosis_report.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/import_results.hpp"
@@ -23,6 +24,7 @@ struct DiagnoseOptions {
   std::vector<std::string> actual;
   std::int64_t step = -1;
   bool json = false;
+  std::string svg;
 };
 
 /// The step record of --actual, in the words of the forecast.
@@ -63,6 +65,9 @@ Result<ExitCode> run(const DiagnoseOptions& options, const Context& context) {
   if (!evidence) return tl::unexpected(evidence.error());
   const Result<Diagnosis> diagnosis = diagnose(*scenario, *evidence, {});
   if (!diagnosis) return tl::unexpected(diagnosis.error());
+  if (!options.svg.empty())
+    if (const Result<void> written = write_file(options.svg, diagnosis_svg(scenario->name, *diagnosis)); !written)
+      return tl::unexpected(written.error());
   fmt::print("{}", options.json ? diagnosis_json(scenario->name, *diagnosis)
                                 : diagnosis_page(scenario->name, *diagnosis, context.style));
   return ExitCode::done;
@@ -85,6 +90,7 @@ Run add_diagnose_options(CLI::App& app) {
   app.add_option("--step", options->step, "of recordings: which step; default: the last but one")
       ->type_name("N")
       ->check(at_least_zero());
+  app.add_option("--svg", options->svg, "also draw how likely each cause is to this file")->type_name("FILE");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   return [options](const Context& context) { return run(*options, context); };
 }

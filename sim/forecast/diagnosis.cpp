@@ -22,10 +22,10 @@ struct CauseRow {
   const char* name;
   const char* check;
   double largest;  ///< plausible size; 0: the cause is there or not
-  double scale;    ///< a usual size; of a cause without size, what its presence counts as
+  double scale;    ///< a usual logarithm of 1 + size; of a cause without size, what its presence counts as
   bool (*applies)(const Scenario&);
   void (*apply)(Scenario&, double size, int rank);
-  std::string (*text)(double size, int rank);
+  std::string (*text)(double size, int rank);  ///< rank -1: not known
 };
 
 bool always(const Scenario&) { return true; }
@@ -58,11 +58,22 @@ void uneven_routing(Scenario& s, double size, int) {
 
 void late_data(Scenario& s, double size, int) { s.profile.host.step_overhead += size; }
 
+void all_in_bf16(Scenario& s, double, int) {
+  Training& t = s.training;
+  t.dtype = Precision::bf16;
+  t.fp8_param_gather = t.fused_experts = false;
+  t.low_precision_activations.clear();
+}
+
+constexpr const char* kExpertOverlapSchedule = "combined-1f1b";
+
 const std::array kCauses{
-    CauseRow{
-        "slow_rank", "time a multiplication on every GPU; look at clocks, temperature and ECC of this one", 4, 0.3,
-        always, slow_down,
-        [](double size, int rank) { return fmt::format("rank {} computes {:.3g} times as long", rank, 1 + size); }},
+    CauseRow{"slow_rank", "time a multiplication on every GPU; look at clocks, temperature and ECC of the slow one", 4,
+             0.3, always, slow_down,
+             [](double size, int rank) {
+               return fmt::format("{} computes {:.3g} times as long",
+                                  rank < 0 ? "one rank" : fmt::format("rank {}", rank), 1 + size);
+             }},
     CauseRow{"lower_clock", "clocks and power of all GPUs (nvidia-smi -q -d CLOCK,POWER) against their limits", 1, 0.1,
              always, lower_clock,
              [](double size, int) {
@@ -91,6 +102,17 @@ const std::array kCauses{
     CauseRow{"no_overlap", "CUDA_DEVICE_MAX_CONNECTIONS, CUDA_LAUNCH_BLOCKING, a debugger or profiler that serialises",
              0, 0.5, overlaps, [](Scenario& s, double, int) { s.profile.overlap = false; },
              [](double, int) { return std::string("nothing moves beside computation"); }},
+    CauseRow{"no_expert_overlap", "the launcher's overlap_moe_expert_parallel_comm", 0, 0.3,
+             [](const Scenario& s) { return overlaps(s) && s.parallel.pp_schedule == kExpertOverlapSchedule; },
+             [](Scenario& s, double, int) { s.parallel.pp_schedule = default_schedule(s.parallel.vpp); },
+             [](double, int) { return std::string("tokens do not move to experts beside computation"); }},
+    CauseRow{"no_narrow_precision", "the launcher's FP8 or FP4 recipe, and that Transformer Engine or torchao is used",
+             0, 0.5, [](const Scenario& s) { return is_narrow(s.training.dtype); }, all_in_bf16,
+             [](double, int) { return std::string("linear layers run in bf16"); }},
+    CauseRow{"no_graphs", "the launcher's CUDA graphs, and graph breaks in its log", 0, 0.5,
+             [](const Scenario& s) { return s.training.cuda_graphs; },
+             [](Scenario& s, double, int) { s.training.cuda_graphs = false; },
+             [](double, int) { return std::string("each operation is launched by itself, not in CUDA graphs"); }},
     CauseRow{"recompute_selective", "the launcher's recomputation settings", 0, 0.5,
              [](const Scenario& s) { return s.training.recompute == Recompute::none; },
              [](Scenario& s, double, int) { s.training.recompute = Recompute::selective; },
@@ -144,15 +166,19 @@ std::vector<Parts> parts_of(const StepRecord& record) {
   return all;
 }
 
+constexpr double kRootTwoPi = 2.5066282746310002;
+
 double squared(double x) { return x * x; }
 
-/// `factor`: on every part of the simulated step.
-double misfit(const StepRecord& simulated, double factor, const StepEvidence& evidence) {
+/// Logarithm of the density at x of a normal distribution around 0.
+double log_normal(double x, double deviation) { return -squared(x / deviation) / 2 - std::log(deviation * kRootTwoPi); }
+
+/// Of what is known beside the step time. `factor`: on every part of the simulated step.
+double misfit_of_parts(const StepRecord& simulated, double factor, const StepEvidence& evidence) {
   const auto z2 = [&](double model_s, double measured_s) {
     return squared((model_s - measured_s) / std::hypot(0.005 * evidence.step_s, 0.03 * std::max(model_s, measured_s)));
   };
-  double sum = squared((factor * seconds(simulated.step_time) / evidence.step_s - 1) / 0.01);
-  if (!evidence.record) return sum;
+  double sum = 0;
   const std::vector<Parts> model = parts_of(simulated);
   const std::vector<Parts> measured = parts_of(*evidence.record);
   std::map<std::string, std::pair<double, double>> by_part;  // sum over ranks, worst rank
@@ -181,10 +207,10 @@ class Diagnoser {
   }
 
   Result<Diagnosis> run() {
-    const Result<ForecastRun> healthy = step(scenario_, true);
+    const Result<ForecastRun> healthy = step(scenario_, known());
     if (!healthy) return tl::unexpected(healthy.error());
-    const StepRecord record = record_of(*healthy);
     if (evidence_.record) {
+      const StepRecord record = record_of(*healthy);
       if (const Result<Comparison> same = compare(record, *evidence_.record, 1); !same)
         return tl::unexpected(same.error());
       rank_ = slowest(record);
@@ -199,7 +225,7 @@ class Diagnoser {
     out.band = healthy->forecast.band;
     out.ranks_known = evidence_.record ? static_cast<int>(evidence_.record->ranks.size()) : 0;
     scores_.clear();
-    add_forecast_error(record, out);
+    add_forecast_error(*healthy, out);
     if (out.measured_s > out.forecast_s)
       for (const CauseRow& cause : kCauses)
         if (cause.applies(scenario_)) add(cause, out);
@@ -208,6 +234,12 @@ class Diagnoser {
   }
 
  private:
+  bool known() const { return evidence_.record.has_value(); }
+
+  double misfit(const ForecastRun& run, double factor) const {
+    return known() ? misfit_of_parts(record_of(run), factor, evidence_) : 0;
+  }
+
   Result<ForecastRun> step(const Scenario& scenario, bool spans) const {
     ForecastOptions options = options_;
     options.record_spans = spans;
@@ -226,7 +258,7 @@ class Diagnoser {
     return std::ranges::max_element(evidence_.record->ranks, {}, ratio)->number;
   }
 
-  void add_forecast_error(const StepRecord& healthy, Diagnosis& out) {
+  void add_forecast_error(const ForecastRun& healthy, Diagnosis& out) {
     const double factor = evidence_.step_s / out.forecast_s;
     DiagnosedCause cause;
     cause.name = "forecast";
@@ -235,9 +267,9 @@ class Diagnoser {
     cause.check = "calibrate with runs of one's own (tracecast calibrate --runs)";
     cause.size = std::abs(factor - 1);
     cause.step_s = evidence_.step_s;
-    cause.misfit = misfit(healthy, factor, evidence_);
-    const double deviation = deviation_of(out.band.p5_s, out.band.p95_s);
-    scores_.push_back(-cause.misfit / 2 - squared(std::log(factor) / std::max(1e-3, deviation)) / 2);
+    cause.misfit = misfit(healthy, factor);
+    const double deviation = std::max(1e-3, deviation_of(out.band.p5_s, out.band.p95_s));
+    scores_.push_back(-cause.misfit / 2 + log_normal(std::log(factor), deviation));
     out.causes.push_back(std::move(cause));
   }
 
@@ -251,20 +283,31 @@ class Diagnoser {
   void add(const CauseRow& row, Diagnosis& out) {
     const std::optional<double> size = fit(row, out.forecast_s);
     if (!size) return;
-    const Result<ForecastRun> run = step(with(row, *size), true);
+    const Result<ForecastRun> run = step(with(row, *size), known());
     if (!run) return;
     DiagnosedCause cause;
     cause.name = row.name;
-    cause.what = row.text(*size, rank_);
+    cause.what = row.text(*size, known() ? rank_ : -1);
     cause.check = row.check;
     cause.size = *size;
     cause.step_s = run->forecast.step_time_s;
     if (cause.step_s < out.forecast_s * (1 + kLeast)) return;
-    cause.misfit = misfit(record_of(*run), 1, evidence_);
-    const bool in_steps = row.name == std::string("late_data");
-    const double relative = in_steps ? *size / out.forecast_s : *size;
-    const double penalty = row.largest > 0 ? std::log1p(relative) / row.scale : row.scale;
-    scores_.push_back(-cause.misfit / 2 - penalty);
+    cause.misfit = misfit(*run, 1);
+    const double effect = std::log(cause.step_s / out.forecast_s);
+    const double rest = std::log(out.measured_s / cause.step_s);
+    double score = -cause.misfit / 2;
+    if (row.largest > 0) {
+      const double unit = row.name == std::string("late_data") ? out.forecast_s : 1;
+      const double x = std::log1p(*size / unit);
+      const Result<ForecastRun> further = step(with(row, unit * std::expm1((1 + kFurther) * x)), false);
+      if (!further) return;
+      const double growth = std::log(further->forecast.step_time_s / cause.step_s);
+      score += std::log(kFurther * x / std::max(growth, kFurther * x / kFlattest) / row.scale) - x / row.scale -
+               squared(rest / kStepError) / 2;
+    } else {
+      score += log_normal(rest, std::hypot(kStepError, kEffectError * effect)) - row.scale;
+    }
+    scores_.push_back(score);
     out.causes.push_back(std::move(cause));
   }
 
@@ -318,11 +361,17 @@ class Diagnoser {
     out.indistinguishable = 0;
     for (auto& [score, cause] : all) {
       cause.likelihood = std::exp(score - all.front().first) / sum;
-      if (3 * cause.likelihood >= 1 / sum) ++out.indistinguishable;
+      if (kStrong * cause.likelihood >= 1 / sum) ++out.indistinguishable;
       out.causes.push_back(std::move(cause));
     }
   }
 
+  static constexpr double kStepError = 0.01;    ///< standard deviation of the logarithm of a simulated step
+  static constexpr double kEffectError = 0.15;  ///< of the logarithm of an effect, relative to it (accuracy.md, levers)
+  static constexpr double kFurther = 0.05;      ///< how much further a size is taken for the slope of the step
+  static constexpr double kFlattest =
+      10;                                ///< of the inverse slope: a size that changes nothing is not infinitely likely
+  static constexpr double kStrong = 10;  ///< ratio of likelihoods (docs/references.md#bayes-factors)
   static constexpr double kTolerance = 5e-4;  ///< of the measured time
   static constexpr double kLeast = 1e-3;      ///< by which a cause must lengthen the step
   static constexpr int kMostSteps = 20;

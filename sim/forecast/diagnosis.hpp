@@ -3,12 +3,17 @@
 /// time, ranked by how likely they make everything that was measured.
 ///
 ///   size       of a cause: found so that the simulated step takes the measured time; the largest that is plausible, if none does
-///   misfit     sum over the measured parts of a step of ((simulated - measured) / sigma)^2,
-///              sigma = hypot(0.5 % of the step, 3 % of the part), 1 % for the step itself;
-///              of what is known by rank half the mean over ranks and half the worst rank
-///   score      -(misfit / 2 + log(1 + size) / scale)       scale: of a usual size of the cause (diagnosis.cpp)
+///   misfit     sum over the measured parts of a step, other than its time, of ((simulated - measured) / sigma)^2,
+///              sigma = hypot(0.5 % of the step, 3 % of the part); of what is known by rank half the mean over ranks and
+///              half the worst rank
+///   score      -misfit / 2 + log p; p: the density of log(measured time) that the cause leads to
+///              with a size   x = log(1 + size) is exponentially distributed around a usual one (diagnosis.cpp):
+///                            p = e^(-x / scale) / scale * dx / d log(simulated step)
+///              without       p = e^(-scale) * normal(log(measured / simulated); hypot(1 %, 15 % of the effect))
+///              the forecast  p = normal(log(measured / forecast); as wide as its 90 % band)
 ///   likelihood e^score over the sum of all causes
-/// The forecast itself may be wrong: then every part is longer by one factor, as likely as the forecast's 90 % band says.
+/// A cause without a size that happens to take the measured time is thus likelier than one whose size can take any time. That the
+/// forecast itself is wrong is a cause, too: every part is longer by one factor.
 /// One cause at a time. With the step time alone nearly every cause fits, and only its size speaks for or against it: then the
 /// likelihoods say which sizes are usual, not what happened. Which NIC or which rank of equal ones it is, times do not tell.
 /// Source    sizes and widths are judgements, not fitted; tests hold them to perturbed simulations (diagnosis_test.cpp)
@@ -46,7 +51,7 @@ struct Diagnosis {
   Band band;
   int ranks_known = 0;                 ///< ranks whose parts were measured
   std::vector<DiagnosedCause> causes;  ///< the likeliest first; "forecast" is among them
-  /// Causes at the front whose likelihoods are within a factor of three: the evidence does not tell them apart.
+  /// Causes at the front whose likelihoods are within a factor of ten: the evidence does not tell them apart.
   int indistinguishable = 1;
 };
 

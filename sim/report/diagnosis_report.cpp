@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/report/svg.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -65,6 +67,25 @@ std::string diagnosis_json(const std::string& scenario, const Diagnosis& d) {
                              {"likelihood", cause.likelihood},
                              {"check", cause.check}});
   return out.dump(2) + "\n";
+}
+
+std::string diagnosis_svg(const std::string& scenario, const Diagnosis& d) {
+  constexpr double kWidth = 820, kLeft = 84, kBar = 180, kRow = 28;
+  constexpr SvgStyle kStyle{.light = "--bar:#2a6fb0;--rest:#d9dee3",
+                            .dark = "--bar:#77aadd;--rest:#333c45",
+                            .rules = ".bar{fill:var(--bar)}.rest{fill:var(--rest)}"};
+  SvgCanvas picture;
+  picture.text(16, 28, "Diagnosis of " + scenario, "title");
+  picture.text(16, 48, measured_text(d), "soft");
+  double y = 82;
+  for (std::size_t i = 0; i < std::min(kShown, d.causes.size()); ++i, y += kRow) {
+    const DiagnosedCause& cause = d.causes[i];
+    picture.text(kLeft - 10, y, percent(cause.likelihood), "end");
+    picture.add(svg_rect(kLeft, y - 12, kBar, 15, R"(class="rest")", cause.check));
+    picture.add(svg_rect(kLeft, y - 12, std::max(1.0, kBar * cause.likelihood), 15, R"(class="bar")", cause.check));
+    picture.text(kLeft + kBar + 12, y, cause.what, i < static_cast<std::size_t>(d.indistinguishable) ? "" : "soft");
+  }
+  return picture.document(kWidth, y, "Diagnosis of " + scenario, kStyle);
 }
 
 }  // namespace tracecast

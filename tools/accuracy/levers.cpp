@@ -121,24 +121,35 @@ Result<double> forecast_run(const CsvTable& table, const RowLibrary& library, co
 
 }  // namespace
 
-std::vector<LeverErrors> lever_errors(const CsvTable& table, const std::vector<const RowForecast*>& rows) {
-  std::vector<LeverErrors> out;
+std::vector<LeverPair> lever_pairs(const CsvTable& table, const std::vector<const RowForecast*>& rows) {
+  std::vector<LeverPair> out;
   for (const Lever& lever : kLevers) {
     Columns same;
     for (const char* column : kSettings)
       if (!among(lever.differ, column) && !among(lever.follows, column)) same.push_back(column);
     std::map<std::string, std::vector<const RowForecast*>> groups;
     for (const RowForecast* row : rows) groups[values(table, row->row, same)].push_back(row);
-    LeverErrors errors{.lever = lever.name};
-    std::vector<double> all;
     for (const auto& [key, group] : groups)
       for (std::size_t i = 0; i < group.size(); ++i)
         for (std::size_t j = i + 1; j < group.size(); ++j) {
           const RowForecast &a = *group[i], &b = *group[j];
           if (values(table, a.row, lever.differ) == values(table, b.row, lever.differ)) continue;
           const double tokens = tokens_per_gpu(table, a.row) / tokens_per_gpu(table, b.row);
-          judge(errors, all, b.predicted_s / a.predicted_s * tokens, b.measured_s / a.measured_s * tokens);
+          out.push_back(
+              {lever.name, &a, &b, b.measured_s / a.measured_s * tokens, b.predicted_s / a.predicted_s * tokens});
         }
+  }
+  return out;
+}
+
+std::vector<LeverErrors> lever_errors(const CsvTable& table, const std::vector<const RowForecast*>& rows) {
+  const std::vector<LeverPair> pairs = lever_pairs(table, rows);
+  std::vector<LeverErrors> out;
+  for (const Lever& lever : kLevers) {
+    LeverErrors errors{.lever = lever.name};
+    std::vector<double> all;
+    for (const LeverPair& pair : pairs)
+      if (pair.lever == lever.name) judge(errors, all, pair.forecast, pair.measured);
     errors.pairs = static_cast<int>(all.size());
     for (const double error : all) errors.mean += error / errors.pairs;
     errors.median = median(std::move(all));

@@ -24,9 +24,20 @@ struct LeverErrors {
   int right = 0;  ///< of those, forecast with the right sign
 };
 
-/// All pairs of rows of one source and model that differ in one lever alone, by lever: layout, scale, sequence,
-/// precision, recomputation, schedule, GPU, release, batch, routing, expert exchange, graphs. What follows from a lever
-/// (micro-batches from the layout, the batch from the GPU count) may differ too.
+/// Two runs of one source and model that differ in one lever alone.
+struct LeverPair {
+  std::string lever;
+  const RowForecast* a = nullptr;
+  const RowForecast* b = nullptr;
+  double measured = 0;  ///< ratio of the GPU time per token, b over a
+  double forecast = 0;
+};
+
+/// All such pairs, lever by lever: layout, scale, sequence, precision, recomputation, schedule, GPU, release, batch, routing,
+/// expert exchange, graphs. What follows from a lever (micro-batches from the layout, the batch from the GPU count) may differ too.
+std::vector<LeverPair> lever_pairs(const CsvTable& table, const std::vector<const RowForecast*>& rows);
+
+/// Of these pairs, by lever; also of levers without a pair.
 std::vector<LeverErrors> lever_errors(const CsvTable& table, const std::vector<const RowForecast*>& rows);
 
 /// A published pair (scenarios/runs/published-pairs.csv) and its forecast.
