@@ -293,22 +293,24 @@ class Diagnoser {
     cause.step_s = run->forecast.step_time_s;
     if (cause.step_s < out.forecast_s * (1 + kLeast)) return;
     cause.misfit = misfit(*run, 1);
-    const double effect = std::log(cause.step_s / out.forecast_s);
-    const double rest = std::log(out.measured_s / cause.step_s);
-    double score = -cause.misfit / 2;
-    if (row.largest > 0) {
-      const double unit = row.name == std::string("late_data") ? out.forecast_s : 1;
-      const double x = std::log1p(*size / unit);
-      const Result<ForecastRun> further = step(with(row, unit * std::expm1((1 + kFurther) * x)), false);
-      if (!further) return;
-      const double growth = std::log(further->forecast.step_time_s / cause.step_s);
-      score += std::log(kFurther * x / std::max(growth, kFurther * x / kFlattest) / row.scale) - x / row.scale -
-               squared(rest / kStepError) / 2;
-    } else {
-      score += log_normal(rest, std::hypot(kStepError, kEffectError * effect)) - row.scale;
-    }
-    scores_.push_back(score);
+    const std::optional<double> density = log_density(row, cause, out);
+    if (!density) return;
+    scores_.push_back(-cause.misfit / 2 + *density);
     out.causes.push_back(std::move(cause));
+  }
+
+  /// Of the logarithm of the measured time (diagnosis.hpp).
+  std::optional<double> log_density(const CauseRow& row, const DiagnosedCause& cause, const Diagnosis& d) const {
+    const double effect = std::log(cause.step_s / d.forecast_s);
+    const double rest = std::log(d.measured_s / cause.step_s);
+    if (row.largest == 0) return log_normal(rest, std::hypot(kStepError, kEffectError * effect)) - row.scale;
+    const double unit = row.name == std::string("late_data") ? d.forecast_s : 1;
+    const double x = std::log1p(cause.size / unit);
+    const Result<ForecastRun> further = step(with(row, unit * std::expm1((1 + kFurther) * x)), false);
+    if (!further) return std::nullopt;
+    const double growth = std::log(further->forecast.step_time_s / cause.step_s);
+    const double inverse_slope = kFurther * x / std::max(growth, kFurther * x / kFlattest);
+    return std::log(inverse_slope / row.scale) - x / row.scale - squared(rest / kStepError) / 2;
   }
 
   /// The size with which the step takes the measured time, by regula falsi (Illinois): steps are nearly piecewise linear in it.
@@ -369,11 +371,10 @@ class Diagnoser {
   static constexpr double kStepError = 0.01;    ///< standard deviation of the logarithm of a simulated step
   static constexpr double kEffectError = 0.15;  ///< of the logarithm of an effect, relative to it (accuracy.md, levers)
   static constexpr double kFurther = 0.05;      ///< how much further a size is taken for the slope of the step
-  static constexpr double kFlattest =
-      10;                                ///< of the inverse slope: a size that changes nothing is not infinitely likely
-  static constexpr double kStrong = 10;  ///< ratio of likelihoods (docs/references.md#bayes-factors)
-  static constexpr double kTolerance = 5e-4;  ///< of the measured time
-  static constexpr double kLeast = 1e-3;      ///< by which a cause must lengthen the step
+  static constexpr double kFlattest = 10;       ///< largest inverse slope: a step may not grow with the size at all
+  static constexpr double kStrong = 10;         ///< ratio of likelihoods (docs/references.md#bayes-factors)
+  static constexpr double kTolerance = 5e-4;    ///< of the measured time
+  static constexpr double kLeast = 1e-3;        ///< by which a cause must lengthen the step
   static constexpr int kMostSteps = 20;
 
   const Scenario& scenario_;

@@ -7,7 +7,7 @@
 ///              sigma = hypot(0.5 % of the step, 3 % of the part); of what is known by rank half the mean over ranks and
 ///              half the worst rank
 ///   score      -misfit / 2 + log p; p: the density of log(measured time) that the cause leads to
-///              with a size   x = log(1 + size) is exponentially distributed around a usual one (diagnosis.cpp):
+///              with a size   x = log(1 + size) is exponentially distributed; scale: its usual value (diagnosis.cpp)
 ///                            p = e^(-x / scale) / scale * dx / d log(simulated step)
 ///              without       p = e^(-scale) * normal(log(measured / simulated); hypot(1 %, 15 % of the effect))
 ///              the forecast  p = normal(log(measured / forecast); as wide as its 90 % band)
