@@ -7,7 +7,6 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "sim/base/words.hpp"
 #include "sim/forecast/diagnosis.hpp"
 #include "sim/io/files.hpp"
 #include "tests/support/shipped.hpp"
@@ -42,11 +41,8 @@ std::vector<SlowedPair> published(const Tables& tables, const std::map<std::stri
     if (cause == causes.end()) continue;
     const double a = tables.pairs.number(i, "a").value(), b = tables.pairs.number(i, "b").value();
     const bool b_is_fast = (tables.pairs.text(i, "unit") == "s") == (b < a);
-    CsvTable fast = tables.runs.only("id", {tables.pairs.text(i, b_is_fast ? "row_b" : "row_a")});
-    for (const std::string_view change : split_words(tables.pairs.text(i, b_is_fast ? "set_b" : "set_a"), " ")) {
-      const std::size_t equals = change.find('=');
-      fast = fast.with(std::string(change.substr(0, equals)), std::string(change.substr(equals + 1)));
-    }
+    const CsvTable fast = changed_row(tables.runs, tables.pairs.text(i, b_is_fast ? "row_b" : "row_a"),
+                                      tables.pairs.text(i, b_is_fast ? "set_b" : "set_a"));
     out.push_back({"pair " + id, cause->second, scenario_of_row(fast, 0, tables.library).value().scenario,
                    std::max(a / b, b / a)});
   }

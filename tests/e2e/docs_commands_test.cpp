@@ -155,6 +155,7 @@ TEST_CASE("every command that the documentation prints works, and prints what st
   }
   CHECK(run > 0);
   CHECK(compared > 0);
+  if (test::kSanitized) return;  // some scripts were left out
   // These commands write the pictures. tools/scripts/refresh-docs copies them and draws the one of the architecture;
   // tests/browser/screens.mjs makes those of pages (PNG).
   int pictures = 0;
@@ -167,7 +168,7 @@ TEST_CASE("every command that the documentation prints works, and prints what st
     CHECK(content_of(sandbox.path() / name).starts_with("<svg"));
     ++pictures;
   }
-  CHECK((pictures > 0 || test::kSanitized));
+  CHECK(pictures > 0);
 }
 
 TEST_CASE("every command's example works as its help prints it", "[e2e]") {

@@ -107,12 +107,8 @@ void judge(LeverErrors& errors, std::vector<double>& all, double forecast, doubl
 /// Seconds per token; 0: no row has this id, or it cannot be forecast.
 Result<double> forecast_run(const CsvTable& table, const RowLibrary& library, const ValidateOptions& options,
                             const std::string& id, const std::string& changes) {
-  CsvTable one = table.only("id", {id});
+  const CsvTable one = changed_row(table, id, changes);
   if (one.rows() != 1) return 0.0;
-  for (const std::string_view change : split_words(changes, " ")) {
-    const std::size_t equals = change.find('=');
-    one = one.with(std::string(change.substr(0, equals)), std::string(change.substr(equals + 1)));
-  }
   Result<std::vector<RowForecast>> rows = validate(one, library, options);
   if (!rows) return tl::unexpected(rows.error());
   if (!rows->front().forecast_made()) return 0.0;
@@ -156,6 +152,15 @@ std::vector<LeverErrors> lever_errors(const CsvTable& table, const std::vector<c
     out.push_back(std::move(errors));
   }
   return out;
+}
+
+CsvTable changed_row(const CsvTable& table, const std::string& id, const std::string& changes) {
+  CsvTable one = table.only("id", {id});
+  for (const std::string_view change : split_words(changes, " ")) {
+    const std::size_t equals = change.find('=');
+    one = one.with(std::string(change.substr(0, equals)), std::string(change.substr(equals + 1)));
+  }
+  return one;
 }
 
 Result<std::vector<PublishedPair>> published_pairs(const CsvTable& pairs, const CsvTable& table,

@@ -48,6 +48,9 @@ struct PublishedPair {
   double forecast = 0;  ///< 0: no row of the table is such a run, or it cannot be forecast
 };
 
+/// The row with this id as a table of its own, after changes (COLUMN=VALUE, separated by blanks); empty if there is none.
+CsvTable changed_row(const CsvTable& table, const std::string& id, const std::string& changes);
+
 /// Forecasts the pairs of which the columns row_a, row_b and set_a, set_b (COLUMN=VALUE, separated by blanks) name two
 /// runs of the table.   Errors: those of validate.
 Result<std::vector<PublishedPair>> published_pairs(const CsvTable& pairs, const CsvTable& table,

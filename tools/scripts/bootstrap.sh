@@ -25,9 +25,10 @@ missing_packages() {
 # apt_install PACKAGE...: as the caller's `as_root`. Where nothing that is installed changes, a crash in between can damage only what
 # is new: then dpkg need not wait for the disk after each package, which takes three quarters of the time.
 apt_install() {
-  local install=(apt-get install -q --no-install-recommends) quickly=()
-  "${install[@]}" -s "$@" 2>/dev/null | grep -qE '^(Inst [^ ]+ \[|Remv )' || quickly=(-o DPkg::Options::=--force-unsafe-io)
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" -y "${quickly[@]}" "$@" >&2
+  local install=(apt-get install -q --no-install-recommends) changed quickly=()
+  changed=$("${install[@]}" -s "$@" 2>/dev/null | grep -E '^(Inst [^ ]+ \[|Remv )') || true
+  [ -n "$changed" ] || quickly=(-o DPkg::Options::=--force-unsafe-io)
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" -y "${quickly[@]}" "$@"
 }
 
 # need_packages GROUP...: installs missing packages, or names them in a message and exits with 3.
@@ -47,7 +48,7 @@ need_packages() {
   say "Installing $missing"
   # First try with the existing package lists; a fresh machine has none yet.
   # shellcheck disable=SC2086  # one word per package
-  apt_install $missing 2>/dev/null || { "${as_root[@]}" apt-get update -q >&2 && apt_install $missing; } ||
+  apt_install $missing >&2 2>/dev/null || { "${as_root[@]}" apt-get update -q >&2 && apt_install $missing >&2; } ||
     { say "apt-get could not install: $missing"; exit 3; }
 }
 
