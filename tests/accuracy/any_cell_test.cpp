@@ -106,11 +106,11 @@ std::string rows_of_any_cells(int rows) {
 }  // namespace
 
 TEST_CASE("rows: whatever a cell says, the row is forecast or says why not", "[accuracy]") {
-  constexpr int kRows = test::cases(300);
+  const int kRows = test::cases(300);
   const CsvTable table = CsvTable::parse(rows_of_any_cells(kRows), "any.csv").value();
   const std::vector<RowForecast> rows =
       validate(table, RowLibrary::open(shipped_data()).value(), {.threads = 2}).value();
-  REQUIRE(rows.size() == kRows);
+  REQUIRE(static_cast<int>(rows.size()) == kRows);
   const auto forecast =
       std::count_if(rows.begin(), rows.end(), [](const RowForecast& row) { return row.skipped.empty(); });
   CHECK(forecast > kRows / 5);

@@ -32,7 +32,7 @@ const std::string kSearch = "plan llama2-7b-abci --zero 1,3 --exhaustive --no-up
 const std::string kFew = kSearch + "--tp 1,2 --pp 1,2 --vpp 1 --micro-batch 1 ";
 /// A search of more than a hundred layouts; with sanitizers of some.
 const std::string kSmall = test::kSanitized ? kFew : kSearch + "--tp 1,2,4 --pp 1,2,4 --vpp 1,2 --micro-batch 1,2 ";
-constexpr int kSmallLayouts = test::kSanitized ? 6 : 100;  // at least
+const int kSmallLayouts = test::kSanitized ? 6 : 100;  // at least
 
 }  // namespace
 

@@ -245,7 +245,7 @@ TEST_CASE("folding: transfers that slow compute, every layout in every trouble",
 
 TEST_CASE("folding: 200 random layouts in random trouble, on either network, with slowed compute",
           "[property][folding][fluid]") {
-  constexpr int kCases = test::cases(200);
+  const int kCases = test::cases(200);
   RandomStream random(11, 0, 0);
   const auto any_of = [&random](const auto& values) { return values[random.below(std::size(values))]; };
   const auto coin = [&random] { return random.below(2) == 1; };

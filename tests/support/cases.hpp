@@ -5,22 +5,18 @@
 #include <algorithm>
 #include <concepts>
 
-#include "sim/base/sanitized.hpp"
-
 namespace tracecast::test {
 
-#ifdef TRACECAST_SANITIZED
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
+// How the tested libraries were compiled. Not macros, since builds may share the compiled tests (tests/CMakeLists.txt).
+extern const bool kSanitized;
+extern const bool kOptimized;
 
 /// `count` in a build without sanitizers, a tenth of it (at least one) with them.
 /// The release build checks results on all cases. Sanitizers find errors on the paths that the code takes, and the first tenth of
 /// the cases takes the same paths; each case costs several times as much there.
 /// Use it only where a test's limits hold for a tenth as well, or pass them through it too.
 template <std::integral Count>
-constexpr Count cases(Count count) {
+Count cases(Count count) {
   return kSanitized ? std::max<Count>(1, count / 10) : count;
 }
 

@@ -52,6 +52,17 @@ need_packages() {
     { say "apt-get could not install: $missing"; exit 3; }
 }
 
+# configure PRESET: makes build/PRESET, with settings that make a whole build take less time (tools/cmake/Unity.cmake,
+# tests/CMakeLists.txt). Sanitizers name functions without lines: line tables take a sixth of the compile time.
+configure() {
+  local settings=(-DTRACECAST_UNITY=ON)
+  case $1 in
+    release) settings+=(-DTRACECAST_TESTS_OF=asan) ;;
+    asan) settings+=(-DTRACECAST_SHARED_TESTS=ON -DCMAKE_CXX_FLAGS_DEBUG=-O1) ;;
+  esac
+  (cd "$root" && cmake --preset "$1" "${settings[@]}" >&2) || { rm -f "$root/build/$1/build.ninja"; return 1; }
+}
+
 # build PRESET GROUPS [TARGET...]: builds the targets (default: all) of build/PRESET; silent if they are up to date.
 # One build at a time: a second call waits for the first.
 build() {
@@ -64,10 +75,8 @@ build() {
   mkdir -p "$directory"
   (
     flock 9
-    if ! [ -f "$directory/build.ninja" ]; then
-      (cd "$root" && cmake --preset "$preset" -DTRACECAST_UNITY=ON >&2) || { rm -f "$directory/build.ninja"; exit 1; }
-    fi
+    [ -f "$directory/build.ninja" ] || configure "$preset" || exit 1
     [ "$(ninja -C "$directory" -n "$@" 2>/dev/null | tail -n 1)" = "ninja: no work to do." ] ||
-      ninja -C "$directory" "$@" >&2
+      GLIBC_TUNABLES=glibc.malloc.hugetlb=1 ninja -C "$directory" "$@" >&2  # larger pages: clang takes 5 to 10 % less
   ) 9>"$root/build/.lock"
 }

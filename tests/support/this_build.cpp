@@ -1,0 +1,17 @@
+#include "sim/base/sanitized.hpp"
+#include "tests/support/cases.hpp"
+
+namespace tracecast::test {
+
+#ifdef TRACECAST_SANITIZED
+const bool kSanitized = true;
+#else
+const bool kSanitized = false;
+#endif
+#ifdef NDEBUG
+const bool kOptimized = true;
+#else
+const bool kOptimized = false;
+#endif
+
+}  // namespace tracecast::test
