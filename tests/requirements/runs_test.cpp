@@ -1,6 +1,7 @@
 // Requirements on runs, machines and formulas.
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
@@ -287,7 +288,13 @@ TEST_CASE("the machines of the lecture",
   CHECK(machine("aurora").max_nodes == 10'624);
   CHECK(devices(machine("abci-a")) == 960);
   CHECK(devices(machine("abci-v")) == 4'352);
-  CHECK(2 * profile("mi250x").peak_flops.at(Precision::bf16) == Approx(383e12).epsilon(1e-3));
+  for (const auto& [gpu, dies] : {std::pair{"mi250x", 1}, std::pair{"mi250x-module", 2}}) {
+    const Profile die = profile(gpu);
+    CHECK(2 * die.peak_flops.at(Precision::bf16) == Approx(dies * 383e12).epsilon(1e-3));
+    // rocBLAS multiplies fp32 on the matrix units, which are twice as fast as the vector units.
+    CHECK(4 * die.peak_flops.at(Precision::fp32) == Approx(die.peak_flops.at(Precision::bf16)).epsilon(1e-3));
+    CHECK(die.gemm.at(Precision::fp32).efficiency == die.gemm.at(Precision::bf16).efficiency);
+  }
   CHECK(profile("v100").peak_flops.at(Precision::fp16) == Approx(125e12).epsilon(1e-2));
 }
 

@@ -162,6 +162,7 @@ Result<Profile> Assembler::profile(const Gpu& gpu) {
   Result<Profile> start =
       read_specification(table("gpu-specs/gpu_specs.csv"), gpu.row, gpu.architecture, gpu.usable_gib);
   if (!start) return start;
+  if (gpu.fp32_matrix_tflops > 0) start->peak_flops[Precision::fp32] = gpu.fp32_matrix_tflops * 1e12;
   for (auto& [precision, peak] : start->peak_flops) peak *= gpu.dies;
   start->memory_bandwidth *= gpu.dies;
   start->sms *= gpu.dies;
@@ -276,8 +277,9 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
   model.wgrad_factor = 1.05;
   model.fit = {"specification; " + std::string(gpu.note), 0, 0.25};
   for (const auto& [precision, peak] : profile.peak_flops) profile.gemm[precision] = model;
-  // fp32 runs on vector units, which come closer to their peak.
-  if (profile.gemm.contains(Precision::fp32)) profile.gemm.at(Precision::fp32).efficiency = 0.85;
+  // fp32 on vector units comes closer to their peak.
+  if (profile.gemm.contains(Precision::fp32) && gpu.fp32_matrix_tflops == 0)
+    profile.gemm.at(Precision::fp32).efficiency = 0.85;
   profile.grouped_gemm = model;
   profile.grouped_gemm.efficiency *= 0.8;
   const Fit assumed{

@@ -9,6 +9,8 @@ constexpr double kPcieOfSxm = 252.9 / 271.2;
 // relative to B200 and GB200.
 constexpr double kH100With500W = 1.16;
 constexpr double kBlackwellUltra = 0.80;
+// docs/references.md#amd-mi250x
+constexpr double kMi250xFp32MatrixTflops = 47.9;
 
 // Usable memory: 79.6 and 39.4 GiB from docs/references.md#memory-overheads; the others are what drivers report for the
 // part, rounded down.
@@ -125,6 +127,7 @@ constexpr Gpu kGpus[] = {
      .architecture = "CDNA2",
      .usable_gib = 63.9,
      .efficiency = 0.6,
+     .fp32_matrix_tflops = kMi250xFp32MatrixTflops,
      .note = "GEMM share of peak as MI325X (assumed)"},
     {.name = "v100-16gb",
      .title = "V100 SXM2 16 GB",
@@ -180,6 +183,7 @@ constexpr Gpu kGpus[] = {
      .architecture = "CDNA2",
      .usable_gib = 127.8,
      .efficiency = 0.6,
+     .fp32_matrix_tflops = kMi250xFp32MatrixTflops,
      .dies = 2,
      .note = "twice the row of one GCD; GEMM share of peak as MI325X (assumed)"},
 };

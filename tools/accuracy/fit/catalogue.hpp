@@ -24,14 +24,15 @@ struct Gpu {
   const char* title;
   const char* row;  ///< in the table of data sheets
   const char* architecture;
-  double usable_gib;            ///< what a program can allocate at most
-  const char* gemm_table = "";  ///< aiconfigurator's name, "" when its GEMMs were not measured
-  const char* based_on = "";    ///< profile whose kernels this one borrows, "" for none
-  const char* die = "";         ///< GPU with the same die, whose 16-bit GEMMs this one takes; "" for none
-  double efficiency = 1;        ///< with `based_on`: tensor rate relative to it; else the GEMM share of peak
-  int dies = 1;                 ///< how many times the row of the table of data sheets makes up this GPU
-  double in_training_gemm = 1;  ///< further factor on GEMM time in training
-  const char* note = "";        ///< what was assumed
+  double usable_gib;              ///< what a program can allocate at most
+  const char* gemm_table = "";    ///< aiconfigurator's name, "" when its GEMMs were not measured
+  const char* based_on = "";      ///< profile whose kernels this one borrows, "" for none
+  const char* die = "";           ///< GPU with the same die, whose 16-bit GEMMs this one takes; "" for none
+  double efficiency = 1;          ///< with `based_on`: tensor rate relative to it; else the GEMM share of peak
+  double fp32_matrix_tflops = 0;  ///< of one row whose fp32 is the vector units', where matrix units are faster; else 0
+  int dies = 1;                   ///< how many times the row of the table of data sheets makes up this GPU
+  double in_training_gemm = 1;    ///< further factor on GEMM time in training
+  const char* note = "";          ///< what was assumed
 };
 
 std::span<const Gpu> catalogue();
