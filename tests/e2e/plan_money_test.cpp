@@ -17,7 +17,8 @@ using Json = nlohmann::json;
 namespace {
 
 Json answer(const Sandbox& sandbox, const std::string& arguments) {
-  const Outcome outcome = sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 --json " + arguments);
+  const Outcome outcome = sandbox.run(
+      "tracecast plan llama2-7b-abci --set training.global_batch_size=256 --no-upgrades --best 1 --json " + arguments);
   INFO(arguments << ": " << outcome.err);
   REQUIRE(outcome.code == 0);
   return Json::parse(outcome.out);
@@ -99,8 +100,12 @@ TEST_CASE("plan: each candidate has the measured run closest to it", "[e2e][sear
   std::set<std::string> ids;
   for (const Json& offer : plan["offers"]) ids.insert(offer["closest_run"]["id"].get<std::string>());
   CHECK(ids.size() == 2);
-  const std::string page =
-      sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 --failures none " + kTwo).out;
+  const std::string page = sandbox
+                               .run(
+                                   "tracecast plan llama2-7b-abci --set training.global_batch_size=256 --no-upgrades "
+                                   "--best 1 --failures none " +
+                                   kTwo)
+                               .out;
   for (const std::string& id : ids) CHECK(page.find(id) != std::string::npos);
   CHECK(page.find("Measured run closest to 2:") != std::string::npos);
 }
@@ -137,7 +142,7 @@ TEST_CASE("plan: prices of single machines, terms and regions", "[e2e][search]")
   const Json france = answer(sandbox, kTwo + "--region france --failures none");
   CHECK(typical(france["offers"][0]["co2_tonnes"]) == Approx(typical(france["offers"][0]["energy_mwh"]) * 56 / 1000));
   const auto complaint = [&](const std::string& arguments) {
-    return sandbox.run("tracecast plan llama2-7b-abci " + arguments).err;
+    return sandbox.run("tracecast plan llama2-7b-abci --set training.global_batch_size=256 " + arguments).err;
   };
   CHECK(complaint("--price cheap")
             .starts_with("--price = cheap: is not a price (allowed: 2.1 for all GPUs, or h100=2.1,gb200=5.5)"));
@@ -168,23 +173,26 @@ TEST_CASE("plan and goodput: networks are compared without files", "[e2e][search
   CHECK(plan["offers"][0]["variant"] == "node.nics=8, node.nic_rate=50 GB/s");
   CHECK(plan["offers"][3]["variant"] == "node.nics=1, node.nic_rate=10 GB/s");
   // What is printed can be run, the network included.
-  std::string command = "tracecast predict llama2-7b-abci --json";
+  std::string command = "tracecast predict llama2-7b-abci --set training.global_batch_size=256 --json";
   for (const Json& setting : plan["offers"][3]["settings"]) command += " --set '" + setting.get<std::string>() + "'";
   const Json again = Json::parse(sandbox.run(command).out);
   CHECK(again["step_time_s"].get<double>() == Approx(plan["offers"][3]["step_time_s"].get<double>()));
   const auto step = [&](const std::string& set) {
-    const Outcome outcome = sandbox.run("tracecast goodput llama2-7b-abci --histories 64 --no-best --json " + set);
+    const Outcome outcome = sandbox.run(
+        "tracecast goodput llama2-7b-abci --set training.global_batch_size=256 --histories 64 --no-best --json " + set);
     REQUIRE(outcome.code == 0);
     return Json::parse(outcome.out)["tokens_per_s"].get<double>();
   };
   CHECK(step("--set \"topology.node.nic_rate=1 GB/s\"") < 0.9 * step(""));
-  CHECK(sandbox.run("tracecast plan llama2-7b-abci --sweep topology.node.nics").err.starts_with("--sweep"));
+  CHECK(sandbox.run("tracecast plan llama2-7b-abci --set training.global_batch_size=256 --sweep topology.node.nics")
+            .err.starts_with("--sweep"));
 }
 
 TEST_CASE("plan: the page for those who decide has every part", "[e2e][search]") {
   const Sandbox sandbox;
-  const Outcome outcome = sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 " + kTwo +
-                                      "--objective cost --days 10 --page decision.html");
+  const Outcome outcome =
+      sandbox.run("tracecast plan llama2-7b-abci --set training.global_batch_size=256 --no-upgrades --best 1 " + kTwo +
+                  "--objective cost --days 10 --page decision.html");
   REQUIRE(outcome.code == 0);
   const std::string page = content_of(sandbox.path() / "decision.html");
   for (const char* part :

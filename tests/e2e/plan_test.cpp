@@ -28,7 +28,9 @@ std::string complaint(const Sandbox& sandbox, const std::string& arguments) {
   return outcome.err;
 }
 
-const std::string kSearch = "plan llama2-7b-abci --zero 1,3 --exhaustive --no-upgrades --failures none ";
+// A quarter of the scenario's batch: each layout is simulated in a quarter of the time.
+const std::string kSearch =
+    "plan llama2-7b-abci --set training.global_batch_size=256 --zero 1,3 --exhaustive --no-upgrades --failures none ";
 const std::string kFew = kSearch + "--tp 1,2 --pp 1,2 --vpp 1 --micro-batch 1 ";
 /// A search of more than a hundred layouts; with sanitizers of some.
 const std::string kSmall = test::kSanitized ? kFew : kSearch + "--tp 1,2,4 --pp 1,2,4 --vpp 1,2 --micro-batch 1,2 ";
@@ -82,7 +84,9 @@ TEST_CASE("plan: constraints decide, and an answer of no has its exit code", "[e
 
 TEST_CASE("plan: says what each upgrade of the machine would bring", "[e2e][search]") {
   const Sandbox sandbox;
-  const Json plan = answer(sandbox, "llama2-7b-abci --tp 1 --pp 1,2 --vpp 1 --zero 1 --best 1 --failures none");
+  const Json plan = answer(
+      sandbox,
+      "llama2-7b-abci --set training.global_batch_size=256 --tp 1 --pp 1,2 --vpp 1 --zero 1 --best 1 --failures none");
   REQUIRE(plan["upgrades"].size() == 7);
   // A step that computes for most of its time: at most a third faster with 1.5 times the rate.
   CHECK(plan["upgrades"][0]["what"] == "1.5x tensor-core rate");
@@ -95,7 +99,9 @@ TEST_CASE("plan: says what each upgrade of the machine would bring", "[e2e][sear
 
 TEST_CASE("plan: offloading, sequence parallelism and the global batch are free choices", "[e2e][search]") {
   const Sandbox sandbox;
-  const std::string job = "llama2-7b-abci --tp 1,2 --pp 1 --vpp 1 --micro-batch 1 --no-upgrades --failures none ";
+  const std::string job =
+      "llama2-7b-abci --set training.global_batch_size=256 --tp 1,2 --pp 1 --vpp 1 --micro-batch 1 --no-upgrades "
+      "--failures none ";
   const Json plan =
       answer(sandbox, job + "--best 50 --offload none,optimizer --sequence-parallel on,off --recompute none,full");
   std::set<std::string> offloads;
@@ -115,7 +121,8 @@ TEST_CASE("plan: offloading, sequence parallelism and the global batch are free 
 TEST_CASE("plan: several objectives make a front of all of them", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string job =
-      "llama2-7b-abci --topology abci-a,dgx-h100 --gpus 32,64 --tp 1,2 --pp 1 --no-upgrades --failures none --best 1 ";
+      "llama2-7b-abci --set training.global_batch_size=256 --topology abci-a,dgx-h100 --gpus 32,64 --tp 1,2 --pp 1 "
+      "--no-upgrades --failures none --best 1 ";
   const Json plan = answer(sandbox, job + "--objective energy,time,gpus");
   CHECK(plan["objective"] == "energy");
   CHECK(plan["trade_offs"] == Json{"energy", "time", "gpus"});
@@ -142,7 +149,9 @@ TEST_CASE("plan: any key of a scenario can be searched, and the answer names tho
                                                    "parallel.shard_group", "parallel.moe_dispatcher"});
   REQUIRE(swept["machines"].size() == 2);
   // A job without experts has no keys of theirs.
-  CHECK_FALSE(unsearched(answer(sandbox, "llama2-7b-abci --tp 1 --pp 1 --no-upgrades --failures none --best 1"))
+  CHECK_FALSE(unsearched(answer(sandbox,
+                                "llama2-7b-abci --set training.global_batch_size=256 --tp 1 --pp 1 --no-upgrades "
+                                "--failures none --best 1"))
                   .contains("parallel.etp"));
 }
 
@@ -216,7 +225,8 @@ TEST_CASE("plan: a store answers nothing after its topology file has changed", "
                 .code == 0);
   };
   const std::string search =
-      "tracecast plan llama2-7b-abci --set cluster.topology=$PWD/mine.json --set cluster.world_size=32 --tp 1,4 --pp "
+      "tracecast plan llama2-7b-abci --set training.global_batch_size=256 --set cluster.topology=$PWD/mine.json --set "
+      "cluster.world_size=32 --tp 1,4 --pp "
       "1,2 "
       "--vpp 1 --micro-batch 1 --no-upgrades --failures none --json ";
   topology("400");
@@ -358,7 +368,8 @@ TEST_CASE("plan: the scenario's own layout is among the candidates", "[e2e][sear
 
 TEST_CASE("plan: what is printed can be forecast, and sizes go in steps", "[e2e][search]") {
   const Sandbox sandbox;
-  const std::string job = "llama2-7b-abci --gpus 16..48:16 --tp 1,2 --best 2 --no-upgrades ";
+  const std::string job =
+      "llama2-7b-abci --set training.global_batch_size=256 --gpus 16..48:16 --tp 1,2 --best 2 --no-upgrades ";
   const Json plan = answer(sandbox, job);
   CHECK(plan["machines"].size() == 3);
   CHECK(plan["machines"][2]["gpus"] == 48);
@@ -366,7 +377,8 @@ TEST_CASE("plan: what is printed can be forecast, and sizes go in steps", "[e2e]
   const Json& first = plan["offers"][0];
   std::string set;
   for (const Json& setting : first["settings"]) set += fmt::format(" --set '{}'", setting.get<std::string>());
-  const Outcome again = sandbox.run("tracecast predict llama2-7b-abci --json" + set);
+  const Outcome again =
+      sandbox.run("tracecast predict llama2-7b-abci --set training.global_batch_size=256 --json" + set);
   CAPTURE(again.err, set);
   REQUIRE(again.code == 0);
   CHECK(Json::parse(again.out)["step_time_s"].get<double>() == Approx(first["step_time_s"].get<double>()));
