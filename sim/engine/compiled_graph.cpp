@@ -61,7 +61,8 @@ class TemplateCompiler {
         compute_events_(compute_events),
         writer_(out.fused_runs) {}
 
-  CompiledTemplate compile() {
+  /// `lockstep`: a partition that contains Lockstep::stream, for lockstep runs; null: none.
+  CompiledTemplate compile(TemplatePartition* lockstep) {
     result_.issue.resize(source_.ops.size());
     std::int64_t host = 0;
     for (std::size_t i = 0; i < source_.ops.size(); ++i) {
@@ -84,6 +85,7 @@ class TemplateCompiler {
       if (size32(out_.stream_ops.size()) > out_.first_stream_ops.back()) result_.streams.push_back(size32(stream));
     }
     out_.first_stream_ops.push_back(size32(out_.stream_ops.size()));
+    if (lockstep != nullptr) add_lockstep_runs(*lockstep);
     return std::move(result_);
   }
 
@@ -189,6 +191,69 @@ class TemplateCompiler {
     stream_op.records = run.records;
   }
 
+  // ---- Lockstep runs -----------------------------------------------------------------------------------------------
+
+  /// Finds the lockstep runs of a template whose streams are compiled.
+  void add_lockstep_runs(TemplatePartition& partition) {
+    partition_ = &partition;
+    std::int32_t compute = first_of(kComputeStream);
+    std::int32_t transfer = first_of(out_.lockstep.stream);
+    for (const StreamOp& fused : fused_runs_only()) {
+      const std::int32_t first = compute;
+      LockstepRun run{fused.fused_run, 0, transfer, 0, 0};
+      const std::int32_t number = partition.run_of(static_cast<std::size_t>(fused.first_op));
+      run.end = compute = end_of_run(number, compute, first_of(kComputeStream + 1), run);
+      run.end_transfers = transfer = end_of_run(number, transfer, first_of(out_.lockstep.stream + 1), run);
+      if (run.first_transfer == run.end_transfers || !needs_all_members_first(run)) continue;
+      out_.stream_ops[static_cast<std::size_t>(first)].lockstep_run = size32(out_.lockstep_runs.size());
+      out_.lockstep_runs.push_back(run);
+    }
+  }
+
+  /// Of this template.
+  std::int32_t first_of(std::size_t stream) const {
+    return out_.first_stream_ops[out_.first_stream_ops.size() - out_.streams - 1 + stream];
+  }
+
+  /// The operations of the compute stream if it were fused: their fused runs stay, they themselves do not.
+  std::vector<StreamOp> fused_runs_only() {
+    const auto ops = static_cast<std::ptrdiff_t>(out_.stream_ops.size());
+    const std::size_t waits = out_.waits.size();
+    const std::size_t known = out_.waits_for_compute.size();
+    const std::size_t members = out_.members.size();
+    add_fused_runs();
+    std::vector<StreamOp> fused(out_.stream_ops.begin() + ops, out_.stream_ops.end());
+    out_.stream_ops.resize(static_cast<std::size_t>(ops));
+    out_.waits.resize(waits);
+    out_.waits_for_compute.resize(known);
+    out_.members.resize(members);
+    return fused;
+  }
+
+  /// Counts the operations from `at` on that belong to the fused run with this number; returns the index of the next one.
+  std::int32_t end_of_run(std::int32_t number, std::int32_t at, std::int32_t end, LockstepRun& run) const {
+    for (; at < end; ++at) {
+      const StreamOp& op = out_.stream_ops[static_cast<std::size_t>(at)];
+      if (partition_->run_of(static_cast<std::size_t>(op.first_op)) != number) break;
+      run.operations += op.member_count;
+    }
+    return at;
+  }
+
+  /// True if compute waits for a collective before it records anything that is seen outside.
+  bool needs_all_members_first(const LockstepRun& run) const {
+    const FusedRuns& runs = out_.fused_runs;
+    if (run.fused_run < 0) return false;
+    const std::span<const RunPart> parts = runs.all[static_cast<std::size_t>(run.fused_run)].parts.of(runs.parts);
+    for (const RunPart& part : parts) {
+      if (!part.computes()) continue;
+      for (const std::int32_t wait : Range{part.first_wait, part.wait_count}.of(runs.waits))
+        if (!parts[static_cast<std::size_t>(wait)].computes()) return true;
+      if (!part.records.none()) return false;
+    }
+    return false;
+  }
+
   // ---- Stream operations -------------------------------------------------------------------------------------------
 
   void begin(std::size_t index) {
@@ -240,22 +305,25 @@ class TemplateCompiler {
   const StepGraph& graph_;
   const Template& source_;
   const LocalStreams& streams_;
-  TemplatePartition* const partition_;
+  TemplatePartition* partition_;
   const ComputeEvents* const compute_events_;  ///< null: transfers do not slow compute
   FusedRunWriter writer_;
   std::vector<std::int32_t> part_of_;  ///< [operation] its index within its run
   CompiledTemplate result_;
 };
 
-CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector<ProgramItem>& items) {
+/// `first_template`: index into CompiledGraph::templates of the first template of the graph.
+CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector<ProgramItem>& items,
+                                std::int32_t first_template) {
   CompiledProgram program;
   program.streams.resize(compiled.streams);
   program.items.reserve(items.size());
   std::int64_t host = 0;
   for (std::size_t item = 0; item < items.size(); ++item) {
     const std::int32_t index = items[item].template_index;
-    const CompiledTemplate& used = compiled.templates[static_cast<std::size_t>(index)];
-    program.items.push_back({index, items[item].microbatch, size32(program.syncs.size()), host});
+    const CompiledTemplate& used = compiled.templates[static_cast<std::size_t>(first_template + index)];
+    program.items.push_back(
+        {index, first_template + index, items[item].microbatch, size32(program.syncs.size()), host});
     host += used.host_total;
     if (used.sync_op >= 0) {
       program.syncs.push_back(size32(item));
@@ -267,44 +335,72 @@ CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector
   return program;
 }
 
-}  // namespace
-
-CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams, bool keep_work) {
-  CompiledGraph compiled;
-  compiled.streams = graph.streams.size();
-  compiled.templates.reserve(graph.templates.size());
-  TemplatePartition partition(graph, streams);
+/// Compiles all templates and programs; what is fused if `fused`, else what is in lockstep.
+void compile_all(const StepGraph& graph, const LocalStreams& streams, bool fused, bool keep_work, CompiledGraph& out) {
+  const bool in_lockstep = !fused && out.lockstep.slot >= 0;
+  const LocalStreams none;
+  const LocalStreams partitioned = in_lockstep ? streams_of(out.lockstep, out.streams) : streams;
+  TemplatePartition partition(graph, partitioned);
   std::optional<ComputeEvents> compute_events;
   if (keep_work) compute_events.emplace(graph);
+  const std::int32_t first = size32(out.templates.size());
   for (const Template& source : graph.templates) {
     if (compute_events) compute_events->begin(source);
-    TemplatePartition* active = nullptr;
-    if (streams.fuses) {
-      const bool fits = partition.assign(source);
-      TRACECAST_ASSERT(fits, "local streams are local in every template");
-      active = &partition;
-    }
-    compiled.templates.push_back(
-        TemplateCompiler(compiled, graph, source, streams, active, compute_events ? &*compute_events : nullptr)
-            .compile());
+    const bool fits = (fused || in_lockstep) && partition.assign(source);
+    TRACECAST_ASSERT(fits || !fused, "local streams are local in every template");
+    TemplateCompiler compiler(out, graph, source, fused ? streams : none, fused ? &partition : nullptr,
+                              compute_events ? &*compute_events : nullptr);
+    out.templates.push_back(compiler.compile(in_lockstep && fits ? &partition : nullptr));
   }
-  compiled.programs.reserve(graph.programs.size());
-  for (const auto& items : graph.programs) compiled.programs.push_back(compile_program(compiled, items));
+  for (const auto& items : graph.programs) out.programs.push_back(compile_program(out, items, first));
+}
+
+/// [rank] True if its operations can be fused: it is alone in its group, and at the speed of the templates, or else its
+/// operations are timed one by one, as compute beside transfers is.
+std::vector<bool> ranks_that_fuse(const StepGraph& graph, const Lockstep& lockstep, bool keep_work) {
+  const auto fuses = [&](const Rank& rank) {
+    if (rank.first_batch >= 0 || (rank.slowdown != kNoSlowdown && !keep_work)) return false;
+    if (lockstep.slot < 0) return true;
+    const auto slot = static_cast<std::size_t>(lockstep.slot);
+    const std::int32_t group = slot < rank.communicators.size() ? rank.communicators[slot] : -1;
+    return group >= 0 && lockstep.members[static_cast<std::size_t>(group)] == 1;
+  };
+  std::vector<bool> result;
+  for (const Rank& rank : graph.ranks) result.push_back(fuses(rank));
+  return result;
+}
+
+}  // namespace
+
+CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams, bool keep_work, Lockstep lockstep) {
+  CompiledGraph compiled;
+  compiled.streams = graph.streams.size();
+  compiled.lockstep = std::move(lockstep);
+  compiled.fuses.assign(graph.ranks.size(), false);
+  if (streams.fuses) compiled.fuses = ranks_that_fuse(graph, compiled.lockstep, keep_work);
+  std::int32_t first_program[] = {0, 0};  // not fused, fused
+  for (const bool fused : {false, true}) {
+    if (std::find(compiled.fuses.begin(), compiled.fuses.end(), fused) == compiled.fuses.end()) continue;
+    first_program[fused ? 1 : 0] = size32(compiled.programs.size());
+    compile_all(graph, streams, fused, keep_work, compiled);
+  }
+  for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank)
+    compiled.program_of.push_back(first_program[compiled.fuses[rank] ? 1 : 0] + graph.ranks[rank].program);
   return compiled;
 }
 
-void append_runs(const StepGraph& graph, const CompiledGraph& compiled, std::int32_t template_index, const Rank& rank,
-                 std::int32_t microbatch, std::vector<RunDuration>& runs) {
-  const Template& source = graph.templates[static_cast<std::size_t>(template_index)];
-  const CompiledTemplate& used = compiled.templates[static_cast<std::size_t>(template_index)];
-  const std::int32_t end = compiled.first_stream_op(template_index, kComputeStream + 1);
-  for (std::int32_t at = compiled.first_stream_op(template_index, kComputeStream); at < end; ++at) {
+void append_runs(const StepGraph& graph, const CompiledGraph& compiled, const CompiledItem& item, const Rank& rank,
+                 std::vector<RunDuration>& runs) {
+  const Template& source = graph.templates[static_cast<std::size_t>(item.template_index)];
+  const CompiledTemplate& used = compiled.templates[static_cast<std::size_t>(item.compiled_template)];
+  const std::int32_t end = compiled.first_stream_op(item.compiled_template, kComputeStream + 1);
+  for (std::int32_t at = compiled.first_stream_op(item.compiled_template, kComputeStream); at < end; ++at) {
     const StreamOp& stream_op = compiled.stream_ops[static_cast<std::size_t>(at)];
     RunDuration& run = runs.emplace_back();
     if (stream_op.type != OpType::compute) continue;
     for (const std::int32_t op : compiled.members_of(stream_op)) {
       const auto index = static_cast<std::size_t>(op);
-      const std::int64_t duration = graph.duration_of(rank, source.ops[index], microbatch).picoseconds;
+      const std::int64_t duration = graph.duration_of(rank, source.ops[index], item.microbatch).picoseconds;
       run.total += duration;
       run.lag = std::max(run.lag, used.issue[index]) + duration;
     }

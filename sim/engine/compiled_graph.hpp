@@ -19,6 +19,7 @@
 
 #include "sim/engine/fused_runs.hpp"
 #include "sim/engine/local_streams.hpp"
+#include "sim/engine/lockstep.hpp"
 #include "sim/engine/progress.hpp"
 #include "sim/graph/step_graph.hpp"
 
@@ -32,6 +33,7 @@ struct StreamOp {
   bool optimizer = false;               ///< of an optimizer template
   std::int32_t slot_or_channel = -1;    ///< collective: index into Rank::communicators; message: its channel
   std::int32_t fused_run = -1;          ///< index into FusedRuns::all; -1: not a fused run
+  std::int32_t lockstep_run = -1;       ///< that begins here: index into CompiledGraph::lockstep_runs; -1: none
   std::int32_t first_op = 0;            ///< index into Template::ops
   std::int32_t first_wait = 0;          ///< index into CompiledGraph::waits
   std::int32_t wait_count = 0;
@@ -61,6 +63,7 @@ struct CompiledTemplate {
 /// One item of a program. The host issues a program in blocks: a block ends with a host_sync or with the program.
 struct CompiledItem {
   std::int32_t template_index = 0;
+  std::int32_t compiled_template = 0;  ///< index into CompiledGraph::templates
   std::int32_t microbatch = 0;
   std::int32_t issue_block = 0;
   std::int64_t host_offset = 0;  ///< ps from the beginning of the issue block until the host begins this item
@@ -72,6 +75,7 @@ struct CompiledProgram {
   std::vector<std::int32_t> syncs;                 ///< the items that end with a host_sync
 };
 
+/// A template or program may be compiled twice: for ranks whose operations are fused, and for the others.
 struct CompiledGraph {
   std::size_t streams = 0;
   std::vector<StreamOp> stream_ops;
@@ -81,8 +85,12 @@ struct CompiledGraph {
   std::vector<Work> work;               ///< of the compute stream; empty unless transfers slow compute
   std::vector<bool> waits_for_compute;  ///< [wait] only compute records it; empty as well
   FusedRuns fused_runs;
+  Lockstep lockstep;
+  std::vector<LockstepRun> lockstep_runs;
   std::vector<CompiledTemplate> templates;
   std::vector<CompiledProgram> programs;
+  std::vector<std::int32_t> program_of;  ///< [rank] index into `programs`
+  std::vector<bool> fuses;               ///< [rank] its operations are fused
 
   std::int32_t first_stream_op(std::int32_t template_index, std::size_t stream) const {
     return first_stream_ops[static_cast<std::size_t>(template_index) * (streams + 1) + stream];
@@ -96,11 +104,13 @@ struct CompiledGraph {
 };
 
 /// `streams`: the streams whose operations are fused into runs of the compute stream; by default none. `keep_work`:
-/// transfers slow compute.
-CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams = {}, bool keep_work = false);
+/// transfers slow compute. `lockstep`: groups of ranks that may run in lockstep; then operations are fused only on ranks that
+/// are alone in their group.
+CompiledGraph compile(const StepGraph& graph, const LocalStreams& streams = {}, bool keep_work = false,
+                      Lockstep lockstep = {});
 
-/// Appends the durations of the compute StreamOps of a template, in micro-batch `microbatch` of `rank`. Entries of transfers are 0.
-void append_runs(const StepGraph& graph, const CompiledGraph& compiled, std::int32_t template_index, const Rank& rank,
-                 std::int32_t microbatch, std::vector<RunDuration>& runs);
+/// Appends the durations of the compute StreamOps of an item of `rank`, which fuses nothing. Entries of transfers are 0.
+void append_runs(const StepGraph& graph, const CompiledGraph& compiled, const CompiledItem& item, const Rank& rank,
+                 std::vector<RunDuration>& runs);
 
 }  // namespace tracecast::engine

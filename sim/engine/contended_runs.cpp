@@ -80,6 +80,10 @@ const RunTimes& ContendedRuns::isolated(std::int32_t fused_run, const Speeds& sp
   }
   if (parts.back().computes()) add_cut(parts.size(), isolated_timing_, times);
   std::erase_if(times.beyond, [&](const MovingTransfer& each) { return each.end <= times.length.total; });
+  times.one_step =
+      times.beyond.empty() && std::all_of(times.records.begin(), times.records.end(), [&](const auto& each) {
+        return each.times.traffic >= 0 || each.times.end == times.length.total;
+      });
   return times;
 }
 

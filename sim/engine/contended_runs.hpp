@@ -21,12 +21,6 @@
 
 namespace tracecast::engine {
 
-/// ps from when a run is ready.
-struct RunLength {
-  std::int64_t total = 0;
-  std::int64_t busy = 0;  ///< of it, the time in which operations execute
-};
-
 /// A cut of an isolated run: sums and counts of what comes before it.
 struct RunCut {
   std::int32_t part = 0;  ///< the one that follows
@@ -50,6 +44,7 @@ struct RunTimes {
   Interval last;
   std::vector<RunCut> cuts;               ///< of an isolated run
   std::vector<std::int64_t> stream_ends;  ///< of each cut: the last ends on `streams`
+  bool one_step = false;                  ///< of an isolated run: nothing is seen, and nothing moves, but at its end
 
   void clear() {
     length = {};
@@ -61,7 +56,9 @@ struct RunTimes {
     last = {0, 0, kDistantPast, -1};
     cuts.clear();
     stream_ends.clear();
+    one_step = false;
   }
+  IsolatedTimes all() const { return {length, host_slack, last, streams, exposures, records}; }
 };
 
 class ContendedRuns {
@@ -89,10 +86,10 @@ class ContendedRuns {
     return {time - ready, busy};
   }
 
-  /// Times a fused run that is not isolated. `clock_of(stream)`: when a rank-local stream is free.
+  /// Times a fused run that is not isolated, or of a slow rank. `clock_of(stream)`: when a rank-local stream is free.
   template <class ClockOf>
-  void time(std::int32_t fused_run, std::int64_t ready, std::int64_t host_base, ClockOf clock_of, Progress& progress,
-            RunTimes& out);
+  void time(std::int32_t fused_run, std::int32_t slowdown, std::int64_t ready, std::int64_t host_base, ClockOf clock_of,
+            Progress& progress, RunTimes& out);
 
   /// The times of a fused run that is isolated, beside transfers that leave `speeds` throughout.
   const RunTimes& isolated(std::int32_t fused_run, const Speeds& speeds);
@@ -110,6 +107,7 @@ class ContendedRuns {
   struct Timing {
     std::int64_t ready = 0;
     std::int64_t host_base = 0;
+    std::int32_t slowdown = kNoSlowdown;
     std::vector<Interval> done;  ///< [part]
     std::vector<std::pair<StreamId, std::int64_t>> clocks;
 
@@ -147,12 +145,13 @@ class ContendedRuns {
 };
 
 template <class ClockOf>
-void ContendedRuns::time(std::int32_t fused_run, std::int64_t ready, std::int64_t host_base, ClockOf clock_of,
-                         Progress& progress, RunTimes& out) {
+void ContendedRuns::time(std::int32_t fused_run, std::int32_t slowdown, std::int64_t ready, std::int64_t host_base,
+                         ClockOf clock_of, Progress& progress, RunTimes& out) {
   const FusedRun& run = compiled_.fused_runs.all[static_cast<std::size_t>(fused_run)];
   const std::span<const RunPart> parts = run.parts.of(compiled_.fused_runs.parts);
   out.clear();
   begin(timing_, ready, host_base);
+  timing_.slowdown = slowdown;
   for (std::size_t part = 0; part < parts.size();) {
     if (part == 0 || parts[part - 1].computes()) part = skip(fused_run, part, clock_of, progress, out);
     if (part < parts.size()) execute(run, part++, timing_, clock_of, progress, out);
@@ -172,7 +171,7 @@ void ContendedRuns::execute(const FusedRun& run, std::size_t part, Timing& timin
     for (const Work& each : work(own.first_work, own.work_count)) {
       out.host_slack = std::max(out.host_slack, each.issue - (time - ready));
       const std::int64_t start = std::max(time, timing.host_base + each.issue);
-      time = progress.end_of(start, each.duration, each.bound);
+      time = progress.end_of(start, scale_duration({each.duration}, timing.slowdown).picoseconds, each.bound);
       busy += time - start;
     }
     return time;
@@ -202,7 +201,7 @@ void ContendedRuns::execute(const FusedRun& run, std::size_t part, Timing& timin
 template <class ClockOf>
 std::size_t ContendedRuns::skip(std::int32_t fused_run, std::size_t part, const ClockOf& clock_of, Progress& progress,
                                 RunTimes& out) {
-  if (!timing_.is_cut()) return part;
+  if (timing_.slowdown != kNoSlowdown || !timing_.is_cut()) return part;
   const std::int64_t time = timing_.time();
   const RunTimes& isolated_times = isolated(fused_run, progress.speeds_at(time));
   const auto first =

@@ -68,13 +68,27 @@ struct Contention {
 
   ContendedRuns runs;
   std::vector<RankContention> ranks;
-  std::vector<std::int32_t> lanes;     ///< streams with collectives that slow compute
-  std::vector<std::int32_t> outdated;  ///< ranks whose pending run is to be timed, or timed again
-  std::vector<std::int32_t> timed;     ///< ranks whose pending run is timed, but not in the queue yet
+  std::vector<std::int32_t> lanes;        ///< streams with collectives that slow compute
+  std::vector<std::int32_t> outdated;     ///< ranks whose pending run is to be timed, or timed again
+  std::vector<std::int32_t> timed;        ///< ranks whose pending run is timed, but not in the queue yet
+  std::vector<std::int32_t> in_lockstep;  ///< groups that are to run in lockstep, or not, when no stream can go on
   PendingQueue queue;
   Progress progress;
 
   RankContention& of(std::int32_t rank) { return ranks[static_cast<std::size_t>(rank)]; }
+
+  /// The speeds of compute of a rank from `time` on, beside the transfers that are known, and until when.
+  std::pair<Speeds, std::int64_t> speeds_at(std::int32_t rank, std::int64_t time) {
+    if (of(rank).moving.empty()) return {{}, kUnknownEnd};
+    progress.begin(of(rank).moving);
+    const Speeds speeds = progress.speeds_at(time);
+    return {speeds, progress.until()};
+  }
+
+  /// Drops transfers that have ended by `time`, when compute of the rank has reached it.
+  void drop_ended(std::int32_t rank, std::int64_t time) {
+    std::erase_if(of(rank).moving, [&](const MovingTransfer& each) { return each.end <= time; });
+  }
 
   /// From `time` on, other transfers than before move on the rank.
   void change(std::int32_t rank, std::int64_t time) {

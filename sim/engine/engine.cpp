@@ -11,6 +11,7 @@
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/worker_compute.hpp"
 #include "sim/engine/worker_contention.hpp"
+#include "sim/engine/worker_lockstep.hpp"
 #include "sim/engine/worker_transfers.hpp"
 
 namespace tracecast {
@@ -50,6 +51,20 @@ std::int64_t run_on_one_thread(State& state, Recorder& recorder, const EngineOpt
   return worker.executed();
 }
 
+/// Operations are fused where collectives concern one rank only. Other groups of ranks may run in lockstep.
+CompiledGraph compile_for(const StepGraph& graph, const EngineOptions& options, const SharedTransfers* shared) {
+  const bool keep_work = options.slowing_gpu != nullptr;
+  if (options.record_spans) return engine::compile(graph, {}, keep_work);
+  engine::Lockstep lockstep = engine::find_lockstep(graph, shared);
+  engine::LocalStreams streams = engine::find_local_streams(graph, shared, lockstep);
+  if (lockstep.slot >= 0 && streams.fuses && !streams.local[lockstep.stream]) {  // other streams may be
+    const bool groups = std::any_of(lockstep.members.begin(), lockstep.members.end(), [](auto n) { return n > 1; });
+    if (!groups) lockstep = {};
+    streams = groups ? engine::LocalStreams{} : engine::find_local_streams(graph, shared);
+  }
+  return engine::compile(graph, streams, keep_work, std::move(lockstep));
+}
+
 /// Step time, and the time breakdown of every rank.
 Timeline finalize(const State& state) {
   Timeline timeline;
@@ -74,9 +89,7 @@ Timeline finalize(const State& state) {
 
 Result<Timeline> run_engine(const StepGraph& graph, const EngineOptions& options, const LinkSharing* sharing) {
   const SharedTransfers* const shared = sharing != nullptr ? &sharing->transfers : nullptr;
-  const CompiledGraph compiled =
-      engine::compile(graph, options.record_spans ? engine::LocalStreams{} : engine::find_local_streams(graph, shared),
-                      options.slowing_gpu != nullptr);
+  const CompiledGraph compiled = compile_for(graph, options, shared);
   if (const double bytes = State::bytes(graph, compiled); bytes > kMostMemory)
     return fail(
         fmt::format("simulating {} ranks one by one takes {:.3g} GB (allowed: {:.3g} GB; equal ranks are simulated "

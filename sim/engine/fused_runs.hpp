@@ -18,8 +18,8 @@
 /// function. Both paths give, to the picosecond, what separate operations on separate streams give
 /// (tests/engine/fused_runs_test.cpp).
 ///
-/// Not used when spans are recorded, which need every operation, nor when a rank is slowed, whose operations are rounded
-/// one by one.
+/// Not used when spans are recorded, which need every operation. The operations of a slow rank are rounded one by one, so it
+/// fuses them only where they are timed one by one, beside transfers that slow compute (contended_runs.hpp).
 #pragma once
 
 #include <algorithm>
@@ -91,6 +91,22 @@ struct FusedRun {
   Interval last;                ///< the transfer that ends last; ps after `ready`
 };
 
+/// ps from when a run is ready.
+struct RunLength {
+  std::int64_t total = 0;
+  std::int64_t busy = 0;  ///< of it, the time in which operations execute
+};
+
+/// The times of an isolated run; ps after `ready`.
+struct IsolatedTimes {
+  RunLength length;
+  std::int64_t host_slack = 0;
+  Interval last;  ///< the transfer that ends last
+  std::span<const StreamUse> streams;
+  std::span<const Exposure> exposures;
+  std::span<const RecordedEvent> records;
+};
+
 /// All fused runs of a compiled graph.
 struct FusedRuns {
   std::vector<FusedRun> all;
@@ -100,6 +116,13 @@ struct FusedRuns {
   std::vector<StreamUse> streams;
   std::vector<Exposure> exposures;
   std::int32_t max_parts = 0;  ///< of one run
+
+  /// Of an isolated run that no transfer slows.
+  IsolatedTimes times_of(std::int32_t fused_run) const {
+    const FusedRun& run = all[static_cast<std::size_t>(fused_run)];
+    return {{run.length, run.busy},      run.host_slack,         run.last, run.streams.of(streams),
+            run.exposures.of(exposures), run.records.of(records)};
+  }
 };
 
 /// Executes part `i` of a run after those before it. `clock_of(stream)` returns a reference to the time at which a stream is

@@ -7,14 +7,16 @@
 namespace tracecast::engine {
 namespace {
 
-/// [slot] True if every communicator in this slot has one member, and none of its collectives shares links.
-std::vector<bool> single_member_slots(const StepGraph& graph, const SharedTransfers* shared) {
+/// [slot] True if every communicator in this slot has one member, and none of its collectives shares links. In the slot of
+/// `lockstep`, those of ranks that may fuse operations.
+std::vector<bool> single_member_slots(const StepGraph& graph, const SharedTransfers* shared, const Lockstep& lockstep) {
   std::size_t slots = 0;
   for (const Rank& rank : graph.ranks) slots = std::max(slots, rank.communicators.size());
   std::vector<bool> single(slots, true);
   for (const Rank& rank : graph.ranks)
     for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot) {
       const std::int32_t communicator = rank.communicators[slot];
+      if (static_cast<std::int32_t>(slot) == lockstep.slot) continue;
       if (communicator >= 0 && graph.communicators[static_cast<std::size_t>(communicator)].members.size() != 1)
         single[slot] = false;
     }
@@ -22,7 +24,7 @@ std::vector<bool> single_member_slots(const StepGraph& graph, const SharedTransf
   for (std::size_t i = 0; i < graph.collectives.size(); ++i) {
     const auto slot = static_cast<std::size_t>(graph.collectives[i].slot);
     for (const Rank& rank : graph.ranks) {
-      if (slot >= rank.communicators.size() || !single[slot]) continue;
+      if (slot >= rank.communicators.size() || !single[slot] || graph.collectives[i].slot == lockstep.slot) continue;
       const std::int32_t communicator = rank.communicators[slot];
       if (communicator >= 0 && shared->of_collective(communicator, static_cast<std::int32_t>(i)) >= 0)
         single[slot] = false;
@@ -33,22 +35,26 @@ std::vector<bool> single_member_slots(const StepGraph& graph, const SharedTransf
 
 /// Conditions for a rank-local stream that can be checked on one operation.
 bool may_be_local(const StepGraph& graph, const Op& op, const std::vector<bool>& single) {
-  if (op.type != OpType::collective || op.waits.empty()) return false;
+  if (!waits_for_local_events(op)) return false;
   const std::int32_t slot = graph.collectives[static_cast<std::size_t>(op.payload)].slot;
-  if (slot < 0 || static_cast<std::size_t>(slot) >= single.size() || !single[static_cast<std::size_t>(slot)])
-    return false;
-  return (op.records.none() || op.records.local()) &&
-         std::all_of(op.waits.begin(), op.waits.end(), [](EventRef ref) { return ref.local(); });
+  return slot >= 0 && static_cast<std::size_t>(slot) < single.size() && single[static_cast<std::size_t>(slot)];
 }
 
 }  // namespace
 
-LocalStreams find_local_streams(const StepGraph& graph, const SharedTransfers* shared) {
+bool waits_for_local_events(const Op& op) {
+  return op.type == OpType::collective && !op.waits.empty() && (op.records.none() || op.records.local()) &&
+         std::all_of(op.waits.begin(), op.waits.end(), [](EventRef ref) { return ref.local(); });
+}
+
+LocalStreams find_local_streams(const StepGraph& graph, const SharedTransfers* shared, const Lockstep& lockstep) {
   LocalStreams streams{true, std::vector<bool>(graph.streams.size(), true)};
-  if (std::any_of(graph.ranks.begin(), graph.ranks.end(),
-                  [](const Rank& r) { return r.slowdown != kNoSlowdown || r.first_batch >= 0; }))
+  const bool in_lockstep = lockstep.slot >= 0;
+  if (in_lockstep ? std::find(lockstep.members.begin(), lockstep.members.end(), 1) == lockstep.members.end()
+                  : std::any_of(graph.ranks.begin(), graph.ranks.end(),
+                                [](const Rank& r) { return r.slowdown != kNoSlowdown || r.first_batch >= 0; }))
     return {};
-  const std::vector<bool> single = single_member_slots(graph, shared);
+  const std::vector<bool> single = single_member_slots(graph, shared, lockstep);
   for (const Template& each : graph.templates)
     for (const Op& op : each.ops)
       if (op.type != OpType::host_sync && op.stream != kComputeStream && !may_be_local(graph, op, single))

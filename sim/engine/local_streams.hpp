@@ -27,8 +27,19 @@ struct LocalStreams {
   std::vector<bool> local;  ///< [stream]; the compute stream is always local
 };
 
-/// `shared`: transfers that share links, whose ends the network decides; null: none.
-LocalStreams find_local_streams(const StepGraph& graph, const SharedTransfers* shared);
+/// True for a collective that a rank-local stream may have, whatever its communicator.
+bool waits_for_local_events(const Op& op);
+
+/// Groups of ranks that run in lockstep (lockstep.hpp): the communicators of one slot, which one stream uses.
+struct Lockstep {
+  StreamId stream = kComputeStream;
+  std::int32_t slot = -1;             ///< of Rank::communicators; -1: none
+  std::vector<std::int32_t> members;  ///< [communicator] how many; 0: not in lockstep
+};
+
+/// `shared`: transfers that share links, whose ends the network decides; null: none. `lockstep`: the streams are local on ranks
+/// that are alone in their group.
+LocalStreams find_local_streams(const StepGraph& graph, const SharedTransfers* shared, const Lockstep& lockstep = {});
 
 /// Assigns the operations of one template to fused runs.
 class TemplatePartition {

@@ -69,7 +69,7 @@ class SpanRecorder {
 
 template <class EndOf>
 void SpanRecorder::on_compute(const OpContext& at, const StreamOp& op, std::int64_t ready, EndOf end_of) {
-  const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(at.item->template_index)];
+  const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(at.item->compiled_template)];
   const std::span<const std::int32_t> members = state_.compiled.members_of(op);
   std::int64_t clock = ready;
   std::int32_t cause = cause_of(at.stream);

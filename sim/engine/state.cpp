@@ -45,7 +45,8 @@ State::State(const StepGraph& step_graph, const CompiledGraph& compiled_graph)
       breakdowns(step_graph.ranks.size()),
       events(step_graph.ranks.size() * static_cast<std::size_t>(step_graph.rank_events)),
       local_events(step_graph.ranks.size() * static_cast<std::size_t>(step_graph.local_events) * kLocalRing),
-      rendezvous(step_graph.communicators.size()) {
+      rendezvous(step_graph.communicators.size()),
+      ready_for_lockstep(step_graph.communicators.size()) {
   assign_message_slots();
   assign_arrays();
   compute_runs();
@@ -77,7 +78,7 @@ void State::assign_arrays() {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = graph.ranks[r];
     RankState& state = ranks[r];
-    state.program = &compiled.programs[static_cast<std::size_t>(rank.program)];
+    state.program = &compiled.programs[static_cast<std::size_t>(compiled.program_of[r])];
     state.communicators = rank.communicators.data();
     state.channels = rank.channels.data();
     state.events = events.data() + r * rank_events;
@@ -101,23 +102,22 @@ void State::compute_runs() {
   std::vector<std::size_t> table(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = graph.ranks[r];
-    if (rank.slowdown == kNoSlowdown && rank.first_batch < 0) continue;
+    if (!has_own_runs(r)) continue;
     const auto [found, added] = known.try_emplace({rank.program, rank.slowdown, rank.first_batch}, first_runs.size());
     table[r] = found->second;
     if (!added) continue;
     std::vector<std::int32_t>& offsets = first_runs.emplace_back();
     for (const CompiledItem& item : ranks[r].program->items) {
-      const bool varies = compiled.templates[static_cast<std::size_t>(item.template_index)].varies;
+      const bool varies = compiled.templates[static_cast<std::size_t>(item.compiled_template)].varies;
       const std::int32_t batch = varies && rank.first_batch >= 0 ? rank.first_batch + item.microbatch : -1;
       const auto [begin, is_new] =
           first.try_emplace({item.template_index, rank.slowdown, batch}, static_cast<std::int32_t>(runs.size()));
-      if (is_new) append_runs(graph, compiled, item.template_index, rank, item.microbatch, runs);
+      if (is_new) append_runs(graph, compiled, item, rank, runs);
       offsets.push_back(begin->second);
     }
   }
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    if (graph.ranks[r].slowdown != kNoSlowdown || graph.ranks[r].first_batch >= 0)
-      ranks[r].first_runs = first_runs[table[r]].data();
+    if (has_own_runs(r)) ranks[r].first_runs = first_runs[table[r]].data();
 }
 
 }  // namespace tracecast::engine

@@ -74,6 +74,8 @@ struct StreamState {
   std::int32_t next_op;    ///< 1 + index into CompiledGraph::stream_ops; 0: at the beginning of an item
   std::int32_t next;       ///< in the wait list that it is in
   bool waits_for_compute;  ///< in the list of an event that only compute of its rank records
+  bool waits_in_lockstep;  ///< ready for a lockstep run, for which other members are not
+  bool leaves_lockstep;    ///< executes the operations of the next lockstep run by itself
 };
 
 /// A collective call of one communicator: the members that have arrived.
@@ -133,6 +135,7 @@ struct State {
   ZeroedArray<PendingMessage> messages;          ///< [(rank x receiving channels + slot) x microbatches + microbatch]
   std::vector<std::int32_t> message_slots;       ///< [channel] its slot; -1: nothing is received on it
   ZeroedArray<Rendezvous> rendezvous;            ///< [communicator]
+  ZeroedArray<std::int32_t> ready_for_lockstep;  ///< [communicator] members that wait for the others in a lockstep run
   std::vector<std::int64_t> issue_block_starts;  ///< [rank x blocks + block] ps
   std::vector<RunDuration> runs;                 ///< of ranks with times of their own, by template
   std::vector<std::vector<std::int32_t>>
@@ -170,6 +173,11 @@ struct State {
   }
 
  private:
+  /// A rank of its own times. The operations of one that fuses are timed one by one (contended_runs.hpp).
+  bool has_own_runs(std::size_t rank) const {
+    const Rank& source = graph.ranks[rank];
+    return !compiled.fuses[rank] && (source.slowdown != kNoSlowdown || source.first_batch >= 0);
+  }
   void assign_message_slots();
   void assign_arrays();
   void compute_runs();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -25,8 +26,8 @@ namespace tracecast::engine {
 /// Runnable streams are kept on a stack: last in, first out keeps the data of a tensor-parallel group in the cache. The
 /// order does not change the result, since all merges are maxima.
 ///
-/// Compute and hosts are in worker_compute.hpp, compute beside transfers in worker_contention.hpp, collectives and messages
-/// in worker_transfers.hpp; include these to use it.
+/// Compute and hosts are in worker_compute.hpp, groups in lockstep in worker_lockstep.hpp, compute beside transfers in
+/// worker_contention.hpp, collectives and messages in worker_transfers.hpp; include these to use it.
 template <class Recorder>
 class Worker {
  public:
@@ -42,10 +43,8 @@ class Worker {
   void run() {
     make_all_runnable();
     advance_all_hosts();
-    if (contention_ != nullptr) return run_in_order_of_time();
-    execute_runnable();
-    if (sharing_ != nullptr) run_shared_transfers();
-    if (exchange_ != nullptr) run_released();
+    advance();
+    while (leave_all_lockstep()) advance();
   }
 
   std::int64_t executed() const { return executed_; }
@@ -71,6 +70,13 @@ class Worker {
     const auto ranks = static_cast<std::int32_t>(state_.ranks.size());
     for (std::int32_t rank = 0; rank < ranks; ++rank)
       if (owns(rank)) advance_host(rank);
+  }
+
+  void advance() {
+    if (contention_ != nullptr) return run_in_order_of_time();
+    execute_runnable();
+    if (sharing_ != nullptr) run_shared_transfers();
+    if (exchange_ != nullptr) run_released();
   }
 
   void execute_runnable() {
@@ -165,8 +171,24 @@ class Worker {
   void execute_fused_run(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
   bool is_isolated(const OpContext& at, std::int64_t host_slack, std::span<const StreamUse> streams,
                    std::int64_t ready);
-  void execute_fast(const OpContext& at, const StreamOp& op, const FusedRun& run, std::int64_t ready);
+  void execute_fast(const OpContext& at, const StreamOp& op, const IsolatedTimes& times, std::int64_t ready);
   void execute_by_parts(const OpContext& at, const StreamOp& op, const FusedRun& run, std::int64_t ready);
+
+  // ---- Groups in lockstep: worker_lockstep.hpp ---------------------------------------------------------------------
+
+  bool begins_lockstep(const OpContext& at, const StreamOp& op);
+  void join_lockstep(const OpContext& at, std::int64_t ready);
+  void leave_lockstep(std::int32_t group);
+  void leave_lockstep(const OpContext& at);
+  bool leave_all_lockstep();
+  std::optional<IsolatedTimes> lockstep_times(std::int32_t group);
+  bool transfers_follow(const OpContext& at, const LockstepRun& run);
+  bool run_in_lockstep(std::int32_t group);
+  void skip_transfers(const OpContext& at, const LockstepRun& run, StreamState& s) const;
+  void wake_transfers(const OpContext& at, const LockstepRun& run);
+  const std::vector<std::int32_t>& members_of(std::int32_t communicator) const {
+    return state_.graph.communicators[static_cast<std::size_t>(communicator)].members;
+  }
 
   // ---- Compute beside transfers: worker_contention.hpp -------------------------------------------------------------
 
@@ -179,12 +201,17 @@ class Worker {
   bool recorded_by_compute(std::int32_t wait) const {
     return state_.compiled.waits_for_compute[static_cast<std::size_t>(wait)];
   }
-  bool waits_for_compute(std::int32_t stream);
+  bool waits_for_compute(std::int32_t stream) {
+    return waits_for_compute(stream, state_.streams[static_cast<std::size_t>(stream)]);
+  }
+  bool waits_for_compute(std::int32_t stream, const StreamState& s);
   bool waits_for_compute(const OpContext& at, const StreamOp& op) const;
   bool begin_run(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
   void make_records(const OpContext& at, PendingRun& run, std::int64_t time);
   void time_run(const OpContext& at, const StreamOp& op);
-  void time_fused_run(const OpContext& at, const StreamOp& op, const Speeds& speeds, RankContention& rank);
+  RunLength time_single_run(const OpContext& at, const StreamOp& op, std::int64_t ready);
+  void time_fused_run(const OpContext& at, const StreamOp& op, const Speeds& speeds, std::int32_t slowdown,
+                      RankContention& rank);
   void continue_run(std::int32_t rank, std::int64_t time);
   void end_run(const OpContext& at, const StreamOp& op, RankContention& rank);
   void end_single_run(const OpContext& at, const StreamOp& op, const PendingRun& run,

@@ -25,7 +25,7 @@ inline bool Worker<Recorder>::finish_issue_block(std::int32_t rank_index, RankSt
   const std::int32_t item_index = rank.program->syncs[static_cast<std::size_t>(block)];
   const CompiledItem& item = rank.program->items[static_cast<std::size_t>(item_index)];
   const OpContext at{kNoStream, item_index, nullptr, &rank, &item, 0};
-  const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(item.template_index)];
+  const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(item.compiled_template)];
   std::int64_t end = rank.issue_block_starts[block] + item.host_offset + used.host_total;
   const Event* decisive = nullptr;
   for (const EventRef ref : state_.source(at).ops[static_cast<std::size_t>(used.sync_op)].waits) {
@@ -55,8 +55,8 @@ inline void Worker<Recorder>::execute_stream(std::int32_t stream) {
     const CompiledItem& item = r.program->items[static_cast<std::size_t>(index)];
     if (item.issue_block >= r.known_issue_blocks) return enqueue_waiter(r.host_waiters, stream);
     const OpContext at{stream, index, &s, &r, &item, r.issue_block_starts[item.issue_block] + item.host_offset};
-    if (s.next_op == 0) s.next_op = state_.compiled.first_stream_op(item.template_index, lane) + 1;
-    const std::int32_t end = state_.compiled.first_stream_op(item.template_index, lane + 1);
+    if (s.next_op == 0) s.next_op = state_.compiled.first_stream_op(item.compiled_template, lane) + 1;
+    const std::int32_t end = state_.compiled.first_stream_op(item.compiled_template, lane + 1);
     for (; s.next_op <= end; ++s.next_op)
       if (!execute(at, state_.compiled.stream_ops[static_cast<std::size_t>(s.next_op - 1)])) return;
     s.next_op = 0;
@@ -81,6 +81,10 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
     if (e.end > ready) std::tie(ready, decisive) = std::pair(e.end, &e);
   }
   if (op.type == OpType::compute) {
+    if (begins_lockstep(at, op)) {
+      join_lockstep(at, ready);
+      return false;
+    }
     if (contention_ == nullptr || s.lane != kComputeStream) {
       compute(at, op, ready, decisive);
       return true;
@@ -112,7 +116,7 @@ inline RunDuration Worker<Recorder>::duration_of(const OpContext& at, const Stre
   if (at.rank->first_runs == nullptr || at.state->lane != kComputeStream) return {op.total, op.lag};
   return state_
       .runs[static_cast<std::size_t>(at.rank->first_runs[at.item_index] + at.state->next_op - 1 -
-                                     state_.compiled.first_stream_op(at.item->template_index, kComputeStream))];
+                                     state_.compiled.first_stream_op(at.item->compiled_template, kComputeStream))];
 }
 
 template <class Recorder>
@@ -142,13 +146,14 @@ inline void Worker<Recorder>::compute(const OpContext& at, const StreamOp& op, s
 template <class Recorder>
 inline void Worker<Recorder>::execute_fused_run(const OpContext& at, const StreamOp& op, std::int64_t ready,
                                                 const Event* decisive) {
-  const FusedRun& run = state_.compiled.fused_runs.all[static_cast<std::size_t>(op.fused_run)];
+  const FusedRuns& runs = state_.compiled.fused_runs;
   if (decisive != nullptr) breakdown_of(at).add_wait(at.state->clock, ready, decisive->interval());
   executed_ += op.member_count;
-  if (is_isolated(at, run.host_slack, run.streams.of(state_.compiled.fused_runs.streams), ready))
-    execute_fast(at, op, run, ready);
+  const IsolatedTimes times = runs.times_of(op.fused_run);
+  if (is_isolated(at, times.host_slack, times.streams, ready))
+    execute_fast(at, op, times, ready);
   else
-    execute_by_parts(at, op, run, ready);
+    execute_by_parts(at, op, runs.all[static_cast<std::size_t>(op.fused_run)], ready);
 }
 
 /// True if neither the host nor earlier work of rank-local streams delays anything inside the run (fused_runs.hpp).
@@ -163,16 +168,19 @@ inline bool Worker<Recorder>::is_isolated(const OpContext& at, std::int64_t host
 
 /// An isolated run: adds the constants that were found when it was compiled.
 template <class Recorder>
-inline void Worker<Recorder>::execute_fast(const OpContext& at, const StreamOp& op, const FusedRun& run,
+inline void Worker<Recorder>::execute_fast(const OpContext& at, const StreamOp& op, const IsolatedTimes& times,
                                            std::int64_t ready) {
-  const FusedRuns& runs = state_.compiled.fused_runs;
   TimeBreakdown& breakdown = breakdown_of(at);
-  breakdown.add_compute(run.busy, 0, op.optimizer);
-  for (const Exposure& each : run.exposures.of(runs.exposures)) breakdown.add_exposed(each.traffic, each.time);
-  for (const StreamUse& use : run.streams.of(runs.streams)) streams_of(at)[use.stream].clock = ready + use.last;
-  if (run.streams.count > 0) breakdown.add_transfer(after(ready, run.last));
-  at.state->clock = ready + run.length;
-  for (const RecordedEvent& each : run.records.of(runs.records)) record(at, each.event, after(ready, each.times));
+  std::int64_t exposed = 0;
+  for (const Exposure& each : times.exposures) {
+    breakdown.add_exposed(each.traffic, each.time);
+    exposed += each.time;
+  }
+  breakdown.add_compute(times.length.busy, times.length.total - times.length.busy - exposed, op.optimizer);
+  for (const StreamUse& use : times.streams) streams_of(at)[use.stream].clock = ready + use.last;
+  if (!times.streams.empty()) breakdown.add_transfer(after(ready, times.last));
+  at.state->clock = ready + times.length.total;
+  for (const RecordedEvent& each : times.records) record(at, each.event, after(ready, each.times));
 }
 
 template <class Recorder>

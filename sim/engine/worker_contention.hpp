@@ -57,6 +57,12 @@ inline void Worker<Recorder>::run_ahead() {
   std::vector<std::int32_t>& timed = contention_->timed;
   while (true) {
     execute_runnable();
+    if (!contention_->in_lockstep.empty()) {
+      const std::int32_t group = contention_->in_lockstep.back();
+      contention_->in_lockstep.pop_back();
+      if (!run_in_lockstep(group)) leave_lockstep(group);
+      continue;
+    }
     const bool any = !outdated.empty();
     if (!any && timed.empty()) return;
     std::vector<std::int32_t>& from = any ? outdated : timed;
@@ -89,18 +95,17 @@ inline bool Worker<Recorder>::is_quiet(const OpContext& at, const RankContention
 
 /// True if the stream has finished, or its next operation waits for a record of compute of its rank.
 template <class Recorder>
-inline bool Worker<Recorder>::waits_for_compute(std::int32_t stream) {
-  const StreamState& s = state_.streams[static_cast<std::size_t>(stream)];
+inline bool Worker<Recorder>::waits_for_compute(std::int32_t stream, const StreamState& s) {
   if (s.waits_for_compute) return true;
   const auto lane = static_cast<std::size_t>(s.lane);
   RankState& r = state_.ranks[static_cast<std::size_t>(s.rank)];
   const std::vector<std::int32_t>& items = r.program->streams[lane];
   for (auto position = static_cast<std::size_t>(s.position); position < items.size(); ++position) {
     const CompiledItem& item = r.program->items[static_cast<std::size_t>(items[position])];
-    const std::int32_t first = state_.compiled.first_stream_op(item.template_index, lane);
+    const std::int32_t first = state_.compiled.first_stream_op(item.compiled_template, lane);
     const bool current = position == static_cast<std::size_t>(s.position) && s.next_op > 0;
     const std::int32_t next = current ? s.next_op - 1 : first;
-    if (next == state_.compiled.first_stream_op(item.template_index, lane + 1)) continue;
+    if (next == state_.compiled.first_stream_op(item.compiled_template, lane + 1)) continue;
     const OpContext at{stream, items[position], nullptr, &r, &item, 0};
     return waits_for_compute(at, state_.compiled.stream_ops[static_cast<std::size_t>(next)]);
   }
@@ -177,34 +182,41 @@ inline void Worker<Recorder>::time_run(const OpContext& at, const StreamOp& op) 
   Progress& progress = contention_->progress;
   progress.begin(rank.moving);
   const Speeds speeds = progress.speeds_at(run.ready);
+  const std::int32_t slowdown = state_.graph.ranks[static_cast<std::size_t>(at.state->rank)].slowdown;
   run.outdated = false;
   if (op.fused_run >= 0) {
-    time_fused_run(at, op, speeds, rank);
+    time_fused_run(at, op, speeds, slowdown, rank);
+  } else if (state_.compiled.fuses[static_cast<std::size_t>(at.state->rank)] && slowdown != kNoSlowdown) {
+    run.length = time_single_run(at, op, run.ready);
   } else {
     const RunDuration alone = duration_of(at, op);
     const std::int64_t end = std::max(run.ready + alone.total, at.host_base + alone.lag);
     run.length = {end - run.ready, alone.total};
-    if (!speeds.full() || end > progress.until())
-      run.length = contention_->runs.time(
-          op, [&](const Work& work) { return duration_alone(at, work); }, run.ready, at.host_base, progress);
+    if (!speeds.full() || end > progress.until()) run.length = time_single_run(at, op, run.ready);
   }
   find_next(run);
 }
 
+/// Operation by operation, beside the transfers of the rank.
+template <class Recorder>
+inline RunLength Worker<Recorder>::time_single_run(const OpContext& at, const StreamOp& op, std::int64_t ready) {
+  return contention_->runs.time(
+      op, [&](const Work& work) { return duration_alone(at, work); }, ready, at.host_base, contention_->progress);
+}
+
 template <class Recorder>
 inline void Worker<Recorder>::time_fused_run(const OpContext& at, const StreamOp& op, const Speeds& speeds,
-                                             RankContention& rank) {
+                                             std::int32_t slowdown, RankContention& rank) {
   PendingRun& run = rank.pending;
   Progress& progress = contention_->progress;
-  const RunTimes& isolated = contention_->runs.isolated(op.fused_run, speeds);
-  run.times = &isolated;
-  if (run.ready + isolated.length.total > progress.until() ||
-      !is_isolated(at, isolated.host_slack, isolated.streams, run.ready)) {
+  run.times = slowdown == kNoSlowdown ? &contention_->runs.isolated(op.fused_run, speeds) : nullptr;
+  if (run.times == nullptr || run.ready + run.times->length.total > progress.until() ||
+      !is_isolated(at, run.times->host_slack, run.times->streams, run.ready)) {
     if (rank.own == nullptr) rank.own = std::make_unique<RunTimes>();
     run.times = rank.own.get();
     contention_->runs.time(
-        op.fused_run, run.ready, at.host_base, [&](StreamId stream) { return streams_of(at)[stream].clock; }, progress,
-        *rank.own);
+        op.fused_run, slowdown, run.ready, at.host_base, [&](StreamId stream) { return streams_of(at)[stream].clock; },
+        progress, *rank.own);
   }
   run.length = run.times->length;
 }
@@ -246,7 +258,7 @@ inline void Worker<Recorder>::end_run(const OpContext& at, const StreamOp& op, R
   if (run.times != nullptr) exposed = end_fused_run(at, run, rank.moving);
   breakdown_of(at).add_compute(run.length.busy, run.length.total - run.length.busy - exposed, op.optimizer);
   if (run.times == nullptr) end_single_run(at, op, run, rank.moving);
-  std::erase_if(rank.moving, [&](const MovingTransfer& each) { return each.end <= at.state->clock; });
+  contention_->drop_ended(at.state->rank, at.state->clock);
 }
 
 template <class Recorder>

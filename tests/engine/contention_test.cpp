@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/engine/compiled_graph.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/local_streams.hpp"
@@ -33,10 +34,13 @@ Profile gpu_of_100() {
 
 /// Random work on two or three ranks. Each has two streams whose collectives concern the rank alone, and two on which all
 /// ranks meet. The same kinds of operations on each rank, with other durations.
+/// With `pairs` of ranks that run one program each, the first of these streams has collectives of the pair. Sometimes only of
+/// the first pair.
 class RandomWork {
  public:
-  explicit RandomWork(unsigned seed) : random_(seed), host_(one_in(2) ? 1 : 1 + pick(30)) {
-    const std::int32_t ranks = 2 + pick(2);
+  explicit RandomWork(unsigned seed, bool pairs = false)
+      : random_(seed), pairs_(pairs), host_(one_in(2) ? 1 : 1 + pick(30)) {
+    const std::int32_t ranks = pairs ? 4 : 2 + pick(2);
     for (const char* name : {"compute", "tp", "cp", "dp", "ep"}) graph_.streams.push_back({name});
     graph_.microbatches = 1;
     for (const OperatorKind kind : {OperatorKind::gemm, OperatorKind::norm}) {
@@ -45,13 +49,15 @@ class RandomWork {
     }
     for (std::int32_t slot = 0; slot < 4; ++slot)
       for (int each = 0; each < kCalls; ++each) graph_.collectives.push_back(call(slot));
-    graph_.programs.resize(static_cast<std::size_t>(ranks));
+    graph_.programs.resize(static_cast<std::size_t>(pairs ? ranks / 2 : ranks));
     graph_.communicators.resize(static_cast<std::size_t>(2 * ranks + 2));
     const bool slow = one_in(3);
+    const std::int32_t together = !pairs ? 0 : one_in(3) ? 2 : 4;  // ranks that meet the other one of their pair
     for (std::int32_t rank = 0; rank < ranks; ++rank) {
       Rank each;
-      each.representative = each.program = rank;
-      each.communicators = {2 * rank, 2 * rank + 1, 2 * ranks, 2 * ranks + 1};
+      each.representative = rank;
+      each.program = pairs ? rank / 2 : rank;
+      each.communicators = {2 * (rank < together ? rank / 2 * 2 : rank), 2 * rank + 1, 2 * ranks, 2 * ranks + 1};
       if (slow && one_in(2)) each.slowdown = kNoSlowdown + pick(kNoSlowdown);
       for (const std::int32_t communicator : each.communicators)
         graph_.communicators[static_cast<std::size_t>(communicator)].members.push_back(rank);
@@ -98,10 +104,10 @@ class RandomWork {
     }
   }
 
-  /// Half of the collectives follow a compute operation directly and wait for it only, as in models.
+  /// Half of the collectives, and all of pairs, follow a compute operation directly and wait for it only, as in models.
   void add_operation(std::vector<Op>& ops) {
     Op op = operation();
-    if (one_in(2) && op.type == OpType::collective) {
+    if (op.type == OpType::collective && (pairs_ || one_in(2))) {
       ops.emplace_back();
       ops.back().payload = pick(2);
       ops.back().records = local(locals_++);
@@ -114,9 +120,10 @@ class RandomWork {
   Op operation() {
     Op op;
     op.payload = pick(3) - 1;
-    if (const int kind = pick(9); kind >= 4) {
+    const bool within_pair = pairs_ && !one_in(8);
+    if (const int kind = pick(within_pair ? 7 : 9); kind >= 4) {
       op.type = OpType::collective;
-      op.stream = static_cast<StreamId>(kind >= 7 ? kData + pick(2) : kTensor + pick(2));
+      op.stream = static_cast<StreamId>((kind >= 7 ? kData : kTensor) + (within_pair ? 0 : pick(2)));
       op.payload = (op.stream - kTensor) * kCalls + pick(kCalls);
       op.duration = Duration{pick(60)};
     }
@@ -132,6 +139,7 @@ class RandomWork {
   }
 
   std::mt19937 random_;
+  bool pairs_;
   int host_;  ///< an operation takes the host less than this
   std::int32_t locals_ = 0;
   StepGraph graph_;
@@ -147,7 +155,7 @@ class StepByStep {
       : graph_(graph), gpu_(gpu), sharing_(sharing), meetings_(graph.communicators.size()) {
     for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(graph.ranks.size()); ++rank) {
       ranks_.emplace_back();
-      const auto& items = graph.programs[static_cast<std::size_t>(rank)];
+      const auto& items = graph.programs[static_cast<std::size_t>(graph.ranks[static_cast<std::size_t>(rank)].program)];
       for (std::int32_t item = 0; item < static_cast<std::int32_t>(items.size()); ++item) {
         const std::int32_t index = items[static_cast<std::size_t>(item)].template_index;
         const auto& ops = graph.templates[static_cast<std::size_t>(index)].ops;
@@ -441,4 +449,26 @@ TEST_CASE("compute contention: without shared links no rank ends earlier", "[pro
     const Timeline free = simulate(graph).value();
     for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) CHECK(slowed.ends[rank] >= free.ends[rank]);
   }
+}
+
+TEST_CASE("lockstep: random work of pairs as picosecond by picosecond", "[oracle][engine]") {
+  const Profile gpu = gpu_of_100();
+  int in_lockstep = 0;
+  for (unsigned seed = 0; seed < test::cases(600U); ++seed) {
+    const StepGraph graph = RandomWork(seed, true).graph();
+    INFO("seed " << seed);
+    SharedLink link(graph, seed);
+    SharedLink traced_link(graph, seed);
+    SharedLink oracle_link(graph, seed);
+    const Timeline together = run_engine(graph, {.slowing_gpu = &gpu}, &link.sharing).value();
+    const Timeline traced =
+        run_engine(graph, {.record_spans = true, .slowing_gpu = &gpu}, &traced_link.sharing).value();
+    check_same(together, traced);
+    check_times(graph, traced, StepByStep(graph, gpu, &oracle_link.sharing).run());
+    check_same(simulate(graph).value(), simulate(graph, {}, {.record_spans = true}).value());
+    const engine::CompiledGraph compiled =
+        engine::compile(graph, {}, true, engine::find_lockstep(graph, &link.transfers));
+    in_lockstep += compiled.lockstep_runs.empty() ? 0 : 1;
+  }
+  CHECK(in_lockstep > test::cases(100));
 }
