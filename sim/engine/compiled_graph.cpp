@@ -205,7 +205,8 @@ class TemplateCompiler {
       run.end = compute = end_of_run(number, compute, first_of(kComputeStream + 1), run);
       run.end_transfers = transfer = end_of_run(number, transfer, first_of(out_.lockstep.stream + 1), run);
       if (run.first_transfer == run.end_transfers || !needs_all_members_first(run)) continue;
-      out_.stream_ops[static_cast<std::size_t>(first)].lockstep_run = size32(out_.lockstep_runs.size());
+      for (const std::int32_t begin : {first, run.first_transfer})
+        out_.stream_ops[static_cast<std::size_t>(begin)].lockstep_run = size32(out_.lockstep_runs.size());
       out_.lockstep_runs.push_back(run);
     }
   }

@@ -33,9 +33,9 @@ struct StreamOp {
   bool optimizer = false;               ///< of an optimizer template
   std::int32_t slot_or_channel = -1;    ///< collective: index into Rank::communicators; message: its channel
   std::int32_t fused_run = -1;          ///< index into FusedRuns::all; -1: not a fused run
-  std::int32_t lockstep_run = -1;       ///< that begins here: index into CompiledGraph::lockstep_runs; -1: none
-  std::int32_t first_op = 0;            ///< index into Template::ops
-  std::int32_t first_wait = 0;          ///< index into CompiledGraph::waits
+  std::int32_t lockstep_run = -1;  ///< its first compute or transfer: index into CompiledGraph::lockstep_runs; -1: no
+  std::int32_t first_op = 0;       ///< index into Template::ops
+  std::int32_t first_wait = 0;     ///< index into CompiledGraph::waits
   std::int32_t wait_count = 0;
   std::int32_t first_member = 0;  ///< index into CompiledGraph::members: the operations of the run
   std::int32_t member_count = 0;

@@ -74,8 +74,8 @@ struct StreamState {
   std::int32_t next_op;    ///< 1 + index into CompiledGraph::stream_ops; 0: at the beginning of an item
   std::int32_t next;       ///< in the wait list that it is in
   bool waits_for_compute;  ///< in the list of an event that only compute of its rank records
-  bool waits_in_lockstep;  ///< ready for a lockstep run, for which other members are not
-  bool leaves_lockstep;    ///< executes the operations of the next lockstep run by itself
+  bool waits_in_lockstep;  ///< for the other members of its group, or for compute of its own rank (worker_lockstep.hpp)
+  bool leaves_lockstep;    ///< executes its operations of the current lockstep run by itself
 };
 
 /// A collective call of one communicator: the members that have arrived.

@@ -176,16 +176,16 @@ class Worker {
 
   // ---- Groups in lockstep: worker_lockstep.hpp ---------------------------------------------------------------------
 
-  bool begins_lockstep(const OpContext& at, const StreamOp& op);
+  bool waits_in_lockstep(const OpContext& at);
   void join_lockstep(const OpContext& at, std::int64_t ready);
   void leave_lockstep(std::int32_t group);
-  void leave_lockstep(const OpContext& at);
+  void leave_lockstep(StreamState& compute);
   bool leave_all_lockstep();
   std::optional<IsolatedTimes> lockstep_times(std::int32_t group);
   bool transfers_follow(const OpContext& at, const LockstepRun& run);
   bool run_in_lockstep(std::int32_t group);
   void skip_transfers(const OpContext& at, const LockstepRun& run, StreamState& s) const;
-  void wake_transfers(const OpContext& at, const LockstepRun& run);
+  void continue_after(StreamState& s);
   const std::vector<std::int32_t>& members_of(std::int32_t communicator) const {
     return state_.graph.communicators[static_cast<std::size_t>(communicator)].members;
   }
@@ -205,6 +205,7 @@ class Worker {
     return waits_for_compute(stream, state_.streams[static_cast<std::size_t>(stream)]);
   }
   bool waits_for_compute(std::int32_t stream, const StreamState& s);
+  const StreamOp* next_op(const StreamState& s, std::int32_t& item);
   bool waits_for_compute(const OpContext& at, const StreamOp& op) const;
   bool begin_run(const OpContext& at, const StreamOp& op, std::int64_t ready, const Event* decisive);
   void make_records(const OpContext& at, PendingRun& run, std::int64_t time);

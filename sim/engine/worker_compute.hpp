@@ -68,6 +68,7 @@ inline void Worker<Recorder>::execute_stream(std::int32_t stream) {
 template <class Recorder>
 inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
   StreamState& s = *at.state;
+  if (op.lockstep_run >= 0 && op.type == OpType::collective && waits_in_lockstep(at)) return false;
   std::int64_t ready = s.clock;
   const Event* decisive = nullptr;
   for (std::int32_t wait = op.first_wait; wait < op.first_wait + op.wait_count; ++wait) {
@@ -81,10 +82,11 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
     if (e.end > ready) std::tie(ready, decisive) = std::pair(e.end, &e);
   }
   if (op.type == OpType::compute) {
-    if (begins_lockstep(at, op)) {
+    if (op.lockstep_run >= 0 && waits_in_lockstep(at)) {
       join_lockstep(at, ready);
       return false;
     }
+    if (op.lockstep_run >= 0) s.leaves_lockstep = false;
     if (contention_ == nullptr || s.lane != kComputeStream) {
       compute(at, op, ready, decisive);
       return true;
@@ -93,6 +95,7 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
   }
   const std::int64_t issued = at.host_base + op.issue;
   s.arrival = std::max(ready, issued);
+  if (op.lockstep_run >= 0) s.leaves_lockstep = false;
   recorder_.on_arrival(at, issued > ready, decisive);
   if (op.type == OpType::collective) return join_collective(at, op);
   return op.type == OpType::send ? send(at, op) : receive(at, op);

@@ -97,8 +97,19 @@ inline bool Worker<Recorder>::is_quiet(const OpContext& at, const RankContention
 template <class Recorder>
 inline bool Worker<Recorder>::waits_for_compute(std::int32_t stream, const StreamState& s) {
   if (s.waits_for_compute) return true;
-  const auto lane = static_cast<std::size_t>(s.lane);
+  std::int32_t index = 0;
+  const StreamOp* const op = next_op(s, index);
+  if (op == nullptr) return true;
   RankState& r = state_.ranks[static_cast<std::size_t>(s.rank)];
+  const OpContext at{stream, index, nullptr, &r, &r.program->items[static_cast<std::size_t>(index)], 0};
+  return waits_for_compute(at, *op);
+}
+
+/// The next operation of a stream, and its item; null: it has finished.
+template <class Recorder>
+inline const StreamOp* Worker<Recorder>::next_op(const StreamState& s, std::int32_t& index) {
+  const auto lane = static_cast<std::size_t>(s.lane);
+  const RankState& r = state_.ranks[static_cast<std::size_t>(s.rank)];
   const std::vector<std::int32_t>& items = r.program->streams[lane];
   for (auto position = static_cast<std::size_t>(s.position); position < items.size(); ++position) {
     const CompiledItem& item = r.program->items[static_cast<std::size_t>(items[position])];
@@ -106,10 +117,10 @@ inline bool Worker<Recorder>::waits_for_compute(std::int32_t stream, const Strea
     const bool current = position == static_cast<std::size_t>(s.position) && s.next_op > 0;
     const std::int32_t next = current ? s.next_op - 1 : first;
     if (next == state_.compiled.first_stream_op(item.compiled_template, lane + 1)) continue;
-    const OpContext at{stream, items[position], nullptr, &r, &item, 0};
-    return waits_for_compute(at, state_.compiled.stream_ops[static_cast<std::size_t>(next)]);
+    index = items[position];
+    return &state_.compiled.stream_ops[static_cast<std::size_t>(next)];
   }
-  return true;
+  return nullptr;
 }
 
 template <class Recorder>

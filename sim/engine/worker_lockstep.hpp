@@ -8,14 +8,19 @@
 
 namespace tracecast::engine {
 
-/// True if the operation begins a lockstep run of a group that may be in lockstep.
+/// At the first operation of a lockstep run on the compute stream or the lockstep stream: true if it is not for this rank alone
+/// to execute it. The lockstep stream then waits, in no list, for what its group does.
 template <class Recorder>
-inline bool Worker<Recorder>::begins_lockstep(const OpContext& at, const StreamOp& op) {
-  if (op.lockstep_run < 0 || std::exchange(at.state->leaves_lockstep, false)) return false;
+inline bool Worker<Recorder>::waits_in_lockstep(const OpContext& at) {
+  StreamState& s = *at.state;
+  if (s.leaves_lockstep) return false;
   const Lockstep& lockstep = state_.compiled.lockstep;
   const std::int32_t group = at.rank->communicators[lockstep.slot];
   if (group < 0 || lockstep.members[static_cast<std::size_t>(group)] < 2) return false;
-  return exchange_ == nullptr || !exchange_->shared(group);
+  if (exchange_ != nullptr && exchange_->shared(group)) return false;
+  s.waits_in_lockstep = true;
+  s.waits_for_compute = s.lane != kComputeStream;
+  return true;
 }
 
 /// A member is ready. The last one starts the run, at once or when no stream can go on: what is unknown now may be known then.
@@ -23,7 +28,6 @@ template <class Recorder>
 inline void Worker<Recorder>::join_lockstep(const OpContext& at, std::int64_t ready) {
   const std::int32_t group = at.rank->communicators[state_.compiled.lockstep.slot];
   at.state->arrival = ready;
-  at.state->waits_in_lockstep = true;
   std::int32_t& waiting = state_.ready_for_lockstep[static_cast<std::size_t>(group)];
   if (++waiting < state_.compiled.lockstep.members[static_cast<std::size_t>(group)]) return;
   waiting = 0;
@@ -37,24 +41,33 @@ inline void Worker<Recorder>::join_lockstep(const OpContext& at, std::int64_t re
 /// Each member executes the operations of the run by itself.
 template <class Recorder>
 inline void Worker<Recorder>::leave_lockstep(std::int32_t group) {
-  for (const std::int32_t rank : members_of(group)) leave_lockstep(compute_of(rank));
+  for (const std::int32_t rank : members_of(group)) leave_lockstep(*compute_of(rank).state);
 }
 
 template <class Recorder>
-inline void Worker<Recorder>::leave_lockstep(const OpContext& at) {
-  at.state->waits_in_lockstep = false;
-  at.state->leaves_lockstep = true;
-  runnable_.push_back(at.stream);
+inline void Worker<Recorder>::leave_lockstep(StreamState& compute) {
+  StreamState& transfers = *(&compute + state_.compiled.lockstep.stream);
+  compute.leaves_lockstep = transfers.leaves_lockstep = true;
+  continue_after(transfers);
+  continue_after(compute);
+}
+
+/// If a stream waits in lockstep, it is runnable again.
+template <class Recorder>
+inline void Worker<Recorder>::continue_after(StreamState& s) {
+  if (!std::exchange(s.waits_in_lockstep, false)) return;
+  s.waits_for_compute = false;
+  runnable_.push_back(static_cast<std::int32_t>(&s - state_.streams.data()));
 }
 
 /// In a deadlock the members that are ready go as far as they can by themselves. False: none waits for others.
 template <class Recorder>
 inline bool Worker<Recorder>::leave_all_lockstep() {
-  const std::size_t before = runnable_.size();
-  for (std::size_t rank = 0; rank < state_.ranks.size(); ++rank)
-    if (owns(static_cast<std::int32_t>(rank)) && state_.streams[rank * state_.stream_count].waits_in_lockstep)
-      leave_lockstep(compute_of(static_cast<std::int32_t>(rank)));
-  return runnable_.size() > before;
+  for (std::size_t rank = 0; rank < state_.ranks.size(); ++rank) {
+    StreamState& compute = state_.streams[rank * state_.stream_count + kComputeStream];
+    if (compute.waits_in_lockstep && owns(compute.rank)) leave_lockstep(compute);
+  }
+  return !runnable_.empty();
 }
 
 /// The times of a run on every member; nothing if the members cannot take it in one step.
@@ -89,17 +102,17 @@ inline std::optional<IsolatedTimes> Worker<Recorder>::lockstep_times(std::int32_
 /// True if the next collectives of the lockstep stream are those of the run, and none after them moves beside it.
 template <class Recorder>
 inline bool Worker<Recorder>::transfers_follow(const OpContext& at, const LockstepRun& run) {
-  const auto lane = static_cast<std::size_t>(state_.compiled.lockstep.stream);
-  StreamState s = streams_of(at)[lane];
-  const std::vector<std::int32_t>& items = at.rank->program->streams[lane];
-  if (s.position == static_cast<std::int32_t>(items.size()) ||
-      items[static_cast<std::size_t>(s.position)] != at.item_index)
+  StreamState s = streams_of(at)[state_.compiled.lockstep.stream];
+  std::int32_t item = 0;
+  const StreamOp* const next = next_op(s, item);
+  if (next != &state_.compiled.stream_ops[static_cast<std::size_t>(run.first_transfer)] || item != at.item_index)
     return false;
-  const std::int32_t next =
-      s.next_op != 0 ? s.next_op - 1 : state_.compiled.first_stream_op(at.item->compiled_template, lane);
-  if (next != run.first_transfer || contention_ == nullptr) return next == run.first_transfer;
+  if (contention_ == nullptr) return true;
   skip_transfers(at, run, s);
-  return waits_for_compute(at.stream + state_.compiled.lockstep.stream, s);
+  const StreamOp* const after = next_op(s, item);
+  if (after == nullptr || after->lockstep_run >= 0) return true;  // of a run that has not begun
+  s.waits_for_compute = false;
+  return waits_for_compute(at.stream + s.lane, s);
 }
 
 /// Executes the run of a group whose members are all ready. False: it cannot be one step.
@@ -118,8 +131,11 @@ inline bool Worker<Recorder>::run_in_lockstep(std::int32_t group) {
       if (e.end == ready && decisive == nullptr) decisive = &e;
     }
     if (ready > at.state->clock) breakdown_of(at).add_wait(at.state->clock, ready, decisive->interval());
-    skip_transfers(at, run, streams_of(at)[state_.compiled.lockstep.stream]);
-    wake_transfers(at, run);
+    StreamState& transfers = streams_of(at)[state_.compiled.lockstep.stream];
+    skip_transfers(at, run, transfers);
+    std::int32_t item = 0;
+    if (const StreamOp* const next = next_op(transfers, item); next != nullptr && next->lockstep_run < 0)
+      continue_after(transfers);
     execute_fast(at, op, *times, ready);
     if (contention_ != nullptr) contention_->drop_ended(rank, at.state->clock);
     executed_ += run.operations;
@@ -134,19 +150,10 @@ inline bool Worker<Recorder>::run_in_lockstep(std::int32_t group) {
 template <class Recorder>
 inline void Worker<Recorder>::skip_transfers(const OpContext& at, const LockstepRun& run, StreamState& s) const {
   s.next_op = run.end_transfers + 1;
-  s.waits_for_compute = false;
   const auto lane = static_cast<std::size_t>(s.lane);
   if (run.end_transfers < state_.compiled.first_stream_op(at.item->compiled_template, lane + 1)) return;
   s.next_op = 0;
   ++s.position;
-}
-
-/// Wakes the lockstep stream, which may wait for its first collective in the list of an event that nothing else sees.
-template <class Recorder>
-inline void Worker<Recorder>::wake_transfers(const OpContext& at, const LockstepRun& run) {
-  const StreamOp& first = state_.compiled.stream_ops[static_cast<std::size_t>(run.first_transfer)];
-  for (const EventRef ref : state_.compiled.waits_of(first))
-    if (Event& e = state_.event(at, ref); e.waiters.first != 0) notify_all(e.waiters);
 }
 
 }  // namespace tracecast::engine

@@ -472,3 +472,20 @@ TEST_CASE("lockstep: random work of pairs as picosecond by picosecond", "[oracle
   }
   CHECK(in_lockstep > test::cases(100));
 }
+
+TEST_CASE("lockstep: a deadlock is reported as without", "[engine]") {
+  const Profile gpu = gpu_of_100();
+  int deadlocks = 0;
+  for (unsigned seed = 0; seed < 100U; ++seed) {
+    StepGraph graph = RandomWork(seed, true).graph();
+    graph.programs[1].pop_back();  // the first pair waits for the second one
+    INFO("seed " << seed);
+    const Result<Timeline> together = simulate(graph, {}, {.slowing_gpu = &gpu});
+    const Result<Timeline> traced = simulate(graph, {}, {.record_spans = true, .slowing_gpu = &gpu});
+    REQUIRE(together.has_value() == traced.has_value());
+    if (together) continue;
+    CHECK(to_string(together.error()) == to_string(traced.error()));
+    ++deadlocks;
+  }
+  CHECK(deadlocks > 20);
+}
