@@ -189,8 +189,11 @@ Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scen
   });
 }
 
+using Summarise = void (*)(ForecastRun&, const Scenario&, const ForecastOptions&);
+
 /// Sets the forecast of a run that was simulated. Errors: a step that no GPU could do in its time.
-Result<ForecastRun> summarised(ForecastRun run, const Scenario& scenario, const ForecastOptions& options) {
+Result<ForecastRun> summarised(ForecastRun run, const Scenario& scenario, const ForecastOptions& options,
+                               Summarise summarise) {
   summarise(run, scenario, options);
   constexpr double kMostMfu = 2;  // 1, and attention counted without its causal mask is at most twice its work
   if (run.forecast.mfu > kMostMfu && scenario.profile.overlap)
@@ -201,6 +204,7 @@ Result<ForecastRun> summarised(ForecastRun run, const Scenario& scenario, const 
   return run;
 }
 
+/// `known`: of a search, which needs times only; null: none.
 Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scenario> others,
                                   const ForecastOptions& options, KnownLoads* known = nullptr) {
   if (Result<void> checked = check(scenario, options); !checked) return tl::unexpected(std::move(checked.error()));
@@ -221,7 +225,8 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scen
   };
   Result<void> simulated = simulate_run(run, options);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
-  Result<ForecastRun> done = summarised(std::move(run), scenario, options);
+  Result<ForecastRun> done =
+      summarised(std::move(run), scenario, options, known != nullptr ? summarise_times : summarise);
   if (!done || !done->plan.packed) return done;
   if (done->plan.batches_vary()) {
     done->timeline = std::move(packed.nearest);
@@ -279,13 +284,46 @@ Result<ForecastRun> forecast_like(const Scenario& scenario, const ForecastRun& a
   for (Rank& rank : run.graph.ranks) rank.slowdown = slowdown_of(scenario.perturbation, rank.representative);
   Result<void> simulated = simulate_graph(run, run.graph, scenario, {});
   if (!simulated) return tl::unexpected(located(std::move(simulated.error()), scenario));
-  return summarised(std::move(run), scenario, {});
+  return summarised(std::move(run), scenario, {}, summarise);
 }
 
-Result<ForecastRun> LayoutForecasts::forecast(const Scenario& scenario) {
+namespace {
+
+/// Memory without simulation. Schedules that depend on stage times assume equal times here.
+Result<std::vector<MemoryByKind>> memory_of_layout(const Scenario& scenario, const Plan& plan) {
+  const Result<Schedule> schedule =
+      make_schedule(plan.parallel.pp_schedule,
+                    {.ranks = plan.parallel.pp, .microbatches = plan.num_microbatches, .chunks = plan.parallel.vpp});
+  if (!schedule) return tl::unexpected(schedule.error());
+  if (schedule->stages() != static_cast<int>(plan.stages.size()))
+    return fail("the schedule has other stages than the plan");
+  return peak_memory(scenario.model, plan, *schedule);
+}
+
+bool fits(std::span<const MemoryByKind> ranks, std::span<const Bytes> capacity, double headroom) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank].total() > usable_memory(capacity[rank], headroom)) return false;
+  return true;
+}
+
+}  // namespace
+
+Result<LayoutForecast> LayoutForecasts::forecast(const Scenario& scenario, double headroom) {
+  const Result<Plan> plan =
+      make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
+  if (!plan) return tl::unexpected(plan.error());
+  const std::vector<Bytes> capacity = memory_of_gpus(scenario, *plan);
+  Result<std::vector<MemoryByKind>> memory = memory_of_layout(scenario, *plan);
+  if (!memory) return tl::unexpected(std::move(memory.error()));
+  LayoutForecast result{std::move(*memory), false, {}};
+  if (!fits(result.memory, capacity, headroom)) return result;
   Result<ForecastRun> run = forecast_jobs(scenario, {}, {}, &known_);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
-  return run;
+  if (find_schedule(run->plan.parallel.pp_schedule)->uses_times)
+    result.memory = peak_memory(scenario.model, run->plan, run->schedule);
+  result.fits = fits(result.memory, capacity, headroom);
+  result.step = std::move(run->forecast);
+  return result;
 }
 
 namespace {

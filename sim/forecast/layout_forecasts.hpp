@@ -3,16 +3,31 @@
 /// found once.
 #pragma once
 
+#include <vector>
+
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/stage_loads.hpp"
 
 namespace tracecast {
 
+/// The part of a GPU's memory that a layout may take. `headroom`: the share that stays free
+inline Bytes usable_memory(Bytes memory, double headroom) {
+  return {static_cast<std::int64_t>(static_cast<double>(memory.count) * (1 - headroom))};
+}
+
+/// What a search ranks layouts by.
+struct LayoutForecast {
+  std::vector<MemoryByKind> memory;  ///< [pipeline rank]
+  bool fits = false;                 ///< into the memory of the GPUs, with the headroom
+  Forecast step;  ///< of a layout that fits: times and throughput, without memory, bandwidth and band
+};
+
 /// Thread-safe.
 class LayoutForecasts {
  public:
-  /// As forecast() with the default options.   Requires the same cluster and profile in all calls
-  Result<ForecastRun> forecast(const Scenario& scenario);
+  /// The numbers of forecast() with the default options. A layout that does not fit is not simulated.
+  /// Requires the same cluster and profile in all calls. Errors: those of forecast()
+  Result<LayoutForecast> forecast(const Scenario& scenario, double headroom);
 
  private:
   KnownLoads known_;

@@ -254,7 +254,9 @@ std::vector<Bytes> memory_of_gpus(const Scenario& scenario, const Plan& plan) {
   return memory;
 }
 
-void summarise(ForecastRun& run, const Scenario& scenario, const ForecastOptions& options) {
+namespace {
+
+MeanWork add_times_and_work(ForecastRun& run, const Scenario& scenario, const ForecastOptions& options) {
   Forecast& result = run.forecast;
   result.scenario = scenario.name;
   result.ranks = scenario.cluster.world_size;
@@ -268,6 +270,18 @@ void summarise(ForecastRun& run, const Scenario& scenario, const ForecastOptions
   add_work(result, mean);
   if (options.transfers_slow_compute) add_contention(result, run.graph, run.timeline);
   add_throughput(result, scenario, run.plan, mean);
+  return mean;
+}
+
+}  // namespace
+
+void summarise_times(ForecastRun& run, const Scenario& scenario, const ForecastOptions& options) {
+  add_times_and_work(run, scenario, options);
+}
+
+void summarise(ForecastRun& run, const Scenario& scenario, const ForecastOptions& options) {
+  const MeanWork mean = add_times_and_work(run, scenario, options);
+  Forecast& result = run.forecast;
   add_memory(result, scenario, run.plan, run.schedule);
   if (result.step_time_s > 0)
     result.bandwidth = required_bandwidth(run.graph, run.plan, scenario.cluster, time_for_transfers(result));

@@ -13,13 +13,13 @@
 namespace tracecast {
 namespace {
 
-bool has(const std::vector<std::string>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+/// Asked for every layer; most lists are empty.
+template <class Name>
+bool has(const std::vector<std::string>& names, Name name) {
+  return !names.empty() && std::find(names.begin(), names.end(), std::string_view(to_string(name))) != names.end();
 }
 
-bool narrows(const Training& training, NarrowActivation what) {
-  return has(training.low_precision_activations, to_string(what));
-}
+bool narrows(const Training& training, NarrowActivation what) { return has(training.low_precision_activations, what); }
 
 constexpr double kE5M6 = 12.0 / 8;  ///< bytes
 
@@ -240,6 +240,7 @@ TokenBytes selected_operators(const Model& model, const Plan& plan, const Sizes&
 
 /// A x of every adapter.
 double adapter_rows(const Training& training) {
+  if (training.lora_rank == 0) return 0;
   double rows = 0;
   for (const auto& each : EnumNames<LoraTarget>::table)
     if (has_adapter(training, each.name)) rows += training.lora_rank;
@@ -262,9 +263,7 @@ CrossEntropy loss_of(const Plan& plan) {
 
 }  // namespace
 
-bool repeats(const Training& training, RecomputeModule module) {
-  return has(training.recompute_modules, to_string(module));
-}
+bool repeats(const Training& training, RecomputeModule module) { return has(training.recompute_modules, module); }
 
 void check_low_precision_activations(PlanCheck& check, const Training& training) {
   check.names<NarrowActivation>("training.low_precision_activations", training.low_precision_activations);

@@ -72,11 +72,10 @@ double stage_weight_gradient_bytes(const Model& model, const Plan& plan, const S
   return bytes;
 }
 
-/// What recomputation brings back for the layer in work, the largest of the stage.
-double recomputed_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+/// What recomputation brings back for the layer in work, the largest of the stage. `keeping`: the plan without modules that are
+/// computed again
+double recomputed_bytes(const Model& model, const Plan& plan, const Stage& stage, const Plan& keeping) {
   if (plan.training.recompute == Recompute::none && plan.training.recompute_modules.empty()) return 0;
-  Plan keeping = plan;
-  keeping.training.recompute_modules.clear();
   double largest = 0;
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
     if (plan.training.recompute == Recompute::full && !is_recomputed(plan, layer)) continue;
@@ -266,8 +265,10 @@ struct Workspace {
 
 Workspace workspace(const Model& model, const Plan& plan, const RankShare& share) {
   Workspace most;
+  Plan keeping = plan;
+  keeping.training.recompute_modules.clear();
   for (const Stage& stage : share.stages) {
-    double layer = recomputed_bytes(model, plan, stage);
+    double layer = recomputed_bytes(model, plan, stage, keeping);
     if (stage.num_layers > 0) layer += rank_bytes(gathered_workspace(model, plan), plan);
     most.layer = std::max(most.layer, layer);
     if (stage.head) most.loss = std::max(most.loss, rank_bytes(loss_workspace(model, plan), plan));

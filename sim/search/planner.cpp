@@ -4,7 +4,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -12,16 +11,10 @@
 
 #include "sim/base/parallel_for.hpp"
 #include "sim/forecast/layout_forecasts.hpp"
-#include "sim/forecast/summary.hpp"
 #include "sim/plan/memory.hpp"
-#include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 namespace {
-
-Bytes usable_memory(Bytes memory, double headroom) {
-  return {static_cast<std::int64_t>(static_cast<double>(memory.count) * (1 - headroom))};
-}
 
 bool faster(const Evaluation& a, const Evaluation& b) {
   return std::pair(a.step_time_s, a.layout.id) < std::pair(b.step_time_s, b.layout.id);
@@ -44,31 +37,6 @@ Bytes tightest(const std::vector<MemoryByKind>& ranks) {
   return most;
 }
 
-/// Memory of pipeline ranks, and of their GPUs.
-struct RankMemory {
-  std::vector<MemoryByKind> used;
-  std::vector<Bytes> capacity;
-
-  bool fits(double headroom) const {
-    for (std::size_t rank = 0; rank < used.size(); ++rank)
-      if (used[rank].total() > usable_memory(capacity[rank], headroom)) return false;
-    return true;
-  }
-};
-
-/// Memory of the planned layout without simulation; nullopt if plan or schedule return an error. Schedules that depend
-/// on stage times assume equal times here; their exact memory is known after the simulation.
-std::optional<RankMemory> peak_memory_of(const Scenario& scenario) {
-  const Result<Plan> plan =
-      make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
-  if (!plan) return std::nullopt;
-  const Result<Schedule> schedule =
-      make_schedule(plan->parallel.pp_schedule,
-                    {.ranks = plan->parallel.pp, .microbatches = plan->num_microbatches, .chunks = plan->parallel.vpp});
-  if (!schedule || schedule->stages() != static_cast<int>(plan->stages.size())) return std::nullopt;
-  return RankMemory{peak_memory(scenario.model, *plan, *schedule), memory_of_gpus(scenario, *plan)};
-}
-
 void copy_times(Evaluation& result, const Forecast& forecast) {
   result.step_time_s = forecast.step_time_s;
   result.mfu = forecast.mfu;
@@ -84,19 +52,12 @@ Evaluation evaluate(const Scenario& scenario, const Layout& layout, const Layout
   Evaluation result;
   result.layout = layout;
   result.bound = bound;
-  const Scenario candidate = with_layout(scenario, layout);
-  std::optional<RankMemory> memory = peak_memory_of(candidate);
-  result.valid = memory.has_value();
-  if (!memory) return result;
-  result.memory = tightest(memory->used);
-  if (!memory->fits(memory_headroom)) return result;
-  const Result<ForecastRun> run = forecasts.forecast(candidate);
-  result.valid = run.has_value();
-  if (!run) return result;
-  memory->used = run->forecast.memory;
-  result.memory = tightest(memory->used);
-  result.fits = memory->fits(memory_headroom);
-  if (result.fits) copy_times(result, run->forecast);
+  const Result<LayoutForecast> forecast = forecasts.forecast(with_layout(scenario, layout), memory_headroom);
+  result.valid = forecast.has_value();
+  if (!result.valid) return result;
+  result.memory = tightest(forecast->memory);
+  result.fits = forecast->fits;
+  if (result.fits) copy_times(result, forecast->step);
   return result;
 }
 
