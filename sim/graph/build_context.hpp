@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,15 @@ struct TemplateKey {
   std::int32_t variant = 0;  ///< of passes 1 if they also wait for parameters (forward) or reduce gradients (backward)
   int context_ranks = 0;     ///< of passes: BuildContext::select_context
   auto operator<=>(const TemplateKey&) const = default;
+};
+/// Every action of a schedule looks a template up.
+struct TemplateKeyHash {
+  std::size_t operator()(const TemplateKey& key) const {
+    std::size_t hash = static_cast<std::size_t>(key.kind);
+    for (const int part : {key.work, key.variant, key.context_ranks})
+      hash = hash * 1'000'003 + static_cast<std::size_t>(part);
+    return hash;
+  }
 };
 
 /// The communicator groups of a plan under a schedule.
@@ -149,7 +159,7 @@ class BuildContext {
   std::map<std::pair<std::int32_t, int>, WorkList> forward_work_;  ///< [kind, context ranks]
   std::map<std::tuple<std::int32_t, int, BackwardPart, bool>, WorkList> backward_work_;
   std::map<std::vector<std::int32_t>, std::int32_t> numbers_;  ///< [description of a kind, a chunk, chunks]
-  std::map<TemplateKey, std::int32_t> templates_;
+  std::unordered_map<TemplateKey, std::int32_t, TemplateKeyHash> templates_;
   std::map<std::tuple<std::string, int, int>, std::int32_t> events_;  ///< [purpose, chunk, index]
 };
 

@@ -1,12 +1,14 @@
 #include "sim/graph/builder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <limits>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -227,7 +229,7 @@ class GraphBuilder {
   /// The parts of a pass, composed if its key is new. `purpose`: of the events between them.
   template <class Write>
   const Parts& parts(const TemplateKey& key, const char* purpose, int chunk, bool at_exchanges, Write write) {
-    const auto [found, added] = parts_.try_emplace({key, at_exchanges});
+    const auto [found, added] = parts_[at_exchanges ? 1 : 0].try_emplace(key);
     if (!added) return found->second;
     for (std::vector<Template>& part :
          cut_template(context_.compose(key.kind, chunk, write), context_, purpose, chunk, at_exchanges)) {
@@ -365,8 +367,8 @@ class GraphBuilder {
   PipelineMessages messages_;
   DataParallel data_;
   EndOfStep end_;
-  std::map<std::pair<TemplateKey, bool>, Parts> parts_;
-  std::map<TemplateKey, std::vector<EventRef>> last_gradient_events_;  ///< [key of a backward]
+  std::array<std::unordered_map<TemplateKey, Parts, TemplateKeyHash>, 2> parts_;  ///< [at exchanges]
+  std::map<TemplateKey, std::vector<EventRef>> last_gradient_events_;             ///< [key of a backward]
 };
 
 }  // namespace

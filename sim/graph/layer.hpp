@@ -43,7 +43,7 @@ class LayerWork {
   /// `expert_nodes`: nodes (scale-up domains) that an expert-parallel group has members in.
   LayerWork(const Model& model, const Plan& plan, int expert_nodes = 1);
 
-  /// Layers of one kind have the same work.
+  /// Layers of one kind have the same work and parameters.
   std::string kind(int layer) const;
 
   WorkList forward(int layer) const;

@@ -42,9 +42,15 @@ RankParameters ParameterUnits::parameters_of(const Stage& stage, int unit) const
   } else if (stage.head && unit == head(stage)) {
     set(work_.head_parameters(), work_.head_expert_parameters(), work_.trained_head());
   } else {
-    return work_.parameters(stage.first_layer + unit - (stage.embedding ? 1 : 0));
+    return layer_parameters(stage.first_layer + unit - (stage.embedding ? 1 : 0));
   }
   return own;
+}
+
+const RankParameters& ParameterUnits::layer_parameters(int layer) const {
+  const auto [found, added] = layers_.try_emplace(work_.kind(layer));
+  if (added) found->second = work_.parameters(layer);
+  return found->second;
 }
 
 Bucket ParameterUnits::unit(const Stage& stage, int unit) const {

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "sim/graph/layer.hpp"
@@ -55,6 +57,7 @@ class ParameterUnits {
 
  private:
   RankParameters parameters_of(const Stage& stage, int unit) const;
+  const RankParameters& layer_parameters(int layer) const;
   Bytes gather_bytes(std::int64_t all, std::int64_t trained, std::int64_t quantised) const;
   std::int64_t gather_size() const;
   std::vector<ParameterGroup> groups(const Stage& stage, int unit) const;
@@ -62,6 +65,7 @@ class ParameterUnits {
   const Model& model_;
   const Plan& plan_;
   const LayerWork& work_;
+  mutable std::map<std::string, RankParameters> layers_;  ///< by LayerWork::kind(), as far as asked for
 };
 
 }  // namespace tracecast

@@ -147,14 +147,18 @@ std::optional<std::int32_t> Placements::common_boundary(int pp, int other) {
   int from = 0;  // ranks from here to `until` differ only in their GPU
   int until = 0;
   std::vector<bool> seen(static_cast<std::size_t>(cluster_.node.gpus));
-  for (const int rank : distinct_ranks(std::min(pp, other))) {
+  std::size_t missing = 0;  // GPUs that have not been seen
+  for (const int rank : ranks_of(std::min(pp, other))) {
     if (rank < from || rank >= until) {
       from = rank;
       until = leave_same_tiers_until(rank, distance);
       std::fill(seen.begin(), seen.end(), false);
+      missing = seen.size();
     }
+    if (missing == 0) continue;
     const auto gpu = static_cast<std::size_t>(rank % cluster_.node.gpus);
     if (rank < until && seen[gpu]) continue;
+    if (!seen[gpu]) --missing;
     seen[gpu] = true;
     const std::int32_t number = boundary_at(known, rank, distance);
     if (common && *common != number) return common = std::nullopt;
@@ -195,8 +199,8 @@ std::vector<int> Placements::distinct_blocks(Slot slot, int pp) const {
   return distinct_sums(is_inside(Axis::pp) ? 0 : pp * plan_.grid.stride(Axis::pp), outside, unit_of(slot));
 }
 
-std::vector<int> Placements::distinct_ranks(int pp) const {
-  return distinct_sums(pp * plan_.grid.stride(Axis::pp), {Axis::dp, Axis::cp, Axis::tp}, units_.back());
+std::vector<int> Placements::ranks_of(int pp) const {
+  return plan_.grid.group(pp * plan_.grid.stride(Axis::pp), {Axis::dp, Axis::cp, Axis::tp});
 }
 
 }  // namespace tracecast

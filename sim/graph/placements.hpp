@@ -48,8 +48,8 @@ class Placements {
 
   /// First ranks of the slot's blocks that contain ranks of pipeline rank `pp`: one of each placement class.
   std::vector<int> distinct_blocks(Slot slot, int pp) const;
-  /// Ranks of pipeline rank `pp`: one of each placement class.
-  std::vector<int> distinct_ranks(int pp) const;
+  /// Ranks of pipeline rank `pp`.
+  std::vector<int> ranks_of(int pp) const;
 
  private:
   std::int32_t number_of(const GroupPlacement& placement);

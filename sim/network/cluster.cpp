@@ -30,7 +30,8 @@ class Domains {
     }
     TRACECAST_ASSERT(ranks.front() >= 0 && ranks.back() < cluster.world_size, "ranks are below the world size");
     gpus_.reserve(ranks.size());
-    for (std::size_t i = 0; i < ranks.size();) i = add_domain(cluster, ranks, i);
+    for (std::size_t i = 0; i < ranks.size();)
+      i = follows_whole_domain(cluster, ranks, i) ? repeat_domain(ranks, i) : add_domain(cluster, ranks, i);
   }
 
   const std::vector<Domain>& all() const { return domains_; }
@@ -53,6 +54,23 @@ class Domains {
     domain.gpus = {gpus_.data() + begin, gpus_.size() - begin};
     domains_.push_back(domain);
     return i;
+  }
+
+  /// True if ranks[i] begins a domain all of whose GPUs belong to the group, as those of the domain before.
+  bool follows_whole_domain(const Cluster& cluster, std::span<const int> ranks, std::size_t i) const {
+    const auto gpus = static_cast<std::size_t>(cluster.node.gpus);
+    if (domains_.empty() || domains_.back().gpus.size() != gpus || !cluster.faults.missing_gpus.empty()) return false;
+    if (ranks.size() - i < gpus || ranks[i] % cluster.node.gpus != 0) return false;
+    for (std::size_t gpu = 1; gpu < gpus; ++gpu)
+      if (ranks[i + gpu] != ranks[i] + static_cast<int>(gpu)) return false;
+    return i + gpus == ranks.size() || ranks[i + gpus] > ranks[i + gpus - 1];
+  }
+
+  std::size_t repeat_domain(std::span<const int> ranks, std::size_t i) {
+    Domain domain = domains_.back();
+    domain.node = ranks[i] / static_cast<int>(domain.gpus.size());
+    domains_.push_back(domain);
+    return i + domain.gpus.size();
   }
 
   std::vector<int> gpus_;  // reserved once, because the domains point into it
