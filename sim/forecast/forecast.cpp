@@ -76,9 +76,10 @@ class GraphMaker {
     if (!stages_are_alike()) return fold(build(true), links);
     StepGraph graph = build(false);
     const Groups groups = groups_of(scenario_.model, run_.plan, run_.schedule);
-    graph.loads = known_ != nullptr ? known_->by_stage(graph, run_.plan, groups, links)
-                                    : loads_by_stage(graph, run_.plan, groups, links);
-    if (!graph.loads) graph = fold(build(true), links);
+    std::optional<StageParts> parts = known_ != nullptr ? known_->fold_stages(graph, run_.plan, groups, links)
+                                                        : fold_stages(graph, run_.plan, groups, links);
+    if (!parts) return fold(build(true), links);
+    apply(std::move(*parts), graph);
     return graph;
   }
 

@@ -8,7 +8,8 @@
 /// again with another salt.
 ///
 /// Nodes are of kinds (ranks, communicators, links), which never share a class. Edges are given by a function
-/// `each_edge(kind, see)` that calls see(node, seen, label) for the nodes of a kind, so that they need not be stored.
+/// `each_edge(kind, see)` that calls see(node, seen, label) for the nodes of a kind, or see(node, seen, label, times) for as many
+/// edges at once, so that they need not be stored.
 /// Source: colour refinement, or the one-dimensional Weisfeiler-Leman algorithm (1968)
 #pragma once
 
@@ -102,15 +103,16 @@ bool next_round(const Nodes& nodes, Partition& partition, bool first, NodeColour
   const auto colour = [salt](std::int32_t seen_class, std::uint32_t label) {
     return mix((static_cast<std::uint64_t>(static_cast<std::uint32_t>(seen_class)) << 32 | label) + salt);
   };
-  const auto add_all = [&](std::int32_t node, std::int32_t other, std::uint32_t label) {
-    partition.seen[static_cast<std::size_t>(node)] += colour(partition.of[static_cast<std::size_t>(other)], label);
+  const auto add_all = [&](std::int32_t node, std::int32_t other, std::uint32_t label, NodeColour times = 1) {
+    partition.seen[static_cast<std::size_t>(node)] +=
+        times * colour(partition.of[static_cast<std::size_t>(other)], label);
   };
   bool news = first;  // for the kind at hand
-  const auto add_changed = [&](std::int32_t node, std::int32_t other, std::uint32_t label) {
+  const auto add_changed = [&](std::int32_t node, std::int32_t other, std::uint32_t label, NodeColour times = 1) {
     const std::int32_t now = partition.of[static_cast<std::size_t>(other)];
     const std::int32_t before = partition.before[static_cast<std::size_t>(other)];
     if (now == before) return;
-    partition.seen[static_cast<std::size_t>(node)] += colour(now, label) - colour(before, label);
+    partition.seen[static_cast<std::size_t>(node)] += times * (colour(now, label) - colour(before, label));
     news = true;
   };
   bool splits = false;
@@ -128,8 +130,9 @@ bool is_stable(const Nodes& nodes, const std::vector<std::int32_t>& class_of, co
   for (std::size_t kind = 0; kind < nodes.kinds(); ++kind) {
     const std::size_t begin = nodes.begins[kind];
     seen.assign(nodes.begins[kind + 1] - begin, {});
-    each_edge(kind, [&](std::int32_t node, std::int32_t other, std::uint32_t label) {
-      seen[static_cast<std::size_t>(node) - begin] += ListSum::of(class_of[static_cast<std::size_t>(other)], label);
+    each_edge(kind, [&](std::int32_t node, std::int32_t other, std::uint32_t label, std::int32_t times = 1) {
+      seen[static_cast<std::size_t>(node) - begin] +=
+          ListSum::of(class_of[static_cast<std::size_t>(other)], label).times(times);
     });
     if (!classes_agree(nodes, class_of, kind, seen)) return false;
   }

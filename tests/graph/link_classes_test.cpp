@@ -1,11 +1,16 @@
 #include "sim/graph/link_classes.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/build_context.hpp"
+#include "sim/graph/folded_step.hpp"
 #include "sim/graph/stage_loads.hpp"
 #include "tests/graph/small_scenario.hpp"
 
@@ -97,6 +102,13 @@ TEST_CASE("Ranks whose transfers take unequally long alone are of two classes", 
   CHECK(classes_with({0, 0}, 0, 1) == std::vector<std::int32_t>{0, 1, 2, 3});
 }
 
+/// Nothing if a stage is of several classes.
+std::optional<FoldedLoads> loads_by_stage(const StepGraph& graph, const Plan& plan, const Groups& groups,
+                                          const ClusterLinks& links) {
+  const std::optional<StageParts> parts = fold_stages(graph, plan, groups, links);
+  return parts && parts->ranks.empty() ? std::optional(parts->loads) : std::nullopt;
+}
+
 TEST_CASE("Coordinates give the classes of a healthy job, but not if a link differs", "[graph][folding]") {
   Scenario scenario = test::small_scenario(8, 4, 32);
   scenario.parallel.zero_stage = 1;
@@ -134,10 +146,9 @@ TEST_CASE("Ranks of one program whose channels lead elsewhere are of two classes
 }
 
 /// All numbers of the loads.
-std::vector<std::int64_t> numbers_of(const std::optional<FoldedLoads>& loads) {
+std::vector<std::int64_t> numbers_of(const FoldedLoads& loads) {
   std::vector<std::int64_t> numbers;
-  if (!loads) return numbers;
-  for (const auto* transfers : {&loads->collectives, &loads->messages}) {
+  for (const auto* transfers : {&loads.collectives, &loads.messages}) {
     numbers.push_back(static_cast<std::int64_t>(transfers->size()));
     for (const FoldedTransfer& each : *transfers) {
       for (const std::int64_t number :
@@ -179,11 +190,56 @@ TEST_CASE("Loads known from other layouts are those of each layout", "[graph][fo
       const ForecastRun run = forecast(scenario, {.network = NetworkKind::isolated}).value();
       const Groups groups = groups_of(scenario.model, run.plan, run.schedule);
       const ClusterLinks links(scenario.cluster, scenario.profile.architecture);
-      const auto loads = loads_by_stage(run.graph, run.plan, groups, links);
-      CHECK(numbers_of(known.by_stage(run.graph, run.plan, groups, links)) == numbers_of(loads));
-      with_loads += loads ? 1 : 0;
+      const auto parts = fold_stages(run.graph, run.plan, groups, links);
+      REQUIRE(parts);
+      CHECK(numbers_of(known.fold_stages(run.graph, run.plan, groups, links)->loads) == numbers_of(parts->loads));
+      with_loads += parts->ranks.empty() ? 1 : 0;
     }
   CHECK(with_loads > 20);
+}
+
+/// Loads in the order of their owners.
+std::vector<std::int64_t> sorted_numbers_of(FoldedLoads loads) {
+  const auto number = [](const FoldedTransfer& each) { return std::pair(each.owner, each.number); };
+  std::ranges::sort(loads.collectives, {}, number);
+  std::ranges::sort(loads.messages, {}, number);
+  return numbers_of(loads);
+}
+
+TEST_CASE("Stages of several classes are divided as refining all ranks divides them", "[graph][folding]") {
+  // Trees load the NICs of their roots and leaves differently, beside the messages between stages.
+  int divided = 0;
+  for (const auto& [tp, pp, dp] : {std::tuple{8, 4, 8}, {4, 4, 16}, {2, 2, 32}, {1, 4, 16}, {16, 2, 4}})
+    for (const std::int64_t batch : {dp, 4 * dp}) {
+      Scenario scenario = test::small_scenario(tp, pp, dp);
+      scenario.parallel.zero_stage = 0;
+      scenario.training.global_batch_size = batch;
+      const ForecastRun run = forecast(scenario, {.network = NetworkKind::isolated}).value();
+      const Groups groups = groups_of(scenario.model, run.plan, run.schedule);
+      const ClusterLinks links(scenario.cluster, scenario.profile.architecture);
+      std::optional<StageParts> parts = fold_stages(run.graph, run.plan, groups, links);
+      if (!parts || parts->ranks.empty()) continue;
+      ++divided;
+      StepGraph graph = run.graph;
+      apply(std::move(*parts), graph);
+      const StepGraph expected = fold(forecast(scenario, {.unfold = true})->graph, links);
+      REQUIRE(graph.ranks.size() == expected.ranks.size());
+      for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
+        CHECK(graph.ranks[rank].representative == expected.ranks[rank].representative);
+        CHECK(graph.ranks[rank].multiplicity == expected.ranks[rank].multiplicity);
+        CHECK(graph.ranks[rank].program == expected.ranks[rank].program);
+        CHECK(graph.ranks[rank].communicators == expected.ranks[rank].communicators);
+        CHECK(graph.ranks[rank].channels == expected.ranks[rank].channels);
+      }
+      REQUIRE(graph.communicators.size() == expected.communicators.size());
+      for (std::size_t i = 0; i < graph.communicators.size(); ++i) {
+        CHECK(graph.communicators[i].name == expected.communicators[i].name);
+        CHECK(graph.communicators[i].placement == expected.communicators[i].placement);
+        CHECK(graph.communicators[i].members == expected.communicators[i].members);
+      }
+      CHECK(sorted_numbers_of(*graph.loads) == sorted_numbers_of(*expected.loads));
+    }
+  CHECK(divided > 0);
 }
 
 }  // namespace
