@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <numeric>
 #include <utility>
 
 #include "sim/graph/link_classes.hpp"
@@ -41,17 +42,25 @@ std::optional<FoldedLoads> loads_of_stages(const StageUsers& stages) {
   return loads;
 }
 
+/// Nodes of a block (link_orbits.hpp) such that stages have whole blocks; units of a fabric mostly have a power of two.
+int largest_block(const Plan& plan, const ClusterLinks& links) {
+  constexpr int kMost = 32;
+  const int ranks = plan.parallel.pp == 1 ? plan.world_size : plan.grid.stride(Axis::pp);
+  return ranks % links.gpus() == 0 ? std::gcd(ranks / links.gpus(), kMost) : 1;
+}
+
 /// Requires one rank for each stage, and paths that are not hashed
 std::optional<StageParts> find_parts(const StepGraph& folded, const Plan& plan, const Groups& groups,
                                      const ClusterLinks& links, const ProgramTransfers& transfers) {
-  for (int step = 1; step <= links.gpus(); ++step) {
-    std::optional<LinkOrbits> orbits = links.orbits(step);
-    if (!orbits) continue;
-    StageUsers users(folded, plan, groups, links, transfers, std::move(*orbits));
-    if (!users.add()) continue;
-    if (std::optional<FoldedLoads> loads = loads_of_stages(users)) return StageParts{{}, {}, std::move(*loads)};
-    if (std::optional<StageParts> parts = divide_stages(folded, plan, groups, links.gpus(), users)) return parts;
-  }
+  for (int step = 1; step <= links.gpus(); ++step)
+    for (int block = largest_block(plan, links); block >= 1; block = block > 1 ? 1 : 0) {
+      std::optional<LinkOrbits> orbits = links.orbits(step, block);
+      if (!orbits) continue;
+      StageUsers users(folded, plan, groups, links, transfers, std::move(*orbits));
+      if (!users.add()) continue;
+      if (std::optional<FoldedLoads> loads = loads_of_stages(users)) return StageParts{{}, {}, std::move(*loads)};
+      if (std::optional<StageParts> parts = divide_stages(folded, plan, groups, users)) return parts;
+    }
   TRACECAST_ASSERT(false, "a rotation by all GPUs of a node leaves all users in place");
   return std::nullopt;
 }

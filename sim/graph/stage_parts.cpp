@@ -66,13 +66,20 @@ class CommunicatorOrbits {
     return group;
   }
 
-  bool add(Slot slot) {
-    const std::vector<std::int32_t> group = groups_of_ranks(slot);
+  /// True if a symmetry moves ranks of one group to ranks of one group.
+  bool keeps_groups(const std::vector<std::int32_t>& group, int symmetry) const {
     for (std::int32_t rank = 0; rank < plan_.world_size; ++rank) {
       const std::int32_t first = group[as_index(rank)];
-      if (group[as_index(orbits_.rotated_rank(rank, 1))] != group[as_index(orbits_.rotated_rank(first, 1))])
+      if (group[as_index(orbits_.rotated_rank(rank, symmetry))] !=
+          group[as_index(orbits_.rotated_rank(first, symmetry))])
         return false;
     }
+    return true;
+  }
+
+  bool add(Slot slot) {
+    const std::vector<std::int32_t> group = groups_of_ranks(slot);
+    if (!keeps_groups(group, 1) || !keeps_groups(group, orbits_.rotations())) return false;
     std::vector<std::int32_t>& own = of_[static_cast<std::size_t>(slot)];
     std::vector<std::int32_t> number(as_index(plan_.world_size), -1);  // [group] by its first rank
     for (std::int32_t rank = 0; rank < plan_.world_size; ++rank) {
@@ -115,14 +122,9 @@ class CommunicatorOrbits {
 
 class StageDivision {
  public:
-  StageDivision(const StepGraph& graph, const Plan& plan, int gpus, const StageUsers& users,
+  StageDivision(const StepGraph& graph, const Plan& plan, const StageUsers& users,
                 const CommunicatorOrbits& communicators)
-      : graph_(graph),
-        plan_(plan),
-        gpus_(gpus),
-        users_(users),
-        communicators_(communicators),
-        node_of_user_(users.owners().size()) {
+      : graph_(graph), plan_(plan), users_(users), communicators_(communicators), node_of_user_(users.owners().size()) {
     for (std::int32_t rank = 0; rank < plan.world_size; ++rank)
       if (users.orbits().is_first_rank(rank)) first_ranks_.push_back(rank);
     for (std::size_t user = 0; user < users.owners().size(); ++user) {
@@ -144,10 +146,7 @@ class StageDivision {
  private:
   // ---- Nodes: orbits of ranks; communicators and senders; orbits of links --------------------------------------------
 
-  std::int32_t orbit_of(std::int32_t rank) const {
-    const std::int32_t step = gpus_ / users_.orbits().order();
-    return rank / gpus_ * step + rank % gpus_ % step;
-  }
+  std::int32_t orbit_of(std::int32_t rank) const { return users_.orbits().orbit_of_rank(rank); }
   int pp_of(std::size_t orbit) const { return plan_.grid.coordinates(first_ranks_[orbit])[Axis::pp]; }
 
   std::int32_t communicator_of(const StageUsers::User& owner) const {
@@ -317,7 +316,6 @@ class StageDivision {
 
   const StepGraph& graph_;
   const Plan& plan_;
-  const int gpus_;
   const StageUsers& users_;
   const CommunicatorOrbits& communicators_;
   std::vector<std::int32_t> first_ranks_;   ///< [orbit of ranks]
@@ -339,11 +337,11 @@ class StageDivision {
 
 }  // namespace
 
-std::optional<StageParts> divide_stages(const StepGraph& folded, const Plan& plan, const Groups& groups, int gpus,
+std::optional<StageParts> divide_stages(const StepGraph& folded, const Plan& plan, const Groups& groups,
                                         const StageUsers& users) {
   CommunicatorOrbits communicators(folded, plan, groups, users.orbits());
   if (!communicators.add_all()) return std::nullopt;
-  return StageDivision(folded, plan, gpus, users, communicators).divide();
+  return StageDivision(folded, plan, users, communicators).divide();
 }
 
 }  // namespace tracecast

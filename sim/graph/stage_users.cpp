@@ -25,11 +25,12 @@ bool StageUsers::add() {
   return true;
 }
 
-/// True if nodes are full, and each pipeline rank has whole nodes.
+/// True if nodes are full, and each pipeline rank has whole blocks of nodes.
 bool StageUsers::rotations_keep_stages() const {
   const int last = plan_.world_size - 1;
-  return plan_.world_size % links_.gpus() == 0 && links_.domain_of(last) == last / links_.gpus() &&
-         (plan_.parallel.pp == 1 || plan_.grid.stride(Axis::pp) % links_.gpus() == 0);
+  const int block = links_.gpus() * orbits_.block();
+  return plan_.world_size % block == 0 && links_.domain_of(last) == last / links_.gpus() &&
+         (plan_.parallel.pp == 1 || plan_.grid.stride(Axis::pp) % block == 0);
 }
 
 std::vector<std::int32_t> StageUsers::link_copies() const {
@@ -108,36 +109,54 @@ std::optional<std::int32_t> StageUsers::add_group(const Group& group) {
 const StageUsers::Pattern* StageUsers::pattern_at(const std::list<Pattern>& patterns, int first) const {
   for (const Pattern& pattern : patterns) {
     const int domains = links_.domain_of(first) - links_.domain_of(pattern.first);
-    if ((first - pattern.first) % links_.gpus() == 0 && links_.is_translation(pattern.first, pattern.last, domains))
+    if ((first - pattern.first) % links_.gpus() == 0 && domains % orbits_.block() == 0 &&
+        links_.is_translation(pattern.first, pattern.last, domains))
       return &pattern;
   }
   return nullptr;
 }
 
-/// Adds the patterns of a group and of its rotations. Null if a rotation is no group, or has other loads.
+/// Adds the patterns of a group and of its images. Null if an image is no group, or has other loads.
 const StageUsers::Pattern* StageUsers::new_pattern(std::list<Pattern>& patterns, const Group& group) {
   Pattern& own = patterns.emplace_back(pattern_of(group));
-  own.copies = orbits_.order();
-  for (int times = 1; times < orbits_.order(); ++times) {
-    const Group rotated = group_of(orbits_.rotated_rank(own.first, times));
-    const std::vector<std::int32_t>* calls = calls_of(rotated);
+  const std::optional<std::vector<int>> symmetries = distinct_images(own, group);
+  if (!symmetries) return nullptr;
+  own.copies = static_cast<std::int32_t>(symmetries->size()) + 1;
+  for (const int symmetry : *symmetries) {
+    const Group image = group_of(orbits_.rotated_rank(own.first, symmetry));
+    const std::vector<std::int32_t>* calls = calls_of(image);
     if (calls == nullptr) return nullptr;
-    if (rotated == group) {  // later rotations only repeat these
-      own.copies = times;
-      return is_rotation(own, own, times) ? &own : nullptr;
-    }
-    std::list<Pattern>& others = patterns_[{rotated.part, *calls}];
-    const int first = first_rank(rotated);
+    std::list<Pattern>& others = patterns_[{image.part, *calls}];
+    const int first = first_rank(image);
     if (pattern_at(others, first) != nullptr) return nullptr;
-    if (keeps_order(group, rotated, times)) {
+    if (keeps_order(group, image, symmetry)) {
       others.push_back({first, first + own.last - own.first, 0, {}, {}, -1});
       continue;
     }
-    others.push_back(pattern_of(rotated));
+    others.push_back(pattern_of(image));
     others.back().copies = 0;
-    if (!is_rotation(own, others.back(), times)) return nullptr;
+    if (!is_rotation(own, others.back(), symmetry)) return nullptr;
   }
   return &own;
+}
+
+/// Symmetries that map the group to each of its images once, without itself. A rotation that maps it to itself ends those of its
+/// kind: later ones only repeat. Nothing if such a rotation changes its loads.
+std::optional<std::vector<int>> StageUsers::distinct_images(const Pattern& pattern, const Group& group) const {
+  std::vector<int> symmetries;
+  const auto add = [&](int generator, int count) {
+    const std::vector<int> before = symmetries;
+    for (int times = 1; times < count; ++times) {
+      const int symmetry = times * generator;
+      if (group_of(orbits_.rotated_rank(pattern.first, symmetry)) == group)
+        return is_rotation(pattern, pattern, symmetry);
+      symmetries.push_back(symmetry);
+      for (const int other : before) symmetries.push_back(other + symmetry);
+    }
+    return true;
+  };
+  if (!add(1, orbits_.rotations()) || !add(orbits_.rotations(), orbits_.block())) return std::nullopt;
+  return symmetries;
 }
 
 /// True if the members of `to` are the rotated members of `from`, in the same order. Then its loads are the rotated ones:
@@ -267,18 +286,20 @@ bool StageUsers::add_senders(int pp, int to, std::int32_t list, std::int32_t use
   return true;
 }
 
-/// True if rotations of two ranks rotate the path between them.
+/// True if rotations of two ranks rotate the path between them. Of blocks by one domain: paths know domains only by their units.
 bool StageUsers::rotates_path(int from, int to) const {
   LinkPath path;
   links_.append_route(from, to, -1, path);
-  for (int times = 1; times < orbits_.order(); ++times) {
+  const auto is_kept = [&](int symmetry) {
     LinkPath expected = path;
-    for (std::int32_t& link : expected) link = orbits_.rotated(link, times);
+    for (std::int32_t& link : expected) link = orbits_.rotated(link, symmetry);
     LinkPath rotated;
-    links_.append_route(orbits_.rotated_rank(from, times), orbits_.rotated_rank(to, times), -1, rotated);
-    if (rotated != expected) return false;
-  }
-  return true;
+    links_.append_route(orbits_.rotated_rank(from, symmetry), orbits_.rotated_rank(to, symmetry), -1, rotated);
+    return rotated == expected;
+  };
+  for (int times = 1; times < orbits_.rotations(); ++times)
+    if (!is_kept(times)) return false;
+  return orbits_.block() == 1 || is_kept(orbits_.rotations());
 }
 
 }  // namespace tracecast

@@ -1,6 +1,6 @@
 /// \file
 /// The users of links of a step graph with one rank for each stage: the communicators and senders of all ranks of the job, up
-/// to rotations of the nodes by some GPUs (link_orbits.hpp).
+/// to rotations of nodes and of blocks of nodes (link_orbits.hpp).
 ///
 /// The loads of a group are computed once for all groups with an equivalent placement, and moved. A user's class is that of the
 /// graph: its communicator, or the stage that sends and the one that receives.
@@ -105,6 +105,7 @@ class StageUsers {
   std::optional<std::int32_t> add_group(const Group& group);
   const Pattern* pattern_at(const std::list<Pattern>& patterns, int first) const;
   const Pattern* new_pattern(std::list<Pattern>& patterns, const Group& group);
+  std::optional<std::vector<int>> distinct_images(const Pattern& pattern, const Group& group) const;
   bool keeps_order(const Group& from, const Group& to, int times) const;
   Group group_of(int rank) const;
   bool is_rotation(const Pattern& from, const Pattern& to, int times) const;

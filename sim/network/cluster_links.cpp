@@ -166,13 +166,16 @@ bool ClusterLinks::is_translation(int first, int last, int domains) const {
   return true;
 }
 
-std::optional<LinkOrbits> ClusterLinks::orbits(int step) const {
+std::optional<LinkOrbits> ClusterLinks::orbits(int step, int block) const {
+  const int domains = topology_->cluster().nodes();
   const bool equal_ports = topology_->cluster().faults.uniform() && topology_->ports().equal();
   const bool moves_ports = gpus_ % step == 0 && ports_ * step % gpus_ == 0 && equal_ports && !hashed();
-  if (step != gpus_ && !moves_ports) return std::nullopt;
+  if ((step != gpus_ || block > 1) && !moves_ports) return std::nullopt;
   std::span<const TreeFabric::Level> tiers;
   if (!hashed() && ports_ > 0) tiers = bundles_->levels();
-  return LinkOrbits(gpus_, ports_, topology_->cluster().nodes(), step, tiers);
+  const auto has_whole_blocks = [&](const TreeFabric::Level& tier) { return tier.up == 0 || tier.nodes % block == 0; };
+  if (domains % block != 0 || !std::all_of(tiers.begin(), tiers.end(), has_whole_blocks)) return std::nullopt;
+  return LinkOrbits(gpus_, ports_, domains, step, block, tiers);
 }
 
 void ClusterLinks::append_to_network(int rank, int rail, LinkPath& route) const {

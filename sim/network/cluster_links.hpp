@@ -69,9 +69,10 @@ class ClusterLinks {
   /// True if moving the ranks `first` to `last` (in ascending domains) by `domains` moves all links of their paths by the
   /// same: domains are equal, and paths only leave units that are mapped to units.
   bool is_translation(int first, int last, int domains) const;
-  /// The links up to rotations of all domains by multiples of `step` GPUs. Nothing if these do not map ports to ports that
-  /// work alike, or if routing is hashed, unless `step` is gpus(), which leaves all links where they are.
-  std::optional<LinkOrbits> orbits(int step) const;
+  /// The links up to rotations of all domains by multiples of `step` GPUs, and of blocks of `block` domains. Nothing if these do not
+  /// map ports to ports that work alike, or units of the fabric to themselves, or if routing is hashed, unless `step` is gpus() and
+  /// `block` 1, which leaves all links where they are.
+  std::optional<LinkOrbits> orbits(int step, int block = 1) const;
 
   /// Links to and from the first switch of the fabric, which reduces (SHARP); aggregated traffic above it is small.
   void append_to_network(int rank, int rail, LinkPath& route) const;

@@ -8,11 +8,12 @@
 
 namespace tracecast {
 
-LinkOrbits::LinkOrbits(int gpus, int ports, int domains, int step, std::span<const TreeFabric::Level> fabric)
-    : gpus_(gpus), ports_(ports), step_(step), port_step_(ports * step / gpus) {
+LinkOrbits::LinkOrbits(int gpus, int ports, int domains, int step, int block, std::span<const TreeFabric::Level> fabric)
+    : gpus_(gpus), ports_(ports), step_(step), block_(block), port_step_(ports * step / gpus) {
   TRACECAST_ASSERT(gpus % step == 0 && ports * step % gpus == 0, "a rotation moves GPUs to GPUs and ports to ports");
+  TRACECAST_ASSERT(domains % block == 0, "the cluster has whole blocks");
   domain_links_ = domains * 2 * (gpus_ + ports_);
-  count_ = domain_orbits_ = domains * 2 * (step_ + port_step_);
+  count_ = domain_orbits_ = domains / block_ * 2 * (step_ + port_step_);
   std::int32_t links = domain_links_;
   for (const TreeFabric::Level& level : fabric) {
     if (level.up == 0) break;
@@ -33,13 +34,16 @@ const LinkOrbits::TierOrbits& LinkOrbits::tier_of_orbit(std::int32_t orbit) cons
       std::find_if(tiers_.begin(), tiers_.end(), [&](const TierOrbits& each) { return each.base_orbit > orbit; }));
 }
 
-std::int32_t LinkOrbits::rotated(std::int32_t link, int times) const {
+std::int32_t LinkOrbits::rotated(std::int32_t link, int symmetry) const {
+  const int times = symmetry % rotations();
   if (link < domain_links_) {
+    const std::int32_t domain = link / (2 * (gpus_ + ports_));
     const std::int32_t local = link % (2 * (gpus_ + ports_));
     const bool gpu = local < 2 * gpus_;
     const int places = gpu ? gpus_ : ports_;
     const int place = (gpu ? local : local - 2 * gpus_) % places;
-    return link + (place + times * (gpu ? step_ : port_step_)) % places - place;
+    return link + (rotated_domain(domain, symmetry) - domain) * 2 * (gpus_ + ports_) +
+           (place + times * (gpu ? step_ : port_step_)) % places - place;
   }
   const TierOrbits& tier = tier_of_link(link);
   const std::int32_t bundle = (link - tier.base) / 2;
@@ -52,7 +56,7 @@ std::int32_t LinkOrbits::orbit_of(std::int32_t link) const {
   if (link < domain_links_) {
     const std::int32_t domain = link / (2 * (gpus_ + ports_));
     std::int32_t local = link % (2 * (gpus_ + ports_));
-    std::int32_t orbit = domain * 2 * (step_ + port_step_);
+    std::int32_t orbit = domain / block_ * 2 * (step_ + port_step_);
     if (local < 2 * gpus_) return orbit + local / gpus_ * step_ + local % step_;
     local -= 2 * gpus_;
     return orbit + 2 * step_ + local / ports_ * port_step_ + local % ports_ % port_step_;
@@ -66,7 +70,7 @@ std::int32_t LinkOrbits::orbit_of(std::int32_t link) const {
 std::int32_t LinkOrbits::first_link(std::int32_t orbit) const {
   if (order() == 1) return orbit;
   if (orbit < domain_orbits_) {
-    const std::int32_t domain = orbit / (2 * (step_ + port_step_));
+    const std::int32_t domain = orbit / (2 * (step_ + port_step_)) * block_;
     std::int32_t local = orbit % (2 * (step_ + port_step_));
     const std::int32_t link = domain * 2 * (gpus_ + ports_);
     if (local < 2 * step_) return link + local / step_ * gpus_ + local % step_;
@@ -86,7 +90,7 @@ int LinkOrbits::size(std::int32_t orbit) const {
 }
 
 std::int32_t LinkOrbits::translated(std::int32_t orbit, int domains) const {
-  if (orbit < domain_orbits_) return orbit + domains * 2 * (step_ + port_step_);
+  if (orbit < domain_orbits_) return orbit + domains / block_ * 2 * (step_ + port_step_);
   const TierOrbits& own = tier_of_orbit(orbit);
   return orbit + 2 * (domains / own.domains) * own.plane_orbits;
 }

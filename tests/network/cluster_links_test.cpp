@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
@@ -65,7 +66,8 @@ TEST_CASE("Moving ranks by whole domains moves the links of their paths", "[prop
   }
 }
 
-TEST_CASE("Rotating all nodes by some GPUs rotates the links of paths within their orbits", "[property][network]") {
+TEST_CASE("Rotating nodes, and blocks of nodes, rotates the links of paths within their orbits",
+          "[property][network]") {
   for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree})
     for (const int nics : {2, 4, 8}) {
       Cluster cluster = small_cluster(512, 2, fabric);
@@ -73,10 +75,12 @@ TEST_CASE("Rotating all nodes by some GPUs rotates the links of paths within the
       const ClusterLinks links(cluster, "Hopper");
       CHECK(links.orbits(1).has_value() == (nics == 8));  // two GPUs of one NIC are rotated together
       CHECK_FALSE(links.orbits(3));
-      for (const int step : {1, 2, 4, 8}) {
-        const std::optional<LinkOrbits> orbits = links.orbits(step);
+      CHECK(links.orbits(8, 2).has_value());
+      CHECK_FALSE(links.orbits(8, 3));  // the cluster has no whole blocks
+      for (const auto& [step, block] : {std::pair{1, 1}, {2, 1}, {4, 1}, {8, 1}, {1, 2}, {4, 2}, {8, 2}}) {
+        const std::optional<LinkOrbits> orbits = links.orbits(step, block);
         if (!orbits) continue;
-        CHECK(orbits->order() == 8 / step);
+        CHECK(orbits->order() == 8 / step * block);
         for (int from = 0; from < 512; from += 5)
           for (int to = from + 1; to < 512; to += 7)
             for (int times = 0; times < orbits->order(); ++times) {
@@ -102,8 +106,8 @@ TEST_CASE("Rotating all nodes by some GPUs rotates the links of paths within the
 TEST_CASE("Orbits divide the links, and are numbered by their first", "[network]") {
   for (const FabricKind fabric : {FabricKind::rail_optimized, FabricKind::fat_tree}) {
     const ClusterLinks links(small_cluster(512, 2, fabric), "Hopper");
-    for (const int step : {1, 2, 8}) {
-      const LinkOrbits orbits = links.orbits(step).value();
+    for (const auto& [step, block] : {std::pair{1, 1}, {2, 1}, {8, 1}, {1, 2}, {8, 2}}) {
+      const LinkOrbits orbits = links.orbits(step, block).value();
       std::vector<int> size(static_cast<std::size_t>(orbits.count()));
       std::vector<std::int32_t> first(size.size(), -1);
       for (std::int32_t link = 0; link < links.count(); ++link) {
