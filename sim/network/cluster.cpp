@@ -31,7 +31,7 @@ class Domains {
     TRACECAST_ASSERT(ranks.front() >= 0 && ranks.back() < cluster.world_size, "ranks are below the world size");
     gpus_.reserve(ranks.size());
     for (std::size_t i = 0; i < ranks.size();)
-      i = follows_whole_domain(cluster, ranks, i) ? repeat_domain(ranks, i) : add_domain(cluster, ranks, i);
+      i = repeats_domain(cluster, ranks, i) ? repeat_domain(cluster, ranks, i) : add_domain(cluster, ranks, i);
   }
 
   const std::vector<Domain>& all() const { return domains_; }
@@ -56,19 +56,21 @@ class Domains {
     return i;
   }
 
-  /// True if ranks[i] begins a domain all of whose GPUs belong to the group, as those of the domain before.
-  bool follows_whole_domain(const Cluster& cluster, std::span<const int> ranks, std::size_t i) const {
-    const auto gpus = static_cast<std::size_t>(cluster.node.gpus);
-    if (domains_.empty() || domains_.back().gpus.size() != gpus || !cluster.faults.missing_gpus.empty()) return false;
-    if (ranks.size() - i < gpus || ranks[i] % cluster.node.gpus != 0) return false;
-    for (std::size_t gpu = 1; gpu < gpus; ++gpu)
-      if (ranks[i + gpu] != ranks[i] + static_cast<int>(gpu)) return false;
-    return i + gpus == ranks.size() || ranks[i + gpus] > ranks[i + gpus - 1];
+  /// True if the next ranks are those of the domain before, moved by whole domains.
+  bool repeats_domain(const Cluster& cluster, std::span<const int> ranks, std::size_t i) const {
+    if (domains_.empty() || !cluster.faults.missing_gpus.empty()) return false;
+    const std::size_t size = domains_.back().gpus.size();
+    if (i < size || ranks.size() - i < size) return false;
+    const int moved = ranks[i] - ranks[i - size];
+    if (moved == 0 || moved % cluster.node.gpus != 0) return false;
+    for (std::size_t k = 0; k < size; ++k)
+      if (ranks[i + k] - ranks[i - size + k] != moved) return false;
+    return i + size == ranks.size() || ranks[i + size] / cluster.node.gpus != ranks[i] / cluster.node.gpus;
   }
 
-  std::size_t repeat_domain(std::span<const int> ranks, std::size_t i) {
+  std::size_t repeat_domain(const Cluster& cluster, std::span<const int> ranks, std::size_t i) {
     Domain domain = domains_.back();
-    domain.node = ranks[i] / static_cast<int>(domain.gpus.size());
+    domain.node = ranks[i] / cluster.node.gpus;
     domains_.push_back(domain);
     return i + domain.gpus.size();
   }

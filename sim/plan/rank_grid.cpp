@@ -77,11 +77,10 @@ std::vector<int> RankGrid::group(int rank, std::vector<Axis> axes) const {
   for (const Axis axis : axes) origin[axis] = 0;
   std::vector<int> members{this->rank(origin)};
   for (const Axis axis : axes) {
-    std::vector<int> wider;
-    wider.reserve(members.size() * static_cast<std::size_t>(size(axis)));
-    for (const int member : members) {
-      for (int i = 0; i < size(axis); ++i) wider.push_back(member + i * stride(axis));
-    }
+    const auto width = static_cast<std::size_t>(size(axis));
+    std::vector<int> wider(members.size() * width);
+    for (std::size_t m = 0; m < members.size(); ++m)
+      for (std::size_t i = 0; i < width; ++i) wider[m * width + i] = members[m] + static_cast<int>(i) * stride(axis);
     members = std::move(wider);
   }
   return members;
