@@ -44,6 +44,12 @@ class RadixHeap {
   /// Whether more entries have the key that `front` gave last: looks no further.
   bool more_now() const { return !buckets_[0].empty(); }
 
+  /// The entry that is taken after `others` more of those with this key; null: there are not so many.
+  const Value* ahead(std::size_t others) const {
+    const std::size_t count = buckets_[0].size();
+    return others < count ? &buckets_[0][count - 1 - others].value : nullptr;
+  }
+
   /// Takes one entry of the smallest key.
   Value pop() {
     deal_out();

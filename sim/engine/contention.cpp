@@ -20,6 +20,8 @@ Contention::Contention(const StepGraph& graph, const CompiledGraph& compiled, st
         lanes.push_back(static_cast<std::int32_t>(lane));
         break;
       }
+  for (const std::int32_t lane : lanes) lane_bits |= lane_bit(lane);
+  if (!lanes.empty() && lane_bit(lanes.back()) == 0) lane_bits = 0;
 }
 
 }  // namespace tracecast::engine

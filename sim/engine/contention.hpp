@@ -62,6 +62,9 @@ class PendingQueue {
   std::vector<Entry> entries_;
 };
 
+/// Of the first 64 lanes; 0: another one.
+inline std::uint64_t lane_bit(std::int32_t lane) { return lane < 64 ? std::uint64_t{1} << lane : 0; }
+
 struct Contention {
   /// `beside`: [collective] the speeds that it leaves to compute.
   Contention(const StepGraph& graph, const CompiledGraph& compiled, std::vector<Speeds> beside);
@@ -69,6 +72,7 @@ struct Contention {
   ContendedRuns runs;
   std::vector<RankContention> ranks;
   std::vector<std::int32_t> lanes;        ///< streams with collectives that slow compute
+  std::uint64_t lane_bits = 0;            ///< their bits; 0: some have none
   std::vector<std::int32_t> outdated;     ///< ranks whose pending run is to be timed, or timed again
   std::vector<std::int32_t> timed;        ///< ranks whose pending run is timed, but not in the queue yet
   std::vector<std::int32_t> in_lockstep;  ///< groups that are to run in lockstep, or not, when no stream can go on

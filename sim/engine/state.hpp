@@ -104,8 +104,9 @@ struct RankState {
   const std::int32_t* first_runs = nullptr;    ///< [item] index into State::runs; null: times of the templates
   std::int64_t* issue_block_starts = nullptr;  ///< [issue block] ps, when the host begins it
   std::int32_t known_issue_blocks = 0;
-  WaitList host_waiters{};     ///< streams at an item that the host has not reached
-  std::int32_t host_next = 0;  ///< of the host, in the wait list that it is in
+  WaitList host_waiters{};                        ///< streams at an item that the host has not reached
+  std::int32_t host_next = 0;                     ///< of the host, in the wait list that it is in
+  std::uint64_t lanes_that_wait_for_compute = 0;  ///< a bit for each of the first 64 (StreamState::waits_for_compute)
 };
 
 /// The StreamOp that a stream is at, with everything that is needed to execute it.

@@ -135,9 +135,15 @@ class Worker {
         advance_host(waiter - streams);
         continue;
       }
-      stream_state(waiter).waits_for_compute = false;
+      set_waits_for_compute(stream_state(waiter), false);
       runnable_.push_back(waiter);
     }
+  }
+
+  void set_waits_for_compute(StreamState& s, bool waits) {
+    if (s.waits_for_compute == waits) return;
+    s.waits_for_compute = waits;
+    state_.ranks[static_cast<std::size_t>(s.rank)].lanes_that_wait_for_compute ^= lane_bit(s.lane);
   }
 
   /// Empties a list of streams, and calls `visit(stream)` for each.
@@ -232,6 +238,7 @@ class Worker {
   bool start_message(const OpContext& at, std::int32_t other, PendingMessage* slot, std::int32_t kind);
   void complete_transfers(const std::vector<std::int32_t>& ended, std::int64_t end);
   void fetch_ahead(const std::vector<std::int32_t>& ended, std::size_t at);
+  void fetch_next(OpContext at);
   void complete_transfer(std::int32_t index, std::int64_t end);
   void complete_eager_message(const InFlightTransfer& transfer, std::int64_t end);
   bool join_collective(const OpContext& at, const StreamOp& op);

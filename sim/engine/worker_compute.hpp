@@ -75,7 +75,7 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
     const EventRef ref = state_.compiled.waits[static_cast<std::size_t>(wait)];
     Event& e = state_.event(at, ref);
     if (!State::recorded(at, ref, e)) {
-      s.waits_for_compute = contention_ != nullptr && recorded_by_compute(wait);
+      set_waits_for_compute(s, contention_ != nullptr && recorded_by_compute(wait));
       enqueue_waiter(e.waiters, at.stream);
       return false;
     }

@@ -85,6 +85,8 @@ inline void Worker<Recorder>::run_ahead() {
 /// before `until`.
 template <class Recorder>
 inline bool Worker<Recorder>::is_quiet(const OpContext& at, const RankContention& rank, std::int64_t until) {
+  const std::uint64_t lanes = contention_->lane_bits;
+  if (rank.moving.empty() && lanes != 0 && (at.rank->lanes_that_wait_for_compute & lanes) == lanes) return true;
   const std::int32_t first = at.stream - kComputeStream;
   return std::all_of(contention_->lanes.begin(), contention_->lanes.end(), [&](std::int32_t lane) {
     for (const MovingTransfer& each : rank.moving)

@@ -19,7 +19,7 @@ inline bool Worker<Recorder>::waits_in_lockstep(const OpContext& at) {
   if (group < 0 || lockstep.members[static_cast<std::size_t>(group)] < 2) return false;
   if (exchange_ != nullptr && exchange_->shared(group)) return false;
   s.waits_in_lockstep = true;
-  s.waits_for_compute = s.lane != kComputeStream;
+  set_waits_for_compute(s, s.lane != kComputeStream);
   return true;
 }
 
@@ -56,7 +56,7 @@ inline void Worker<Recorder>::leave_lockstep(StreamState& compute) {
 template <class Recorder>
 inline void Worker<Recorder>::continue_after(StreamState& s) {
   if (!std::exchange(s.waits_in_lockstep, false)) return;
-  s.waits_for_compute = false;
+  set_waits_for_compute(s, false);
   runnable_.push_back(static_cast<std::int32_t>(&s - state_.streams.data()));
 }
 

@@ -102,7 +102,21 @@ template <class Recorder>
     const OpContext context = state_.context_of(link - 1);
     if (const EventRef records = op_of(context).records; !records.none())
       __builtin_prefetch(&state_.event(context, records));
+    fetch_next(context);
   }
+}
+
+/// What the stream needs for the operation after that at `at`.
+template <class Recorder>
+[[gnu::always_inline]] inline void Worker<Recorder>::fetch_next(OpContext at) {
+  StreamState s = *at.state;
+  ++s.next_op;
+  const StreamOp* const op = next_op(s, at.item_index);
+  if (op == nullptr) return;
+  at.item = &at.rank->program->items[static_cast<std::size_t>(at.item_index)];
+  if (op->wait_count > 0) __builtin_prefetch(&state_.event(at, state_.compiled.waits_of(*op).front()));
+  if (op->type == OpType::receive)
+    __builtin_prefetch(&state_.message(s.rank, op->slot_or_channel, at.item->microbatch));
 }
 
 template <class Recorder>

@@ -112,6 +112,7 @@ class FluidNetwork final : public FlowNetwork {
   const Kind& kind_of(const InFlight& transfer) const { return kinds_[static_cast<std::size_t>(transfer.kind)]; }
   Occupancy& on(const LinkWeight& load) { return occupancy_[static_cast<std::size_t>(load.link)]; }
   std::int32_t solver_link(std::int32_t link);
+  void fetch_ahead() const;
   void push_event(std::int32_t index, std::int64_t time);
   void begin_moving(std::int32_t index, std::int64_t now, std::vector<std::int32_t>& ended);
   bool moves_alone(const Kind& kind);

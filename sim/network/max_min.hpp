@@ -67,6 +67,11 @@ class MaxMin {
 
   /// The rate after the last solve().
   Bandwidth rate(std::int32_t flow) const { return {flows_[static_cast<std::size_t>(flow)].rate}; }
+  /// Fetches what is changed when a flow is added on the link, or removed.
+  void fetch(std::int32_t link) const {
+    __builtin_prefetch(&links_[static_cast<std::size_t>(link)]);
+    __builtin_prefetch(&links_[static_cast<std::size_t>(link)].flows);
+  }
   std::int32_t links() const { return static_cast<std::int32_t>(links_.size()); }
   /// True if no flow crosses the link, and a single one with this weight could run at its limit.
   bool carries_alone(const LinkWeight& load, Bandwidth limit) const {
