@@ -152,9 +152,10 @@ struct InTraining {
 
 /// The host side of one kernel launch.
 struct HostModel {
-  double launch = 0;                  ///< s of host time per eager operator
-  double graph_launch = 0;            ///< s per operator inside a CUDA graph
-  double step_overhead = 0;           ///< s per step: data loading, logging, clipping
+  double launch = 0;         ///< s of host time per eager operator
+  double graph_launch = 0;   ///< s per operator inside a CUDA graph
+  double relative = 1;       ///< time of the same eager work over that of x86 hosts, for which stacks have times
+  double step_overhead = 0;  ///< s per step: data loading, logging, clipping
   double step_overhead_per_rank = 0;  ///< s per step and rank of the job
   Fit fit;
   bool operator==(const HostModel&) const = default;

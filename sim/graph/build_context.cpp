@@ -73,9 +73,10 @@ void BuildContext::select(const RankKind& kind) {
   table.select(kind.gpu, kind.slots, std::move(slots));
 }
 
-Duration BuildContext::launch() const {
+TemplateWriter::Launch BuildContext::launch() const {
   const HostModel& host = table.costs().profile().host;
-  return from_seconds(plan.training.cuda_graphs ? host.graph_launch : host.launch);
+  const Duration graphed = from_seconds(host.graph_launch);
+  return {plan.training.cuda_graphs ? graphed : from_seconds(host.launch), graphed};
 }
 
 const WorkList& BuildContext::forward_work(int layer) {

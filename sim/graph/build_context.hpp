@@ -101,8 +101,8 @@ class BuildContext {
   /// Work of a layer; layers of one kind share it.
   const WorkList& forward_work(int layer);
   const WorkList& backward_work(int layer, BackwardPart part, bool recompute_all);
-  /// Host time of one operation.
-  Duration launch() const;
+  /// Host times of one operation.
+  TemplateWriter::Launch launch() const;
   /// Equal for kinds of ranks with the same GPU and placements.
   std::int32_t kind_number() const { return kind_number_; }
 

@@ -43,25 +43,29 @@ std::int64_t dense_activated(const LayerShape& s) {
 void dense_forward(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   const std::int64_t width = s.model.ffn_hidden_size;
-  norm_forward(writer);
-  gather_sequence(writer);
-  linear_forward(writer, fc1(s, width));
-  gather_result(writer, gate_factor(s.model) * width);
-  activation(writer, Pass::forward, dense_activated(s));
-  linear_forward(writer, fc2(s, width));
-  finish_block(writer);
-  residual_forward(writer);
+  writer.capture(GraphModule::mlp, [&] {
+    norm_forward(writer);
+    gather_sequence(writer);
+    linear_forward(writer, fc1(s, width));
+    gather_result(writer, gate_factor(s.model) * width);
+    activation(writer, Pass::forward, dense_activated(s));
+    linear_forward(writer, fc2(s, width));
+    finish_block(writer);
+    residual_forward(writer);
+  });
 }
 
 void dense_backward(OpWriter& writer, BackwardPart part) {
   const LayerShape& s = writer.shape;
   const std::int64_t width = s.model.ffn_hidden_size;
-  residual_backward(writer, part);
-  gather_sequence(writer);
-  row_backward(writer, fc2(s, width), part);
-  if (has_input_gradients(part)) activation(writer, Pass::backward, dense_activated(s));
-  column_backward(writer, fc1(s, width), part);
-  norm_backward(writer, part);
+  writer.capture(GraphModule::mlp, [&] {
+    residual_backward(writer, part);
+    gather_sequence(writer);
+    row_backward(writer, fc2(s, width), part);
+    if (has_input_gradients(part)) activation(writer, Pass::backward, dense_activated(s));
+    column_backward(writer, fc1(s, width), part);
+    norm_backward(writer, part);
+  });
 }
 
 }  // namespace tracecast

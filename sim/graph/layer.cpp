@@ -22,14 +22,18 @@ constexpr int kNoLayer = -1;  ///< both ends of the model
 void mixer_forward(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   if (s.model.mixer(s.layer) == Mixer::none) return;
-  s.model.mixes_linearly(s.layer) ? linear_attention_forward(writer) : attention_forward(writer);
+  writer.capture(GraphModule::attn, [&] {
+    s.model.mixes_linearly(s.layer) ? linear_attention_forward(writer) : attention_forward(writer);
+  });
 }
 
 void mixer_backward(OpWriter& writer, BackwardPart part, bool recompute_core) {
   const LayerShape& s = writer.shape;
   if (s.model.mixer(s.layer) == Mixer::none) return;
-  s.model.mixes_linearly(s.layer) ? linear_attention_backward(writer, part)
-                                  : attention_backward(writer, part, recompute_core);
+  writer.capture(GraphModule::attn, [&] {
+    s.model.mixes_linearly(s.layer) ? linear_attention_backward(writer, part)
+                                    : attention_backward(writer, part, recompute_core);
+  });
 }
 
 void write_forward(OpWriter& writer) {

@@ -42,16 +42,30 @@ std::int64_t expert_tokens(const LayerShape& s) {
   return scaled(routed_tokens(s) * (s.sequence_parallel ? expert_tensor_ranks(s) : 1), s.plan.expert_load.fullest);
 }
 
-/// What one exchange moves: a copy of a token per expert, or with DeepEP per node (inside one node: per rank).
+/// What one exchange moves: a copy of a token per expert, or with DeepEP and HybridEP per node (inside one node: per
+/// rank).
 Bytes exchange_size(const LayerShape& s, Precision precision) {
   double copies = moe(s).topk;
-  if (s.plan.parallel.moe_dispatcher == MoeDispatcher::deepep) {
+  if (s.plan.parallel.moe_dispatcher != MoeDispatcher::alltoall) {
     MixtureOfExperts anywhere = moe(s);
     anywhere.routing_groups = 0;
     copies = s.expert_nodes > 1 ? nodes_reached(moe(s), s.expert_nodes) : nodes_reached(anywhere, s.plan.parallel.ep);
   }
   const std::int64_t sent = scaled(s.local_tokens, copies * s.plan.expert_load.fullest);
   return Bytes{sent * s.model.hidden_size * element_size(precision)};
+}
+
+/// DeepEP's kernels are for eight ranks that share NVLink (NUM_MAX_NVL_PEERS); with more of them in one domain they reach
+/// these rates, size / time of one rank, whatever NVLink allows. docs/references.md#deepep-nvl72
+constexpr int kDeepEpPeers = 8;
+constexpr Bandwidth kDeepEpDispatch{400'000'000'000};
+constexpr Bandwidth kDeepEpCombine{190'000'000'000};
+
+/// The rate that the dispatcher's kernels allow. 0: that of the links.
+Bandwidth exchange_limit(const LayerShape& s, bool to_experts) {
+  const Parallel& p = s.plan.parallel;
+  if (p.moe_dispatcher != MoeDispatcher::deepep || s.expert_nodes > 1 || p.ep <= kDeepEpPeers) return {};
+  return to_experts ? kDeepEpDispatch : kDeepEpCombine;
 }
 
 Linear router(const LayerShape& s) {
@@ -85,10 +99,12 @@ void sort_by_expert(OpWriter& writer, Pass pass, const char* name) {
 }
 
 /// True if the host waits until the router has said how many tokens go where: these counts are arguments of exchanges and
-/// of the experts' multiplications. A backward knows them. docs/references.md#dispatcher-work
+/// of the experts' multiplications. A backward knows them, and experts filled up to their capacity have no others.
+/// docs/references.md#dispatcher-work
 bool waits_for_counts(const OpWriter& writer) {
   const LayerShape& s = writer.shape;
-  return s.plan.parallel.ep > 1 && !s.training.cuda_graphs && !writer.recomputed();
+  const bool known = s.training.cuda_graphs || s.training.expert_capacity_factor > 0 || writer.recomputed();
+  return s.plan.parallel.ep > 1 && !known;
 }
 
 void permute(OpWriter& writer, Pass pass, const std::string& name) {
@@ -120,7 +136,7 @@ void exchange_tokens(OpWriter& writer, Pass pass, const std::function<void()>& e
   const auto start = [&](Precision moved, int ticket) {
     if (exchanges)
       writer.collective(Traffic::expert_parallel, Collective::all_to_all, exchange_size(s, moved) / chunks(s),
-                        Work::Kind::start, ticket);
+                        Work::Kind::start, ticket, exchange_limit(s, ticket < kReturn));
   };
   const auto finish = [&](int ticket) {
     if (exchanges) writer.join(ticket);
@@ -207,6 +223,28 @@ void shared_backward(OpWriter& writer, BackwardPart part) {
   column_backward(writer, shared_fc1(s), part);
 }
 
+/// True if one graph launches the shared experts with the router.
+bool captures_shared(const OpWriter& writer) {
+  return writer.captures(GraphModule::moe_router) && !writer.shape.plan.parallel.moe_shared_overlap;
+}
+
+/// What follows the router.
+void routed_forward(OpWriter& writer, bool with_shared) {
+  const int parts = chunks(writer.shape);
+  if (waits_for_counts(writer)) writer.host_sync();
+  permute(writer, Pass::forward, "permute");
+  const auto experts = [&] {
+    grouped_fc1(writer, Pass::forward, parts);
+    activate_chunk(writer, Pass::forward);
+    grouped_fc2(writer, Pass::forward, parts);
+  };
+  const auto shared = [&] { shared_forward(writer); };
+  const bool overlaps = writer.shape.plan.parallel.moe_shared_overlap;
+  exchange_tokens(writer, Pass::forward, experts, overlaps ? shared : std::function<void()>{});
+  permute(writer, Pass::forward, "unpermute");
+  if (with_shared && !overlaps) shared();
+}
+
 void routed_backward(OpWriter& writer, BackwardPart part, const std::function<void()>& overlapped) {
   const int parts = chunks(writer.shape);
   const bool weights = has_weight_gradients(part) && writer.shape.trains_weights();
@@ -234,26 +272,19 @@ std::vector<Linear> moe_linears(const LayerShape& s) {
 }
 
 void moe_forward(OpWriter& writer) {
-  norm_forward(writer);
-  expert_block(writer);
+  const bool captured = captures_shared(writer);
+  writer.capture(GraphModule::moe_router, [&] {
+    norm_forward(writer);
+    linear_forward(writer, router(writer.shape));
+    if (captured) shared_forward(writer);
+  });
+  routed_forward(writer, !captured);
   residual_forward(writer);
 }
 
 void expert_block(OpWriter& writer) {
-  const int parts = chunks(writer.shape);
   linear_forward(writer, router(writer.shape));
-  if (waits_for_counts(writer)) writer.host_sync();
-  permute(writer, Pass::forward, "permute");
-  const auto experts = [&] {
-    grouped_fc1(writer, Pass::forward, parts);
-    activate_chunk(writer, Pass::forward);
-    grouped_fc2(writer, Pass::forward, parts);
-  };
-  const auto shared = [&] { shared_forward(writer); };
-  const bool overlaps = writer.shape.plan.parallel.moe_shared_overlap;
-  exchange_tokens(writer, Pass::forward, experts, overlaps ? shared : std::function<void()>{});
-  permute(writer, Pass::forward, "unpermute");
-  if (!overlaps) shared();
+  routed_forward(writer, true);
 }
 
 void expert_activations(OpWriter& writer) {
@@ -266,10 +297,11 @@ void moe_backward(OpWriter& writer, BackwardPart part) {
   const LayerShape& s = writer.shape;
   const bool inputs = has_input_gradients(part);
   const bool overlaps = s.plan.parallel.moe_shared_overlap && inputs;
+  const bool captured = captures_shared(writer);
   const bool weights = has_weight_gradients(part) && s.trains_weights();
   const auto shared = [&] { shared_backward(writer, part); };
   residual_backward(writer, part);
-  if (!overlaps) shared();
+  if (!overlaps && !captured) shared();
   if (inputs) {
     routed_backward(writer, part, overlaps ? shared : std::function<void()>{});
   } else if (weights) {
@@ -277,8 +309,11 @@ void moe_backward(OpWriter& writer, BackwardPart part) {
     grouped_fc1(writer, Pass::wgrad, 1);
   }
   if (weights) writer.gradients(routed_expert_parameters(s), true);
-  column_backward(writer, router(s), part);
-  norm_backward(writer, part);
+  writer.capture(GraphModule::moe_router, [&] {
+    if (captured) shared();
+    column_backward(writer, router(s), part);
+    norm_backward(writer, part);
+  });
 }
 
 }  // namespace tracecast

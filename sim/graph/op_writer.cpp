@@ -1,5 +1,6 @@
 #include "sim/graph/op_writer.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -39,12 +40,25 @@ void OpWriter::elementwise(OperatorKind kind, Pass pass, const std::string& name
     compute(kind, pass, Precision::bf16, name, ElementwiseShape{elements, Bytes{elements * bytes_per_element}});
 }
 
-void OpWriter::collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind, int ticket) {
+bool OpWriter::captures(GraphModule module) const {
+  const std::vector<std::string>& captured = shape.training.cuda_graph_modules;
+  return std::find(captured.begin(), captured.end(), to_string(module)) != captured.end();
+}
+
+void OpWriter::capture(GraphModule module, const std::function<void()>& part) {
+  const std::size_t first = list_.size();
+  part();
+  if (!captures(module)) return;
+  for (std::size_t i = first + 1; i < list_.size(); ++i) list_[i].graphed = true;
+}
+
+void OpWriter::collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind, int ticket, Bandwidth limit) {
   Work work;
   work.kind = kind;
   work.traffic = traffic;
   work.call.collective = what;
   work.call.size = size;
+  work.call.limit = limit;
   work.ticket = ticket;
   work.recomputed = recomputed_;
   list_.push_back(std::move(work));

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "sim/graph/work_list.hpp"
@@ -64,13 +65,17 @@ class OpWriter {
   void append(WorkList more);
   void set_recomputed(bool recomputed) { recomputed_ = recomputed; }
   bool recomputed() const { return recomputed_; }
+  /// True if CUDA graphs launch this part of a layer.
+  bool captures(GraphModule module) const;
+  /// Writes the work of `part`, as one CUDA graph if the run captures `module`: the host launches only its first entry.
+  void capture(GraphModule module, const std::function<void()>& part);
 
   void compute(OperatorKind kind, Pass pass, Precision precision, std::string name, OperatorShape operands);
   /// Memory-bound work over `elements` elements that moves `bytes_per_element` bytes for each; none without elements.
   void elementwise(OperatorKind kind, Pass pass, const std::string& name, std::int64_t elements,
                    std::int64_t bytes_per_element);
   void collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind = Work::Kind::collective,
-                  int ticket = 0);
+                  int ticket = 0, Bandwidth limit = {});
   void join(int ticket);
   void host_sync();
   void gradients(std::int64_t parameters, bool expert = false);

@@ -128,14 +128,14 @@ std::int32_t CostTable::fixed_index(const GroupCall& what, const CollectiveCost&
   return index;
 }
 
-TemplateWriter::TemplateWriter(StepGraph& graph, CostTable& table, Template& out, Duration launch, bool overlap_tensor)
-    : graph_(graph), table_(table), out_(out), launch_(launch), overlap_tensor_(overlap_tensor) {}
+TemplateWriter::TemplateWriter(StepGraph& graph, CostTable& table, Template& out, Launch launch, bool overlap_tensor)
+    : graph_(graph), table_(table), out_(out), launch_(launch), host_(launch.eager), overlap_tensor_(overlap_tensor) {}
 
 void TemplateWriter::compute(const Operator& op, bool recomputed) {
   Op issued;
   issued.payload = table_.operator_index(op, recomputed);
   issued.duration = graph_.operators[static_cast<std::size_t>(issued.payload)].cost.duration;
-  issued.host = launch_;
+  issued.host = host_;
   issued.waits = std::exchange(pending_, {});
   last_compute_ = static_cast<std::int32_t>(out_.ops.size());
   out_.ops.push_back(std::move(issued));
@@ -189,7 +189,7 @@ EventRef TemplateWriter::issue(Lane lane, std::int32_t collective, std::vector<E
   op.payload = collective;
   const CostedCollective& called = graph_.collectives[static_cast<std::size_t>(collective)];
   op.duration = called.cost.duration;
-  op.host = called.call.collective == Collective::all_reduce ? std::min(launch_, kAllReduceCall) : launch_;
+  op.host = called.call.collective == Collective::all_reduce ? std::min(host_, kAllReduceCall) : host_;
   op.waits = std::move(after);
   op.records = records.none() ? new_local_event() : records;
   out_.ops.push_back(op);
@@ -203,7 +203,7 @@ void TemplateWriter::transfer(OpType type, StreamId stream, std::int32_t message
   op.stream = stream;
   op.payload = message;
   op.duration = graph_.messages[static_cast<std::size_t>(message)].cost.duration;
-  op.host = launch_;
+  op.host = host_;
   op.waits = std::move(after);
   op.records = records;
   out_.ops.push_back(std::move(op));
@@ -245,6 +245,7 @@ Slot TemplateWriter::slot(Traffic traffic) const {
 
 void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
   const Work& work = list[index];
+  host_ = work.graphed ? launch_.graphed : launch_.eager;
   const auto start = [this](const Work& w) {
     return collective({lane(w.traffic), w.traffic, slot(w.traffic), w.call}, {mark()});
   };
@@ -274,6 +275,7 @@ void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
     case Work::Kind::gradients:
       break;
   }
+  host_ = launch_.eager;
 }
 
 }  // namespace tracecast

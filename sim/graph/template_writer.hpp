@@ -130,7 +130,13 @@ class CostTable {
 /// Writes one template.
 class TemplateWriter {
  public:
-  TemplateWriter(StepGraph& graph, CostTable& table, Template& out, Duration launch, bool overlap_tensor);
+  /// Host time of one operation: launched by itself, and as a node of a CUDA graph.
+  struct Launch {
+    Duration eager;
+    Duration graphed;
+  };
+
+  TemplateWriter(StepGraph& graph, CostTable& table, Template& out, Launch launch, bool overlap_tensor);
 
   /// Writes all of `list`; calls `on_gradients` for its `gradients` entries.
   template <class OnGradients>
@@ -175,7 +181,8 @@ class TemplateWriter {
   StepGraph& graph_;
   CostTable& table_;
   Template& out_;
-  const Duration launch_;
+  const Launch launch_;
+  Duration host_;  ///< of the operation at hand
   const bool overlap_tensor_;
   std::int32_t last_compute_ = -1;
   std::int32_t locals_ = 0;

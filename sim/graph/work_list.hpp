@@ -26,6 +26,7 @@ struct Work {
   Kind kind = Kind::compute;
   Operator op;
   bool recomputed = false;
+  bool graphed = false;  ///< launched by a CUDA graph that earlier work of the list began
   Traffic traffic = Traffic::tensor_parallel;
   CollectiveCall call;
   int ticket = 0;

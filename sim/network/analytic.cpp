@@ -295,7 +295,10 @@ class AnalyticNetwork final : public NetworkModel {
     const Peers to = peers(call, group);
     const double moving_inside = to.inside > 0 ? inside_us(to_one * to.inside, group) : 0;
     const double moving_outside = to.outside > 0 ? outside_us(to_one * to.outside, group) : 0;
-    return direct_latency_us(call, group) + std::max(moving_inside, moving_outside) * slower + copy_us(call, group);
+    const double limit = static_cast<double>(call.limit.bytes_per_second);
+    const double kernels = limit > 0 ? bytes(call.size) / limit * 1e6 : 0;
+    const double moving = std::max(std::max(moving_inside, moving_outside) * slower, kernels);
+    return direct_latency_us(call, group) + moving + copy_us(call, group);
   }
 
   Cluster cluster_;

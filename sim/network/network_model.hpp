@@ -55,6 +55,7 @@ struct CollectiveCall {
   Bytes size;
   Algorithm algorithm = Algorithm::automatic;
   Protocol protocol = Protocol::automatic;
+  Bandwidth limit = {};  ///< all_to_all: size / time that its kernels reach at most; 0: what the links allow
   auto operator<=>(const CollectiveCall&) const = default;
 };
 

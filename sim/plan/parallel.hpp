@@ -82,11 +82,24 @@ struct EnumNames<ContextExchange> {
 enum class MoeDispatcher {
   alltoall,  ///< a copy per expert (Megatron-LM's and torchtitan's default)
   deepep,    ///< a copy per node, forwarded inside it (DeepEP; the model's routing groups limit the nodes of a token)
+  hybridep,  ///< the same with kernels for NVLink domains of any size (HybridEP)
 };
 template <>
 struct EnumNames<MoeDispatcher> {
-  static constexpr NamedValue<MoeDispatcher> table[] = {{MoeDispatcher::alltoall, "alltoall"},
-                                                        {MoeDispatcher::deepep, "deepep"}};
+  static constexpr NamedValue<MoeDispatcher> table[] = {
+      {MoeDispatcher::alltoall, "alltoall"}, {MoeDispatcher::deepep, "deepep"}, {MoeDispatcher::hybridep, "hybridep"}};
+};
+
+/// A part of a layer that one CUDA graph launches, with Megatron-Core's names.
+enum class GraphModule {
+  attn,        ///< attention or its replacement, with its norm and residual
+  mlp,         ///< the same of a dense feed-forward
+  moe_router,  ///< norm, router and shared experts
+};
+template <>
+struct EnumNames<GraphModule> {
+  static constexpr NamedValue<GraphModule> table[] = {
+      {GraphModule::attn, "attn"}, {GraphModule::mlp, "mlp"}, {GraphModule::moe_router, "moe_router"}};
 };
 
 /// Which experts the tokens of a layer choose.
@@ -285,7 +298,9 @@ struct Training {
   bool offload_parameters = false;  ///< zero_stage 3 with offload_optimizer: shards wait on the host (ZeRO-Infinity)
   bool offload_activations = false;  ///< those of layers wait on the host from the forward to the backward
   bool cuda_graphs = false;          ///< no launch cost per operator
-  bool compiled = false;             ///< element-wise chains are fused (torch.compile, Transformer Engine)
+  /// Without cuda_graphs: parts of layers of which each is launched by one graph (GraphModule). Everything else is eager.
+  std::vector<std::string> cuda_graph_modules = {};
+  bool compiled = false;  ///< element-wise chains are fused (torch.compile, Transformer Engine)
   /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
   /// torch.compile), not as one kernel each.
   bool unfused_elementwise = false;

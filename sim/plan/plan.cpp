@@ -52,6 +52,7 @@ bool check_training(PlanCheck& check, const Training& t) {
   good = check.at_most("training.global_batch_size", t.global_batch_size, kMaxBatch) && good;
   check.at_least("training.recompute_num_layers", t.recompute_num_layers, 0);
   check.names<RecomputeModule>("training.recompute_modules", t.recompute_modules);
+  check.names<GraphModule>("training.cuda_graph_modules", t.cuda_graph_modules);
   check_low_precision_activations(check, t);
   check.at_least("training.train_tokens", t.train_tokens, 0);
   check.at_least("training.critical_batch_tokens", t.critical_batch_tokens, 0);

@@ -181,7 +181,7 @@ TEST_CASE("row: the dispatcher of a stack is for models with experts", "[accurac
         MoeDispatcher::alltoall);
   CHECK(row(",framework,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-Bridge 25.11,8,2,1024")
             .value()
-            .scenario.parallel.moe_dispatcher == MoeDispatcher::deepep);
+            .scenario.parallel.moe_dispatcher == MoeDispatcher::hybridep);
 }
 
 TEST_CASE("row: a pipeline of which only the depth is reported is interleaved where the stack overlaps messages",
@@ -213,9 +213,14 @@ TEST_CASE("row: what a note says about dispatcher and launches takes precedence 
         .scenario;
   };
   CHECK(said("Megatron-Bridge", "all-to-all dispatcher").parallel.moe_dispatcher == MoeDispatcher::alltoall);
-  CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").parallel.moe_dispatcher == MoeDispatcher::deepep);
-  CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").training.cuda_graphs);
-  CHECK_FALSE(said("Megatron-Core", "").training.cuda_graphs);
+  CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").parallel.moe_dispatcher == MoeDispatcher::hybridep);
+  CHECK(said("Megatron-Core", "DeepEP").parallel.moe_dispatcher == MoeDispatcher::deepep);
+  // Graphs of an unknown scope leave dropless experts eager.
+  const Training captured = said("Megatron-Core", "HybridEP + CUDA graphs").training;
+  CHECK_FALSE(captured.cuda_graphs);
+  CHECK(captured.cuda_graph_modules == std::vector<std::string>{"attn", "moe_router"});
+  CHECK(row(",framework,notes", ",NeMo,CUDA graphs").value().scenario.training.cuda_graphs);
+  CHECK(said("Megatron-Core", "").training.cuda_graph_modules.empty());
   CHECK(row(",framework,notes", ",NeMo,DeepEP").value().scenario.parallel.moe_dispatcher ==
         MoeDispatcher::alltoall);  // no experts
 }
@@ -233,7 +238,13 @@ TEST_CASE("row: switches of a launcher's recipe", "[accuracy]") {
   CHECK(with("8,2,1", "moe_a2a_overlap,schedule", "True,dualpipe").parallel.pp_schedule == "dualpipe");
   CHECK(with("8,1,1", "cuda_graph", "local:full_iteration").training.cuda_graphs);
   CHECK_FALSE(with("8,1,1", "cuda_graph", "none:full_iteration").training.cuda_graphs);
-  CHECK_FALSE(with("8,1,1", "cuda_graph", "transformer_engine:moe_router").training.cuda_graphs);
+  const Training modules =
+      with("8,1,1", "cuda_graph", "transformer_engine over attn;moe_router;moe_preprocess").training;
+  CHECK_FALSE(modules.cuda_graphs);
+  CHECK(modules.cuda_graph_modules == std::vector<std::string>{"attn", "moe_router"});
+  CHECK(with("8,1,1", "cuda_graph", "none:attn").training.cuda_graph_modules.empty());
+  CHECK(with("8,1,1", "moe_dispatcher", "deepep").parallel.moe_dispatcher == MoeDispatcher::deepep);
+  CHECK(with("8,1,1", "moe_dispatcher", "hybridep").parallel.moe_dispatcher == MoeDispatcher::hybridep);
   // Whole steps of experts in MXFP8 are captured with the fused grouped MLP.
   CHECK(with("8,1,1", "cuda_graph,precision", "full_iteration,mxfp8").training.fused_experts);
   CHECK(with("8,1,1", "notes,precision", "fused grouped MLP,mxfp8").training.fused_experts);

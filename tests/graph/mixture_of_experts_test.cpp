@@ -109,6 +109,60 @@ TEST_CASE("moe: DeepEP sends a token once per node that it reaches", "[oracle][g
   CHECK(inside < 8 * 8192.0 * 7168 * 2);
 }
 
+TEST_CASE("moe: DeepEP's kernels limit exchanges of more than eight ranks in one NVLink domain", "[graph][moe]") {
+  const Model model = deepseek_layer();
+  const auto limits = [&](MoeDispatcher dispatcher, int ep, int nodes) {
+    Settings settings;
+    settings.parallel.moe_dispatcher = dispatcher;
+    settings.parallel.ep = ep;
+    const Plan plan = plan_of(model, settings);
+    std::vector<std::int64_t> all;
+    const LayerWork work(model, plan, nodes);
+    for (const WorkList& list : {work.forward(0), work.backward(0, BackwardPart::all, false)})
+      for (const Work& each : list)
+        if (each.kind == Work::Kind::start) all.push_back(each.call.limit.bytes_per_second);
+    return all;
+  };
+  const std::vector<std::int64_t> none(4, 0);
+  // The gradient of a combine is a dispatch.
+  CHECK(limits(MoeDispatcher::deepep, 64, 1) ==
+        std::vector<std::int64_t>{400'000'000'000, 190'000'000'000, 400'000'000'000, 190'000'000'000});
+  CHECK(limits(MoeDispatcher::hybridep, 64, 1) == none);
+  CHECK(limits(MoeDispatcher::alltoall, 64, 1) == none);
+  CHECK(limits(MoeDispatcher::deepep, 64, 8) == none);
+  CHECK(limits(MoeDispatcher::deepep, 8, 1) == none);
+}
+
+TEST_CASE("moe: a CUDA graph of a module leaves one launch of it", "[oracle][graph]") {
+  Model model = deepseek_layer();
+  model.num_layers = 4;
+  model.moe->leading_dense_layers = 3;
+  const auto launched = [&](std::vector<std::string> modules, int layer, bool backward) {
+    Settings settings;
+    settings.training.cuda_graph_modules = std::move(modules);
+    const Plan plan = plan_of(model, settings);
+    const LayerWork work(model, plan);
+    std::vector<std::string> names;
+    for (const Work& each : backward ? work.backward(layer, BackwardPart::all, false) : work.forward(layer))
+      if (each.kind == Work::Kind::compute && !each.graphed) names.push_back(each.op.name);
+    return names;
+  };
+  const std::size_t all = launched({}, 3, false).size();
+  // Attention is one launch, then what is eager: the residual sum, and everything around the routed experts.
+  const std::vector<std::string> experts = launched({"attn", "mlp", "moe_router"}, 3, false);
+  CHECK(experts.size() < all);
+  CHECK(std::count(experts.begin(), experts.end(), "router") == 0);
+  CHECK(std::count(experts.begin(), experts.end(), "shared_fc1") == 0);
+  CHECK(std::count(experts.begin(), experts.end(), "expert_fc1") == 1);
+  const std::vector<std::string> back = launched({"attn", "mlp", "moe_router"}, 3, true);
+  CHECK(std::count(back.begin(), back.end(), "router") == 0);
+  CHECK(std::count(back.begin(), back.end(), "expert_fc1") == 2);  // input and weight gradient
+  // A dense layer is two graphs each way.
+  CHECK(launched({"attn", "mlp"}, 0, false).size() == 2);
+  CHECK(launched({"attn", "mlp"}, 0, true).size() == 2);
+  CHECK(launched({"mlp"}, 3, false).size() == all);
+}
+
 TEST_CASE("moe: fused experts leave out the activation and the casts of what it writes", "[oracle][graph][moe]") {
   const Model model = deepseek_layer();
   Settings settings;

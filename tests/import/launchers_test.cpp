@@ -171,7 +171,8 @@ TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, a
   CHECK(repeats(run.scenario.training, RecomputeModule::mla_up));
   CHECK(repeats(run.scenario.training, RecomputeModule::activation));
   CHECK_FALSE(repeats(run.scenario.training, RecomputeModule::norm));
-  CHECK(run.scenario.training.cuda_graphs);
+  CHECK_FALSE(run.scenario.training.cuda_graphs);
+  CHECK(run.scenario.training.cuda_graph_modules == std::vector<std::string>{"attn"});
   CHECK(run.unmapped.empty());
   const auto assumed = [&run](const std::string& begin) {
     return std::any_of(run.assumptions.begin(), run.assumptions.end(),
@@ -179,7 +180,6 @@ TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, a
   };
   CHECK(assumed("pipeline-model-parallel-layout: the prediction layer m is computed on the last virtual stage"));
   CHECK(assumed("recompute-modules: mlp are kept"));
-  CHECK(assumed("cuda-graph-scope = attn: "));
   CHECK(run.scenario.parallel.pp_schedule == "combined-1f1b");
   CHECK(assumed("delay-wgrad-compute: not modelled"));
   CHECK(run.scenario.training.optimizer == OptimizerKind::muon);

@@ -170,6 +170,18 @@ TEST_CASE("stacks: where launches block, the host's time is in every kernel and 
   CHECK(profile.attention.front().t0 == Approx(80e-6));
 }
 
+TEST_CASE("stacks: a stack's host time is for x86 hosts, others take their multiple of it", "[io]") {
+  Stack stack;
+  stack.host_launch = 80_us;
+  Profile profile;
+  profile.host.launch = 30e-6;
+  profile.host.relative = 2.5;
+  apply_to_profile({}, profile, false);
+  CHECK(profile.host.launch == 30e-6);  // its own host's
+  apply_to_profile(stack, profile, false);
+  CHECK(profile.host.launch == Approx(200e-6));
+}
+
 TEST_CASE("stacks: libraries of a young architecture get faster with the years", "[oracle][io]") {
   const auto gemm = [](const char* architecture, double released, const char* kind = "fitted") {
     Stack stack;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -98,6 +99,15 @@ void no_weight_gradient(RowScenario& row) { row.scenario.profile.in_training.wei
 void no_slowest_gpu(RowScenario& row) { row.scenario.profile.in_training.slowest_gpu = 1; }
 void no_best_micro_batch(RowScenario& row) { row.guess_micro_batch = false; }
 void no_fused_experts(RowScenario& row) { row.scenario.training.fused_experts = false; }
+void no_grace_host(RowScenario& row) {
+  HostModel& host = row.scenario.profile.host;
+  host.launch /= std::exchange(host.relative, 1);
+}
+void no_graph_modules(RowScenario& row) { row.scenario.training.cuda_graph_modules.clear(); }
+void no_deepep_rates(RowScenario& row) {
+  MoeDispatcher& dispatcher = row.scenario.parallel.moe_dispatcher;
+  if (dispatcher == MoeDispatcher::deepep) dispatcher = MoeDispatcher::hybridep;
+}
 void no_routing_groups(RowScenario& row) {
   if (row.scenario.model.moe) row.scenario.model.moe->routing_groups = row.scenario.model.moe->routing_group_limit = 0;
 }
@@ -216,6 +226,18 @@ const std::vector<LeftOut>& rules() {
        {},
        no_deepep,
        "recipes in source code"},
+      {"deepep-rates",
+       "DeepEP is as fast as HybridEP in NVLink domains of more than eight GPUs",
+       no_deepep_rates,
+       {},
+       no_stack_change,
+       "DeepEP's source, bandwidths of NVIDIA's guide"},
+      {"graph-modules",
+       "CUDA graphs of parts of layers launch nothing",
+       no_graph_modules,
+       {},
+       no_stack_change,
+       "Megatron-Core's source, recipes"},
       {"routing-groups",
        "tokens of DeepSeek-V3 reach any group of experts",
        no_routing_groups,
@@ -245,6 +267,7 @@ const std::vector<LeftOut>& rules() {
       {"host-84", "Megatron-DeepSpeed's host time is the profile's", keep_all, {}, no_host_launch<84>},
       {"host-170", "Megatron-Core's host time is the profile's", keep_all, {}, no_host_launch<170>},
       {"host-experts", "models with experts have the host time of dense ones", keep_all, {}, no_host_of_experts},
+      {"grace-host", "the host's work takes as long on Grace as on x86", no_grace_host},
       {"blocking", "BLOOM's launches do not wait for kernels", keep_all, {}, no_blocking},
       {"shard-ranks", "InternEvo's optimizer sends no parameters rank by rank", keep_all, {}, no_shard_ranks},
       {"step-overhead", "no constant time per step", no_step_overhead},

@@ -236,13 +236,17 @@ class RowReader {
     return text("source_detail").find(words) != std::string::npos || text("notes").find(words) != std::string::npos;
   }
 
-  /// The dispatcher of experts. DeepEP and HybridEP send a token once to each rank or node.
+  /// The dispatcher of experts, of a column or of the words of the source.
   void read_dispatcher(Parallel& p) {
     if (!result_.scenario.model.moe) {
       p.moe_dispatcher = Parallel{}.moe_dispatcher;
     } else if (const std::string& named = text("moe_dispatcher"); !named.empty()) {
-      p.moe_dispatcher = named == "alltoall" || named == "all-to-all" ? MoeDispatcher::alltoall : MoeDispatcher::deepep;
-    } else if (mentions("DeepEP") || mentions("HybridEP")) {
+      p.moe_dispatcher = named == "hybridep" ? MoeDispatcher::hybridep
+                         : named == "deepep" ? MoeDispatcher::deepep
+                                             : MoeDispatcher::alltoall;
+    } else if (mentions("HybridEP")) {
+      p.moe_dispatcher = MoeDispatcher::hybridep;
+    } else if (mentions("DeepEP")) {
       p.moe_dispatcher = MoeDispatcher::deepep;
     } else if (mentions("all-to-all")) {
       p.moe_dispatcher = MoeDispatcher::alltoall;
@@ -334,13 +338,40 @@ class RowReader {
       t.compiled = true;
       t.unfused_elementwise = false;
     }
-    if (compiled == "cuda_graph" || mentions("CUDA graphs")) t.cuda_graphs = true;
-    if (const std::string& graph = text("cuda_graph"); !graph.starts_with("none") && has_word(graph, "full_iteration"))
-      t.cuda_graphs = t.fused_experts = true;
+    read_graphs(t);
     // Megatron-Bridge's recipes of experts in MXFP8 that capture whole steps: docs/references.md#fused-experts.
     t.fused_experts = (t.fused_experts || mentions("fused grouped MLP")) && s.model.moe && t.dtype == Precision::mxfp8;
     if (mentions("activation offload")) t.offload_activations = true;
     read_recompute(t);
+  }
+
+  /// What CUDA graphs launch: whole steps, or parts of layers. Dropless experts have no fixed shapes, so that graphs of an
+  /// unknown scope leave them eager; those filled up to a capacity have. docs/references.md#dispatcher-work
+  void read_graphs(Training& t) {
+    const std::string& graph = text("cuda_graph");
+    const bool experts = result_.scenario.model.moe.has_value();
+    const bool some = text("compiled") == "cuda_graph" || mentions("CUDA graphs");
+    if (experts && mentions("token drop")) t.expert_capacity_factor = 1;
+    if (some && (!experts || t.expert_capacity_factor > 0)) {
+      t.cuda_graphs = true;
+    } else if (!graph.empty() && !graph.starts_with("none")) {
+      t.cuda_graphs = has_word(graph, "full_iteration");
+      for (const auto& each : EnumNames<GraphModule>::table)
+        if (!t.cuda_graphs && has_word(graph, each.name)) t.cuda_graph_modules.emplace_back(each.name);
+    } else if (graph.empty() && experts && (some || guesses_graphs())) {
+      t.cuda_graph_modules = {"attn", "moe_router"};
+    }
+    t.fused_experts = has_word(graph, "full_iteration") && !graph.starts_with("none");
+  }
+
+  /// Megatron-Bridge's recipes of experts capture attention and router on racks (docs/references.md#rack-graphs); a row that
+  /// reports the exchange reports graphs, too.
+  bool guesses_graphs() {
+    const NodeSpec& node = result_.scenario.cluster.node;
+    if (stack_ == nullptr || stack_->name != "megatron-bridge" || node.gpus <= node.gpus_per_host) return false;
+    if (reported("recipe") || reported("moe_dispatcher") || reported("moe_a2a_overlap")) return false;
+    assume("CUDA graphs not reported: of attention and router, as in recipes for racks");
+    return true;
   }
 
   /// As reported, else micro-batch x micro-batches x dp.

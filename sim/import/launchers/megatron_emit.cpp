@@ -130,9 +130,9 @@ void emit_recompute(Settings& said, RunSettings& settings, const Training& t) {
 void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenario) {
   settings.take("parallel.moe_dispatcher");
   if (!scenario.model.moe) return;
-  const bool deepep = scenario.parallel.moe_dispatcher == MoeDispatcher::deepep;
-  said.push_back({"moe-token-dispatcher-type", deepep ? "flex" : "alltoall"});
-  if (deepep) said.push_back({"moe-flex-dispatcher-backend", "deepep"});
+  const bool flexible = scenario.parallel.moe_dispatcher != MoeDispatcher::alltoall;
+  said.push_back({"moe-token-dispatcher-type", flexible ? "flex" : "alltoall"});
+  if (flexible) said.push_back({"moe-flex-dispatcher-backend", to_string(scenario.parallel.moe_dispatcher)});
   settings.take("training.expert_capacity_factor");
   if (scenario.training.expert_capacity_factor > 0)
     said.push_back({"moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor)});

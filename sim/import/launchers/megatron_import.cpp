@@ -328,6 +328,23 @@ void import_megatron_recompute(RunImport& run) {
     run.assume(fmt::format("{} = {}: every layer keeps its input, not every {}th", layers_key, *layers, *layers));
 }
 
+/// The words of a list, or of one text of several.
+std::vector<std::string> words_of(const JsonNode* given) {
+  std::vector<std::string> words;
+  if (given == nullptr) return words;
+  for (const JsonNode& item : given->items) words.push_back(item.string);
+  if (given->items.empty())
+    for (const std::string_view word : split_words(given->string, " ,[]'\"")) words.emplace_back(word);
+  return words;
+}
+
+JsonNode text_node(std::string text) {
+  JsonNode node;
+  node.kind = JsonNode::Kind::string;
+  node.string = std::move(text);
+  return node;
+}
+
 /// --recompute-modules, with selective granularity; core_attn alone is Megatron's default.
 void import_recompute_modules(RunImport& run) {
   constexpr Name kModules = "recompute-modules";
@@ -336,10 +353,7 @@ void import_recompute_modules(RunImport& run) {
                               std::pair<Name, Name>{"mla_up_proj", "mla_up"}, std::pair<Name, Name>{"moe", "moe"}};
   const JsonNode* const given = run.find(kModules);
   if (given == nullptr) return;
-  std::vector<std::string> words;
-  for (const JsonNode& item : given->items) words.push_back(item.string);
-  if (given->items.empty())
-    for (const std::string_view word : split_words(given->string, " ,[]'\"")) words.emplace_back(word);
+  const std::vector<std::string> words = words_of(given);
   JsonNode modules;
   modules.kind = JsonNode::Kind::array;
   bool core = false;
@@ -349,10 +363,7 @@ void import_recompute_modules(RunImport& run) {
     const auto known = std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.first == word; });
     if (word != "core_attn" && known == kNames.end()) others += (others.empty() ? "" : " ") + shortened(word);
     if (known == kNames.end()) continue;
-    JsonNode item;
-    item.kind = JsonNode::Kind::string;
-    item.string = known->second;
-    modules.items.push_back(std::move(item));
+    modules.items.push_back(text_node(std::string(known->second)));
   }
   const JsonNode* const recompute = run.given("training.recompute");
   if (recompute == nullptr || recompute->string != "selective") return;
@@ -365,16 +376,23 @@ void import_recompute_modules(RunImport& run) {
                     others));
 }
 
-/// Graphs of whole iterations or layers leave no launches; those of parts of a layer nearly none.
+/// Graphs of whole iterations or layers leave no launches; those of parts of a layer leave those of all other work.
 void import_cuda_graphs(RunImport& run) {
+  constexpr Name kScope = "cuda-graph-scope";
   const std::string impl = run.word("cuda-graph-impl");
-  const std::string scope = run.word("cuda-graph-scope");
   const Name old = first_of(run, {"enable-cuda-graph", "external-cuda-graph", "use-te-cuda-graph"});
   const bool on = (!impl.empty() && impl != "none") || run.flag(old).value_or(false);
+  const std::vector<std::string> scope = words_of(run.find(kScope));
   if (!on) return;
-  run.put_flag("training.cuda_graphs", true, impl.empty() ? old : Name("cuda-graph-impl"));
-  if (!scope.empty() && scope != "full" && scope != "full_iteration")
-    run.assume(fmt::format("cuda-graph-scope = {}: all operators are launched by graphs here", shortened(scope)));
+  JsonNode modules;
+  modules.kind = JsonNode::Kind::array;
+  for (const auto& each : EnumNames<GraphModule>::table)
+    if (std::find(scope.begin(), scope.end(), each.name) != scope.end())
+      modules.items.push_back(text_node(std::string(each.name)));
+  if (modules.items.empty())
+    run.put_flag("training.cuda_graphs", true, impl.empty() ? old : Name("cuda-graph-impl"));
+  else
+    run.put("training.cuda_graph_modules", std::move(modules), kScope);
 }
 
 /// Switches that change the time of a step in a way that a scenario cannot say.
@@ -413,10 +431,11 @@ void import_dispatcher(RunImport& run) {
   constexpr Name kDispatcher = "moe-token-dispatcher-type";
   if (!run.has("num-experts") && !run.has("num-moe-experts") && !run.has(kDispatcher)) return;
   const std::optional<Name> dispatcher = run.choice<Name>(kDispatcher, kDispatchers);
-  if (dispatcher) run.put("parallel.moe_dispatcher", std::string(*dispatcher), kDispatcher);
-  const std::string backend = run.word("moe-flex-dispatcher-backend");
+  const bool hybrid = run.word("moe-flex-dispatcher-backend") == "hybridep";
+  if (dispatcher)
+    run.put("parallel.moe_dispatcher", std::string(hybrid && *dispatcher == "deepep" ? "hybridep" : *dispatcher),
+            kDispatcher);
   run.flag("moe-enable-deepep");
-  if (backend == "hybridep") run.assume("moe-flex-dispatcher-backend = hybridep: taken as deepep");
   if (run.has("moe-expert-capacity-factor")) {
     const auto factor = run.number("moe-expert-capacity-factor");
     JsonNode node = *run.find("moe-expert-capacity-factor");

@@ -110,11 +110,13 @@ void set_in_training(Profile& profile, const Achieved& achieved, double further_
 }
 
 /// Host times depend on the server and the framework more than on the GPU.
-HostModel host_model(const std::string& architecture) {
+HostModel host_model(const Gpu& gpu) {
+  const std::string architecture = gpu.architecture;
   HostModel host;
+  host.relative = gpu.host;
   // Megatron-Core: 13 us per launch, 26 launches per layer forward (docs/references.md#in-training-host); a layer has
   // about 11 operators here.
-  host.launch = 13e-6 * 26 / 11;
+  host.launch = gpu.host * 13e-6 * 26 / 11;
   // A node of a CUDA graph, A100 with EPYC and GH200 (docs/references.md#launch-fit).
   host.graph_launch = architecture == "Ampere" || architecture == "Volta" ? 0.79e-6 : 0.59e-6;
   host.step_overhead = 4e-3;
@@ -210,7 +212,7 @@ Result<void> Assembler::fit(const Gpu& gpu, Profile& profile) {
     note_fit(profile, fmt::format("attention {} {} {}", model.kernel, model.head_dim, model.causal ? "causal" : "full"),
              model.fit);
   if (parts_ == Parts::all) set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
-  profile.host = host_model(gpu.architecture);
+  profile.host = host_model(gpu);
   return {};
 }
 
@@ -246,7 +248,7 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   profile.attention = base.attention;
   profile.memory_bound = base.memory_bound;
   profile.in_training = base.in_training;
-  profile.host = base.host;
+  profile.host = host_model(gpu);
   profile.in_training.gemm *= gpu.in_training_gemm;
   profile.in_training.gemm_fp8 *= gpu.in_training_gemm;
   profile.in_training.gemm_fp8_block *= gpu.in_training_gemm;
@@ -299,7 +301,7 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
   profile.memory_bound[{OperatorKind::optimizer, Pass::optimizer}] = {3e-6, 0.62, assumed};
   set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
   profile.in_training.fit.samples = 0;
-  profile.host = host_model(gpu.architecture);
+  profile.host = host_model(gpu);
 }
 
 void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {

@@ -32,6 +32,7 @@ struct Gpu {
   double fp32_matrix_tflops = 0;  ///< of one row whose fp32 is the vector units', where matrix units are faster; else 0
   int dies = 1;                   ///< how many times the row of the table of data sheets makes up this GPU
   double in_training_gemm = 1;    ///< further factor on GEMM time in training
+  double host = 1;                ///< time of its host's eager work over that of an x86 host
   const char* note = "";          ///< what was assumed
 };
 
