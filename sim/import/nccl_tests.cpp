@@ -123,8 +123,8 @@ std::optional<NcclTestsColumns> columns_of(const std::vector<std::string_view>& 
   for (std::size_t i = begin; i < words.size(); ++i) {
     const std::size_t at = i - begin;
     columns.names.emplace_back(words[i]);
-    if (words[i] == "redop") columns.redop = at;
-    if (words[i] == "root") columns.root = at;
+    if (words[i] == "redop" && columns.time == 0) columns.redop = at;
+    if (words[i] == "root" && columns.time == 0) columns.root = at;
     const bool host = words[i] == "cputime";
     if (words[i] != "time" && !host) continue;
     columns.host_time = columns.host_time || host;

@@ -316,6 +316,17 @@ TEST_CASE("nccl-tests: what a GPU cannot do does not enter its profile", "[io][n
         "of the same GPU)");
 }
 
+// Found by tools/fuzz: the cell was looked for behind the end of the row.
+TEST_CASE("nccl-tests: a damaged header names no columns behind the times", "[io][nccl-tests]") {
+  const std::string row = " 1048576  262144  float  50.0 20.97 20.97 0\n";
+  for (const char* late : {"redop", "root"}) {
+    const CollectiveMeasurements read = tests("# all_reduce_perf\n" + kTwoRanks +
+                                              "# size count type time algbw busbw #wrong a b c " + late + "\n" + row);
+    REQUIRE(read.calls.size() == 1);
+    CHECK(read.calls[0].measured.seconds == Approx(50e-6));
+  }
+}
+
 TEST_CASE("nccl-tests: ambiguous output is rejected", "[io][nccl-tests][error]") {
   CHECK(sentence(read_nccl_tests("nothing", "t")) ==
         "t: has no whole row of a table of nccl-tests (size, count, type, redop, times)");
