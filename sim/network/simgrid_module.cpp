@@ -96,7 +96,8 @@ void configure() {
   for (const auto& [key, value] : {Setting{"network/model", "CM02"}, Setting{"network/latency-factor", "1"},
                                    Setting{"network/bandwidth-factor", "1"}, Setting{"network/crosstraffic", "0"},
                                    Setting{"network/TCP-gamma", "0"}, Setting{"network/weight-S", "0"},
-                                   Setting{"surf/precision", "1e-12"}, Setting{"maxmin/precision", "1e-12"}})
+                                   Setting{"surf/precision", "1e-12"}, Setting{"maxmin/precision", "1e-12"},
+                                   Setting{"contexts/stack-size", "128"}})  // KiB; every transfer is an actor
     s4u::Engine::set_config(std::string(key) + ":" + value);
 }
 
@@ -142,6 +143,9 @@ extern "C" void tracecast_simgrid_simulate(const tracecast::SimGridNetwork& netw
   tracecast::configure();
   const std::vector<simgrid::s4u::Host*> hosts = tracecast::build_platform(network);
   tracecast::Driven driven(network, hosts);  // alarms may ring after the driver has ended
-  simgrid::s4u::Actor::create("driver", hosts.front(), [&] { answer = driver(driven); });
+  constexpr unsigned kDriverStack = 8192;    // KiB
+  simgrid::s4u::Actor::init("driver", hosts.front())->set_stacksize(kDriverStack)->start([&] {
+    answer = driver(driven);
+  });
   engine.run();
 }

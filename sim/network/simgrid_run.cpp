@@ -13,23 +13,22 @@
 namespace tracecast {
 namespace {
 
-/// Answer of the simulation after an 'a', or after an 'e' what is missing. The dynamic linker looks for the module where
+using Simulate = decltype(&tracecast_simgrid_simulate);
+
+/// The entry of the module, loaded once for all child processes; null: there is no module. The dynamic linker looks for it where
 /// the program's RUNPATH says (CMakeLists.txt): beside it where it is built, in lib/tracecast where it is installed.
-std::string simulate(const SimGridNetwork& network, const SimGridDriver& driver) {
-  void* module = dlopen("libtracecast_simgrid.so", RTLD_NOW | RTLD_LOCAL);
-  void* entry = module == nullptr ? nullptr : dlsym(module, "tracecast_simgrid_simulate");
-  if (entry == nullptr)
-    return "eit is not in this Tracecast (package libsimgrid-dev, then build again): use --network fluid";
-  std::string answer;
-  reinterpret_cast<decltype(&tracecast_simgrid_simulate)>(entry)(network, driver, answer);
-  return "a" + answer;
+Simulate simgrid_module() {
+  static void* const module = dlopen("libtracecast_simgrid.so", RTLD_LAZY | RTLD_LOCAL);
+  return module == nullptr ? nullptr : reinterpret_cast<Simulate>(dlsym(module, "tracecast_simgrid_simulate"));
 }
 
 /// What the child has to say goes through a pipe, after one letter: 'a' answer, 'e' what went wrong.
-[[noreturn]] void be_child(int out, const SimGridNetwork& network, const SimGridDriver& driver) {
+[[noreturn]] void be_child(int out, Simulate entry, const SimGridNetwork& network, const SimGridDriver& driver) {
   std::string message;
   try {
-    message = simulate(network, driver);
+    std::string answer;
+    entry(network, driver, answer);
+    message = "a" + answer;
   } catch (const std::exception& error) {
     message = "e" + std::string(error.what()).substr(0, 200);
   }
@@ -66,6 +65,9 @@ Result<std::string> SimGridNetwork::run(const SimGridDriver& driver) const {
                     "use --network fluid",
                     hosts_.size(), kMaxHosts));
   if (hosts_.empty()) return fail("there is nothing to simulate: no transfer moves anything");
+  const Simulate entry = simgrid_module();
+  if (entry == nullptr)
+    return fail("SimGrid: it is not in this Tracecast (package libsimgrid-dev, then build again): use --network fluid");
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) return fail("no pipe to the process that runs SimGrid");
   std::fflush(nullptr);
@@ -73,7 +75,7 @@ Result<std::string> SimGridNetwork::run(const SimGridDriver& driver) const {
   if (child < 0) return fail("no process to run SimGrid in");
   if (child == 0) {
     close(ends[0]);
-    be_child(ends[1], *this, driver);
+    be_child(ends[1], entry, *this, driver);
   }
   close(ends[1]);
   const std::string answer = read_all(ends[0]);
