@@ -4,26 +4,13 @@
 #include <string_view>
 #include <vector>
 
-#include <malloc.h>
-
 #include "tools/command_line.hpp"
 #include "tools/environment.hpp"
-
-namespace {
-
-/// Searches, sweeps and servers build steps of megabytes again and again: a fifth of the time of a folded step went into
-/// giving their memory back to the system and taking it anew.
-void keep_freed_memory() {
-  static_cast<void>(::mallopt(M_MMAP_THRESHOLD, 4 << 20));  // larger blocks are given back at once
-  static_cast<void>(::mallopt(M_TRIM_THRESHOLD, 64 << 20));
-  static_cast<void>(::mallopt(M_TOP_PAD, 1 << 20));
-}
-
-}  // namespace
+#include "tools/freed_memory.hpp"
 
 int main(int argc, char** argv) {
   using namespace tracecast::cli;
-  keep_freed_memory();
+  tracecast::keep_freed_memory();
   const auto to = [](FILE* file) {
     return [file](std::string_view text) { std::fwrite(text.data(), 1, text.size(), file); };
   };
