@@ -44,9 +44,16 @@ BuildContext::BuildContext(const StepInputs& inputs, const std::vector<const Cos
       table(graph, all_costs(inputs, other_costs), network, plan) {
   graph.microbatches = schedule.microbatches;
   graph.rank_events = 4 * schedule.chunks * schedule.microbatches;  // the ends of the pipeline's channels
-  std::map<std::string, std::int32_t> kinds;
-  for (int layer = 0; layer < model.layers(); ++layer)
-    layer_kinds_.push_back(kinds.try_emplace(work.kind(layer), static_cast<std::int32_t>(kinds.size())).first->second);
+}
+
+/// Numbered when they are first asked for: the planner's bounds do without.
+std::int32_t BuildContext::layer_kind(int layer) {
+  if (layer_kinds_.empty()) {
+    std::map<std::string, std::int32_t> kinds;
+    for (int each = 0; each < model.layers(); ++each)
+      layer_kinds_.push_back(kinds.try_emplace(work.kind(each), static_cast<std::int32_t>(kinds.size())).first->second);
+  }
+  return layer_kinds_[static_cast<std::size_t>(layer)];
 }
 
 BuildContext::Context::Context(const Model& model, const Plan& whole, int ranks, int expert_nodes)
@@ -80,14 +87,13 @@ TemplateWriter::Launch BuildContext::launch() const {
 }
 
 const WorkList& BuildContext::forward_work(int layer) {
-  const auto [found, added] =
-      forward_work_.try_emplace({layer_kinds_[static_cast<std::size_t>(layer)], context_ranks_});
+  const auto [found, added] = forward_work_.try_emplace({layer_kind(layer), context_ranks_});
   if (added) found->second = pass_work().forward(layer);
   return found->second;
 }
 
 const WorkList& BuildContext::backward_work(int layer, BackwardPart part, bool recompute_all) {
-  const std::tuple key{layer_kinds_[static_cast<std::size_t>(layer)], context_ranks_, part, recompute_all};
+  const std::tuple key{layer_kind(layer), context_ranks_, part, recompute_all};
   const auto [found, added] = backward_work_.try_emplace(key);
   if (added) found->second = pass_work().backward(layer, part, recompute_all);
   return found->second;
@@ -115,7 +121,7 @@ std::int32_t BuildContext::number_of(const Chunk& chunk) {
                                         chunk.receive_backward,
                                         chunk.send_backward};
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer)
-    description.push_back(layer_kinds_[static_cast<std::size_t>(layer)]);
+    description.push_back(layer_kind(layer));
   return number_of(std::move(description));
 }
 

@@ -148,12 +148,13 @@ class BuildContext {
     Plan plan;
     LayerWork work;
   };
+  std::int32_t layer_kind(int layer);
   std::int32_t number_of(std::vector<std::int32_t> description);
   static Template empty_template(TemplateKind kind, int chunk);
 
   RankKind kind_;
   std::int32_t kind_number_ = -1;
-  std::vector<std::int32_t> layer_kinds_;  ///< [layer] number of LayerWork::kind()
+  std::vector<std::int32_t> layer_kinds_;  ///< [layer] number of LayerWork::kind(); empty: not needed yet
   int context_ranks_ = 0;
   std::map<int, Context> contexts_;                                ///< [ranks]
   std::map<std::pair<std::int32_t, int>, WorkList> forward_work_;  ///< [kind, context ranks]

@@ -41,6 +41,9 @@ std::vector<Axis> Groups::block_axes(Slot slot) {
 
 bool Groups::alone(Slot slot) const {
   if (slot == Slot::replica) return !has_replicas();
+  const bool of_experts = slot == Slot::expert || slot == Slot::expert_gradients || slot == Slot::expert_parameters ||
+                          slot == Slot::expert_resharded;
+  if (of_experts && !needed_.experts) return true;
   int size = 1;
   for (const Axis axis : block_axes(slot)) size *= plan_.grid.size(axis);
   std::vector<bool> taken(static_cast<std::size_t>(size));
@@ -194,6 +197,7 @@ int Groups::embedding_part(int position) const {
 }
 
 int expert_nodes(const Plan& plan, const Cluster& cluster) {
+  if (plan.parallel.ep == 1) return 1;
   const std::vector<int> members = Groups(plan, 0, 0, {}).members(0, Slot::expert);
   std::set<int> nodes;
   for (const int member : members) nodes.insert(cluster.node_of(member));

@@ -59,15 +59,15 @@ std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
   std::vector<int> ranks = groups_.block(begin, slot);
   for (int& rank : ranks) rank -= begin - begin % unit_of(slot);  // the first equivalent block
   if (Groups::whole_blocks(slot)) return {ranks.size() == 1 ? alone() : number_of(place_group(ranks))};
-  const auto part_at = [&](std::size_t position) {
-    return static_cast<std::size_t>(groups_.part(slot, static_cast<int>(position)));
-  };
-  std::vector<std::size_t> ends(ranks.size() +
-                                1);  // [part] of its members among those of all parts, one after the other
-  for (std::size_t i = 0; i < ranks.size(); ++i) ++ends[part_at(i) + 1];
+  std::vector<std::size_t> parts(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    parts[i] = static_cast<std::size_t>(groups_.part(slot, static_cast<int>(i)));
+  // [part] of its members among those of all parts, one after the other
+  std::vector<std::size_t> ends(ranks.size() + 1);
+  for (const std::size_t part : parts) ++ends[part + 1];
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
   std::vector<int> members(ranks.size());
-  for (std::size_t i = 0; i < ranks.size(); ++i) members[ends[part_at(i)]++] = ranks[i];
+  for (std::size_t i = 0; i < ranks.size(); ++i) members[ends[parts[i]]++] = ranks[i];
   std::vector<std::int32_t> numbers(ranks.size(), -1);
   std::size_t first = 0;
   for (std::size_t part = 0; part < ranks.size(); first = ends[part++]) {

@@ -29,11 +29,17 @@ struct BoundTable::LayoutState {
   bool shards = false;                    ///< ZeRO-3: its traffic occurs for each micro-batch
   LinkTime message;                       ///< between stages
   bool fills_domains = false;             ///< all GPUs of a domain belong to one pipeline rank
-  const StageParameters* parameters = nullptr;
-  Duration compute;  ///< bound by the compute streams, the same for all zero_stages and offloads
+  std::vector<RankParameters> held;       ///< [index into shape->ranks] parameters of a rank
+  Duration compute;                       ///< bound by the compute streams, the same for all zero_stages and offloads
 };
 
 namespace {
+
+std::array<Axis, kAxes> rank_order_of(const Scenario& scenario) {
+  const auto order = parse_rank_order(scenario.parallel.rank_order);
+  TRACECAST_ASSERT(order.has_value(), "the scenario's rank order was read");
+  return *order;
+}
 
 int schedule_shapes(const SearchSpace& space) {
   return static_cast<int>(space.pp.size() * space.vpp.size() * space.pp_schedule.size());
@@ -85,6 +91,7 @@ SpaceShapes space_shapes(const Scenario& scenario, const SearchSpace& space, int
 BoundTable::BoundTable(const Scenario& scenario)
     : scenario_(scenario),
       kinds_(layer_kinds(scenario)),
+      rank_order_(rank_order_of(scenario)),
       costs_(scenario.profile, scenario.training.attention_kernel),
       network_(make_network(scenario.cluster, scenario.profile)),
       links_(scenario.cluster, scenario.profile.architecture),
@@ -197,10 +204,8 @@ std::int64_t BoundTable::stream_bound(const LayoutState& state) {
 bool BoundTable::fills_domains(const Parallel& p) const {
   const int gpus = scenario_.cluster.node.gpus;
   const auto regular = [gpus](int ranks) { return gpus % ranks == 0 || ranks % gpus == 0; };
-  const auto order = parse_rank_order(p.rank_order);
-  TRACECAST_ASSERT(order.has_value(), "the scenario's rank order was read");
   int ranks = 1;
-  for (const Axis axis : *order) {
+  for (const Axis axis : rank_order_) {
     if (axis == Axis::pp) break;
     ranks *= axis == Axis::tp ? p.tp : axis == Axis::cp ? p.cp : p.dp;
     if (!regular(ranks)) return false;
@@ -210,12 +215,11 @@ bool BoundTable::fills_domains(const Parallel& p) const {
 }
 
 /// Picoseconds for which gradients, and with ZeRO-1 and 2 parameters, occupy ports.
-double BoundTable::reduced_once(const LayoutState& state, const RankGroup& ranks) const {
+double BoundTable::reduced_once(const LayoutState& state, const RankParameters& held) const {
   const Parallel& p = state.plan.parallel;
   const Training& training = state.plan.training;
   const bool hybrid = state.plan.shard_group() != state.plan.gradient_group();
   if (state.traffic == nullptr || state.shards || hybrid || state.shape->replicas > 1) return 0;
-  const RankParameters held = state.parameters->of(ranks.all);
   const bool sharded = p.zero_stage >= 1;
   const auto occupation = [&](const PortRates& rates, std::int64_t trained) {
     const double times = reduces_every_microbatch(p) ? static_cast<double>(state.microbatches) : 1;
@@ -232,13 +236,14 @@ std::int64_t BoundTable::link_bound(const LayoutState& state) const {
   constexpr double kRounding = 1 - 1e-5;  // rates and durations are integers, buckets of up to 4 KiB load no link
   const auto passes = static_cast<double>(state.microbatches / state.shape->replicas);
   double longest = 0;
-  for (const RankGroup& ranks : state.shape->ranks) {
+  for (std::size_t i = 0; i < state.held.size(); ++i) {
+    const RankGroup& ranks = state.shape->ranks[i];
     LinkTime sum = state.costs->links_of(ranks.all);
     if (state.shards) sum += state.traffic->links_of(ranks.all);
     sum += state.message * ranks.messages;
     sum = sum * passes;
     longest = std::max({longest, sum.gpu_out, sum.gpu_in});
-    if (state.fills_domains) longest = std::max(longest, sum.port + reduced_once(state, ranks));
+    if (state.fills_domains) longest = std::max(longest, sum.port + reduced_once(state, state.held[i]));
   }
   return static_cast<std::int64_t>(kRounding * longest);
 }
@@ -250,8 +255,7 @@ std::int64_t BoundTable::update_bound(const LayoutState& state) {
   const int expert_shards = sharded ? expert_gradient_group(state.plan) : 1;
   const int per_host = std::min(scenario_.cluster.node.gpus_per_host, scenario_.cluster.world_size);
   std::int64_t longest = 0;
-  for (const RankGroup& ranks : state.shape->ranks) {
-    const RankParameters held = state.parameters->of(ranks.all);
+  for (const RankParameters& held : state.held) {
     const std::int64_t own = held.trained / shards + held.trained_experts / std::max(1, expert_shards);
     longest = std::max(longest, host_update(own, per_host).picoseconds);
   }
@@ -262,10 +266,11 @@ Bytes BoundTable::memory_bound(const LayoutState& state) {
   const MemoryOptions options;
   const bool offloaded = state.plan.training.offload_activations;
   Bytes tightest;
-  for (const RankGroup& ranks : state.shape->ranks) {
+  for (std::size_t i = 0; i < state.held.size(); ++i) {
+    const RankGroup& ranks = state.shape->ranks[i];
     const std::int64_t in_flight = chunks_in_flight(*state.shape, ranks, state.plan.parallel, state.microbatches);
     const double activations = activations_of(ranks, *state.costs, in_flight, offloaded);
-    const MemoryByKind states = parameter_states(state.parameters->of(ranks.all), state.plan);
+    const MemoryByKind states = parameter_states(state.held[i], state.plan);
     Bytes total = states.total() - gradient_copies(states, state.plan) + options.fixed;
     total.count += static_cast<std::int64_t>((1 + options.fragmentation) * activations);
     tightest = std::max(tightest, total);
@@ -291,7 +296,8 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
   if (p.etp == 0) p.etp = p.tp;
   state.microbatches = scenario_.training.global_batch_size / (layout.micro_batch_size * p.dp);
   state.shape = &shape;
-  state.parameters = &parameters_of(layout);
+  const StageParameters& parameters = parameters_of(layout);
+  for (const RankGroup& ranks : shape.ranks) state.held.push_back(parameters.of(ranks.all));
   state.costs = &costs_of(layout, p.dp, shape.pairs);
   state.compute = cuts_ ? cut_bound(state, layout) : compute_bound(state);
   state.fills_domains = fills_domains(p);

@@ -32,6 +32,7 @@
 /// (ScheduleVariant::chunks_in_flight, else one chunk's), and the fixed part.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -44,6 +45,8 @@
 #include "sim/cost/costs.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/network/network_model.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/plan/rank_parameters.hpp"
 #include "sim/search/layer_costs.hpp"
 #include "sim/search/link_time.hpp"
 #include "sim/search/pipeline_shape.hpp"
@@ -105,13 +108,14 @@ class BoundTable {
   Duration cut_bound(const LayoutState& state, const Layout& layout) const;
   std::int64_t stream_bound(const LayoutState& state);
   std::int64_t link_bound(const LayoutState& state) const;
-  double reduced_once(const LayoutState& state, const RankGroup& ranks) const;
+  double reduced_once(const LayoutState& state, const RankParameters& held) const;
   bool fills_domains(const Parallel& parallel) const;
   std::int64_t update_bound(const LayoutState& state);
   Bytes memory_bound(const LayoutState& state);
 
   const Scenario& scenario_;
   const LayerKinds kinds_;
+  const std::array<Axis, kAxes> rank_order_;
   const Costs costs_;
   const std::unique_ptr<NetworkModel> network_;
   const LinkTimes links_;

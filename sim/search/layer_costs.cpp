@@ -79,8 +79,9 @@ class OneRank {
     RankKind kind;
     kind.slots.fill(context_.placements.alone());
     for (const Slot slot : slots)
-      kind.slots[static_cast<std::size_t>(slot)] =
-          context_.placements.block(slot, 0)[static_cast<std::size_t>(context_.groups.part(slot, 0))];
+      if (!context_.groups.alone(slot))
+        kind.slots[static_cast<std::size_t>(slot)] =
+            context_.placements.block(slot, 0)[static_cast<std::size_t>(context_.groups.part(slot, 0))];
     context_.select(kind);
   }
   const Plan& plan() const { return plan_; }
