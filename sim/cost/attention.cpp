@@ -10,7 +10,7 @@ namespace tracecast {
 namespace {
 
 constexpr double kQueryTile = 128;
-constexpr double kElementBytes = 2;  // attention runs in 16 bits, also where the linear layers are fp8
+constexpr double kElementBytes = 2;
 
 double as_double(std::int64_t value) { return static_cast<double>(value); }
 
@@ -64,16 +64,31 @@ std::vector<std::string> attention_kernels(const Profile& profile) {
   return kernels;
 }
 
+bool has_attention_in(const Profile& profile, const std::string& kernel, Precision precision) {
+  const std::string& wanted = kernel.empty() && !profile.attention.empty() ? profile.attention.front().kernel : kernel;
+  return std::any_of(profile.attention.begin(), profile.attention.end(), [&](const AttentionModel& model) {
+    return model.kernel == wanted && model.precision == precision;
+  });
+}
+
 const AttentionModel* nearest_attention_model(std::span<const AttentionModel> models, const std::string& kernel,
-                                              const AttentionShape& shape) {
+                                              const AttentionShape& shape, Precision precision) {
   const AttentionModel* nearest = nullptr;
   const auto distance = [&](const AttentionModel& model) {
     const double size = std::abs(std::log2(as_double(model.head_dim) / as_double(shape.qk_dim)));
-    return size + (model.causal == shape.causal ? 0 : 100);
+    return size + (model.causal == shape.causal ? 0 : 100) + (model.precision == precision ? 0 : 10'000);
+  };
+  const auto usable = [&](const AttentionModel& model) {
+    return model.kernel == kernel && (model.precision == precision || model.precision == Precision::bf16);
   };
   for (const AttentionModel& model : models)
-    if (model.kernel == kernel && (nearest == nullptr || distance(model) < distance(*nearest))) nearest = &model;
+    if (usable(model) && (nearest == nullptr || distance(model) < distance(*nearest))) nearest = &model;
   return nearest;
+}
+
+AttentionShape worked_shape(const AttentionModel& model, AttentionShape shape, bool backward) {
+  if (backward && is_narrow(model.precision)) shape.window = 0;
+  return shape;
 }
 
 double attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const AttentionShape& shape, bool backward) {

@@ -12,7 +12,8 @@
 /// sum of the work, decides.
 /// Documents packed to one sequence are one kernel (variable-length attention): tc is the sum over its documents, each with its
 /// own s, the longest CTA that of the longest document, bytes those of all. How close kernels come to that sum was not measured.
-/// Left out: dropout, attention bias, split-KV (decoding).
+/// In 8 bits (AttentionModel::precision) P is the peak of that precision; quantisation is work of its own (graph/attention.cpp).
+/// Left out: dropout, attention bias, split-KV (decoding), fewer bytes of 8-bit operands.
 /// Source: docs/references.md#attention-fit; parameters by head size and mask are in the profile.
 #pragma once
 
@@ -35,10 +36,17 @@ double attention_flops(const AttentionShape& shape, bool backward);
 /// Names of the kernels that a profile has models of, the default first.
 std::vector<std::string> attention_kernels(const Profile& profile);
 
-/// The model of `kernel` whose head size is nearest to the shape's d_qk, among those of its mask; nullptr when there is
-/// none. A mask without a model borrows from the other mask.
+/// True if the profile has a model of `kernel` (empty: its first) in 8 bits of this kind.
+bool has_attention_in(const Profile& profile, const std::string& kernel, Precision precision);
+
+/// The model of `kernel` in `precision` whose head size is nearest to the shape's d_qk, among those of its mask; nullptr when
+/// there is none. A mask without a model borrows from the other mask, 8 bits without one from 16 bits.
 const AttentionModel* nearest_attention_model(std::span<const AttentionModel> models, const std::string& kernel,
-                                              const AttentionShape& shape);
+                                              const AttentionShape& shape, Precision precision = Precision::bf16);
+
+/// The shape that a kernel works on: backward in 8 bits cuDNN skips no key outside of a window (measured on GB200: the same
+/// time per pair of the causal mask with and without one).   Source: docs/references.md#attention-fit
+AttentionShape worked_shape(const AttentionModel& model, AttentionShape shape, bool backward);
 
 /// Seconds of one isolated kernel. Requires all sizes >= 1.
 double attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const AttentionShape& shape, bool backward);

@@ -165,28 +165,27 @@ Costs::Modelled Costs::modelled_gemm(const Operator& op, double clock) const {
 
 const AttentionModel& Costs::attention_model(const Operator& op) const {
   const AttentionModel* model =
-      nearest_attention_model(profile_.attention, attention_kernel_, std::get<AttentionShape>(op.shape));
+      nearest_attention_model(profile_.attention, attention_kernel_, std::get<AttentionShape>(op.shape), op.precision);
   return model == nullptr ? kUnknownAttention : *model;
 }
 
-/// Attention stays in 16 bit where the linear layers are narrower.
 GpuPeak Costs::attention_peak(const Operator& op, const AttentionModel& model, double flops, double clock) const {
-  const GpuPeak gpu = peak(profile_, op.precision == Precision::fp32 ? Precision::fp32 : Precision::bf16, clock);
+  const GpuPeak gpu = peak(profile_, op.precision == Precision::fp32 ? Precision::fp32 : model.precision, clock);
   return in_training_ ? at_sustained_clock(gpu, model, flops) : gpu;
 }
 
 Costs::Modelled Costs::modelled_attention(const Operator& op, double clock) const {
-  const AttentionShape& shape = std::get<AttentionShape>(op.shape);
   const AttentionModel& model = attention_model(op);
   const bool backward = op.pass != Pass::forward;
+  const AttentionShape shape = worked_shape(model, std::get<AttentionShape>(op.shape), backward);
   const GpuPeak gpu = attention_peak(op, model, attention_flops(shape, backward), clock);
   return {attention_seconds(model, gpu, shape, backward), &model.fit};
 }
 
 Duration Costs::over_documents(const Operator& op, std::span<const std::int32_t> lengths, std::int64_t sequence) const {
-  const AttentionShape& shape = std::get<AttentionShape>(op.shape);
   const AttentionModel& model = attention_model(op);
   const bool backward = op.pass != Pass::forward;
+  const AttentionShape shape = worked_shape(model, std::get<AttentionShape>(op.shape), backward);
   double flops = 0;
   for (const std::int32_t length : lengths) flops += attention_flops(document_shape(shape, length, sequence), backward);
   const GpuPeak gpu = attention_peak(op, model, flops, profile_.clock);

@@ -95,6 +95,7 @@ struct AttentionModel {
   Fit fit;
   double power_knee = 0;  ///< FLOPs, 0: no loss
   double power_exponent = 0;
+  Precision precision = Precision::bf16;  ///< of both multiplications; bf16 stands for fp16 too
   bool operator==(const AttentionModel&) const = default;
 };
 
@@ -152,7 +153,10 @@ struct InTraining {
 
 /// The host side of one kernel launch.
 struct HostModel {
-  double launch = 0;         ///< s of host time per eager operator
+  double launch = 0;  ///< s of host time per eager operator
+  /// s per local expert of an eager multiplication of experts, besides `launch`: Transformer Engine calls cuBLASLt once for each
+  /// (docs/references.md#expert-launches).
+  double launch_per_expert = 0;
   double graph_launch = 0;   ///< s per operator inside a CUDA graph
   double relative = 1;       ///< time of the same eager work over that of x86 hosts, for which stacks have times
   double step_overhead = 0;  ///< s per step: data loading, logging, clipping

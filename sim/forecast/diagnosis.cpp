@@ -44,6 +44,7 @@ void slow_network(Scenario& s, double size, int) {
 
 void slow_host(Scenario& s, double size, int) {
   s.profile.host.launch *= 1 + size;
+  s.profile.host.launch_per_expert *= 1 + size;
   s.profile.host.graph_launch *= 1 + size;
 }
 
@@ -61,7 +62,7 @@ void late_data(Scenario& s, double size, int) { s.profile.host.step_overhead += 
 void all_in_bf16(Scenario& s, double, int) {
   Training& t = s.training;
   t.dtype = Precision::bf16;
-  t.fp8_param_gather = t.fused_experts = false;
+  t.fp8_param_gather = t.fused_experts = t.fp8_attention = false;
   t.low_precision_activations.clear();
 }
 

@@ -59,7 +59,8 @@ std::string attention_text(const Scenario& scenario) {
   if (training.attention_kernel.empty() && asked != scenario.locations.end() && !asked->second.value.empty())
     return fmt::format("attention: fused, kernel {}; the scenario asks for {}, which is not known on {}", kernel,
                        asked->second.value, scenario.profile.name);
-  return fmt::format("attention: fused, kernel {}", kernel);
+  return fmt::format("attention: fused, kernel {}{}", kernel,
+                     training.fp8_attention ? fmt::format(" in {}", to_string(training.dtype)) : "");
 }
 
 std::string trained_text(const Model& model, const Training& training) {

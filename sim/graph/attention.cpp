@@ -68,8 +68,22 @@ Linear input_projection(const LayerShape& s, const char* name, std::int64_t in, 
 
 // ---- The attention core -----------------------------------------------------------------------------------------
 
+Precision core_precision(const LayerShape& s) {
+  return s.training.fp8_attention ? s.precision_of(LinearPart::attention) : Precision::bf16;
+}
+
+/// What attention in 8 bits reads: forward queries, keys and values, backward the gradient of its result. The results of both
+/// directions are in 16 bit. MXFP8, whose scales follow the direction of the sum, needs a second copy by columns.
+/// docs/references.md#fp8-attention
+void quantise_core(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  const bool forward = pass == Pass::forward;
+  quantise(writer, forward ? "attention" : "d_attention", core_precision(s), pass,
+           s.tokens * (forward ? qkv_width(s) : heads(s) * v_dim(s)), core_precision(s) == Precision::mxfp8 ? 2 : 1);
+}
+
 void write_core(OpWriter& writer, Pass pass, const AttentionShape& operands) {
-  writer.compute(OperatorKind::attention, pass, Precision::bf16, "attention", operands);
+  writer.compute(OperatorKind::attention, pass, core_precision(writer.shape), "attention", operands);
 }
 
 /// Both multiplications of each direction, and softmax with mask and dropout over [b, a, s, s] between them.
@@ -169,6 +183,7 @@ void attention_core(OpWriter& writer, Pass pass, bool causal) {
   const LayerShape& s = writer.shape;
   if (s.model.sparse_attention) return sparse_core(writer, pass);
   if (!s.training.flash_attention) return unfused_core(writer, pass);
+  quantise_core(writer, pass);
   if (context_ranks(s) == 1) return write_core(writer, pass, core_shape(s, sequence(s), sequence(s), causal));
   if (s.plan.parallel.cp_comm_type == ContextExchange::all_gather) return gathered_core(writer, pass, causal);
   if (s.plan.parallel.cp_comm_type == ContextExchange::a2a) return head_exchange_core(writer, pass, causal);

@@ -83,7 +83,9 @@ void BuildContext::select(const RankKind& kind) {
 TemplateWriter::Launch BuildContext::launch() const {
   const HostModel& host = table.costs().profile().host;
   const Duration graphed = from_seconds(host.graph_launch);
-  return {plan.training.cuda_graphs ? graphed : from_seconds(host.launch), graphed};
+  if (plan.training.cuda_graphs) return {graphed, graphed};
+  const bool one_kernel = plan.training.fused_experts;
+  return {from_seconds(host.launch), graphed, one_kernel ? Duration{} : from_seconds(host.launch_per_expert)};
 }
 
 const WorkList& BuildContext::forward_work(int layer) {

@@ -102,8 +102,9 @@ void finish_block(OpWriter& writer) {
   writer.shape.gathers_layers() ? gather_result(writer, writer.shape.model.hidden_size) : reduce_partial_sums(writer);
 }
 
-void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements) {
-  if (is_narrow(precision)) cast(writer, name + " cast", precision, pass, elements, 2);
+void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements,
+              int copies) {
+  if (is_narrow(precision)) cast(writer, name + " cast", precision, pass, elements, copies);
 }
 
 void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass,

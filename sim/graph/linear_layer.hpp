@@ -40,9 +40,10 @@ void reduce_partial_sums(OpWriter& writer);
 /// The end of attention or feed-forward: sums of the row-parallel layer, or with gathers_layers() all columns.
 void finish_block(OpWriter& writer);
 
-/// 8-bit and 4-bit operands are quantised from 16 bit, together with the transposed copy that the weight gradient
-/// needs: 2 bytes read, both copies with their scales written. Nothing for wider operands.
-void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements);
+/// 8-bit and 4-bit operands are quantised from 16 bit, by default together with the transposed copy that the weight gradient
+/// needs: 2 bytes read, `copies` with their scales written. Nothing for wider operands.
+void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements,
+              int copies = 2);
 /// ZeRO-3 has the weights in 16 bit each time they have been gathered: one copy is made for every use. Elsewhere copies
 /// are made once per step (end_of_step.hpp).
 void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements);

@@ -134,6 +134,7 @@ class TemplateWriter {
   struct Launch {
     Duration eager;
     Duration graphed;
+    Duration per_expert = {};  ///< eager, for each local expert of a multiplication of experts
   };
 
   TemplateWriter(StepGraph& graph, CostTable& table, Template& out, Launch launch, bool overlap_tensor);

@@ -65,6 +65,7 @@ class ScenarioReader {
     root.finish();
     if (errors_->empty()) prepare_profiles();
     check_attention_kernel();
+    check_fp8_attention();
     drop_measurement(root);
   }
 
@@ -148,6 +149,23 @@ class ScenarioReader {
     errors_->push_back({place.file, place.line, "training.attention_kernel", place.value,
                         fmt::format("is not a kernel of the profile {} (allowed: {})", scenario_.profile.name,
                                     fmt::join(known, " "))});
+  }
+
+  /// As with the kernel: on another machine attention falls back to 16 bit. A dtype without attention is the plan's to refuse.
+  void check_fp8_attention() {
+    Training& training = scenario_.training;
+    const bool has_kernel = has_attention_in(scenario_.profile, training.attention_kernel, training.dtype);
+    const bool eight_bits = training.dtype == Precision::fp8 || training.dtype == Precision::mxfp8;
+    if (!training.fp8_attention || has_kernel || !eight_bits) return;
+    const KeyLocation& place = scenario_.locations["training.fp8_attention"];
+    if (on_another_machine() && place.file == scenario_.locations[""].file) {
+      training.fp8_attention = false;
+      return;
+    }
+    errors_->push_back(
+        {place.file, place.line, "training.fp8_attention", "true",
+         fmt::format("the profile {} has no attention in {}{}", scenario_.profile.name, to_string(training.dtype),
+                     training.attention_kernel.empty() ? "" : " of kernel " + training.attention_kernel)});
   }
 
   bool on_another_machine() {

@@ -92,6 +92,8 @@ void apply_to_profile(const Stack& stack, Profile& profile, bool experts) {
   const bool dispatches = experts && stack.host_launch_experts > Duration{};
   const Duration launch = dispatches ? stack.host_launch_experts : stack.host_launch;
   if (launch > Duration{}) profile.host.launch = seconds(launch) * profile.host.relative;
+  if (stack.host_launch_per_expert > Duration{})
+    profile.host.launch_per_expert = seconds(stack.host_launch_per_expert) * profile.host.relative;
   age_kernels(stack.released, profile);
   if (stack.launch_blocking) wait_for_every_kernel(profile);
   const auto kernel = stack.attention_kernels.find(profile.architecture);

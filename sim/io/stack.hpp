@@ -41,6 +41,8 @@ struct Stack {
   std::map<std::string, std::string> attention_kernels;  ///< by architecture: "Hopper" -> "fa2"; else the profile's
   Duration host_launch;                                  ///< host time of one eager operator; 0: the profile's
   Duration host_launch_experts;  ///< the same in models with experts, with the dispatcher's work; 0: host_launch
+  Duration
+      host_launch_per_expert;    ///< of a multiplication of experts, for each local expert, besides that of an operator
   bool launch_blocking = false;  ///< CUDA_LAUNCH_BLOCKING: the host waits for each kernel before it issues the next
   double released = 0;           ///< year of the libraries that its runs used, 2024.5; 0: no effect
   bool steps_overlap = false;    ///< no barrier ends a step: a rank begins the next while others still finish this one

@@ -28,6 +28,7 @@ struct Sizes {
   double element;  ///< bytes of an activation
   // Bytes of elements that may be kept narrower.
   double attention_operand;  ///< inputs of attention's linear layers
+  double core;               ///< queries, keys and values as they wait for attention's backward
   double mlp_operand;        ///< of the dense feed-forward's and the shared experts'
   double expert_operand;
   double attended;   ///< result of attention, for its own backward and for the projection
@@ -55,6 +56,9 @@ double operand_size(const Model& model, const Training& training, int layer, Lin
 
 void add_narrow_sizes(Sizes& s, const Model& model, const Training& training, int layer) {
   s.attention_operand = operand_size(model, training, layer, LinearPart::attention);
+  const Precision core = linear_precision(model, training, layer, LinearPart::attention);
+  s.core =
+      training.fp8_attention && is_narrow(core) ? quantised_size(core) * (core == Precision::mxfp8 ? 2 : 1) : s.element;
   s.mlp_operand = operand_size(model, training, layer, LinearPart::mlp);
   s.expert_operand = operand_size(model, training, layer, LinearPart::experts);
   const bool copied = s.attention_operand != s.element;
@@ -105,18 +109,20 @@ TokenBytes attention(const Model& model, const Plan& plan, const Sizes& s, Recom
   TokenBytes bytes = latent_vectors(model, s, norm_result);
   const double normed = model.qk_norm ? s.query + s.key : 0;  // inputs of the norms over query and key
   double expanded = s.key + s.value;
+  double core = s.core;
   if (model.sparse_attention) {
     // Queries and results of latent width in place of keys and values; the indexer's tensors and the chosen keys, 4 bytes each.
     const SparseAttention& sparse = *model.sparse_attention;
     const LatentAttention& latent = *model.latent_attention;
     expanded = s.heads * static_cast<double>(2 * latent.kv_rank + latent.rope_dim);
+    core = s.element;
     const auto index = static_cast<double>((sparse.index_heads + 1) * sparse.index_dim + sparse.index_heads);
     bytes.whole += s.element * index + 4.0 * sparse.topk;
   }
   const bool projects_again = model.latent_attention && repeats(plan.training, RecomputeModule::mla_up);
-  const double projected = projects_again ? 0 : s.query + expanded + normed;
+  const double projected = projects_again ? 0 : core * (s.query + expanded) + s.element * normed;
   bytes.whole += (s.element + norm_result) * s.hidden + (s.dropout ? s.hidden : 0);
-  bytes.split += s.element * projected + core_bytes(plan, s, recompute);
+  bytes.split += projected + core_bytes(plan, s, recompute);
   if (model.attention_output_gate) bytes.split += s.element * (s.query + s.output);  // the gate, and attention ungated
   (s.gathered ? bytes.whole : bytes.split) += s.attended * s.output;
   return bytes;

@@ -261,7 +261,8 @@ struct Training {
   Precision dtype = Precision::bf16;              ///< of the matrix multiplications
   Precision grad_reduce_dtype = Precision::fp32;  ///< of gradient accumulation and reduction
   /// With an 8- or 4-bit dtype: linear layers that stay in bf16, of "attention", "mlp" (dense and shared) and "experts".
-  /// Embedding, router, output layer, norms and attention itself always do (DeepSeek-V3 3.3, Transformer Engine).
+  /// Embedding, router, output layer and norms always do, attention itself without fp8_attention (DeepSeek-V3 3.3,
+  /// Transformer Engine).
   std::vector<std::string> bf16_modules = {};
   /// First and last layers whose linear layers all stay in bf16 (Megatron's --first-last-layers-bf16).
   int bf16_layers_start = 0;
@@ -287,6 +288,9 @@ struct Training {
   std::vector<std::string> low_precision_activations = {};
   bool flash_attention = true;
   std::string attention_kernel = {};  ///< of fused attention, as the profile names them; empty: the profile's first
+  /// Fused attention multiplies in dtype, fp8 or mxfp8, in layers whose linear layers of attention do (Transformer Engine's
+  /// fp8_dpa, Megatron's --fp8-dot-product-attention).
+  bool fp8_attention = false;
   OptimizerKind optimizer = OptimizerKind::adam;
   MatrixSharding matrix_sharding = MatrixSharding::automatic;
   MuonTensorMode muon_tensor = MuonTensorMode::blockwise;

@@ -88,6 +88,15 @@ void check_precision(PlanCheck& check, const Model& model, const Training& t) {
     check.fault("training.fp8_param_gather", "true",
                 fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));
   }
+  if (t.fp8_attention && t.dtype != Precision::fp8 && t.dtype != Precision::mxfp8) {
+    check.fault("training.fp8_attention", "true",
+                fmt::format("needs a training.dtype of fp8 or mxfp8, not {}", to_string(t.dtype)));
+  }
+  if (t.fp8_attention && (!t.flash_attention || model.sparse_attention)) {
+    check.fault("training.fp8_attention", "true",
+                fmt::format("needs {}", model.sparse_attention ? "a model without sparse_attention"
+                                                               : "training.flash_attention = true"));
+  }
   if (t.fused_experts && model.moe && !is_narrow(t.dtype)) {
     check.fault("training.fused_experts", "true",
                 fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));

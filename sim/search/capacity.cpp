@@ -137,7 +137,10 @@ constexpr UpgradeRule kUpgrades[] = {
      }},
     {"2x global batch", "batch", [](Scenario& s) { s.training.global_batch_size *= 2; }},
     {"no host overhead", "host",
-     [](Scenario& s) { s.profile.host.launch = s.profile.host.graph_launch = s.profile.host.step_overhead = 0; }},
+     [](Scenario& s) {
+       HostModel& host = s.profile.host;
+       host.launch = host.launch_per_expert = host.graph_launch = host.step_overhead = 0;
+     }},
 };
 
 }  // namespace

@@ -250,6 +250,19 @@ TEST_CASE("row: switches of a launcher's recipe", "[accuracy]") {
   CHECK(with("8,1,1", "notes,precision", "fused grouped MLP,mxfp8").training.fused_experts);
   CHECK_FALSE(with("8,1,1", "cuda_graph,precision", "full_iteration,bf16").training.fused_experts);
   CHECK_FALSE(row(",cuda_graph,precision", ",full_iteration,mxfp8").value().scenario.training.fused_experts);
+  // So is attention in 8 bits, on GPUs that have it: H100's is per tensor.
+  CHECK_FALSE(with("8,1,1", "cuda_graph,precision", "full_iteration,mxfp8").training.fp8_attention);
+  const auto on_gb200 = [](const char* graph, const char* precision) {
+    const std::string text = fmt::format(
+        "{},framework,moe_experts,moe_topk,moe_ffn_hidden,ep,cuda_graph,precision\n"
+        "32,4096,32,11008,32000,4096,128,GB200,8,Megatron-Bridge,8,2,1024,8,{},{}\n",
+        kNeeded, graph, precision);
+    const CsvTable table = CsvTable::parse(text, "t.csv").value();
+    return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.training;
+  };
+  CHECK(on_gb200("full_iteration", "mxfp8").fp8_attention);
+  CHECK_FALSE(on_gb200("transformer_engine over attn", "mxfp8").fp8_attention);
+  CHECK_FALSE(on_gb200("full_iteration", "bf16").fp8_attention);
   // A prediction layer m is left out.
   CHECK(with("8,2,2", "pp_layout", "Et*8|t*8|t*15|tmL;").parallel.pp_layout == std::vector<int>{8, 8, 15, 1});
   CHECK(with("8,2,2", "pp_layout", "Et*8|t*8|t*8|tmL").parallel.pp_layout.empty());  // not 32 layers

@@ -108,3 +108,34 @@ TEST_CASE("attention: the model of the nearest head size, mask and kernel is tak
   shape.causal = false;  // the mask comes before the head size
   CHECK(nearest_attention_model(models, "cudnn", shape) == &models[2]);
 }
+
+TEST_CASE("attention: in 8 bits the model of that precision is taken, in 16 bit never", "[cost]") {
+  Profile profile;
+  profile.attention.assign(4, half_of_peak());
+  for (AttentionModel& model : profile.attention) model.kernel = "cudnn";
+  profile.attention[3].kernel = "fa2";
+  profile.attention[1].precision = Precision::mxfp8;
+  profile.attention[1].head_dim = 64;
+  profile.attention[2].precision = Precision::fp8;
+  const AttentionShape shape = llama70b(true);
+  const auto nearest = [&](const std::string& kernel, Precision precision) {
+    return nearest_attention_model(profile.attention, kernel, shape, precision) - profile.attention.data();
+  };
+  CHECK(nearest("cudnn", Precision::bf16) == 0);
+  CHECK(nearest("cudnn", Precision::mxfp8) == 1);  // the precision comes before the head size
+  CHECK(nearest("cudnn", Precision::fp8) == 2);
+  CHECK(nearest("fa2", Precision::fp8) == 3);  // has none: 16 bit
+  CHECK(has_attention_in(profile, "", Precision::fp8));
+  CHECK(has_attention_in(profile, "cudnn", Precision::mxfp8));
+  CHECK_FALSE(has_attention_in(profile, "fa2", Precision::fp8));
+}
+
+TEST_CASE("attention: a window saves work, but not backward in 8 bits", "[cost]") {
+  AttentionModel model = half_of_peak();
+  AttentionShape shape = llama70b(true);
+  shape.window = 128;
+  CHECK(worked_shape(model, shape, true).window == 128);
+  model.precision = Precision::mxfp8;
+  CHECK(worked_shape(model, shape, false).window == 128);
+  CHECK(worked_shape(model, shape, true).window == 0);
+}

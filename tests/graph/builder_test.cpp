@@ -189,3 +189,30 @@ TEST_CASE("builder: an all-reduce costs the host one call, whatever an operator 
   CHECK(host_times(80e-6, true)[0] == Times{80'000'000});  // gathers and scatters of the sequence
   CHECK(host_times(10e-6, false)[1] == Times{10'000'000});
 }
+
+TEST_CASE("builder: a multiplication of experts costs the host a call for each local expert", "[oracle][graph][moe]") {
+  const auto host_times = [](int ep, bool graphs, OperatorKind wanted = OperatorKind::grouped_gemm) {
+    Scenario scenario = small_scenario(1, 1, 4);
+    scenario.model.moe = MixtureOfExperts{};
+    scenario.model.moe->experts = 8;
+    scenario.model.moe->topk = 2;
+    scenario.model.moe->ffn_hidden = 512;
+    scenario.parallel.ep = ep;
+    scenario.training.cuda_graphs = graphs;
+    scenario.profile.host.launch = 80e-6;
+    scenario.profile.host.launch_per_expert = 10e-6;
+    std::set<std::int64_t> times;
+    const StepGraph graph = run_forecast(scenario).graph;
+    for (const Template& each : graph.templates)
+      for (const Op& op : each.ops)
+        if (op.type == OpType::compute && op.payload >= 0 &&
+            graph.operators[static_cast<std::size_t>(op.payload)].op.kind == wanted)
+          times.insert(op.host.picoseconds / 1'000'000);
+    return times;
+  };
+  using Times = std::set<std::int64_t>;
+  CHECK(host_times(2, false) == Times{80 + 4 * 10});
+  CHECK(host_times(4, false) == Times{80 + 2 * 10});
+  CHECK(host_times(2, false, OperatorKind::gemm) == Times{80});
+  CHECK(host_times(4, true) == Times{0});  // nodes of a graph
+}

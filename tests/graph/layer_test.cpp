@@ -1,5 +1,6 @@
 #include "sim/graph/layer.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -151,6 +152,44 @@ TEST_CASE("layer: ring attention passes each block of keys and values on once", 
   CHECK(moved == 62'914'560);
   // All ranks together do the causal half of 4 b s^2 a d / t: each a sixteenth.
   CHECK(attention == Approx(4.0 * 131072.0 * 131072.0 * 8 * 128 / 2 / 16));
+}
+
+TEST_CASE("layer: attention in 8 bits reads quantised operands, forward and backward", "[oracle][graph]") {
+  const Model model = llama3_70b();
+  struct Lists {
+    WorkList forward;
+    WorkList backward;
+  };
+  const auto work = [&](Precision dtype, bool fp8_attention, const std::vector<std::string>& wide = {}) {
+    Training training;
+    training.seq_length = 8192;
+    training.global_batch_size = 1;
+    training.dtype = dtype;
+    training.fp8_attention = fp8_attention;
+    training.bf16_modules = wide;
+    Parallel parallel;
+    parallel.tp = 8;
+    const Plan plan = make_plan(model, parallel, training, 8).value();
+    const LayerWork layer(model, plan);
+    return Lists{layer.forward(0), layer.backward(0, BackwardPart::all, false)};
+  };
+  const auto bytes = [](const Operator& op) {
+    return static_cast<double>(std::get<ElementwiseShape>(op.shape).traffic.count);
+  };
+  // 8 query heads, one key and one value head of 128 on each rank: 2 bytes read, one written, with MXFP8 two and a scale for 32.
+  const double read = 8192.0 * 10 * 128, gradient = 8192.0 * 8 * 128;
+  const Lists per_tensor = work(Precision::fp8, true), blocks = work(Precision::mxfp8, true);
+  CHECK(find(per_tensor.forward, "attention").precision == Precision::fp8);
+  CHECK(bytes(find(per_tensor.forward, "attention cast")) == Approx(read * 3));
+  CHECK(bytes(find(blocks.forward, "attention cast")) == Approx(read * (4 + 2.0 / 32)));
+  CHECK(bytes(find(blocks.backward, "d_attention cast", Pass::backward)) == Approx(gradient * (4 + 2.0 / 32)));
+  CHECK(find(blocks.backward, "attention", Pass::backward).precision == Precision::mxfp8);
+  const Lists wide = work(Precision::fp8, false);
+  CHECK(find(wide.forward, "attention").precision == Precision::bf16);
+  CHECK(std::none_of(wide.forward.begin(), wide.forward.end(),
+                     [](const Work& item) { return item.op.name == "attention cast"; }));
+  // Where the linear layers of attention stay in 16 bit, it does too.
+  CHECK(find(work(Precision::fp8, true, {"attention"}).forward, "attention").precision == Precision::bf16);
 }
 
 TEST_CASE("layer: parameters of a rank add up to the model", "[graph]") {

@@ -679,6 +679,23 @@ TEST_CASE("launchers: Megatron overlaps experts' exchanges without a pipeline, o
   CHECK_FALSE(overlaps(2, 1));
 }
 
+TEST_CASE("launchers: Megatron's attention in 8 bits", "[io][launch]") {
+  const std::string common =
+      "pretrain_gpt.py --num-layers 16 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 --vocab-size "
+      "32000 "
+      "--max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --bf16 --use-flash-attn";
+  const std::string narrow = common + " --fp8-format hybrid --fp8-recipe tensorwise";
+  const auto run = [&](const std::string& arguments) {
+    return imported("megatron", arguments + "\n", "run.sh", givens("", 8)).scenario.training;
+  };
+  CHECK_FALSE(run(narrow).fp8_attention);
+  CHECK(run(narrow + " --fp8-dot-product-attention").fp8_attention);
+  CHECK(run(narrow + " --fp8-dot-product-attention --fp8-multi-head-attention").fp8_attention);
+  CHECK(refusal("megatron", common + " --fp8-dot-product-attention\n", "run.sh", givens("", 8))
+            .find("(training.fp8_attention) = true: needs a training.dtype of fp8 or mxfp8, not bf16") !=
+        std::string::npos);
+}
+
 TEST_CASE("launchers: Megatron's experts in every third layer, after dense ones", "[io][launch]") {
   const auto moe = [](const std::string& frequency) {
     const std::string run =

@@ -118,6 +118,8 @@ const std::vector<Broken> kBroken{
      {"scenario-text-for-number.json:3: parallel.tp = \"2\": is not an integer"}},
     {"scenario-too-deep.json",
      {"scenario-too-deep.json:2: nested deeper than 100 levels"}},
+    {"scenario-no-fp8-attention.json",
+     {"scenario-no-fp8-attention.json:3: training.fp8_attention = true: the profile h100 has no attention in mxfp8"}},
     {"scenario-tp-and-heads.json",
      {"scenario-tp-and-heads.json:4: parallel.tp = 64: does not divide model.num_attention_heads = 32 (allowed: 1 2 4 8 16 32)"}},
     {"scenario-trailing-comma.json",

@@ -104,4 +104,16 @@ TEST_CASE("precision: settings that do not go together", "[error][plan][precisio
   training = training_of(Precision::bf16);
   training.fp8_param_gather = true;
   CHECK(mistakes(model, training) == "training.fp8_param_gather = true: needs an 8- or 4-bit training.dtype, not bf16");
+  for (const auto& [dtype, name] : {std::pair{Precision::bf16, "bf16"}, std::pair{Precision::nvfp4, "nvfp4"},
+                                    std::pair{Precision::fp8_block, "fp8_block"}}) {
+    training = training_of(dtype);
+    training.fp8_attention = true;
+    CHECK(mistakes(model, training) ==
+          std::string("training.fp8_attention = true: needs a training.dtype of fp8 or mxfp8, not ") + name);
+  }
+  training = training_of(Precision::mxfp8);
+  training.fp8_attention = true;
+  CHECK(mistakes(model, training).empty());
+  training.flash_attention = false;
+  CHECK(mistakes(model, training) == "training.fp8_attention = true: needs training.flash_attention = true");
 }

@@ -86,6 +86,7 @@ void no_host_launch(Stack& stack) {
   if (std::lround(1e6 * seconds(stack.host_launch)) == Microseconds) stack.host_launch = {};
 }
 void no_host_of_experts(Stack& stack) { stack.host_launch_experts = {}; }
+void no_expert_launches(Stack& stack) { stack.host_launch_per_expert = {}; }
 void no_blocking(Stack& stack) { stack.launch_blocking = false; }
 void no_shard_ranks(Stack& stack) { stack.shard_rank_overhead = {}; }
 void no_overlapping_steps(Stack& stack) { stack.steps_overlap = false; }
@@ -99,9 +100,12 @@ void no_weight_gradient(RowScenario& row) { row.scenario.profile.in_training.wei
 void no_slowest_gpu(RowScenario& row) { row.scenario.profile.in_training.slowest_gpu = 1; }
 void no_best_micro_batch(RowScenario& row) { row.guess_micro_batch = false; }
 void no_fused_experts(RowScenario& row) { row.scenario.training.fused_experts = false; }
+void no_fp8_attention(RowScenario& row) { row.scenario.training.fp8_attention = false; }
 void no_grace_host(RowScenario& row) {
   HostModel& host = row.scenario.profile.host;
-  host.launch /= std::exchange(host.relative, 1);
+  const double relative = std::exchange(host.relative, 1);
+  host.launch /= relative;
+  host.launch_per_expert /= relative;
 }
 void no_graph_modules(RowScenario& row) { row.scenario.training.cuda_graph_modules.clear(); }
 void no_deepep_rates(RowScenario& row) {
@@ -250,6 +254,18 @@ const std::vector<LeftOut>& rules() {
        {},
        no_stack_change,
        "recipes and cuDNN's kernels"},
+      {"fp8-attention",
+       "attention of recipes in MXFP8 in 16 bit",
+       no_fp8_attention,
+       {},
+       no_stack_change,
+       "recipes, cuDNN's kernels"},
+      {"expert-launches",
+       "Megatron-Bridge's grouped multiplications cost the host one call",
+       keep_all,
+       {},
+       no_expert_launches,
+       "Transformer Engine's source, its benchmark"},
       {"expert-overlap",
        "no computation hides the exchange of experts",
        no_expert_overlap,

@@ -104,7 +104,10 @@ void read_aiconfigurator_attention(TableFields& fields, Kernels& out) {
 }
 
 void read_cudnn_attention(TableFields& fields, Kernels& out) {
-  MeasuredKernel kernel = begin(fields, "gpu_name", Precision::bf16, OperatorKind::attention);
+  const bool narrow = fields.text("data_type") != "bfloat16";
+  MeasuredKernel kernel =
+      begin(fields, "gpu_name", narrow ? fields.word("data_type", kPrecisions, Precision::bf16) : Precision::bf16,
+            OperatorKind::attention);
   kernel.op.pass = fields.word("pass", kPasses, Pass::forward);
   AttentionShape shape{fields.size("batch_size"),
                        fields.size("q_seqlen"),
@@ -123,7 +126,6 @@ void read_cudnn_attention(TableFields& fields, Kernels& out) {
   kernel.seconds = fields.positive("time_ms") * 1e-3;
   kernel.kernel = "cudnn";
   if (kernel.op.pass == Pass::backward && fields.text("deterministic_bwd") == "True") kernel.excluded = "deterministic";
-  if (fields.text("data_type") != "bfloat16") kernel.excluded = "8 bits";
   out.push_back(std::move(kernel));
 }
 

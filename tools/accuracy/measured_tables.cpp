@@ -100,6 +100,8 @@ std::string group_of(const MeasuredKernel& measured, const std::string& profile,
   const Operator& op = measured.op;
   std::string group = profile + " " + to_string(op.kind);
   if (op.kind == OperatorKind::attention) group += " " + kernel;
+  if (op.kind == OperatorKind::attention && is_narrow(op.precision))
+    group += std::string(" ") + to_string(op.precision);
   if (op.kind == OperatorKind::gemm || op.kind == OperatorKind::grouped_gemm)
     group += std::string(" ") + to_string(op.precision);
   if (op.pass != Pass::forward) group += std::string(" ") + to_string(op.pass);

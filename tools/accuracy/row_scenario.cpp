@@ -11,6 +11,7 @@
 
 #include "sim/base/integers.hpp"
 #include "sim/base/words.hpp"
+#include "sim/cost/attention.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
 #include "tools/accuracy/row_machine.hpp"
@@ -341,6 +342,8 @@ class RowReader {
     read_graphs(t);
     // Megatron-Bridge's recipes of experts in MXFP8 that capture whole steps: docs/references.md#fused-experts.
     t.fused_experts = (t.fused_experts || mentions("fused grouped MLP")) && s.model.moe && t.dtype == Precision::mxfp8;
+    // The same recipes: docs/references.md#fp8-attention
+    t.fp8_attention = t.fused_experts && t.flash_attention && has_attention_in(s.profile, t.attention_kernel, t.dtype);
     if (mentions("activation offload")) t.offload_activations = true;
     read_recompute(t);
   }

@@ -85,13 +85,15 @@ double cross_validated(const Samples& samples, const GpuPeak& gpu, const Given& 
 
 }  // namespace
 
-Samples read_cudnn_samples(const CsvTable& table, const std::string& gpu) {
+Samples read_cudnn_samples(const CsvTable& table, const std::string& gpu, const std::string& data_type) {
   Samples samples;
   Samples deterministic;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const TableFields fields(table, row);
-    if (fields.text("gpu_name") != gpu || fields.text("data_type") != "bfloat16") continue;
-    if (!fields.text("sliding_window_size").empty()) continue;
+    if (fields.text("gpu_name") != gpu || fields.text("data_type") != data_type) continue;
+    const bool backward = fields.text("pass") == "bwd";
+    const bool works_on_all = backward && data_type != "bfloat16";
+    if (!fields.text("sliding_window_size").empty() && !works_on_all) continue;
     const AttentionShape shape{.batch = fields.integer_or_zero("batch_size"),
                                .q_len = fields.integer_or_zero("q_seqlen"),
                                .kv_len = fields.integer_or_zero("kv_seqlen"),
@@ -102,7 +104,6 @@ Samples read_cudnn_samples(const CsvTable& table, const std::string& gpu) {
                                .causal = fields.text("attn_mask") == "top_left",
                                .window = 0};
     if (shape.q_len != shape.kv_len) continue;
-    const bool backward = fields.text("pass") == "bwd";
     const bool slow_kernel = backward && fields.text("deterministic_bwd") == "True";
     (slow_kernel ? deterministic : samples).push_back({shape, backward, fields.number_or_zero("time_ms") * 1e-3});
   }

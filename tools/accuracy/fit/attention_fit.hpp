@@ -20,8 +20,10 @@ struct AttentionSample {
   double seconds = 0;
 };
 
-/// Training kernels of cuDNN in bf16 on one GPU ("NVIDIA H200"), without sliding windows.
-std::vector<AttentionSample> read_cudnn_samples(const CsvTable& table, const std::string& gpu);
+/// Training kernels of cuDNN on one GPU ("NVIDIA H200") in "bfloat16", "fp8" or "mxfp8", without sliding windows. Backward in 8
+/// bits a window changes nothing (worked_shape): those samples count as without one.
+std::vector<AttentionSample> read_cudnn_samples(const CsvTable& table, const std::string& gpu,
+                                                const std::string& data_type = "bfloat16");
 
 /// Rows of the published FlashAttention tables of one implementation ("FA2", "FA3", "FA4"), without the deterministic
 /// backward kernels.

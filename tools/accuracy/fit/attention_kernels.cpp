@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace tracecast::accuracy {
 namespace {
 
@@ -12,6 +14,8 @@ constexpr GpuPeak kH200{989.4e12, 4.8e12, 132};
 constexpr GpuPeak kB200{2250e12, 7.7e12, 148};
 constexpr GpuPeak kGB200{2500e12, 8e12, 148};
 constexpr GpuPeak kRtxPro{468e12, 1.792e12, 188};
+constexpr GpuPeak kH200Fp8{1978.9e12, 4.8e12, 132};
+constexpr GpuPeak kGB200Fp8{5000e12, 8e12, 148};
 
 using Samples = std::vector<AttentionSample>;
 
@@ -41,6 +45,20 @@ AttentionModel fit_both(const std::string& kernel, const Samples& samples, std::
           {data, forward.samples + backward.samples, std::max(forward.residual, backward.residual)},
           known.power_exponent > 0 ? kAttentionPowerKnee : 0,
           known.power_exponent};
+}
+
+/// cuDNN's kernels in 8 bits, of the head sizes that were measured with both masks.
+std::vector<AttentionModel> in_8_bits(const CsvTable& cudnn, const std::string& gpu_name, Precision precision,
+                                      const std::vector<std::int64_t>& head_dims, const GpuPeak& gpu,
+                                      const std::string& data, const Known& known = {}) {
+  const Samples samples = read_cudnn_samples(cudnn, gpu_name, to_string(precision));
+  std::vector<AttentionModel> models;
+  for (const std::int64_t head_dim : head_dims)
+    for (const bool causal : {true, false}) {
+      models.push_back(fit_both("cudnn", samples, head_dim, causal, gpu, data, known));
+      models.back().precision = precision;
+    }
+  return models;
 }
 
 /// FlashAttention 2 on Hopper, without mask. Head size 128 has three lengths only, and repeated measurements of one
@@ -108,7 +126,8 @@ AttentionModel slower(AttentionModel model, const std::string& kernel, double fa
 std::vector<AttentionModel> with_slower(std::vector<AttentionModel> models, const std::string& of,
                                         const std::string& kernel, double factor, const std::string& data) {
   for (std::size_t i = 0, known = models.size(); i < known; ++i)
-    if (models[i].kernel == of && models[i].head_dim <= 128) models.push_back(slower(models[i], kernel, factor, data));
+    if (models[i].kernel == of && models[i].head_dim <= 128 && !is_narrow(models[i].precision))
+      models.push_back(slower(models[i], kernel, factor, data));
   return models;
 }
 
@@ -162,6 +181,9 @@ std::vector<AttentionModel> hopper(const AttentionTables& tables) {
   const AttentionModel full = fit_both("cudnn", cudnn, 128, false, kH200, cudnn_data);
   std::vector<AttentionModel> models{causal, full};
   models.push_back(fit_both("cudnn", cudnn, 192, true, kH200, cudnn_data + " (192/128; deterministic backward)"));
+  for (const AttentionModel& model : in_8_bits(*tables.cudnn, "NVIDIA H200", Precision::fp8, {128}, kH200Fp8,
+                                               "cudnn-frontend sdpa_training_fwd_bwd, H200 fp8"))
+    models.push_back(model);
   const AttentionCurve reference = serving_curve(*tables.serving_h100, "vllm", 128, kH100);
   for (const std::int64_t head_dim : {64, 256}) {
     const AttentionCurve wanted = serving_curve(*tables.serving_h100, "vllm", head_dim, kH100);
@@ -175,6 +197,23 @@ std::vector<AttentionModel> hopper(const AttentionTables& tables) {
   const Samples fa3 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA3");
   put(fit_both("fa3", fa3, 128, false, kH100, "published-tables flash_attention_tflops, Hopper, FA3"));
   for (const std::int64_t head_dim : {128, 64}) put(fa2_on_hopper(*tables.published, head_dim));
+  return models;
+}
+
+/// Head size 64 was measured with a window: backward, where it changes nothing, as it is; forward by the ratio of FA4 in 16 bit.
+std::vector<AttentionModel> blackwell_in_8_bits(const CsvTable& cudnn, Precision precision, double exponent,
+                                                const AttentionCurve& narrow, const AttentionCurve& wide) {
+  const std::string data = fmt::format("cudnn-frontend sdpa_training_fwd_bwd, GB200 {}", to_string(precision));
+  std::vector<AttentionModel> models =
+      in_8_bits(cudnn, "NVIDIA GB200", precision, {128, 192}, kGB200Fp8, data, {.power_exponent = exponent});
+  const Samples samples = select(read_cudnn_samples(cudnn, "NVIDIA GB200", to_string(precision)), 64, true);
+  const AttentionCurve backward = fit_attention(samples, true, kGB200Fp8, {kAttentionT0, exponent});
+  AttentionModel model =
+      scaled(models.front(), 64, narrow, wide, data + "; forward by the ratio of FA4 (published-tables)");
+  model.backward_efficiency = backward.efficiency;
+  model.backward_s0 = backward.s0;
+  model.fit.residual = std::max(model.fit.residual, backward.residual);
+  models.push_back(model);
   return models;
 }
 
@@ -198,6 +237,11 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
     models.push_back(scaled(model, 256, wide, reference,
                             data + "; head size by the ratio in aiconfigurator attn_causal_fwd_b200_sxm (vllm)"));
   }
+  const AttentionCurve narrow = fit_attention(select(fa4, 64, true), false, kB200, {kAttentionT0});
+  const AttentionCurve wide_heads = fit_attention(select(fa4, 128, true), false, kB200, {kAttentionT0});
+  for (const Precision precision : {Precision::fp8, Precision::mxfp8})
+    for (const AttentionModel& model : blackwell_in_8_bits(*tables.cudnn, precision, exponent, narrow, wide_heads))
+      models.push_back(model);
   return models;
 }
 
