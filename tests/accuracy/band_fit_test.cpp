@@ -86,3 +86,19 @@ TEST_CASE("band fit: where runs with experts have few sources, dense runs withou
   stand_in_for_experts(samples, uncalibrated);
   CHECK(samples.size() == before);
 }
+
+TEST_CASE("band fit: deviations of kernels count as far as errors do not contradict them", "[accuracy]") {
+  const auto share = [](double small, double large, double deviation) {
+    std::vector<BandSample> samples;
+    for (int source = 0; source < 20; ++source)
+      for (int i = 1; i <= 50; ++i) {
+        samples.push_back({.source = std::to_string(source), .error = small * i / 50, .deviation = 0.01});
+        samples.push_back({.source = std::to_string(source), .error = large * i / 50, .deviation = deviation});
+      }
+    return fit_run_band(samples).kernels;
+  };
+  // Runs whose kernels are as uncertain as others determine nothing; those with 12 % are no worse, or worse.
+  CHECK(share(0.1, 0.1, 0.01) == 1);
+  CHECK(share(0.1, 0.1, 0.12) <= 0.2);
+  CHECK(share(0.05, 0.22, 0.12) >= 0.8);
+}

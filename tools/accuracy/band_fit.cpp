@@ -15,11 +15,9 @@ struct Part {
   double RunBand::*width;
   double step;
 };
-constexpr Part kParts[]{{&RunBand::dense, 0.04},
-                        {&RunBand::experts, 0.08},
-                        {&RunBand::architecture, 0.04},
-                        {&RunBand::stack, 0.04},
-                        {&RunBand::kernels, 0.3}};
+constexpr Part kParts[]{
+    {&RunBand::dense, 0.04}, {&RunBand::experts, 0.08}, {&RunBand::architecture, 0.04}, {&RunBand::stack, 0.04}};
+constexpr int kKernelShares = 10;  ///< of RunBand::kernels, from none to the whole
 constexpr Part kArchitecture[]{{&RunBand::architecture, 0.04}};
 constexpr int kHalvings = 6;
 
@@ -81,15 +79,17 @@ std::vector<double> architecture_weights(const std::vector<BandSample>& samples)
   return weights;
 }
 
+double loss_of(const RunBand& band, const BandSample& sample) {
+  const double beyond = sample.error - band.half_width(sample.novelty, sample.deviation);
+  return beyond > 0 ? kInside * beyond : (kInside - 1) * beyond;
+}
+
 /// Changes `parts` of the band until the loss is least.
 RunBand fit_parts(RunBand band, std::span<const Part> parts, const std::vector<BandSample>& samples,
                   const std::vector<double>& weights) {
   const auto loss = [&](const RunBand& of) {
     double sum = 0;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double beyond = samples[i].error - of.half_width(samples[i].novelty, samples[i].deviation);
-      sum += weights[i] * (beyond > 0 ? kInside * beyond : (kInside - 1) * beyond);
-    }
+    for (std::size_t i = 0; i < samples.size(); ++i) sum += weights[i] * loss_of(of, samples[i]);
     return sum;
   };
   double least = loss(band);
@@ -113,13 +113,58 @@ RunBand fit_parts(RunBand band, std::span<const Part> parts, const std::vector<B
   return band;
 }
 
+/// A band and its loss, as a sum over the runs of each source.
+struct Fitted {
+  RunBand band;
+  std::map<std::string, double> loss;
+};
+
+Fitted with_kernels(double share, const std::vector<BandSample>& samples, const std::vector<double>& weights) {
+  Fitted fitted{.band = kRunBand, .loss = {}};
+  fitted.band.kernels = share;
+  fitted.band = fit_parts(fitted.band, kParts, samples, weights);
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    fitted.loss[samples[i].source] += weights[i] * loss_of(fitted.band, samples[i]);
+  return fitted;
+}
+
+/// True if `other` has the same loss as `best` within the standard error of the difference over sources.
+bool as_good(const Fitted& other, const Fitted& best) {
+  double sum = 0, squares = 0;
+  for (const auto& [source, loss] : best.loss) {
+    const double more = other.loss.at(source) - loss;
+    sum += more;
+    squares += more * more;
+  }
+  const auto n = static_cast<double>(best.loss.size());
+  const double variance = n > 1 ? (squares - sum * sum / n) * n / (n - 1) : 0;
+  return sum <= std::sqrt(std::max(0.0, variance)) + 1e-9;
+}
+
+/// The largest share of the kernels' deviation whose loss is that of the best one within its standard error.
+RunBand fit_widths(const std::vector<BandSample>& samples) {
+  const std::vector<double> weights = source_weights(samples);
+  std::vector<Fitted> shares;
+  for (int share = 0; share <= kKernelShares; ++share)
+    shares.push_back(with_kernels(static_cast<double>(share) / kKernelShares, samples, weights));
+  const auto total = [](const Fitted& fitted) {
+    double sum = 0;
+    for (const auto& [source, loss] : fitted.loss) sum += loss;
+    return sum;
+  };
+  const Fitted* best = &*std::ranges::min_element(shares, {}, total);
+  for (auto share = shares.rbegin(); share != shares.rend(); ++share)
+    if (as_good(*share, *best)) return share->band;
+  return best->band;
+}
+
 }  // namespace
 
 RunBand fit_run_band(const std::vector<BandSample>& samples) {
   std::vector<BandSample> unmeasured;
   for (const BandSample& sample : samples)
     if (sample.novelty.architecture) unmeasured.push_back(sample);
-  const RunBand band = fit_parts(kRunBand, kParts, samples, source_weights(samples));
+  const RunBand band = fit_widths(samples);
   return fit_parts(band, kArchitecture, unmeasured, architecture_weights(unmeasured));
 }
 
