@@ -171,9 +171,10 @@ TEST_CASE("fit: narrow multiplications gain no more than their peak and their by
       const double bytes = gemm_elements(Precision::bf16).operand / gemm_elements(precision).operand;
       const double gain = most_speedup(costs, precision) / std::max(peaks, bytes);
       INFO(gpu.name << ", " << to_string(precision) << ": " << gain << " of what peak and bytes allow");
-      // Hopper's runs ask for 1.15 times the isolated time in 16 bit and 1.03 in 8 bit. Where memory is faster (GH200) or the peak
-      // lower (H20) than H100's, whose factors these have, a few shapes gain more than they should.
-      const double borrowed = profile.name == "h20" ? 1.3 : profile.name == "gh200" ? 1.04 : 1;
+      // Hopper's runs ask for 1.154 times the isolated time in 16 bit and 1.022 in 8 bit, which allows a few shapes 0.3 % more than the
+      // peaks do. Where memory is faster (GH200) or the peak lower (H20) than H100's, whose factors these have, it is more.
+      const bool hopper = profile.name == "h100" || profile.name == "h800";
+      const double borrowed = profile.name == "h20" ? 1.3 : profile.name == "gh200" ? 1.04 : hopper ? 1.003 : 1;
       CHECK(gain < borrowed + 1e-6);  // durations are rounded to picoseconds
       ++pairs;
     }
