@@ -232,8 +232,9 @@ class NcclTestsReader {
     NcclTestsRow row;
     row.line = line_;
     row.bytes = *bytes;
-    if (const std::int64_t size = element_size(words[2]) * *count; size > 0 && *bytes % size == 0)
-      row.buffers = *bytes / size;
+    const std::int64_t element = element_size(words[2]);
+    if (element > 0 && *count > 0 && *count <= kMaxBytes / element && *bytes % (element * *count) == 0)
+      row.buffers = *bytes / (element * *count);
     row.reduces = columns.redop > 0 && !no_redop && words[columns.redop] != "none";
     row.rooted = columns.root > 0 && parse_number<int>(words[columns.root - shift]).value_or(-1) >= 0;
     const std::size_t first = columns.time - shift;

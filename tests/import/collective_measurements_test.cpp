@@ -327,6 +327,17 @@ TEST_CASE("nccl-tests: a damaged header names no columns behind the times", "[io
   }
 }
 
+// Found by tools/fuzz: the size of such a buffer does not fit into 64 bits.
+TEST_CASE("nccl-tests: a count that no machine has says nothing about the buffers", "[io][nccl-tests]") {
+  const std::string counts[] = {"262144", "2653722867280912144"};
+  for (const std::string& count : counts) {
+    const CollectiveMeasurements read = tests("# all_reduce_perf\n" + kTwoRanks + kHead + " 1048576  " + count +
+                                              "  float  sum  -1  50.0 20.97 20.97 0\n");
+    REQUIRE(read.calls.size() == 1);
+    CHECK(read.calls[0].measured.seconds == Approx(50e-6));
+  }
+}
+
 TEST_CASE("nccl-tests: ambiguous output is rejected", "[io][nccl-tests][error]") {
   CHECK(sentence(read_nccl_tests("nothing", "t")) ==
         "t: has no whole row of a table of nccl-tests (size, count, type, redop, times)");
