@@ -59,8 +59,13 @@ std::string attention_text(const Scenario& scenario) {
   if (training.attention_kernel.empty() && asked != scenario.locations.end() && !asked->second.value.empty())
     return fmt::format("attention: fused, kernel {}; the scenario asks for {}, which is not known on {}", kernel,
                        asked->second.value, scenario.profile.name);
-  return fmt::format("attention: fused, kernel {}{}", kernel,
-                     training.fp8_attention ? fmt::format(" in {}", to_string(training.dtype)) : "");
+  const std::string dtype(to_string(training.dtype));
+  if (training.fp8_attention) return fmt::format("attention: fused, kernel {} in {}", kernel, dtype);
+  const auto narrow = scenario.locations.find("training.fp8_attention");
+  if (narrow != scenario.locations.end() && narrow->second.value == "true")
+    return fmt::format("attention: fused, kernel {} in bf16; the scenario asks for {}, which is not known on {}",
+                       kernel, dtype, scenario.profile.name);
+  return fmt::format("attention: fused, kernel {}", kernel);
 }
 
 std::string trained_text(const Model& model, const Training& training) {

@@ -51,6 +51,12 @@ TEST_CASE("settings text: attention and its kernel", "[report]") {
         "attention: fused, kernel cudnn; the scenario asks for fa3, which is not known on b200");
   scenario.training.attention_kernel = "fa2";
   CHECK(attention_text(scenario) == "attention: fused, kernel fa2");
+  scenario.training.dtype = Precision::mxfp8;
+  scenario.locations["training.fp8_attention"].value = "true";  // given way to 16 bit
+  CHECK(attention_text(scenario) ==
+        "attention: fused, kernel fa2 in bf16; the scenario asks for mxfp8, which is not known on b200");
+  scenario.training.fp8_attention = true;
+  CHECK(attention_text(scenario) == "attention: fused, kernel fa2 in mxfp8");
   scenario.training.flash_attention = false;
   CHECK(attention_text(scenario) == "attention: unfused, scores and softmax pass through memory");
 }

@@ -118,15 +118,18 @@ TEST_CASE("stacks: a scenario begins with its stack, and what it says itself goe
   }
 }
 
-TEST_CASE("stacks: host times are those of x86, longer by the profile's factor", "[io]") {
+TEST_CASE("stacks: models with experts cost the host more per operator", "[io]") {
   Stack stack;
   stack.host_launch = 170_us;
-  stack.host_launch_per_expert = 30_us;
-  Profile profile;
-  profile.host.relative = 1.5;
-  apply_to_profile(stack, profile, true);
-  CHECK(profile.host.launch == Approx(255e-6));
-  CHECK(profile.host.launch_per_expert == Approx(45e-6));
+  stack.host_launch_experts = 230_us;
+  Profile dense, experts;
+  apply_to_profile(stack, dense, false);
+  apply_to_profile(stack, experts, true);
+  CHECK(dense.host.launch == Approx(170e-6));
+  CHECK(experts.host.launch == Approx(230e-6));
+  stack.host_launch_experts = Duration{};
+  apply_to_profile(stack, experts, true);
+  CHECK(experts.host.launch == Approx(170e-6));
 }
 
 TEST_CASE("stacks: the attention kernel that a stack names for a GPU's architecture goes before the profile's others",
@@ -170,6 +173,7 @@ TEST_CASE("stacks: where launches block, the host's time is in every kernel and 
 TEST_CASE("stacks: a stack's host time is for x86 hosts, others take their multiple of it", "[io]") {
   Stack stack;
   stack.host_launch = 80_us;
+  stack.host_launch_per_expert = 30_us;
   Profile profile;
   profile.host.launch = 30e-6;
   profile.host.relative = 2.5;
@@ -177,6 +181,7 @@ TEST_CASE("stacks: a stack's host time is for x86 hosts, others take their multi
   CHECK(profile.host.launch == 30e-6);  // its own host's
   apply_to_profile(stack, profile, false);
   CHECK(profile.host.launch == Approx(200e-6));
+  CHECK(profile.host.launch_per_expert == Approx(75e-6));
 }
 
 TEST_CASE("stacks: libraries of a young architecture get faster with the years", "[oracle][io]") {

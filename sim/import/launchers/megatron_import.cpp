@@ -295,8 +295,8 @@ void import_precision(RunImport& run, bool bridge) {
   const Name fp8 = first_of(run, {"fp8-format", "fp8"});
   const std::optional<Name> recipe = run.choice<Name>("fp8-recipe", kRecipes);
   if (!run.word(fp8).empty()) run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
-  run.flag(
-      "fp8-multi-head-attention");  // with fp8-dot-product-attention: its operands arrive quantised, which is left out
+  // With fp8-dot-product-attention: its operands arrive quantised, a saving that is left out.
+  run.flag("fp8-multi-head-attention");
   if (!run.word("fp4-format").empty()) run.put("training.dtype", std::string("nvfp4"), "fp4-format");
   const bool narrow = run.flag("grad-reduce-in-bf16").value_or(false) ||
                       (run.has("grad-reduce-in-fp32") && !run.flag("grad-reduce-in-fp32").value_or(true));
