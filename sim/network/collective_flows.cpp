@@ -109,6 +109,14 @@ FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, c
   return row_of(algorithm).flows(call, group, how);
 }
 
+bool leaves_domain(const ClusterLinks& links, const FlowGroup& group, const Flow& flow) {
+  if (std::max(flow.from, flow.to) >= group.ranks()) return std::max(flow.from, flow.to) == group.network();
+  const auto domain = [&](std::int32_t member) {
+    return links.domain_of(group.global[static_cast<std::size_t>(member)]);
+  };
+  return domain(flow.from) != domain(flow.to);
+}
+
 int parts_of(const ClusterLinks& links, const FlowGroup& group, const Flow& flow) {
   if (!links.hashed() || std::max(flow.from, flow.to) >= group.ranks()) return 1;
   const auto global = [&](std::int32_t member) { return group.global[static_cast<std::size_t>(member)]; };

@@ -92,6 +92,8 @@ FlowSchedule message_flows(Bytes size);
 FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group,
                               Pipelining how = Pipelining::stream);
 
+/// True if the flow crosses the fabric or ends in it.
+bool leaves_domain(const ClusterLinks& links, const FlowGroup& group, const Flow& flow);
 /// Number of parts of a flow with separate paths (ClusterLinks::parts).
 int parts_of(const ClusterLinks& links, const FlowGroup& group, const Flow& flow);
 /// Bytes of one part; the parts sum to `size`.

@@ -2,7 +2,7 @@
 /// Concurrent transfers: the interface of the two network models with link sharing, `fluid` and `simgrid`.
 ///
 /// Both use the flows of a collective and its cost alone. The cost has two parts: a latency that loads no link, and the time
-/// of moving, in which every flow of a round has the same rate unless a link is its bottleneck:
+/// of moving, in which the flows of a round end together unless a link is their bottleneck:
 ///
 ///   rate alone = bytes of the largest flow of each round, summed / moving time alone
 ///
@@ -41,7 +41,7 @@ class FlowNetwork {
   static constexpr Duration kNoLimit{std::numeric_limits<std::int64_t>::max()};
 };
 
-/// Rate of the flows of a transfer alone; at least 1 byte per second.
+/// Rate of the largest flows of a transfer alone; at least 1 byte per second.
 Bandwidth rate_alone(const CollectiveCost& cost, const FlowSchedule& schedule);
 
 }  // namespace tracecast

@@ -44,9 +44,11 @@ void TransferShapes::add(const LinkPath& path, std::int64_t bytes, std::int64_t 
 
 void TransferShapes::add(const Round& round, const FlowGroup& group, Bandwidth limit) {
   Bytes largest;
+  Bytes largest_outside;
   for (const Flow& flow : round.flows) {
     if (flow.size.count == 0) continue;
     largest = std::max(largest, flow.size);
+    if (flow.size > largest_outside && leaves_domain(links_, group, flow)) largest_outside = flow.size;
     const int parts = parts_of(links_, group, flow);
     for (int part = 0; part < parts; ++part) {
       path_.clear();
@@ -54,6 +56,7 @@ void TransferShapes::add(const Round& round, const FlowGroup& group, Bandwidth l
       add(path_, part_size(flow.size, part, parts).count, round.count);
     }
   }
+  unit_ += (largest_outside.count > 0 ? largest_outside : largest) * round.count;
   if (cables_.empty()) return;
   const std::int64_t own = duration_of(wide(largest.count) * wide(1'000'000'000'000), limit.bytes_per_second);
   std::int64_t fullest = own;
@@ -83,18 +86,20 @@ std::int64_t lone_flow_weight(Bandwidth capacity, Bandwidth limit) {
 TransferShape TransferShapes::shape(const CollectiveCost& cost, const FlowSchedule& schedule, const FlowGroup& group) {
   bytes_.resize(static_cast<std::size_t>(links_.count()));
   on_cable_.resize(static_cast<std::size_t>(links_.count() - links_.first_cable()));
-  TransferShape shape{cost.latency, cost.duration - cost.latency, rate_alone(cost, schedule), {}};
+  TransferShape shape{cost.latency, cost.duration - cost.latency, {}, {}};
   cable_delay_ = {};
-  schedule.each_round([&](const Round& round) { add(round, group, shape.limit); });
+  unit_ = {};
+  const Bandwidth alone = rate_alone(cost, schedule);
+  schedule.each_round([&](const Round& round) { add(round, group, alone); });
   if (shape.moving.picoseconds > 0 && cable_delay_.picoseconds > 0) {
     shape.collides = true;
     shape.moving += cable_delay_;
-    shape.limit = mean_rate(schedule.critical(), shape.moving);
   }
-  const Wide critical = wide(std::max<std::int64_t>(1, schedule.critical().count));
+  shape.limit = mean_rate(unit_, shape.moving);
+  const Wide unit = wide(std::max<std::int64_t>(1, unit_.count));
   std::sort(loaded_links_.begin(), loaded_links_.end());
   for (const std::int32_t link : loaded_links_) {
-    const Wide whole = wide(std::exchange(bytes_[static_cast<std::size_t>(link)], 0)) * wide(kWeightOne) / critical;
+    const Wide whole = wide(std::exchange(bytes_[static_cast<std::size_t>(link)], 0)) * wide(kWeightOne) / unit;
     const std::int64_t weight = options_.alone_as_costed ? within_cost(whole, links_.capacity(link), shape.limit)
                                                          : static_cast<std::int64_t>(whole);
     if (weight > 0) shape.loads.push_back({link, weight});

@@ -2,6 +2,8 @@
 /// The fluid network model: each transfer in flight is one variable, the rate of its flows; links are shared max-min.
 ///
 ///   weight of a link = bytes of the transfer's flows on it in all rounds / bytes of the largest flow of each round, summed
+///                      (of the flows between scale-up domains, if a round has some: there flows share links, and each of them
+///                      is entitled to as much as one flow of another transfer)
 ///   time             = latency alone + time until the integral of the rate is (rate alone x moving time alone)
 ///
 /// A ring has weight 1 on every link of its path, as one flow has. The weight is the mean load of a link; the model leaves
@@ -60,6 +62,7 @@ class TransferShapes {
   std::vector<std::int32_t> loaded_links_;
   std::vector<std::int64_t> on_cable_;  ///< [cable] bytes of the current round; 0 between rounds
   std::vector<std::int32_t> cables_;    ///< that the current round loads
+  Bytes unit_;                          ///< of the rounds so far: bytes of a flow at weight 1
   Duration cable_delay_;                ///< by which the rounds so far take longer than their cost
   LinkPath path_;
 };

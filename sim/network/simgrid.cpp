@@ -1,6 +1,7 @@
 #include "sim/network/simgrid.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -27,12 +28,16 @@ std::int32_t SimGridNetwork::host(const std::string& name) {
 std::int32_t SimGridNetwork::add_kind(const CollectiveCost& cost, const FlowSchedule& schedule,
                                       const FlowGroup& group) {
   Kind kind;
-  const std::int64_t rate = rate_alone(cost, schedule).bytes_per_second;
+  const auto rate_of_largest = static_cast<double>(rate_alone(cost, schedule).bytes_per_second);
   kind.round_latency_s = seconds(cost.latency) / static_cast<double>(std::max<std::int64_t>(1, schedule.round_count()));
   schedule.each_round([&](const tracecast::Round& round) {
     Round own{{}, round.count};
+    Bytes largest;
+    for (const tracecast::Flow& flow : round.flows) largest = std::max(largest, flow.size);
     for (const tracecast::Flow& flow : round.flows) {
       if (flow.size.count == 0) continue;
+      const double share = static_cast<double>(flow.size.count) / static_cast<double>(largest.count);
+      const std::int64_t rate = std::max<std::int64_t>(1, std::llround(rate_of_largest * share));
       const int parts = parts_of(links_, group, flow);
       for (int part = 0; part < parts; ++part) {
         const std::string name = end_name(links_, group, flow.from, flow.rail, rate);

@@ -2,8 +2,9 @@
 /// The SimGrid network model: simulates every point-to-point flow of every round. The reference for the other two models.
 ///
 /// A transfer is an actor: for each round it sleeps its share of the latency, posts the flows, and waits for all of them.
-/// SimGrid shares links between them. One more link on each path limits every flow separately to its rate alone, since
-/// SimGrid ignores rates of messages from host to host. Its corrections for TCP are switched off: model CM02, latency and
+/// SimGrid shares links between them. One more link on each path limits every flow separately to the rate that it has alone, since
+/// SimGrid ignores rates of messages from host to host; flows of a round that are smaller than its largest move in proportion, as
+/// the edges of a pipelined tree do. Its corrections for TCP are switched off: model CM02, latency and
 /// bandwidth factors 1, no cross-traffic, no TCP window, no RTT weights.
 ///
 /// SimGrid is a singleton whose clock cannot be reset, so each simulation has its own child process; the driver runs inside

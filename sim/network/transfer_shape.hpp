@@ -13,7 +13,7 @@ namespace tracecast {
 struct TransferShape {
   Duration latency;
   Duration moving;  ///< alone
-  Bandwidth limit;  ///< rate of its flows, alone
+  Bandwidth limit;  ///< rate of a flow of weight 1, alone
   std::vector<LinkWeight> loads;
   bool collides = false;  ///< its own flows collide on cables: alone it takes longer than its cost
 };
