@@ -72,6 +72,33 @@ TEST_CASE("an architecture without runs gets what training adds to all others", 
   CHECK(fit_factors(scored(rows), choice).factors.at("Blackwell")[0] * 1.5 == Approx(1).epsilon(1e-3));
 }
 
+TEST_CASE("no factor lets narrow multiplications gain more than their limit", "[accuracy]") {
+  // Multiplications take 1.3 times the isolated time in 16 bit, and the isolated time in 8 bit.
+  RandomStream random(6, 0, 0);
+  std::vector<RowForecast> rows;
+  const auto fp8 = static_cast<std::size_t>(CostParameter::gemm_fp8);
+  for (int i = 0; i < 80; ++i) {
+    RowForecast row;
+    row.source = std::string(1, static_cast<char>('a' + i % 8));
+    row.architecture = "Hopper";
+    row.sensitivities.path_s[i % 2 == 0 ? 0 : fp8] = 1 + random.uniform();
+    row.predicted_s = row.sensitivities.path_s[0] + row.sensitivities.path_s[fp8];
+    row.measured_s = (i % 2 == 0 ? 1.3 : 1.0) * row.predicted_s;
+    rows.push_back(row);
+  }
+  const auto ratio = [&](const FitChoice& choice) {
+    const CostScales factors = fit_factors(scored(rows), choice).factors.at("Hopper");
+    return factors[0] / factors[fp8];
+  };
+  FitChoice choice;
+  CHECK(ratio(choice) > 1.2);
+  choice.most_gemm["Hopper"] = unit_scales();
+  choice.most_gemm["Hopper"][fp8] = 1.1;
+  CHECK(ratio(choice) == Approx(1.1));
+  choice.most_gemm["Hopper"][fp8] = 2;
+  CHECK(ratio(choice) == Approx(ratio({})));
+}
+
 TEST_CASE("nested: no run is in the training part of its own fold", "[accuracy]") {
   const CsvTable table = small_runs();
   const RowLibrary library = RowLibrary::open(shipped_data()).value();

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <set>
 
 #include "sim/base/quantile.hpp"
+#include "sim/cost/costs.hpp"
 #include "tools/accuracy/band_fit.hpp"
 #include "tools/accuracy/errors.hpp"
 
@@ -191,20 +193,64 @@ ArchitectureFactors isolated(const FitChoice& choice) {
   return inverse;
 }
 
+/// Raises the factors of narrow multiplications to where they gain no more than they may.
+void limit_gains(ArchitectureFactors& fitted, const FitChoice& choice) {
+  constexpr auto kWide = static_cast<std::size_t>(CostParameter::gemm);
+  for (const auto& [architecture, most] : choice.most_gemm) {
+    const auto found = fitted.find(architecture);
+    if (found == fitted.end()) continue;
+    const CostScales shipped = of_architecture(choice.shipped, architecture);
+    for (const CostParameter kind : {CostParameter::gemm_fp8, CostParameter::gemm_fp4}) {
+      const auto narrow = static_cast<std::size_t>(kind);
+      const double wide = found->second[kWide] * shipped[kWide];
+      found->second[narrow] = std::max(found->second[narrow], wide / most[narrow] / shipped[narrow]);
+    }
+  }
+}
+
 }  // namespace
 
-Result<ArchitectureFactors> shipped_factors(const RowLibrary& library) {
-  ArchitectureFactors out;
+double narrow_gain(const Profile& profile, Precision precision) {
+  if (!profile.peak_flops.contains(precision) || !profile.peak_flops.contains(Precision::bf16)) return 0;
+  const Costs costs(profile);
+  double most = 0;
+  for (const std::int64_t m : {256, 4096, 65'536})
+    for (const std::int64_t n : {1024, 8192, 28'672})
+      for (const std::int64_t k : {1024, 8192, 28'672})
+        for (const Pass pass : {Pass::forward, Pass::dgrad, Pass::wgrad}) {
+          const auto time = [&](Precision each) {
+            return seconds(costs.of({OperatorKind::gemm, pass, each, "", GemmShape{m, n, k}}).duration);
+          };
+          most = std::max(most, time(Precision::bf16) / time(precision));
+        }
+  const double peaks = profile.peak_flops.at(precision) / profile.peak_flops.at(Precision::bf16);
+  const double bytes = gemm_elements(Precision::bf16).operand / gemm_elements(precision).operand;
+  return most / std::max(peaks, bytes);
+}
+
+Result<FitChoice> choice_of_profiles(const RowLibrary& library) {
+  constexpr double kRounding = 1 - 1e-4;  // profiles have factors with four decimals
+  FitChoice out;
   for (const char* name : {"v100", "a100", "h100", "b200", "mi250x", "mi300x", "mi355x"}) {
     const Result<Profile> profile = library.profile(name);
     if (!profile) return tl::unexpected(profile.error());
     const InTraining& f = profile->in_training;
-    CostScales& own = out.emplace(profile->architecture, unit_scales()).first->second;
+    CostScales& own = out.shipped.emplace(profile->architecture, unit_scales()).first->second;
     const auto set = [&own](CostParameter kind, double factor) { own[static_cast<std::size_t>(kind)] = factor; };
     set(CostParameter::gemm, f.gemm);
     set(CostParameter::gemm_fp8, f.gemm_fp8);
     set(CostParameter::gemm_fp4, f.gemm_fp4);
     set(CostParameter::attention, f.attention);
+
+    CostScales& most = out.most_gemm[profile->architecture];
+    most.fill(std::numeric_limits<double>::infinity());
+    for (const Precision precision : {Precision::fp8, Precision::mxfp8, Precision::fp8_block, Precision::nvfp4}) {
+      const double gain = narrow_gain(*profile, precision);
+      if (gain <= 0) continue;
+      const bool fp4 = precision == Precision::nvfp4;
+      double& limit = most[static_cast<std::size_t>(fp4 ? CostParameter::gemm_fp4 : CostParameter::gemm_fp8)];
+      limit = std::min(limit, kRounding * f.gemm / (fp4 ? f.gemm_fp4 : f.gemm_fp8) / gain);
+    }
   }
   return out;
 }
@@ -213,7 +259,9 @@ CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows, const Fi
   std::vector<const RowForecast*> dense;
   std::ranges::copy_if(rows, std::back_inserter(dense), [](const RowForecast* row) { return !row->moe; });
   const Assumptions assumed{.common = priors(&Prior::common), .own = priors(&Prior::own)};
-  return fit(dense.empty() ? rows : dense, assumed, choice, isolated(choice));
+  CalibrationFit result = fit(dense.empty() ? rows : dense, assumed, choice, isolated(choice));
+  limit_gains(result.factors, choice);
+  return result;
 }
 
 ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& more) {
@@ -236,18 +284,17 @@ Result<CrossValidation> cross_validate(const CsvTable& table, const RowLibrary& 
   Result<std::vector<RowForecast>> plain = validate(table, library, options);
   if (!plain) return tl::unexpected(plain.error());
   out.plain = std::move(*plain);
-  Result<ArchitectureFactors> shipped = shipped_factors(library);
-  if (!shipped) return tl::unexpected(shipped.error());
-  const FitChoice choice{.shipped = std::move(*shipped)};
+  const Result<FitChoice> choice = choice_of_profiles(library);
+  if (!choice) return tl::unexpected(choice.error());
   const std::vector<const RowForecast*> rows = scored(out.plain);
-  out.fit = fit_factors(rows, choice);
+  out.fit = fit_factors(rows, *choice);
   std::set<std::string> sources;
   for (const RowForecast* row : rows) sources.insert(row->source);
   for (const std::string& source : sources) {
     std::vector<const RowForecast*> others;
     for (const RowForecast* row : rows)
       if (row->source != source) others.push_back(row);
-    out.without[source] = fit_factors(others, choice).factors;
+    out.without[source] = fit_factors(others, *choice).factors;
   }
   const FactorsOf held_out = [&out](const RowScenario& row) {
     const auto found = out.without.find(row.scenario.source);

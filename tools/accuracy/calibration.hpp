@@ -16,7 +16,8 @@
 /// c, d and b for what the runs do not determine, and weights n^-1/2, so that sources with many rows do not
 /// dominate. S comes from the simulated steps, which are simulated again after the fit. Only dense runs are fitted to, where
 /// there are any: what steps with experts wait for depends on the routing and the release. Kinds that no factor forecasts better
-/// on runs left out have none: grouped GEMMs take the isolated time, the rest what its profile or model says.
+/// on runs left out have none: grouped GEMMs take the isolated time, the rest what its profile or model says. Where a
+/// multiplication of few bits would gain more over one of 16 bit than peaks and bytes allow, its factor is raised to that.
 /// Source: docs/references.md#noise-floor (offset, its deviation of 10 %, weights, robust loss),
 /// docs/references.md#in-training-factors (ranges of the parameters)
 #pragma once
@@ -39,10 +40,6 @@ struct CalibrationFit {
   int rows = 0;
 };
 
-/// The in-training factors that the profiles of each architecture have: r_ak above.
-/// Errors: those of read_profile.
-Result<ArchitectureFactors> shipped_factors(const RowLibrary& library);
-
 /// The kinds of work that have a factor.
 inline constexpr std::array kFittedKinds{CostParameter::gemm, CostParameter::gemm_fp8, CostParameter::gemm_fp4,
                                          CostParameter::attention};
@@ -50,6 +47,8 @@ inline constexpr std::array kFittedKinds{CostParameter::gemm, CostParameter::gem
 /// What a fit may change.
 struct FitChoice {
   ArchitectureFactors shipped{};  ///< r_ak; of other architectures 1
+  /// Of a narrow kind: how many times its factor that of 16-bit multiplications may be; no limit for other architectures.
+  ArchitectureFactors most_gemm{};
   std::array<bool, kCostParameters> free =
       [] {  ///< kinds with a factor; of kFittedKinds, the others take the isolated time
         std::array<bool, kCostParameters> fitted{};
@@ -57,6 +56,14 @@ struct FitChoice {
         return fitted;
       }();
 };
+
+/// What the profiles of each architecture have and allow; every kind is free.
+/// Errors: those of read_profile.
+Result<FitChoice> choice_of_profiles(const RowLibrary& library);
+
+/// How often faster a GPU runs a multiplication of `precision` than one of bf16, at most, over shapes of layers and all passes, as
+/// a share of what peaks and bytes allow; 0 for a precision or bf16 without a peak of its own.
+double narrow_gain(const Profile& profile, Precision precision);
 
 /// Factors of every architecture in `rows` or `choice.shipped`.   Requires scored rows, dense or MoE.
 CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows, const FitChoice& choice = {});

@@ -387,11 +387,11 @@ Result<Nested> nested_scores(const CsvTable& table, const CsvTable& sources, con
                              const ValidateOptions& options) {
   const Result<std::vector<double>> years = publication_years(table, sources);
   if (!years) return tl::unexpected(years.error());
-  Result<ArchitectureFactors> shipped = shipped_factors(library);
-  if (!shipped) return tl::unexpected(shipped.error());
+  Result<FitChoice> choice = choice_of_profiles(library);
+  if (!choice) return tl::unexpected(choice.error());
   Result<std::vector<RowForecast>> plain = validate(table, library, options);
   if (!plain) return tl::unexpected(plain.error());
-  Table known{.plain = std::move(*plain), .choice = {.shipped = std::move(*shipped)}};
+  Table known{.plain = std::move(*plain), .choice = std::move(*choice)};
   for (std::size_t rule = 0; rule < rules().size(); ++rule) {
     Result<std::vector<RowForecast>> off = without_rule(table, library, options, known.plain, rule);
     if (!off) return tl::unexpected(off.error());

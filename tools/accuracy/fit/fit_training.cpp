@@ -83,9 +83,9 @@ Result<void> fit_all(const fs::path& root) {
   const Result<std::vector<RowForecast>> rows =
       validate(*table, *library, {.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))});
   if (!rows) return tl::unexpected(rows.error());
-  const Result<ArchitectureFactors> shipped = shipped_factors(*library);
-  if (!shipped) return tl::unexpected(shipped.error());
-  const CalibrationFit fit = fit_factors(scored(*rows), {.shipped = *shipped});
+  const Result<FitChoice> choice = choice_of_profiles(*library);
+  if (!choice) return tl::unexpected(choice.error());
+  const CalibrationFit fit = fit_factors(scored(*rows), *choice);
   for (const auto& [architecture, factors] : fit.factors) {
     fmt::print("{}:", architecture);
     for (const CostParameter kind : kFittedKinds) fmt::print(" {} x {:.3f}", to_string(kind), factor(factors, kind));
