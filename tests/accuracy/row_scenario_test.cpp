@@ -113,6 +113,7 @@ TEST_CASE("row: what cannot be forecast says why, with line and column", "[error
   };
   CHECK(message(",tp", ",3") == "t.csv:2: gpu_count = 16: is not a multiple of tp x pp x cp = 3");
   CHECK(message(",precision", ",int3") == "t.csv:2: precision = int3: unknown precision");
+  CHECK(message(",routing", ",rael") == "t.csv:2: routing = rael: unknown routing (allowed: forced real)");
   CHECK(message(",micro_batch", ",many") == "t.csv:2: micro_batch = many: must be a number of at least 0");
   const CsvTable table = CsvTable::parse("layers,hidden\n4,\n", "t.csv").value();
   CHECK(to_string(scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).error()) ==
@@ -236,6 +237,10 @@ TEST_CASE("row: switches of a launcher's recipe", "[accuracy]") {
   CHECK(with("8,2,4", "moe_a2a_overlap,schedule", "False,interleaved_1f1b").parallel.pp_schedule == "interleaved-1f1b");
   CHECK(with("1,1,1", "moe_a2a_overlap", "True").parallel.pp_schedule.empty());
   CHECK(with("8,2,1", "moe_a2a_overlap,schedule", "True,dualpipe").parallel.pp_schedule == "dualpipe");
+  CHECK(with("8,1,1", "routing", "real").training.expert_routing == ExpertRouting::skewed);
+  CHECK(with("8,1,1", "routing", "forced").training.expert_routing == ExpertRouting::even);
+  CHECK(with("8,1,1", "routing", "").training.expert_routing == ExpertRouting::even);
+  CHECK(row(",routing", ",real").value().scenario.training.expert_routing == ExpertRouting::even);  // no experts
   CHECK(with("8,1,1", "cuda_graph", "local:full_iteration").training.cuda_graphs);
   CHECK_FALSE(with("8,1,1", "cuda_graph", "none:full_iteration").training.cuda_graphs);
   const Training modules =

@@ -115,6 +115,7 @@ void no_deepep_rates(RowScenario& row) {
 void no_routing_groups(RowScenario& row) {
   if (row.scenario.model.moe) row.scenario.model.moe->routing_groups = row.scenario.model.moe->routing_group_limit = 0;
 }
+void no_popular_experts(RowScenario& row) { row.scenario.training.expert_routing = ExpertRouting::even; }
 void no_expert_overlap(RowScenario& row) {
   Parallel& p = row.scenario.parallel;
   if (p.pp_schedule == "combined-1f1b") p.pp_schedule = default_schedule(p.vpp);
@@ -290,6 +291,7 @@ const std::vector<LeftOut>& rules() {
       {"weight-gradient", "weight gradients take what other GEMMs of their shape take", no_weight_gradient},
       {"board-power", "H100 of 500 and 350 W take what those of 700 W take", no_board_power},
       {"blackwell-ultra", "GEMMs of B300 and GB300 are slowed in training as those of B200", no_blackwell_ultra},
+      {"popular-experts", "a learned router fills all experts equally", no_popular_experts},
       {"micro-batch", "1 where no micro-batch is reported, not the fastest", no_best_micro_batch},
       {"virtual-stages", "none where they are not reported (two where interleaving is), not one layer each", no_chunks},
   };

@@ -345,7 +345,18 @@ class RowReader {
     // The same recipes: docs/references.md#fp8-attention
     t.fp8_attention = t.fused_experts && t.flash_attention && has_attention_in(s.profile, t.attention_kernel, t.dtype);
     if (mentions("activation offload")) t.offload_activations = true;
+    read_routing(t);
     read_recompute(t);
+  }
+
+  /// Balanced unless the row says that the model's own router ran. docs/references.md#expert-routing
+  void read_routing(Training& t) {
+    const std::string& routing = text("routing");
+    if (!routing.empty() && routing != "forced" && routing != "real")
+      return add_error("routing", "unknown routing (allowed: forced real)");
+    if (routing != "real" || !result_.scenario.model.moe) return;
+    t.expert_routing = ExpertRouting::skewed;
+    assume(fmt::format("the load of experts not reported: spread {} as in one published pair", t.expert_skew));
   }
 
   /// What CUDA graphs launch: whole steps, or parts of layers. Dropless experts have no fixed shapes, so that graphs of an
