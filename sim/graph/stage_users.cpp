@@ -59,7 +59,7 @@ bool StageUsers::add_groups(Slot slot) {
   std::int64_t found = 0;    // groups that call collectives
   std::int64_t covered = 0;  // by the users that were added and their rotations
   for (std::size_t part = 0; part < parts_.size(); ++part) {
-    patterns_of_.assign(graph_.programs.size(), nullptr);
+    patterns_of_program_.assign(graph_.programs.size(), nullptr);
     if (parts_[part].size() < 2) continue;
     for (const int begin : begins) {
       const std::optional<std::int32_t> copies = add_group({begin, static_cast<int>(part)});
@@ -85,11 +85,11 @@ const std::vector<std::int32_t>* StageUsers::calls_of(const Group& group) const 
 std::optional<std::int32_t> StageUsers::add_group(const Group& group) {
   const int first = first_rank(group);
   const Rank& rank = graph_.ranks[as_index(pp_of(first))];
-  std::list<Pattern>*& patterns = patterns_of_[as_index(rank.program)];
+  Patterns*& patterns = patterns_of_program_[as_index(rank.program)];
   if (patterns == nullptr) {
     const std::vector<std::int32_t>* calls = calls_of(group);
     if (calls == nullptr) return -1;
-    patterns = &patterns_[{group.part, *calls}];
+    patterns = &patterns_of(group, *calls);
   }
   const Pattern* pattern = pattern_at(*patterns, first);
   if (pattern == nullptr) pattern = new_pattern(*patterns, group);
@@ -105,20 +105,24 @@ std::optional<std::int32_t> StageUsers::add_group(const Group& group) {
   return pattern->copies;
 }
 
+StageUsers::Patterns& StageUsers::patterns_of(const Group& group, const std::vector<std::int32_t>& calls) {
+  Patterns& patterns = patterns_[{group.part, calls}];
+  patterns.resize(static_cast<std::size_t>(orbits_.block() * links_.gpus()));
+  return patterns;
+}
+
 /// The pattern of a group with this first rank; null: not known.
-const StageUsers::Pattern* StageUsers::pattern_at(const std::list<Pattern>& patterns, int first) const {
-  for (const Pattern& pattern : patterns) {
+const StageUsers::Pattern* StageUsers::pattern_at(const Patterns& patterns, int first) const {
+  for (const Pattern& pattern : patterns[place_of(first)]) {
     const int domains = links_.domain_of(first) - links_.domain_of(pattern.first);
-    if ((first - pattern.first) % links_.gpus() == 0 && domains % orbits_.block() == 0 &&
-        links_.is_translation(pattern.first, pattern.last, domains))
-      return &pattern;
+    if (links_.is_translation(pattern.first, pattern.last, domains)) return &pattern;
   }
   return nullptr;
 }
 
 /// Adds the patterns of a group and of its images. Null if an image is no group, or has other loads.
-const StageUsers::Pattern* StageUsers::new_pattern(std::list<Pattern>& patterns, const Group& group) {
-  Pattern& own = patterns.emplace_back(pattern_of(group));
+const StageUsers::Pattern* StageUsers::new_pattern(Patterns& patterns, const Group& group) {
+  Pattern& own = patterns[place_of(first_rank(group))].emplace_back(pattern_of(group));
   const std::optional<std::vector<int>> symmetries = distinct_images(own, group);
   if (!symmetries) return nullptr;
   own.copies = static_cast<std::int32_t>(symmetries->size()) + 1;
@@ -126,9 +130,10 @@ const StageUsers::Pattern* StageUsers::new_pattern(std::list<Pattern>& patterns,
     const Group image = group_of(orbits_.rotated_rank(own.first, symmetry));
     const std::vector<std::int32_t>* calls = calls_of(image);
     if (calls == nullptr) return nullptr;
-    std::list<Pattern>& others = patterns_[{image.part, *calls}];
+    Patterns& all = patterns_of(image, *calls);
     const int first = first_rank(image);
-    if (pattern_at(others, first) != nullptr) return nullptr;
+    if (pattern_at(all, first) != nullptr) return nullptr;
+    std::list<Pattern>& others = all[place_of(first)];
     if (keeps_order(group, image, symmetry)) {
       others.push_back({first, first + own.last - own.first, 0, {}, {}, -1});
       continue;

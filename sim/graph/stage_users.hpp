@@ -92,6 +92,9 @@ class StageUsers {
     std::int32_t list = -1;               ///< of its collectives, without loads
   };
 
+  /// By the place of their first rank (place_of); groups that are moved by whole blocks have one place.
+  using Patterns = std::vector<std::list<Pattern>>;
+
   bool rotations_keep_stages() const;
   std::vector<std::int32_t> link_copies() const;
   bool loads_links_in(int slot) const;
@@ -103,8 +106,13 @@ class StageUsers {
   }
   const std::vector<std::int32_t>* calls_of(const Group& group) const;
   std::optional<std::int32_t> add_group(const Group& group);
-  const Pattern* pattern_at(const std::list<Pattern>& patterns, int first) const;
-  const Pattern* new_pattern(std::list<Pattern>& patterns, const Group& group);
+  /// Within a block of nodes.
+  std::size_t place_of(int first) const {
+    return static_cast<std::size_t>(links_.domain_of(first) % orbits_.block() * links_.gpus() + first % links_.gpus());
+  }
+  Patterns& patterns_of(const Group& group, const std::vector<std::int32_t>& calls);
+  const Pattern* pattern_at(const Patterns& patterns, int first) const;
+  const Pattern* new_pattern(Patterns& patterns, const Group& group);
   std::optional<std::vector<int>> distinct_images(const Pattern& pattern, const Group& group) const;
   bool keeps_order(const Group& from, const Group& to, int times) const;
   Group group_of(int rank) const;
@@ -136,10 +144,10 @@ class StageUsers {
   std::vector<std::int32_t> list_of_class_;         ///< -1: no user
   // Of the current slot:
   Slot slot_{};
-  std::vector<int> offsets_;             ///< of a block's ranks from its first
-  std::vector<std::vector<int>> parts_;  ///< [part] offsets of its members
-  std::map<std::pair<int, std::vector<std::int32_t>>, std::list<Pattern>> patterns_;  ///< by part and collectives
-  std::vector<std::list<Pattern>*> patterns_of_;  ///< [program] for the current part; null: not looked up
+  std::vector<int> offsets_;                                                ///< of a block's ranks from its first
+  std::vector<std::vector<int>> parts_;                                     ///< [part] offsets of its members
+  std::map<std::pair<int, std::vector<std::int32_t>>, Patterns> patterns_;  ///< by part and collectives
+  std::vector<Patterns*> patterns_of_program_;  ///< for the current part; null: not looked up
   std::vector<LinkUsers::Load> moved_;
   LinkPath path_;
 };
