@@ -65,12 +65,22 @@ std::vector<ChunkBoundary> first_forward_last_backward(const std::vector<Action>
   return points;
 }
 
+/// The templates of the passes of a chunk that are neither its first forward nor its last backward, once they are known. They
+/// serve nearly all items of a program.
+struct RepeatedPasses {
+  const std::vector<std::int32_t>* forward = nullptr;  ///< its blocks
+  std::array<std::int32_t, 3> backward{-1, -1, -1};    ///< [BackwardPart]
+};
+
 /// A program under construction.
 struct RankProgram {
   std::vector<Chunk> chunks;
+  std::vector<RepeatedPasses> repeated;   ///< [chunk]
   std::vector<ChunkBoundary> boundaries;  ///< [chunk]
   std::vector<ProgramItem> items;
   std::int32_t first_batch = -1;  ///< RankKind::first_batch
+  /// False: passes differ by the documents of their micro-batch.
+  bool repeats() const { return first_batch < 0; }
   const Chunk& chunk(int index) const { return chunks[static_cast<std::size_t>(index)]; }
   const ChunkBoundary& boundary(int index) const { return boundaries[static_cast<std::size_t>(index)]; }
 };
@@ -275,6 +285,7 @@ class GraphBuilder {
     program.boundaries = first_forward_last_backward(actions, context_.schedule.chunks);
     for (int chunk = 0; chunk < context_.schedule.chunks; ++chunk)
       program.chunks.push_back(messages_.chunk(kinds_, chunk));
+    program.repeated.resize(program.chunks.size());
     program.items.reserve(2 * actions.size() + 3);
     program.items.push_back({begin_template(program.chunks), 0});
     for (std::size_t at = 0; at < actions.size(); ++at) add_action(program, actions[at], at);
@@ -313,7 +324,13 @@ class GraphBuilder {
     const Chunk& chunk = program.chunk(index);
     select_context(program, microbatch);
     await_message(chunk, ChannelSide::receive_forward, chunk.receive_forward, microbatch, program.items);
-    issue(program, forward_parts(chunk, program.boundary(index).first_forward == at, false).front(), microbatch);
+    const bool first = program.boundary(index).first_forward == at;
+    const std::vector<std::int32_t>* blocks = program.repeated[static_cast<std::size_t>(index)].forward;
+    if (first || blocks == nullptr) {
+      blocks = &forward_parts(chunk, first, false).front();
+      if (!first && program.repeats()) program.repeated[static_cast<std::size_t>(index)].forward = blocks;
+    }
+    issue(program, *blocks, microbatch);
   }
 
   void add_backward(RankProgram& program, int index, int microbatch, std::size_t at, BackwardPart part) {
@@ -321,7 +338,12 @@ class GraphBuilder {
     select_context(program, microbatch);
     if (has_input_gradients(part))
       await_message(chunk, ChannelSide::receive_backward, chunk.receive_backward, microbatch, program.items);
-    program.items.push_back({backward_template(chunk, part, program.boundary(index).last_backward == at), microbatch});
+    const bool last = program.boundary(index).last_backward == at;
+    std::int32_t& repeated = program.repeated[static_cast<std::size_t>(index)].backward[static_cast<std::size_t>(part)];
+    std::int32_t used = repeated;
+    if (last || used < 0) used = backward_template(chunk, part, last);
+    if (!last && program.repeats()) repeated = used;
+    program.items.push_back({used, microbatch});
   }
 
   /// The parts of both passes in turns.
