@@ -92,7 +92,11 @@ class ContendedRuns {
             Progress& progress, RunTimes& out);
 
   /// The times of a fused run that is isolated, beside transfers that leave `speeds` throughout.
-  const RunTimes& isolated(std::int32_t fused_run, const Speeds& speeds);
+  const RunTimes& isolated(std::int32_t fused_run, const Speeds& speeds) {
+    for (const Isolated& each : isolated_[static_cast<std::size_t>(fused_run)])
+      if (each.speeds == speeds) return *each.times;
+    return time_isolated(fused_run, speeds);
+  }
 
  private:
   struct Isolated {
@@ -118,6 +122,7 @@ class ContendedRuns {
     }
   };
 
+  const RunTimes& time_isolated(std::int32_t fused_run, const Speeds& speeds);
   void begin(Timing& timing, std::int64_t ready, std::int64_t host_base) const;
   template <class ClockOf>
   void execute(const FusedRun& run, std::size_t part, Timing& timing, const ClockOf& clock_of, Progress& progress,

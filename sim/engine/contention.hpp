@@ -91,7 +91,8 @@ struct Contention {
 
   /// Drops transfers that have ended by `time`, when compute of the rank has reached it.
   void drop_ended(std::int32_t rank, std::int64_t time) {
-    std::erase_if(of(rank).moving, [&](const MovingTransfer& each) { return each.end <= time; });
+    std::vector<MovingTransfer>& moving = of(rank).moving;
+    if (!moving.empty()) std::erase_if(moving, [&](const MovingTransfer& each) { return each.end <= time; });
   }
 
   /// From `time` on, other transfers than before move on the rank.

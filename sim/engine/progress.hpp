@@ -49,7 +49,8 @@ class Progress {
     transfers_ = transfers;
     moving_ = 0;
     next_ = 0;
-    until_ = kNever;
+    speeds_ = {};
+    until_ = transfers_.empty() ? kUnknownEnd : kNever;
   }
 
   /// Requires that the transfer does not start before the end of the last operation.

@@ -215,13 +215,13 @@ void FluidNetwork::share_links(std::int64_t now) {
 
 /// Thousands of transfers may begin or end at one instant, each with its data elsewhere in memory: it is fetched in advance.
 [[gnu::always_inline]] inline void FluidNetwork::fetch_ahead() const {
+  const Event* const near = queue_.ahead(4);
+  if (near == nullptr) return;  // as at most instants
   if (const Event* const event = queue_.ahead(12))
     __builtin_prefetch(&in_flight_[static_cast<std::size_t>(event->index)]);
   if (const Event* const event = queue_.ahead(8))
     __builtin_prefetch(&kinds_[static_cast<std::size_t>(in_flight_[static_cast<std::size_t>(event->index)].kind)]);
-  const Event* const event = queue_.ahead(4);
-  if (event == nullptr) return;
-  for (const LinkWeight& load : kind_of(in_flight_[static_cast<std::size_t>(event->index)]).loads) {
+  for (const LinkWeight& load : kind_of(in_flight_[static_cast<std::size_t>(near->index)]).loads) {
     __builtin_prefetch(&occupancy_[static_cast<std::size_t>(load.link)]);
     solver_.fetch(load.link);
   }
@@ -241,7 +241,7 @@ bool FluidNetwork::advance(Duration& now, std::vector<std::int32_t>& ended, Dura
       ++events_;
       in_flight(event.index).moving ? finish(event.index, ended) : begin_moving(event.index, time, ended);
     }
-    if (changes) share_links(time);
+    if (changes && solver_.outdated()) share_links(time);
     now = {time};
   }
   return !ended.empty();

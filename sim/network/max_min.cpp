@@ -88,7 +88,7 @@ void MaxMin::remove_flow(std::int32_t index) {
 // ---- The sweep -------------------------------------------------------------------------------------------------------
 
 const std::vector<std::int32_t>& MaxMin::solve() {
-  if (new_flows_.empty() && dirty_links_.empty()) {
+  if (!outdated()) {
     changed_.clear();
     return changed_;
   }

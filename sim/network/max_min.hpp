@@ -62,6 +62,8 @@ class MaxMin {
   std::int32_t add_flow(Bandwidth limit, std::span<const LinkWeight> loads);
   void remove_flow(std::int32_t flow);
 
+  /// False: a solve changes nothing.
+  bool outdated() const { return !new_flows_.empty() || !dirty_links_.empty(); }
   /// Updates all rates. Returns the flows whose rate has changed since the last call, including new ones.
   const std::vector<std::int32_t>& solve();
 
