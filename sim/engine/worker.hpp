@@ -159,6 +159,7 @@ class Worker {
   void record(const OpContext& at, EventRef ref, const Interval& interval) {
     if (ref.none()) return;
     Event& e = state_.event(at, ref);
+    fetch_after(e);
     TRACECAST_ASSERT(ref.local() || !e.recorded(), "a rank event is recorded once");
     e.record(interval, at.item_index);
     recorder_.on_record(e, at.stream);

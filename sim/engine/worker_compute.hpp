@@ -51,8 +51,10 @@ inline void Worker<Recorder>::execute_stream(std::int32_t stream) {
   const auto lane = static_cast<std::size_t>(s.lane);
   const std::vector<std::int32_t>& items = r.program->streams[lane];
   while (s.position < static_cast<std::int32_t>(items.size())) {
-    const std::int32_t index = items[static_cast<std::size_t>(s.position)];
+    const std::int32_t& index = items[static_cast<std::size_t>(s.position)];
     const CompiledItem& item = r.program->items[static_cast<std::size_t>(index)];
+    fetch_after(index);
+    fetch_after(item);
     if (item.issue_block >= r.known_issue_blocks) return enqueue_waiter(r.host_waiters, stream);
     const OpContext at{stream, index, &s, &r, &item, r.issue_block_starts[item.issue_block] + item.host_offset};
     if (s.next_op == 0) s.next_op = state_.compiled.first_stream_op(item.compiled_template, lane) + 1;
@@ -74,6 +76,7 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
   for (std::int32_t wait = op.first_wait; wait < op.first_wait + op.wait_count; ++wait) {
     const EventRef ref = state_.compiled.waits[static_cast<std::size_t>(wait)];
     Event& e = state_.event(at, ref);
+    fetch_after(e);
     if (!State::recorded(at, ref, e)) {
       set_waits_for_compute(s, contention_ != nullptr && recorded_by_compute(wait));
       enqueue_waiter(e.waiters, at.stream);

@@ -83,6 +83,7 @@ inline void Worker<Recorder>::complete_transfers(const std::vector<std::int32_t>
 template <class Recorder>
 [[gnu::always_inline]] inline void Worker<Recorder>::fetch_ahead(const std::vector<std::int32_t>& ended,
                                                                  std::size_t at) {
+  if (at + 4 >= ended.size()) return;  // as of most instants
   const auto first_of = [&](std::size_t ahead) {
     return at + ahead < ended.size() ? in_flight_.of(ended[at + ahead]).waiters.first : 0;
   };
@@ -216,6 +217,7 @@ inline bool Worker<Recorder>::send(const OpContext& at, const StreamOp& op) {
   const ChannelEnd to = at.rank->channels[op.slot_or_channel];
   TRACECAST_ASSERT(to.rank >= 0, "a send has a receiver");
   PendingMessage& slot = state_.message(to.rank, to.channel, at.item->microbatch);
+  fetch_after(slot);
   if (const std::int32_t kind = shared_message({at.state->rank, op.slot_or_channel}); kind >= 0) {
     if (op.eager) return start_message(at, kNoStream, &slot, kind);
     if (slot.first != 0) return start_message(at, std::exchange(slot.first, 0) - 1, nullptr, kind);
@@ -241,6 +243,7 @@ inline bool Worker<Recorder>::send(const OpContext& at, const StreamOp& op) {
 template <class Recorder>
 inline bool Worker<Recorder>::receive(const OpContext& at, const StreamOp& op) {
   PendingMessage& slot = state_.message(at.state->rank, op.slot_or_channel, at.item->microbatch);
+  fetch_after(slot);
   const std::int64_t arrival = at.state->arrival;
   if (slot.sender != 0) {
     const std::int64_t end = std::max(arrival, slot.end);
