@@ -1,6 +1,7 @@
 #include "sim/graph/link_users.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -94,27 +95,25 @@ std::int32_t MessageWeights::on_link_of(std::int64_t capacity, LinkUsers& users)
 }
 
 std::vector<LinkUsers::Load> loads_of(const std::vector<TransferShape>& shapes, LinkUsers& users) {
-  struct Weight {
-    std::int32_t link;
-    std::size_t transfer;
-    std::int64_t weight;
+  constexpr std::int32_t kNoLink = std::numeric_limits<std::int32_t>::max();
+  std::vector<std::size_t> next(shapes.size());  // [transfer] the first of its loads that are left
+  const auto link_of = [&](std::size_t transfer) {
+    const std::vector<LinkWeight>& own = shapes[transfer].loads;
+    return next[transfer] < own.size() ? own[next[transfer]].link : kNoLink;
   };
-  std::vector<Weight> all;
-  for (std::size_t transfer = 0; transfer < shapes.size(); ++transfer)
-    for (const LinkWeight& load : shapes[transfer].loads) all.push_back({load.link, transfer, load.weight});
-  std::stable_sort(all.begin(), all.end(), [](const Weight& a, const Weight& b) { return a.link < b.link; });
   std::vector<LinkUsers::Load> loads;
   LinkUsers::Weights weights(shapes.size());
   LinkUsers::Weights last;  // most links of a user bear the same
   std::int32_t last_number = -1;
-  for (std::size_t i = 0; i < all.size();) {
-    const std::int32_t link = all[i].link;
-    std::fill(weights.begin(), weights.end(), 0);
-    for (; i < all.size() && all[i].link == link; ++i) weights[all[i].transfer] = all[i].weight;
+  while (true) {
+    std::int32_t link = kNoLink;
+    for (std::size_t transfer = 0; transfer < shapes.size(); ++transfer) link = std::min(link, link_of(transfer));
+    if (link == kNoLink) return loads;
+    for (std::size_t transfer = 0; transfer < shapes.size(); ++transfer)
+      weights[transfer] = link_of(transfer) == link ? shapes[transfer].loads[next[transfer]++].weight : 0;
     if (last_number < 0 || weights != last) std::tie(last, last_number) = std::pair(weights, users.number_of(weights));
     loads.push_back({link, last_number});
   }
-  return loads;
 }
 
 }  // namespace tracecast

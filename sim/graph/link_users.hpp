@@ -98,7 +98,7 @@ class MessageWeights {
   std::vector<std::pair<std::int64_t, std::int32_t>> known_;  ///< lists by capacity, of which there are few
 };
 
-/// The combined loads of several shapes: a list of weights for each link.
+/// The combined loads of several shapes: a list of weights for each link.   Requires loads by link, as TransferShapes gives
 std::vector<LinkUsers::Load> loads_of(const std::vector<TransferShape>& shapes, LinkUsers& users);
 
 }  // namespace tracecast

@@ -261,6 +261,8 @@ bool StageUsers::add_messages(int pp) {
           rate_alone(message.cost, message_flows(message.size)),
           {}}});
   }
+  senders_ = plan_.grid.group(pp * plan_.grid.stride(Axis::pp), {Axis::dp, Axis::cp, Axis::tp});
+  std::erase_if(senders_, [&](int sender) { return !orbits_.is_first_rank(sender); });
   for (auto& [to, transfers] : by_receiver) {
     const std::int32_t user_class = class_count();
     list_of_class_.push_back(add_list(std::move(transfers)));
@@ -276,9 +278,7 @@ bool StageUsers::add_senders(int pp, int to, std::int32_t list, std::int32_t use
   const int ahead = (to - pp) * plan_.grid.stride(Axis::pp);
   const int first = pp * plan_.grid.stride(Axis::pp);
   if (!rotates_path(first, first + ahead)) return false;
-  const std::vector<int> ranks = plan_.grid.group(first, {Axis::dp, Axis::cp, Axis::tp});
-  for (const int rank : ranks) {
-    if (!orbits_.is_first_rank(rank)) continue;
+  for (const int rank : senders_) {
     path_.clear();
     links_.append_route(rank, rank + ahead, -1, path_);
     moved_.clear();

@@ -149,6 +149,7 @@ class StageUsers {
   std::map<std::pair<int, std::vector<std::int32_t>>, Patterns> patterns_;  ///< by part and collectives
   std::vector<Patterns*> patterns_of_program_;  ///< for the current part; null: not looked up
   std::vector<LinkUsers::Load> moved_;
+  std::vector<int> senders_;  ///< of the current pipeline rank: one rank of each orbit
   LinkPath path_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -36,9 +35,12 @@ void leave_out_broken_ports(const ClusterLinks& links, FlowGroup& group) {
 std::vector<std::int32_t> rails_of(const FlowGroup& group) {
   std::map<std::int32_t, std::int32_t> nodes_with;  // [port] number of nodes that have it
   std::size_t fewest = group.port.size();           // ports of a node
+  std::vector<std::int32_t> ports;                  // of one node
   for (const std::vector<std::int32_t>& node : group.nodes) {
-    std::set<std::int32_t> ports;
-    for (const std::int32_t member : node) ports.insert(group.port[static_cast<std::size_t>(member)]);
+    ports.clear();
+    for (const std::int32_t member : node) ports.push_back(group.port[static_cast<std::size_t>(member)]);
+    std::sort(ports.begin(), ports.end());
+    ports.erase(std::unique(ports.begin(), ports.end()), ports.end());
     for (const std::int32_t port : ports) ++nodes_with[port];
     fewest = std::min(fewest, ports.size());
   }

@@ -97,13 +97,17 @@ TransferShape TransferShapes::shape(const CollectiveCost& cost, const FlowSchedu
   }
   shape.limit = mean_rate(unit_, shape.moving);
   const Wide unit = wide(std::max<std::int64_t>(1, unit_.count));
-  std::sort(loaded_links_.begin(), loaded_links_.end());
-  for (const std::int32_t link : loaded_links_) {
+  if (loaded_links_ != last_loaded_links_) {
+    sorted_links_ = loaded_links_;
+    std::sort(sorted_links_.begin(), sorted_links_.end());
+  }
+  for (const std::int32_t link : sorted_links_) {
     const Wide whole = wide(std::exchange(bytes_[static_cast<std::size_t>(link)], 0)) * wide(kWeightOne) / unit;
     const std::int64_t weight = options_.alone_as_costed ? within_cost(whole, links_.capacity(link), shape.limit)
                                                          : static_cast<std::int64_t>(whole);
     if (weight > 0) shape.loads.push_back({link, weight});
   }
+  last_loaded_links_.swap(loaded_links_);
   loaded_links_.clear();
   return shape;
 }

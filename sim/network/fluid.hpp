@@ -60,6 +60,9 @@ class TransferShapes {
   FluidOptions options_;
   std::vector<std::int64_t> bytes_;  ///< [link] of the current transfer; 0 between calls; empty before the first
   std::vector<std::int32_t> loaded_links_;
+  /// As of the last transfer, and sorted: calls of one group mostly load the same links.
+  std::vector<std::int32_t> last_loaded_links_;
+  std::vector<std::int32_t> sorted_links_;
   std::vector<std::int64_t> on_cable_;  ///< [cable] bytes of the current round; 0 between rounds
   std::vector<std::int32_t> cables_;    ///< that the current round loads
   Bytes unit_;                          ///< of the rounds so far: bytes of a flow at weight 1

@@ -71,10 +71,9 @@ std::int32_t member_at_rail(const FlowGroup& group, const Members& node, std::in
   return at(at_ports, (-1 - rail) % size32(at_ports.size()));
 }
 
-Members chain_from_rail(const FlowGroup& group, const Members& node, std::int32_t rail) {
-  Members chain = node;
-  std::rotate(chain.begin(), std::find(chain.begin(), chain.end(), member_at_rail(group, node, rail)), chain.end());
-  return chain;
+void append_chain_from_rail(const FlowGroup& group, const Members& node, std::int32_t rail, Members& order) {
+  const auto begin = order.insert(order.end(), node.begin(), node.end());
+  std::rotate(begin, std::find(begin, order.end(), member_at_rail(group, node, rail)), order.end());
 }
 
 Members channels_of(const FlowGroup& group) { return group.node_count() == 1 ? Members{-1} : group.rails; }
@@ -87,7 +86,7 @@ NodeTree::NodeTree(const FlowGroup& group, std::int32_t rail, TreePlace (*place)
   for (std::int32_t node = 0; node < group.node_count(); ++node) {
     heights_.push_back(height_of(node));
     depths_.push_back(depth_of(node));
-    chains_.push_back(chain_from_rail(group, group.nodes[static_cast<std::size_t>(node)], rail));
+    append_chain_from_rail(group, group.nodes[static_cast<std::size_t>(node)], rail, chains_.emplace_back());
     longest_ = std::max(longest_, size32(chains_.back().size()) - 1);
     height_ = std::max(height_, heights_.back());
   }

@@ -30,8 +30,8 @@ std::int64_t segments_of(Bytes buffer, Pipelining how);
 /// The member of a node at which a channel of FlowGroup::rails begins.
 std::int32_t member_at_rail(const FlowGroup& group, const Members& node, std::int32_t rail);
 
-/// The members of a node in order, beginning with member_at_rail().
-Members chain_from_rail(const FlowGroup& group, const Members& node, std::int32_t rail);
+/// Appends the members of a node in order, beginning with member_at_rail().
+void append_chain_from_rail(const FlowGroup& group, const Members& node, std::int32_t rail, Members& order);
 
 /// One channel per rail; inside a node one for all, since a switch has no order.
 Members channels_of(const FlowGroup& group);

@@ -43,10 +43,8 @@ double latency_factor(const NcclCommunicator& communicator, const NcclCost& cost
 /// The ring of one channel: members in order, each node entered by the member next to the rail.
 Members ring_order(const FlowGroup& group, std::int32_t rail) {
   Members order;
-  for (const Members& node : group.nodes) {
-    const Members chain = chain_from_rail(group, node, rail);
-    order.insert(order.end(), chain.begin(), chain.end());
-  }
+  order.reserve(group.global.size());
+  for (const Members& node : group.nodes) append_chain_from_rail(group, node, rail, order);
   return order;
 }
 
@@ -54,13 +52,15 @@ Members ring_order(const FlowGroup& group, std::int32_t rail) {
 FlowSchedule ring_rounds(Bytes size, const FlowGroup& group, std::int64_t rounds) {
   const Members channels = channels_of(group);
   const Bytes share = size / (std::int64_t{size32(channels.size())} * group.ranks());
-  Round round{{}, rounds};
+  FlowSchedule schedule{{{{}, rounds}}};
+  std::vector<Flow>& flows = schedule.rounds.front().flows;
+  flows.reserve(channels.size() * group.global.size());
   for (const std::int32_t rail : channels) {
     const Members order = ring_order(group, rail);
     for (std::int32_t i = 0; i < group.ranks(); ++i)
-      round.flows.push_back({at(order, i), at(order, (i + 1) % group.ranks()), rail, share});
+      flows.push_back({at(order, i), at(order, (i + 1) % group.ranks()), rail, share});
   }
-  return {{round}};
+  return schedule;
 }
 
 /// From member 0 along the ring, pipelined.
