@@ -43,12 +43,13 @@ void TransferShapes::add(const LinkPath& path, std::int64_t bytes, std::int64_t 
 }
 
 void TransferShapes::add(const Round& round, const FlowGroup& group, Bandwidth limit) {
+  const bool crosses = group.node_count() > 1;
   Bytes largest;
   Bytes largest_outside;
   for (const Flow& flow : round.flows) {
     if (flow.size.count == 0) continue;
     largest = std::max(largest, flow.size);
-    if (flow.size > largest_outside && leaves_domain(links_, group, flow)) largest_outside = flow.size;
+    if (crosses && flow.size > largest_outside && leaves_domain(links_, group, flow)) largest_outside = flow.size;
     const int parts = parts_of(links_, group, flow);
     for (int part = 0; part < parts; ++part) {
       path_.clear();
