@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 /// Below this size, clearing memory that the process has used before is faster than new pages.
-constexpr std::size_t kMapped = std::size_t{16} << 20;
+constexpr std::size_t kMapped = std::size_t{4} << 20;
 
 }  // namespace
 
