@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/random.hpp"
+#include "sim/io/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 #include "tools/accuracy/errors.hpp"
@@ -97,6 +98,22 @@ TEST_CASE("no factor lets narrow multiplications gain more than their limit", "[
   CHECK(ratio(choice) == Approx(1.1));
   choice.most_gemm["Hopper"][fp8] = 2;
   CHECK(ratio(choice) == Approx(ratio({})));
+}
+
+TEST_CASE("the limit of an 8-bit factor is where peaks or bytes are reached", "[accuracy]") {
+  const FitChoice choice = choice_of_profiles(RowLibrary::open(shipped_data()).value()).value();
+  for (const char* name : {"h100", "b200", "mi300x"}) {
+    INFO(name);
+    Profile profile = read_profile(shipped_data().profiles / (std::string(name) + ".json")).value();
+    const CostScales& most = choice.most_gemm.at(profile.architecture);
+    InTraining& factors = profile.in_training;
+    factors.gemm = most[static_cast<std::size_t>(CostParameter::gemm_fp8)] * factors.gemm_fp8;
+    double gain = 0;
+    for (const Precision precision : {Precision::fp8, Precision::mxfp8, Precision::fp8_block})
+      gain = std::max(gain, narrow_gain(profile, precision));
+    CHECK(gain == Approx(1).epsilon(2e-4));  // factors have four decimals
+    CHECK(gain < 1);
+  }
 }
 
 TEST_CASE("nested: no run is in the training part of its own fold", "[accuracy]") {
