@@ -79,6 +79,8 @@ Json json_of(const MeasuredProfile& measured, const std::string& path) {
   for (int i = 0; i < kMatches; ++i)
     if (is_matched(static_cast<Match>(i)))
       matched[to_string(static_cast<Match>(i))] = seconds(measured.time_by_match[static_cast<std::size_t>(i)]);
+  Json left_out = Json::array();
+  for (const LeftOut& each : measured.left_out) left_out.push_back({{"name", each.name}, {"why", each.why}});
   return {{"steps", measured.steps},
           {"kernels", measured.kernels},
           {"kernels_matched", measured.matched},
@@ -92,6 +94,7 @@ Json json_of(const MeasuredProfile& measured, const std::string& path) {
           {"collectives_matched", measured.collectives_matched},
           {"collectives_across_hosts", measured.collectives_across_hosts},
           {"unmatched", unmatched},
+          {"left_out", left_out},
           {"profile", path}};
 }
 
@@ -132,6 +135,8 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
     const UnmatchedKernels& each = measured.unmatched[i];
     text += fmt::format("  {:>10}  {}: {}\n", to_text(each.time), each.name, to_string(each.why));
   }
+  if (!measured.left_out.empty()) text += "left out, since the kernels may be of something else:\n";
+  for (const LeftOut& each : measured.left_out) text += fmt::format("  {}: {}\n", each.name, each.why);
   return text + fmt::format("written to {}; use it with --set cluster.profile={}\n", path, path);
 }
 

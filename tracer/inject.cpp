@@ -32,6 +32,7 @@
 
 #include "tracer/cupti_library.hpp"
 #include "tracer/cupti_records.hpp"
+#include "tracer/driver_version.hpp"
 #include "tracer/nccl_events.hpp"
 #include "tracer/rank_variables.hpp"
 #include "tracer/trace_writer.hpp"
@@ -205,6 +206,7 @@ TraceHeader header(const CuptiLibrary& cupti) {
   if (const auto get = loaded_function<CUresult (*)(int*)>({"libcuda.so.1"}, "cuDriverGetVersion");
       get != nullptr && get(&version) == CUDA_SUCCESS)
     h.driver = version_text(version);
+  if (const std::string driver = nvidia_driver_version(); !driver.empty()) h.driver = driver;
   if (const auto get = loaded_function<int (*)(int*)>({"libcudart.so.13", "libcudart.so.12"}, "cudaRuntimeGetVersion");
       get != nullptr && get(&version) == 0)
     h.cuda = version_text(version);

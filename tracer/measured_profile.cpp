@@ -108,6 +108,7 @@ class Measurer {
     wait_for_slowest(base, 1, 0);  // launch time of the profile, not of the slowest host in the recorded job
     base.in_training = {};
     base.in_training.fit.data = "recorded inside a training step";
+    leave_out_seldom();
     for (auto& [key, samples] : samples_)
       if (const auto ok = write(base, samples, file); !ok) return tl::unexpected(ok.error());
     if (const auto ok = write_collectives(base, file); !ok) return tl::unexpected(ok.error());
@@ -117,7 +118,7 @@ class Measurer {
     if (forecast_large_ > 0) result_.of_forecast = recorded_large_ / forecast_large_;
     if (auto ok = check_match(file); !ok) return tl::unexpected(ok.error());
     result_.profile = std::move(base);
-    result_.operators = static_cast<std::int64_t>(samples_.size());
+    result_.operators = static_cast<std::int64_t>(samples_.size()) - impossible_;
     return std::move(result_);
   }
 
@@ -255,32 +256,55 @@ class Measurer {
       const bool part = i > 0 && place.index >= 0 && place.index == places[i - 1].index;
       const CostedOperator& op = graph_.operators[static_cast<std::size_t>(place.op)];
       const double own = std::min(std::max(alone, 1e-9), seconds(time));
-      if (is_large(op)) recorded_large_ += own;
-      if (is_large(op) && !part) forecast_large_ += seconds(op.cost.duration);
+      if (is_large(op.op.kind)) recorded_large_ += own;
+      if (is_large(op.op.kind) && !part) forecast_large_ += seconds(op.cost.duration);
       sample(op.op, own, part);
     }
     double all = 0;
     double seen = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {
-      const double time = seconds(graph_.operators[static_cast<std::size_t>(expected.operators[i])].cost.duration);
+      const CostedOperator& op = graph_.operators[static_cast<std::size_t>(expected.operators[i])];
+      ++expected_[key_of(op.op)];
+      const double time = seconds(op.cost.duration);
       all += time;
       if (found[i]) seen += time;
     }
     if (all > 0) result_.fullest_step = std::max(result_.fullest_step, seen / all);
   }
 
-  static bool is_large(const CostedOperator& each) {
-    return is_multiplication(each.op.kind) || each.op.kind == OperatorKind::attention;
-  }
+  static bool is_large(OperatorKind kind) { return is_multiplication(kind) || kind == OperatorKind::attention; }
 
   void sample(const Operator& op, double time, bool part_of_the_last) {
-    Samples& samples = samples_[Key{op.kind, op.pass, op.precision, op.shape}];
+    Samples& samples = samples_[key_of(op)];
     samples.op = op;
     if (part_of_the_last)
       samples.seconds.back() += time;
     else
       samples.seconds.push_back(time);
   }
+
+  static Key key_of(const Operator& op) { return {op.kind, op.pass, op.precision, op.shape}; }
+
+  void leave_out_seldom() {
+    std::int64_t found = 0;
+    std::int64_t expected = 0;
+    for (const auto& [key, samples] : samples_) found += count(samples);
+    for (const auto& [key, times] : expected_) expected += times;
+    constexpr double kOfMean = 0.5;
+    const double least =
+        kOfMean * static_cast<double>(found) / static_cast<double>(std::max<std::int64_t>(1, expected));
+    std::erase_if(samples_, [&](const auto& each) {
+      const auto& [key, samples] = each;
+      const std::int64_t times = expected_[key];
+      if (static_cast<double>(count(samples)) >= least * static_cast<double>(times)) return false;
+      leave_out(samples.op, fmt::format("found {} times instead of {}", count(samples), times));
+      return true;
+    });
+  }
+  void leave_out(const Operator& op, std::string why) {
+    result_.left_out.push_back({fmt::format("{} {}", op.name, to_string(op.pass)), std::move(why)});
+  }
+  static std::int64_t count(const Samples& samples) { return static_cast<std::int64_t>(samples.seconds.size()); }
 
   /// Whether a group of this many ranks is on one host; unknown for groups that the step does not have.
   bool on_one_host(int ranks) const {
@@ -343,15 +367,23 @@ class Measurer {
     least = least == 0 ? time : std::min(least, time);
   }
 
-  static Result<void> write(Profile& profile, const Samples& samples, const std::string& file) {
+  /// Errors: a multiplication or attention faster than the GPU.
+  Result<void> write(Profile& profile, const Samples& samples, const std::string& file) {
     const auto [median, spread] = median_and_spread(samples.seconds);
+    const MeasuredOperator measured{samples.op, median, spread, static_cast<int>(samples.seconds.size())};
+    if (const auto fault = why_impossible(profile, measured)) {
+      if (is_large(samples.op.kind))
+        return fail(
+            {file, 0, samples.op.name, "", fmt::format("{}: the kernels are not those of the scenario", *fault)});
+      leave_out(samples.op, *fault);
+      ++impossible_;
+      return {};
+    }
     std::erase_if(profile.measured, [&](const MeasuredOperator& m) {
       return m.op.kind == samples.op.kind && m.op.pass == samples.op.pass && m.op.precision == samples.op.precision &&
              m.op.shape == samples.op.shape;
     });
-    profile.measured.push_back({samples.op, median, spread, static_cast<int>(samples.seconds.size())});
-    if (const auto fault = why_impossible(profile, profile.measured.back()))
-      return fail({file, 0, samples.op.name, "", fmt::format("{}: the kernels are not those of the scenario", *fault)});
+    profile.measured.push_back(measured);
     return {};
   }
 
@@ -385,6 +417,8 @@ class Measurer {
   std::map<std::int32_t, std::string> file_of_;  ///< [rank]
   MeasuredProfile result_;
   std::map<Key, Samples> samples_;
+  std::int64_t impossible_ = 0;           ///< of the samples that were left out
+  std::map<Key, std::int64_t> expected_;  ///< how often the recorded steps have the operator
   std::map<std::pair<std::string, Match>, Duration> unmatched_;
   double recorded_large_ = 0;  ///< seconds of matched multiplications and attention
   double forecast_large_ = 0;

@@ -39,6 +39,12 @@ struct UnmatchedKernels {
   bool operator==(const UnmatchedKernels&) const = default;
 };
 
+/// An operator that something else may have been taken for, so that it is not in the profile.
+struct LeftOut {
+  std::string name;  ///< with its pass
+  std::string why;
+};
+
 /// What a recording must have in common with the scenario.
 struct MatchLimits {
   double least_matched =
@@ -61,6 +67,8 @@ struct MeasuredProfile {
   std::int64_t collectives_matched = 0;
   std::int64_t collectives_across_hosts = 0;  ///< of those that matched: not written
   std::vector<UnmatchedKernels> unmatched;    ///< longest first
+  /// Found in less than half of the share of all operators, or element-wise work faster than memory allows.
+  std::vector<LeftOut> left_out;
 };
 
 /// A trace and its name in messages.

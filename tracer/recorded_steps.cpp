@@ -46,7 +46,7 @@ std::optional<MatrixSizes> multiplied(std::string_view text) {
 class Grouping {
  public:
   Grouping(const Trace& trace, const std::set<std::string>& operator_names)
-      : trace_(trace), names_(operator_names), open_(trace) {
+      : trace_(trace), names_(operator_names), threads_(trace), open_(trace) {
     std::unordered_map<std::int64_t, std::string_view> operators;
     for (const TraceOperator& each : trace.operators) operators.emplace(each.id, each.name);
     for (const TraceExternal& each : trace.externals)
@@ -63,12 +63,15 @@ class Grouping {
     group.traits.kind = kernel_kind(name);
     group.traits.nameless =
         group.traits.kind == OperatorKind::residual && name.find("elementwise") == std::string::npos;
+    if (group.traits.kind == OperatorKind::optimizer) group.traits.gradient_norm = is_gradient_norm(name);
     if (const auto id = ids_.find(kernel.correlation); id != ids_.end())
       look_at(id->second.second, id->second.first, group);
     if (work.call >= 0) look_at_ranges(trace_.calls[static_cast<std::size_t>(work.call)], group);
+    look_at_launch(work, group.traits);
     const bool adds_parts =
         is_split_k_part(name) && !step.work.empty() && is_multiplication(step.work.back().traits.kind);
-    if (!step.work.empty() && (adds_parts || belongs(step.work.back(), group))) {
+    if (!step.work.empty() &&
+        (adds_parts || continues_attention(step.work.back(), name, group) || belongs(step.work.back(), group))) {
       KernelGroup& last = step.work.back();
       last.kernels.push_back(work.kernel);
       if (is_multiplication(group.traits.kind)) last.traits.kind = group.traits.kind;
@@ -78,6 +81,16 @@ class Grouping {
   }
 
  private:
+  /// The pass by the launching thread, else by the kernel's name.
+  void look_at_launch(const RecordedWork& work, KernelTraits& traits) const {
+    if (traits.backward) return;
+    std::optional<bool> of_thread;
+    if (work.call >= 0) of_thread = threads_.launched(trace_.calls[static_cast<std::size_t>(work.call)].thread);
+    const std::string& name = trace_.kernels[static_cast<std::size_t>(work.kernel)].name;
+    traits.backward = of_thread.value_or(is_backward_kernel(name).value_or(false));
+    traits.forward = !of_thread.value_or(true);
+  }
+
   void look_at_ranges(const TraceCall& call, KernelGroup& group) const {
     for (const std::int32_t index : open_.at(call.thread, call.start_ns))
       look_at(trace_.ranges[static_cast<std::size_t>(index)].name, index, group);
@@ -93,6 +106,14 @@ class Grouping {
     if (traits.sizes || !traits.name.empty()) group.range = number;
   }
 
+  /// Attention kernels one behind the other, of one pass, are one attention: between two of them a layer multiplies.
+  bool continues_attention(const KernelGroup& last, const std::string& name, const KernelGroup& next) const {
+    if (last.traits.kind != OperatorKind::attention || last.traits != next.traits || !next.traits.name.empty())
+      return false;
+    const std::string& before = trace_.kernels[static_cast<std::size_t>(last.kernels.back())].name;
+    return is_backward_kernel(before).value_or(false) == is_backward_kernel(name).value_or(false);
+  }
+
   /// Two kernels launched in the same range belong to one operator, unless both multiply.
   static bool belongs(const KernelGroup& last, const KernelGroup& next) {
     return next.range >= 0 && next.range == last.range &&
@@ -101,6 +122,7 @@ class Grouping {
 
   const Trace& trace_;
   const std::set<std::string>& names_;
+  BackwardThreads threads_;
   OpenRanges open_;
   std::unordered_map<std::int64_t, std::pair<std::int64_t, std::string_view>> ids_;  ///< [correlation] id and its text
 };

@@ -29,8 +29,11 @@ bool is_multiplication(OperatorKind kind);
 struct KernelTraits {
   OperatorKind kind = OperatorKind::residual;
   std::optional<MatrixSizes> sizes;
-  std::string name;  ///< of the operator, if a range names it
-  bool backward = false;
+  std::string name;       ///< of the operator, if a range names it
+  bool backward = false;  ///< launched in a backward
+  bool forward = false;   ///< not launched in a backward; neither: not known
+  std::optional<bool>
+      gradient_norm;      ///< of an optimizer's kernel: the norm of the gradients, or the update; most say which
   bool nameless = false;  ///< treated as a residual because its name is unknown
   auto operator<=>(const KernelTraits&) const = default;
 };

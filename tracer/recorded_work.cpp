@@ -4,6 +4,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "sim/import/kernel_names.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -58,6 +60,26 @@ bool CoveredTime::covers(std::int64_t thread, std::int64_t time_ns) const {
   if (found == spans_.end()) return false;
   const auto after = std::upper_bound(found->second.begin(), found->second.end(), std::pair(time_ns, kOpen));
   return after != found->second.begin() && std::prev(after)->second >= time_ns;
+}
+
+BackwardThreads::BackwardThreads(const Trace& trace) {
+  std::unordered_map<std::int64_t, std::int64_t> thread_of;  // [correlation]
+  for (const TraceCall& call : trace.calls) thread_of.try_emplace(call.correlation, call.thread);
+  std::set<std::int64_t> all;
+  std::map<std::string_view, bool> backward_names;  // thousands of kernels have few names
+  for (const TraceKernel& kernel : trace.kernels) {
+    const auto thread = thread_of.find(kernel.correlation);
+    if (thread == thread_of.end()) continue;
+    all.insert(thread->second);
+    const auto [known, added] = backward_names.try_emplace(kernel.name, false);
+    if (added) known->second = is_backward_kernel(kernel.name).value_or(false);
+    if (known->second) backward_.insert(thread->second);
+  }
+  known_ = !backward_.empty() && backward_.size() < all.size();
+}
+
+std::optional<bool> BackwardThreads::launched(std::int64_t thread) const {
+  return known_ ? std::optional(backward_.contains(thread)) : std::nullopt;
 }
 
 OpenRanges::OpenRanges(const Trace& trace) {

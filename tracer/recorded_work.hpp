@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -38,6 +40,20 @@ class CoveredTime {
 
  private:
   std::map<std::int64_t, std::vector<std::pair<std::int64_t, std::int64_t>>> spans_;  ///< [thread] begin and end
+};
+
+/// The host threads that launch backward passes. PyTorch's autograd runs the backward of a GPU on a thread of its own ("Autograd
+/// mechanics", multithreaded autograd), on which checkpointing also repeats forward passes; so a thread that launches kernels with
+/// backward names is one, if another thread launches kernels too. Known only where calls were recorded.
+class BackwardThreads {
+ public:
+  explicit BackwardThreads(const Trace& trace);
+  /// Whether work launched by this thread is of a backward; nullopt: this recording does not tell.
+  std::optional<bool> launched(std::int64_t thread) const;
+
+ private:
+  std::set<std::int64_t> backward_;
+  bool known_ = false;
 };
 
 /// The ranges that were open when a call was made, by thread and time.

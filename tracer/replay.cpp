@@ -51,9 +51,11 @@ class Builder {
       : trace_(trace),
         recorded_calls_(trace),
         optimizer_(trace, [](const TraceRange& r) { return r.name.starts_with("Optimizer.step"); }),
-        backward_(trace, [](const TraceRange& r) {
-          return r.name.starts_with("autograd::engine") || r.name.find("Backward") != std::string::npos;
-        }) {
+        backward_(trace,
+                  [](const TraceRange& r) {
+                    return r.name.starts_with("autograd::engine") || r.name.find("Backward") != std::string::npos;
+                  }),
+        threads_(trace) {
     graph_.streams.push_back({"compute"});
     graph_.microbatches = 1;
   }
@@ -165,7 +167,9 @@ class Builder {
     if (work.call < 0) return Phase::forward;
     const TraceCall& call = trace_.calls[static_cast<std::size_t>(work.call)];
     if (optimizer_.covers(call.thread, call.start_ns)) return Phase::optimizer;
-    return backward_.covers(call.thread, call.start_ns) ? Phase::backward : Phase::forward;
+    const bool backward =
+        backward_.covers(call.thread, call.start_ns) || threads_.launched(call.thread).value_or(false);
+    return backward ? Phase::backward : Phase::forward;
   }
 
   void close() {
@@ -256,11 +260,17 @@ class Builder {
     if (op.stream != kComputeStream) open_.ops.push_back(std::move(after));
   }
 
+  /// Forward kernels of a backward are recomputed ones.
+  static Pass pass_of(Phase phase, const std::string& name) {
+    if (phase == Phase::optimizer) return Pass::optimizer;
+    return is_backward_kernel(name).value_or(phase == Phase::backward) ? Pass::backward : Pass::forward;
+  }
+
   void fill_compute(Op& op, const Node& node, Phase phase) {
     const std::string& name = name_of(node.work);
     Operator what;
     what.kind = node.work.copy >= 0 ? OperatorKind::copy : kernel_kind(name);
-    what.pass = phase == Phase::optimizer ? Pass::optimizer : phase == Phase::backward ? Pass::backward : Pass::forward;
+    what.pass = pass_of(phase, name);
     what.precision = kernel_precision(name).value_or(Precision::fp32);
     what.name = short_kernel_name(name);
     what.shape = shapeless(what.kind);
@@ -317,6 +327,7 @@ class Builder {
   RecordedCalls recorded_calls_;
   CoveredTime optimizer_;
   CoveredTime backward_;
+  BackwardThreads threads_;
   StepGraph graph_;
   std::vector<ProgramItem> program_;
   Template open_;

@@ -85,25 +85,21 @@ bool same_collective(const StepGraph& graph, const std::vector<Part>& parts) {
   });
 }
 
-/// The calls that all ranks of a group made. None if ranks made them in different orders or on several streams: they could deadlock.
+/// The calls that all ranks of a group made. None if ranks made them in different orders: they could deadlock.
 std::vector<CallKey> common_calls(const StepGraph& graph, const Group& group) {
   if (group.ranks.size() < 2) return {};
   std::vector<CallKey> first;
-  std::map<std::int32_t, std::set<std::int32_t>> slots;
   for (const std::int32_t rank : group.ranks) {
     std::vector<CallKey> common;
     for (const CallKey& key : group.order.at(rank)) {
       const std::vector<Part>& parts = group.calls.at(key);
       if (parts.size() != group.ranks.size() || !same_collective(graph, parts)) continue;
       common.push_back(key);
-      for (const Part& part : parts) slots[part.rank].insert(part.slot);
     }
     if (rank == *group.ranks.begin()) first = common;
     if (common != first) return {};
   }
-  const bool one_stream =
-      std::all_of(slots.begin(), slots.end(), [](const auto& each) { return each.second.size() == 1; });
-  return one_stream ? first : std::vector<CallKey>{};
+  return first;
 }
 
 class Joiner {
@@ -137,16 +133,23 @@ class Joiner {
   }
 
  private:
+  /// NCCL runs the calls of a communicator one after the other, whichever streams they are on (PyTorch: waited for, on the caller's
+  /// stream; else on one of its own). In the engine a communicator belongs to one stream of each rank, so there is one for each
+  /// combination of streams. What waits for what is recorded, in the order of issue, which is the same on all ranks.
   void meet(const Group& group, const std::vector<CallKey>& calls) {
-    if (calls.empty()) return;
     StepGraph& graph = result_.graph;
-    const auto slot = static_cast<std::int32_t>(graph.communicators.size());
-    const std::int32_t before = group.calls.at(calls.front()).front().slot;
-    Communicator communicator = graph.communicators[static_cast<std::size_t>(before)];
-    communicator.members.assign(group.ranks.begin(), group.ranks.end());
-    graph.communicators.push_back(std::move(communicator));
+    std::map<std::vector<std::int32_t>, std::int32_t> slots;  // [slot of each part] the common one
     for (const CallKey& key : calls) {
       const std::vector<Part>& parts = group.calls.at(key);
+      std::vector<std::int32_t> own;
+      for (const Part& part : parts) own.push_back(part.slot);
+      const auto [found, added] = slots.try_emplace(own, static_cast<std::int32_t>(graph.communicators.size()));
+      const std::int32_t slot = found->second;
+      if (added) {
+        Communicator communicator = graph.communicators[static_cast<std::size_t>(own.front())];
+        communicator.members.assign(group.ranks.begin(), group.ranks.end());
+        graph.communicators.push_back(std::move(communicator));
+      }
       Duration shortest = durations_[static_cast<std::size_t>(parts.front().payload)];
       for (const Part& part : parts) shortest = std::min(shortest, durations_[static_cast<std::size_t>(part.payload)]);
       for (const Part& part : parts) {

@@ -10,6 +10,7 @@
 namespace tracecast {
 namespace {
 
+constexpr int kAttention = 12;
 constexpr int kSameName = 8;
 constexpr int kSameSizes = 6;
 constexpr int kLargeKind = 4;
@@ -19,11 +20,15 @@ constexpr int kNameless = 1;
 int weight(const CostedOperator& expected, const KernelTraits& found) {
   const Operator& op = expected.op;
   if (found.backward && op.pass == Pass::forward && !expected.recomputed) return 0;
+  if (found.forward && op.pass != Pass::forward && op.pass != Pass::optimizer) return 0;
+  if (found.forward && expected.recomputed) return 0;
   if (!found.name.empty()) return found.name == op.name ? kSameName : 0;
   if (op.kind != found.kind) return 0;
+  if (found.gradient_norm && op.name != (*found.gradient_norm ? "grad_norm" : "update")) return 0;
   if (const auto* shape = std::get_if<GemmShape>(&op.shape); shape != nullptr && found.sizes)
     return *found.sizes == sizes_of(shape->m, shape->n, shape->k) ? kSameSizes : 0;
-  if (is_multiplication(op.kind) || op.kind == OperatorKind::attention) return kLargeKind;
+  if (op.kind == OperatorKind::attention) return kAttention;
+  if (is_multiplication(op.kind)) return kLargeKind;
   return found.nameless ? kNameless : kSmallKind;
 }
 

@@ -5,12 +5,15 @@
 ///   name     8   all kernels launched in a range, or under an id, named after an operator ("qkv") together are that operator
 ///   sizes    6   a matrix multiplication launched in a range (or under an id) that names its sizes ("aten::mm, sizes = [[8192, 4096], …]", as
 ///                PyTorch's NVTX and profiler write them) matches operators of these sizes and no others
-///   kind     4   a multiplication or attention kernel without sizes, by its name
+///   kind    12   an attention kernel: there is one for each layer and pass, so it tells where in the step the kernels around it are.
+///                Multiplications do not: a query's and an output projection of equal sizes are told apart by it
+///            4   a multiplication without sizes, by its name
 ///            2   element-wise kernels, by their name; kernels with unknown names match a residual with weight 1
 ///            1   a further consecutive kernel of the same kind: an operator may be several kernels, whose times are added
 ///
-/// A kernel launched in a backward range matches a forward operator only if that operator is recomputed. Kernels with sizes that
-/// do not match in order are matched by their sizes alone.
+/// A kernel launched in a backward (in a range that says so, on a thread of BackwardThreads, or by its name) matches a forward operator
+/// only if that operator is recomputed; one that another thread launched matches nothing of a backward. Kernels with sizes that do not
+/// match in order are matched by their sizes alone.
 #pragma once
 
 #include <cstdint>

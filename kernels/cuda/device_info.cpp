@@ -7,6 +7,7 @@
 #include <nccl.h>
 
 #include "kernels/cuda/check.hpp"
+#include "tracer/driver_version.hpp"
 
 namespace tracecast::cuda {
 namespace {
@@ -65,7 +66,8 @@ LibraryVersions library_versions() {
   cudaRuntimeGetVersion(&runtime);
   ncclGetVersion(&nccl);
   LibraryVersions versions;
-  versions.driver = cuda_version(driver);
+  versions.driver = nvidia_driver_version();
+  versions.driver_cuda = cuda_version(driver);
   versions.cuda = cuda_version(runtime);
   versions.cublas = dotted(cublasLtGetVersion(), 10000, 100);
   versions.cudnn = dotted(cudnnGetVersion(), 10000, 100);
@@ -74,8 +76,9 @@ LibraryVersions library_versions() {
 }
 
 std::string to_string(const LibraryVersions& v) {
-  return fmt::format("driver for CUDA {}, CUDA {}, cuBLAS {}, cuDNN {}, NCCL {}", v.driver, v.cuda, v.cublas, v.cudnn,
-                     v.nccl);
+  const std::string version = v.driver.empty() ? "" : " " + v.driver;
+  return fmt::format("driver{} for CUDA {}, CUDA {}, cuBLAS {}, cuDNN {}, NCCL {}", version, v.driver_cuda, v.cuda,
+                     v.cublas, v.cudnn, v.nccl);
 }
 
 }  // namespace tracecast::cuda

@@ -20,7 +20,8 @@ struct DeviceInfo {
 
 /// Versions in the vendors' notation ("13.0", "2.28.9").
 struct LibraryVersions {
-  std::string driver;
+  std::string driver;       ///< "580.159.04"; "": the system does not tell
+  std::string driver_cuda;  ///< the newest CUDA that the driver runs
   std::string cuda;
   std::string cublas;
   std::string cudnn;
@@ -35,7 +36,7 @@ DeviceInfo use_device(int index);
 int device_count();
 LibraryVersions library_versions();
 
-/// "driver for CUDA 13.0, CUDA 13.0, cuBLAS 13.1.0, cuDNN 9.19.0, NCCL 2.28.9"
+/// "driver 580.159.04 for CUDA 13.0, CUDA 13.0, cuBLAS 13.1.0, cuDNN 9.19.0, NCCL 2.28.9"
 std::string to_string(const LibraryVersions& versions);
 
 }  // namespace tracecast::cuda

@@ -13,11 +13,16 @@ namespace {
 
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
+bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(), [text](std::string_view word) { return contains(text, word); });
+}
+
 /// The first that fits decides: "softmax_backward" of cross-entropy before softmax, attention before the GEMMs in it.
 constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {{"flash", OperatorKind::attention},
                                                                 {"fmha", OperatorKind::attention},
                                                                 {"attention", OperatorKind::attention},
                                                                 {"sdpa", OperatorKind::attention},
+                                                                {"dot_do_o", OperatorKind::attention},
                                                                 {"cross_entropy", OperatorKind::cross_entropy},
                                                                 {"crossentropy", OperatorKind::cross_entropy},
                                                                 {"nll_loss", OperatorKind::cross_entropy},
@@ -43,6 +48,8 @@ constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {{"flash", Operat
                                                                 {"gemv", OperatorKind::gemm},
                                                                 {"cublaslt", OperatorKind::gemm},
                                                                 {"conv", OperatorKind::gemm},
+                                                                {"squared_norm", OperatorKind::optimizer},
+                                                                {"grad_norm", OperatorKind::optimizer},
                                                                 {"multi_tensor", OperatorKind::optimizer},
                                                                 {"multitensor", OperatorKind::optimizer},
                                                                 {"adam", OperatorKind::optimizer},
@@ -54,6 +61,9 @@ constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {{"flash", Operat
                                                                 {"batchnorm", OperatorKind::norm},
                                                                 {"batch_norm", OperatorKind::norm},
                                                                 {"_norm_", OperatorKind::norm},
+                                                                {"norm_forward", OperatorKind::norm},
+                                                                {"norm_backward", OperatorKind::norm},
+                                                                {"gammabetabackward", OperatorKind::norm},
                                                                 {"embedding", OperatorKind::embedding},
                                                                 {"rope", OperatorKind::rope},
                                                                 {"rotary", OperatorKind::rope},
@@ -110,20 +120,36 @@ OperatorKind kernel_kind(std::string_view name) {
 
 std::string short_kernel_name(std::string_view name) {
   if (name.starts_with("void ")) name.remove_prefix(5);
-  std::string_view plain = name.substr(0, name.find_first_of("<(", 1));
-  if (plain.empty()) plain = name;
-  return std::string(plain.substr(0, 80));
+  std::string text(name);
+  constexpr std::string_view kUnnamed = "(anonymous namespace)::";
+  for (std::size_t at = text.find(kUnnamed); at != std::string::npos; at = text.find(kUnnamed, at))
+    text.erase(at, kUnnamed.size());
+  std::string plain = text.substr(0, text.find_first_of("<(", 1));
+  if (plain.empty()) plain = std::move(text);
+  return plain.substr(0, 80);
+}
+
+std::optional<bool> is_backward_kernel(std::string_view name) {
+  const std::string text = lower_case(name);
+  if (contains_any(text, {"bwd", "bprop", "backward", "dgrad", "wgrad", "dot_do_o", "convert_dq", "fmha_reduce_head"}))
+    return true;
+  if (contains_any(text, {"fwd", "fprop", "forward"})) return false;
+  return std::nullopt;
+}
+
+std::optional<bool> is_gradient_norm(std::string_view name) {
+  const std::string text = lower_case(name);
+  if (contains_any(text, {"adam", "sgd", "lamb", "momentum"})) return false;
+  if (contains(text, "norm")) return true;
+  return std::nullopt;
 }
 
 std::optional<Precision> kernel_precision(std::string_view name) {
   const std::string text = lower_case(name);
-  const auto any = [&text](std::initializer_list<std::string_view> words) {
-    return std::any_of(words.begin(), words.end(), [&text](std::string_view word) { return contains(text, word); });
-  };
-  if (any({"e4m3", "e5m2", "fp8", "qqt"})) return Precision::fp8;
-  if (any({"bf16", "bfloat16"})) return Precision::bf16;
-  if (any({"fp16", "half", "f16f16", "s16816", "hhh", "h16816"})) return Precision::fp16;
-  if (any({"fp32", "float", "sgemm", "tf32", "f32f32"})) return Precision::fp32;
+  if (contains_any(text, {"e4m3", "e5m2", "fp8", "qqt"})) return Precision::fp8;
+  if (contains_any(text, {"bf16", "bfloat16"})) return Precision::bf16;
+  if (contains_any(text, {"fp16", "half", "f16f16", "s16816", "hhh", "h16816"})) return Precision::fp16;
+  if (contains_any(text, {"fp32", "float", "sgemm", "tf32", "f32f32"})) return Precision::fp32;
   return std::nullopt;
 }
 

@@ -15,10 +15,16 @@ namespace tracecast {
 /// nothing counts as element-wise work (OperatorKind::residual).
 OperatorKind kernel_kind(std::string_view name);
 
+/// Of an optimizer's kernel: whether it takes the norm of the gradients ("…LpNormFunctor…") or updates parameters ("…FusedAdam…").
+std::optional<bool> is_gradient_norm(std::string_view name);
+
 /// Name of a CUDA graph that was recorded as a whole: which kernels it ran is not known.
 inline constexpr const char* kWholeGraph = "CUDA graph";
 
-/// Without return type, template arguments and parameters: "at::native::vectorized_elementwise_kernel".
+/// Whether a kernel's name says that it is of the backward ("flash_bwd_…") or of the forward ("…_sdpa_sm90_flash_fprop"); most do not.
+std::optional<bool> is_backward_kernel(std::string_view name);
+
+/// Without return type, unnamed namespaces, template arguments and parameters: "at::native::vectorized_elementwise_kernel".
 std::string short_kernel_name(std::string_view name);
 
 /// bf16, fp16, fp8 or fp32, where the name says so.

@@ -118,3 +118,18 @@ TEST_CASE("kernel names: conversions are no convolutions", "[tracer][recorder][n
   CHECK(kinds("_Z24memcpyWithTypeConversionI6__halffEvPT_PKT0_m") == OperatorKind::cast);
   CHECK(kinds("vectorized_elementwise_relu") == OperatorKind::activation);
 }
+
+TEST_CASE("kernel names: passes, norms of gradients, and names in unnamed namespaces", "[tracer][names]") {
+  CHECK(is_backward_kernel("void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<…>(…)") == true);
+  CHECK(is_backward_kernel("void cudnn::fusion::compute_dot_do_o_specialized<true, 64>(…)") == true);
+  CHECK(is_backward_kernel("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7") == false);
+  CHECK_FALSE(is_backward_kernel("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NTT"));
+  CHECK(is_gradient_norm("multi_tensor_apply_kernel<…, FusedAdamMathFunctor<…>>") == false);
+  CHECK(is_gradient_norm("multi_tensor_apply_kernel<…, LpNormFunctor<…>>") == true);
+  CHECK_FALSE(is_gradient_norm("multi_tensor_apply_kernel<…, BinaryOpScalarFunctor<…>>"));
+  CHECK(kernel_kind("tracecast::cuda::(anonymous namespace)::squared_norm_kernel(long)") == OperatorKind::optimizer);
+  CHECK(kernel_kind("void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<…>(…)") ==
+        OperatorKind::norm);
+  CHECK(short_kernel_name("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<int>(long)") ==
+        "at::native::multi_tensor_apply_kernel");
+}

@@ -1,6 +1,7 @@
 #include "tracer/measured_profile.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
@@ -64,9 +65,9 @@ const MeasuredOperator* find(const MeasuredProfile& measured, OperatorKind kind,
   return nullptr;
 }
 
-GemmShape shape_of(const StepGraph& graph, const std::string& name) {
+GemmShape shape_of(const StepGraph& graph, const std::string& name, Pass pass = Pass::forward) {
   for (const CostedOperator& each : graph.operators)
-    if (each.op.name == name && each.op.pass == Pass::forward) return std::get<GemmShape>(each.op.shape);
+    if (each.op.name == name && each.op.pass == pass) return std::get<GemmShape>(each.op.shape);
   FAIL("no operator " << name);
   return {};
 }
@@ -138,6 +139,79 @@ TEST_CASE("profile from a recording: the parts of an attention backward are adde
   CHECK(forward->seconds == Approx(0.7e-6));
   CHECK(backward->seconds == Approx(1.8e-6));
   CHECK(backward->samples == 32);
+}
+
+TEST_CASE("profile from a recording: attention tells multiplications of equal sizes apart", "[tracer][profile-from]") {
+  // PyTorch multiplies a query's projection by itself, of the sizes of the output projection; the scenario has one for all three.
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  const auto project = [&](Pass pass) {
+    made.range(mm(shape_of(run.graph, "proj", pass)), [&] { made.kernel("nvjet_bf16", 1'000); });
+  };
+  const auto project_backward = [&] {  // autograd takes the weight's gradient first
+    project(Pass::wgrad);
+    project(Pass::dgrad);
+  };
+  test::for_each_operator(run.graph, run.graph.ranks.front(), [&](const CostedOperator& each) {
+    if (each.op.name == "proj" && each.op.pass == Pass::forward) return project(Pass::forward);
+    if (each.op.name == "proj") return each.op.pass == Pass::dgrad ? project_backward() : void();
+    if (each.op.kind != OperatorKind::attention) return void(made.kernel(test::kernel_name(each.op.kind)));
+    if (each.op.pass == Pass::forward) {
+      project(Pass::forward);
+      return void(made.kernel("flash_fwd_kernel", 700));
+    }
+    made.kernel("flash_bwd_dot_do_o", 100).kernel("flash_bwd_dq_dk_dv", 1'500).kernel("flash_bwd_convert_dq", 200);
+    project_backward();
+  });
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  const MeasuredOperator* backward = find(*measured, OperatorKind::attention, Pass::backward, "");
+  REQUIRE(backward != nullptr);
+  CHECK(backward->samples == 32);
+  CHECK(backward->seconds == Approx(1.8e-6));
+}
+
+TEST_CASE("profile from a recording: updates are not taken for the norm of the gradients", "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  const auto kernels_of = [&](bool clips) {
+    HandMade made;
+    test::for_each_operator(run.graph, run.graph.ranks.front(), [&](const CostedOperator& each) {
+      if (each.op.kind != OperatorKind::optimizer) made.kernel(test::kernel_name(each.op.kind));
+    });
+    if (clips) made.kernel("multi_tensor_apply_kernel<LpNormFunctor>", 50'000'000);
+    for (int i = 0; i < 3; ++i) made.kernel("multi_tensor_apply_kernel<FusedAdamMathFunctor>", 100'000'000);
+    return made;
+  };
+  for (const bool clips : {false, true}) {
+    HandMade made = kernels_of(clips);
+    const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+    REQUIRE(measured);
+    const MeasuredOperator* update = find(*measured, OperatorKind::optimizer, Pass::optimizer, "update");
+    REQUIRE(update != nullptr);
+    CHECK(update->seconds == Approx(0.3));
+    const MeasuredOperator* norm = find(*measured, OperatorKind::optimizer, Pass::optimizer, "grad_norm");
+    CHECK((norm != nullptr) == clips);
+    if (clips) CHECK(norm->seconds == Approx(0.05));
+  }
+}
+
+TEST_CASE("profile from a recording: what is found much more seldom than the rest is left out",
+          "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  bool had_norm = false;
+  test::for_each_operator(run.graph, run.graph.ranks.front(), [&](const CostedOperator& each) {
+    const bool norm = each.op.kind == OperatorKind::norm && each.op.pass == Pass::forward;
+    if (norm && std::exchange(had_norm, true)) return;
+    made.kernel(test::kernel_name(each.op.kind), norm ? 1'000'000 : 1'000);
+  });
+  REQUIRE(had_norm);
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  CHECK(find(*measured, OperatorKind::norm, Pass::forward, "") == nullptr);
+  CHECK(find(*measured, OperatorKind::gemm, Pass::forward, "fc2") != nullptr);
+  REQUIRE(measured->left_out.size() == 1);
+  CHECK(measured->left_out[0].why.starts_with("found 1 times instead of "));
 }
 
 TEST_CASE("profile from a recording: each rank is laid beside its own stage", "[tracer][profile-from]") {

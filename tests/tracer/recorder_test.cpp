@@ -15,6 +15,7 @@
 #include "sim/io/trace_reader.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tracer/driver_version.hpp"
 #include "tracer/recorded_steps.hpp"
 #include "tracer/replay.hpp"
 
@@ -77,7 +78,8 @@ TEST_CASE("recorder: a program that exits leaves a whole trace", "[recorder][e2e
   const Trace trace = run.trace();
   CHECK(trace.complete);
   CHECK(trace.kernels.size() == 1000);
-  CHECK(trace.header.driver == "13.0");
+  const std::string driver = nvidia_driver_version();  // of a machine with a real one
+  CHECK(trace.header.driver == (driver.empty() ? "13.0" : driver));
   CHECK(trace.header.cuda == "12.8");  // the program's, not that of the recorder's build
   CHECK(trace.header.gpu == "NVIDIA H100 80GB HBM3");
   CHECK(trace.header.recorder == "cupti 130001");

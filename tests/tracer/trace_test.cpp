@@ -7,6 +7,7 @@
 
 #include "sim/io/trace_reader.hpp"
 #include "tests/e2e/shell.hpp"
+#include "tracer/driver_version.hpp"
 #include "tracer/trace_writer.hpp"
 
 using namespace tracecast;
@@ -233,4 +234,14 @@ TEST_CASE("trace: of a recording that does not fit the last part can be read", "
   CHECK(part->ranges[0].end_ns == 10'007);
   const std::size_t read = kept + part->calls.size() + part->externals.size() + part->operators.size();
   CHECK(part->left_out == static_cast<std::int64_t>(4'000 - read));
+}
+
+TEST_CASE("trace: the driver's version is read from the kernel module's line", "[tracer][trace]") {
+  CHECK(driver_version_in(
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (nixbld@)") ==
+        "580.159.04");
+  CHECK(driver_version_in("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023") ==
+        "535.104.05");
+  CHECK(driver_version_in("") == "");
+  CHECK(driver_version_in("NVRM version: unknown") == "");
 }
