@@ -112,8 +112,10 @@ Overlap measure_overlap(const StreamWork& first, const StreamWork& second, const
   const auto beside = [&](const StreamWork& timed, cudaStream_t mine, double seconds, const StreamWork& other,
                           cudaStream_t theirs, double other_seconds) {
     const int launches = timed.launches > 0 ? timed.launches : launches_for(seconds, 5e-3, 200);
-    const int others =
-        other.launches > 0 ? kMoreBeside * other.launches : launches_for(other_seconds, 2.5 * seconds * launches, 2000);
+    // A GEMM can hold all SMs until it ends, so the timed work may take much longer than alone.
+    const int others = other.launches > 0
+                           ? kMoreBeside * other.launches
+                           : std::max(kMoreBeside, launches_for(other_seconds, 2.5 * seconds * launches, 2000));
     together();
     many(other, theirs, others);
     many(timed, mine, 1);

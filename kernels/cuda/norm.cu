@@ -82,7 +82,7 @@ __global__ void norm_backward_kernel(std::int64_t rows, std::int64_t width, cons
   for (std::int64_t i = threadIdx.x; i < sum_count; i += blockDim.x) partial[blockIdx.x * sum_count + i] = sums[i];
 }
 
-__global__ void sum_partials_kernel(int blocks, std::int64_t width, std::int64_t pitch, const float* partial,
+__global__ void norm_backward_sum_kernel(int blocks, std::int64_t width, std::int64_t pitch, const float* partial,
                                     float* sum) {
   for (std::int64_t i = first_index(); i < width; i += stride()) {
     float total = 0;
@@ -131,10 +131,10 @@ void norm_backward(std::int64_t rows, std::int64_t width, const Bf16* x, const B
   else
     launch_norm_backward<false>(rows, width, x, weight, statistics, d_y, d_x, partial, blocks, stream);
   const std::int64_t pitch = layer ? 2 * width : width;
-  TRACECAST_LAUNCH(sum_partials_kernel, blocks_for(width), kThreads, 0, stream, blocks, width, pitch, partial,
+  TRACECAST_LAUNCH(norm_backward_sum_kernel, blocks_for(width), kThreads, 0, stream, blocks, width, pitch, partial,
                    d_weight);
   if (layer)
-    TRACECAST_LAUNCH(sum_partials_kernel, blocks_for(width), kThreads, 0, stream, blocks, width, pitch, partial + width,
+    TRACECAST_LAUNCH(norm_backward_sum_kernel, blocks_for(width), kThreads, 0, stream, blocks, width, pitch, partial + width,
                      d_bias);
 }
 
