@@ -37,7 +37,7 @@ struct BandSample {
   std::string architecture = {};
   double error = 0;  ///< |log(forecast / measured)|
   double deviation = 0;
-  Novelty novelty;
+  Novelty novelty{};
   double weight = 1;
 };
 BandSample band_sample(const RowForecast& row, const KnownRuns& known);
