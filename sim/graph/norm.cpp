@@ -11,7 +11,8 @@ constexpr Moved kFusedResidualNorm{8, 8};
 
 Moved norm_traffic(const LayerShape& shape) {
   if (shape.training.compiled) return widened(kFusedResidualNorm, shape);
-  const bool unfused = shape.training.unfused_elementwise && shape.model.norm == Norm::rms_norm;
+  const Training& training = shape.training;
+  const bool unfused = training.unfused_elementwise && !training.fused_norms && shape.model.norm == Norm::rms_norm;
   return unfused ? kUnfusedRmsNorm : widened(kFusedNorm, shape);
 }
 

@@ -308,6 +308,8 @@ struct Training {
   /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
   /// torch.compile), not as one kernel each.
   bool unfused_elementwise = false;
+  /// With unfused_elementwise: RMSNorm is one kernel nevertheless, as nn.RMSNorm is in PyTorch 2.11 (docs/validation/gpu.md).
+  bool fused_norms = false;
   /// Multiplications of 8-bit experts apply and quantise the gated activation, forward and backward (Transformer Engine's
   /// grouped MLP).
   bool fused_experts = false;

@@ -97,6 +97,8 @@ void check_precision(PlanCheck& check, const Model& model, const Training& t) {
                 fmt::format("needs {}", model.sparse_attention ? "a model without sparse_attention"
                                                                : "training.flash_attention = true"));
   }
+  if (t.fused_norms && !t.unfused_elementwise)
+    check.fault("training.fused_norms", "true", "needs training.unfused_elementwise = true: otherwise norms are fused");
   if (t.fused_experts && model.moe && !is_narrow(t.dtype)) {
     check.fault("training.fused_experts", "true",
                 fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));

@@ -39,7 +39,7 @@ def scenario(name):
             "seq_length": sequence, "micro_batch_size": micro_batch, "global_batch_size": micro_batch * micro_batches,
             "dtype": "bf16", "grad_reduce_dtype": "bf16", "master_weights": False, "optimizer_state_dtype": "bf16",
             "recompute": recompute, "attention_kernel": "fa2", "cross_entropy": "pytorch",
-            "compiled": compiled, "unfused_elementwise": not compiled,
+            "compiled": compiled, "unfused_elementwise": not compiled, "fused_norms": not compiled,
         },
         "cluster": {"topology": "dgx-h100", "world_size": 1},
     }

@@ -239,3 +239,20 @@ TEST_CASE("layer: a split backward does every operator of the whole one once", "
   parts.merge(operators(BackwardPart::weight_gradients));
   CHECK(parts == operators(BackwardPart::all));
 }
+
+TEST_CASE("layer: eager PyTorch with one kernel for RMSNorm still has chains of other element-wise work", "[graph]") {
+  const Model model = llama3_70b();
+  Plan plan = plan_of(model, 8, true);
+  const auto moved = [&](const char* name, Pass pass) {
+    const LayerWork work(model, plan);
+    const WorkList list = pass == Pass::forward ? work.forward(0) : work.backward(0, BackwardPart::all, false);
+    return std::get<ElementwiseShape>(find(list, name, pass).shape).traffic.count;
+  };
+  const std::int64_t fused = moved("rms_norm", Pass::backward);
+  const std::int64_t fused_rope = moved("rope", Pass::forward);
+  plan.training.unfused_elementwise = true;
+  CHECK(moved("rms_norm", Pass::backward) > 5 * fused);
+  plan.training.fused_norms = true;
+  CHECK(moved("rms_norm", Pass::backward) == fused);
+  CHECK(moved("rope", Pass::forward) > 2 * fused_rope);
+}

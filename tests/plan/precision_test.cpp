@@ -102,6 +102,10 @@ TEST_CASE("precision: settings that do not go together", "[error][plan][precisio
   CHECK(mistakes(model, training) ==
         "training.bf16_layers_start = 20: and bf16_layers_end = 13 are more than the 32 layers");
   training = training_of(Precision::bf16);
+  training.fused_norms = true;
+  CHECK(mistakes(model, training) ==
+        "training.fused_norms = true: needs training.unfused_elementwise = true: otherwise norms are fused");
+  training = training_of(Precision::bf16);
   training.fp8_param_gather = true;
   CHECK(mistakes(model, training) == "training.fp8_param_gather = true: needs an 8- or 4-bit training.dtype, not bf16");
   for (const auto& [dtype, name] : {std::pair{Precision::bf16, "bf16"}, std::pair{Precision::nvfp4, "nvfp4"},
