@@ -32,8 +32,8 @@ struct KernelTraits {
   std::string name;       ///< of the operator, if a range names it
   bool backward = false;  ///< launched in a backward
   bool forward = false;   ///< not launched in a backward; neither: not known
-  std::optional<bool>
-      gradient_norm;      ///< of an optimizer's kernel: the norm of the gradients, or the update; most say which
+  /// Of an optimizer's kernel: the norm of the gradients, or the update. Most say which.
+  std::optional<bool> gradient_norm;
   bool nameless = false;  ///< treated as a residual because its name is unknown
   auto operator<=>(const KernelTraits&) const = default;
 };

@@ -66,16 +66,23 @@ BackwardThreads::BackwardThreads(const Trace& trace) {
   std::unordered_map<std::int64_t, std::int64_t> thread_of;  // [correlation]
   for (const TraceCall& call : trace.calls) thread_of.try_emplace(call.correlation, call.thread);
   std::set<std::int64_t> all;
-  std::map<std::string_view, bool> backward_names;  // thousands of kernels have few names
+  std::set<std::int64_t> updating;
+  std::map<std::string_view, std::pair<bool, bool>>
+      kinds;  // [name] backward, optimizer; thousands of kernels have few names
   for (const TraceKernel& kernel : trace.kernels) {
     const auto thread = thread_of.find(kernel.correlation);
     if (thread == thread_of.end()) continue;
     all.insert(thread->second);
-    const auto [known, added] = backward_names.try_emplace(kernel.name, false);
-    if (added) known->second = is_backward_kernel(kernel.name).value_or(false);
-    if (known->second) backward_.insert(thread->second);
+    const auto [kind, added] = kinds.try_emplace(kernel.name);
+    if (added)
+      kind->second = {is_backward_kernel(kernel.name).value_or(false),
+                      kernel_kind(kernel.name) == OperatorKind::optimizer};
+    if (kind->second.first) backward_.insert(thread->second);
+    if (kind->second.second) updating.insert(thread->second);
   }
-  known_ = !backward_.empty() && backward_.size() < all.size();
+  const bool apart =
+      std::none_of(backward_.begin(), backward_.end(), [&](std::int64_t t) { return updating.contains(t); });
+  known_ = !backward_.empty() && backward_.size() < all.size() && apart;
 }
 
 std::optional<bool> BackwardThreads::launched(std::int64_t thread) const {

@@ -44,7 +44,8 @@ class CoveredTime {
 
 /// The host threads that launch backward passes. PyTorch's autograd runs the backward of a GPU on a thread of its own ("Autograd
 /// mechanics", multithreaded autograd), on which checkpointing also repeats forward passes; so a thread that launches kernels with
-/// backward names is one, if another thread launches kernels too. Known only where calls were recorded.
+/// backward names is one, if another thread launches kernels too. Not known where calls were not recorded, and where such a thread
+/// updates parameters: a program that does everything on one thread.
 class BackwardThreads {
  public:
   explicit BackwardThreads(const Trace& trace);

@@ -11,6 +11,7 @@
 #include "sim/io/trace_reader.hpp"
 #include "tests/support/paths.hpp"
 #include "tracer/recorded_steps.hpp"
+#include "tracer/recorded_work.hpp"
 #include "tracer/replay.hpp"
 
 using namespace tracecast;
@@ -76,4 +77,24 @@ TEST_CASE("a recording of PyTorch: the kernels of an attention's backward are on
   }
   CHECK(forward == 12);
   CHECK(backward == 12);
+}
+
+TEST_CASE("the thread of backward passes is not known where one thread does everything", "[tracer][replay]") {
+  const auto trace = [](std::int64_t thread_of_update) {
+    Trace made;
+    const auto launch = [&made](std::int64_t thread, const std::string& name) {
+      const auto id = static_cast<std::int64_t>(made.kernels.size()) + 1;
+      made.calls.push_back({thread, id, 10 * id, 10 * id + 1, ""});
+      made.kernels.push_back({name, 0, 7, id, 10 * id + 2, 10 * id + 5, 1, 1});
+    };
+    launch(1, "flash_fwd_kernel");
+    launch(2, "flash_bwd_kernel");
+    launch(thread_of_update, "multi_tensor_apply_kernel<FusedAdamMathFunctor>");
+    return made;
+  };
+  const BackwardThreads apart(trace(1));
+  CHECK(apart.launched(1) == false);
+  CHECK(apart.launched(2) == true);
+  // Thread 1 is a helper here: what launches forwards and updates beside backwards is no thread of backwards.
+  CHECK_FALSE(BackwardThreads(trace(2)).launched(2).has_value());
 }
