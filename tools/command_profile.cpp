@@ -80,7 +80,7 @@ Json json_of(const MeasuredProfile& measured, const std::string& path) {
     if (is_matched(static_cast<Match>(i)))
       matched[to_string(static_cast<Match>(i))] = seconds(measured.time_by_match[static_cast<std::size_t>(i)]);
   Json left_out = Json::array();
-  for (const LeftOut& each : measured.left_out) left_out.push_back({{"name", each.name}, {"why", each.why}});
+  for (const OmittedOperator& each : measured.left_out) left_out.push_back({{"name", each.name}, {"why", each.why}});
   return {{"steps", measured.steps},
           {"kernels", measured.kernels},
           {"kernels_matched", measured.matched},
@@ -136,7 +136,7 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
     text += fmt::format("  {:>10}  {}: {}\n", to_text(each.time), each.name, to_string(each.why));
   }
   if (!measured.left_out.empty()) text += "left out, since the kernels may be of something else:\n";
-  for (const LeftOut& each : measured.left_out) text += fmt::format("  {}: {}\n", each.name, each.why);
+  for (const OmittedOperator& each : measured.left_out) text += fmt::format("  {}: {}\n", each.name, each.why);
   return text + fmt::format("written to {}; use it with --set cluster.profile={}\n", path, path);
 }
 

@@ -40,7 +40,7 @@ struct UnmatchedKernels {
 };
 
 /// An operator that something else may have been taken for, so that it is not in the profile.
-struct LeftOut {
+struct OmittedOperator {
   std::string name;  ///< with its pass
   std::string why;
 };
@@ -68,7 +68,7 @@ struct MeasuredProfile {
   std::int64_t collectives_across_hosts = 0;  ///< of those that matched: not written
   std::vector<UnmatchedKernels> unmatched;    ///< longest first
   /// Found in less than half of the share of all operators, or element-wise work faster than memory allows.
-  std::vector<LeftOut> left_out;
+  std::vector<OmittedOperator> left_out;
 };
 
 /// A trace and its name in messages.
