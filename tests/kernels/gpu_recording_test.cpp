@@ -201,3 +201,21 @@ TEST_CASE("gpu checks: kernels of two runs without fixed clocks may differ by 5 
   CHECK(exit_code(105'500) == 1);
   CHECK(exit_code(94'500) == 1);
 }
+
+TEST_CASE("gpu checks: what two ranks asked of NCCL is what was recorded on an H100", "[kernels][cuda][h100]") {
+  if (std::system("python3 -c '' 2> /dev/null") != 0) {
+    WARN("skipped: no python3, which starts the ranks in tools/gpu-checks");
+    return;
+  }
+  const auto exit_code = [](int first, int second) {
+    const std::string root = source_dir().string();
+    const std::string trace = root + "/tests/data/recordings/h100-two-ranks.trace.";
+    const int state =
+        std::system(fmt::format("python3 {0}/tests/gpu/torch_ranks.py compare {1}{2}.gz {1}{3}.gz > /dev/null", root,
+                                trace, first, second)
+                        .c_str());
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+  };
+  CHECK(exit_code(0, 1) == 0);
+  CHECK(exit_code(1, 1) == 1);  // rank 0 is missing
+}
