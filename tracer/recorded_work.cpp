@@ -67,8 +67,8 @@ BackwardThreads::BackwardThreads(const Trace& trace) {
   for (const TraceCall& call : trace.calls) thread_of.try_emplace(call.correlation, call.thread);
   std::set<std::int64_t> all;
   std::set<std::int64_t> updating;
-  std::map<std::string_view, std::pair<bool, bool>>
-      kinds;  // [name] backward, optimizer; thousands of kernels have few names
+  // [name] backward, optimizer: thousands of kernels have few names
+  std::map<std::string_view, std::pair<bool, bool>> kinds;
   for (const TraceKernel& kernel : trace.kernels) {
     const auto thread = thread_of.find(kernel.correlation);
     if (thread == thread_of.end()) continue;

@@ -204,14 +204,17 @@ TEST_CASE("layer: parameters of a rank add up to the model", "[graph]") {
   CHECK(announced == work.layer_parameters(0));
 }
 
+/// Bytes that an element-wise operator of the first layer moves.
+static std::int64_t bytes_moved(const Model& model, const Plan& plan, const char* name, Pass pass) {
+  const LayerWork work(model, plan);
+  const WorkList list = pass == Pass::forward ? work.forward(0) : work.backward(0, BackwardPart::all, false);
+  return std::get<ElementwiseShape>(find(list, name, pass).shape).traffic.count;
+}
+
 TEST_CASE("layer: element-wise work of fp32 moves twice the bytes", "[graph]") {
   const Model model = llama3_70b();
   Plan plan = plan_of(model, 8, true);
-  const auto moved = [&](const char* name, Pass pass) {
-    const LayerWork work(model, plan);
-    const WorkList list = pass == Pass::forward ? work.forward(0) : work.backward(0, BackwardPart::all, false);
-    return std::get<ElementwiseShape>(find(list, name, pass).shape).traffic.count;
-  };
+  const auto moved = [&](const char* name, Pass pass) { return bytes_moved(model, plan, name, pass); };
   const std::pair<const char*, Pass> works[] = {{"rms_norm", Pass::forward}, {"rms_norm", Pass::backward},
                                                 {"residual", Pass::forward}, {"rope", Pass::forward},
                                                 {"swiglu", Pass::forward},   {"swiglu", Pass::backward}};
@@ -243,11 +246,7 @@ TEST_CASE("layer: a split backward does every operator of the whole one once", "
 TEST_CASE("layer: eager PyTorch with one kernel for RMSNorm still has chains of other element-wise work", "[graph]") {
   const Model model = llama3_70b();
   Plan plan = plan_of(model, 8, true);
-  const auto moved = [&](const char* name, Pass pass) {
-    const LayerWork work(model, plan);
-    const WorkList list = pass == Pass::forward ? work.forward(0) : work.backward(0, BackwardPart::all, false);
-    return std::get<ElementwiseShape>(find(list, name, pass).shape).traffic.count;
-  };
+  const auto moved = [&](const char* name, Pass pass) { return bytes_moved(model, plan, name, pass); };
   const std::int64_t fused = moved("rms_norm", Pass::backward);
   const std::int64_t fused_rope = moved("rope", Pass::forward);
   plan.training.unfused_elementwise = true;
