@@ -199,6 +199,17 @@ void core_backward(OpWriter& writer, bool causal, bool recompute) {
   attention_core(writer, Pass::backward, causal);
 }
 
+/// Queries, keys and values come from one multiplication: grouped queries are copied out of its result, and the gradients of all three
+/// are put together.   Source: docs/references.md#qkv-copies
+void copy_qkv(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  if (s.training.compiled || has_separate_inputs(s) || s.model.latent_attention) return;
+  if (pass == Pass::forward && kv_heads(s) == heads(s)) return;
+  const std::int64_t width = pass == Pass::forward ? heads(s) * qk_dim(s) : qkv_width(s);
+  writer.elementwise(OperatorKind::copy, pass, "qkv_copy", s.tokens * width, 2 * s.element_bytes);
+  writer.share_launch();
+}
+
 // ---- Attention over the encoder's result ------------------------------------------------------------------------
 
 Linear cross_query(const LayerShape& s) {
@@ -240,7 +251,7 @@ void cross_attention_backward(OpWriter& writer, BackwardPart part, bool recomput
     writer.elementwise(OperatorKind::residual, Pass::backward, "encoder gradient", s.local_tokens * s.model.hidden_size,
                        3 * s.element_bytes);
   column_backward(writer, cross_query(s), part);
-  norm_backward(writer, part);
+  block_norm_backward(writer, part);
 }
 
 }  // namespace
@@ -313,6 +324,7 @@ void attention_forward(OpWriter& writer) {
   norm_forward(writer);
   gather_sequence(writer);
   for (const Linear& linear : attention_inputs(s)) linear_forward(writer, linear);
+  copy_qkv(writer, Pass::forward);
   qk_norm(writer, Pass::forward);
   rope(writer, Pass::forward);
   attention_core(writer, Pass::forward, is_causal(s));
@@ -335,10 +347,13 @@ void attention_backward(OpWriter& writer, BackwardPart part, bool recompute_core
     core_backward(writer, is_causal(s), recompute_core);
     rope(writer, Pass::backward);
     qk_norm(writer, Pass::backward);
+    copy_qkv(writer, Pass::backward);
   }
   const std::vector<Linear> inputs = attention_inputs(s);
   for (auto linear = inputs.rbegin(); linear != inputs.rend(); ++linear) column_backward(writer, *linear, part);
-  norm_backward(writer, part);
+  if (has_input_gradients(part) && has_separate_inputs(s))
+    for (int sum = 0; sum < 2; ++sum) sum_of_input_gradients(writer);
+  block_norm_backward(writer, part);
 }
 
 }  // namespace tracecast

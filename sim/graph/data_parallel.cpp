@@ -137,6 +137,23 @@ EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const Gradient
   return done;
 }
 
+void DataParallel::copy_parameters_out(TemplateWriter& writer, const Bucket& gathered, GatherSlots slots) {
+  if (context_.plan.parallel.data_parallel == DataParallelKind::fsdp1) return;
+  const Bytes moved = 2 * ((copies_units(slots.dense) ? gathered.dense_gathered : Bytes{}) +
+                           (copies_units(slots.expert) ? gathered.expert_gathered : Bytes{}));
+  if (moved.count > 0)
+    writer.compute({OperatorKind::copy, Pass::forward, Precision::bf16, "parameter_copy",
+                    ElementwiseShape{gathered.parameters.total(), moved}});
+}
+
+void DataParallel::copy_gradients_in(TemplateWriter& writer, const GradientBucket& bucket) {
+  if (!copies_units(bucket.expert ? Slot::expert_gradients : Slot::gradients)) return;
+  const bool views = context_.plan.parallel.data_parallel == DataParallelKind::fsdp1;
+  const std::int64_t moved = parameter_bytes() + (views ? parameter_bytes() : gradient_bytes());
+  writer.compute({OperatorKind::copy, Pass::backward, Precision::bf16, "gradient_copy",
+                  ElementwiseShape{bucket.parameters, Bytes{bucket.parameters * moved}}});
+}
+
 int DataParallel::ranks_per_host() const {
   return std::min(context_.cluster.node.gpus_per_host, context_.plan.world_size);
 }
@@ -269,6 +286,7 @@ void UnitPrefetch::advance() {
 void UnitPrefetch::before(int unit) {
   if (!waits_for(unit)) return;
   for (EventRef event : gathered_[used_]) writer_.wait(event);
+  data_.copy_parameters_out(writer_, data_.context().units.gathered(chunk_.stage, unit), slots_);
 }
 
 void UnitPrefetch::after(int unit) {
@@ -322,6 +340,7 @@ void GradientBuckets::flush(bool expert) {
   if (parameters == 0) return;
   DataParallel::GradientBucket bucket{parameters, expert, chunk_, count_, data_.reduces_every_microbatch()};
   if (data_.one_stream_each() && last_was_expert_ == !expert) bucket.after = count_ - 1;
+  data_.copy_gradients_in(writer_, bucket);
   const EventRef reduced = data_.reduce(writer_, bucket);
   if (!reduced.none()) last_[expert ? 1 : 0] = reduced;
   last_was_expert_ = expert;

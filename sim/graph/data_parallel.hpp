@@ -89,6 +89,12 @@ class DataParallel {
   };
   EventRef reduce(TemplateWriter& writer, const GradientBucket& bucket);
 
+  /// FSDP2's copies beside its collectives, on the compute stream: every parameter out of what was gathered, every gradient into what
+  /// is reduced. FSDP1's parameters are views of what was gathered; their gradients are put together.
+  /// Source: docs/references.md#fsdp-copies
+  void copy_parameters_out(TemplateWriter& writer, const Bucket& gathered, GatherSlots slots);
+  void copy_gradients_in(TemplateWriter& writer, const GradientBucket& bucket);
+
   /// Copies `size` bytes between this rank and its host, on `lane`. Returns the event at its end, `arrived`.
   EventRef copy(TemplateWriter& writer, Lane lane, Bytes size, std::vector<EventRef> after, EventRef arrived);
   /// Offloaded parameters: copies this rank's shard of `bucket` from the host, before it is gathered. Returns its
@@ -119,6 +125,8 @@ class DataParallel {
 
  private:
   bool reduces_over_replicas() const { return !averages() && context_.table.placement(Slot::replicas).ranks > 1; }
+  /// True if `slot` has other ranks and the framework is PyTorch's FSDP.
+  bool copies_units(Slot slot) const { return reduces_units() && active() && context_.table.placement(slot).ranks > 1; }
   bool asynchronous() const { return context_.plan.parallel.data_parallel == DataParallelKind::async_parameter_server; }
   /// Asynchronous workers push and pull without waiting for each other.
   Slot server_slot() const { return asynchronous() ? Slot::alone : Slot::gradients; }

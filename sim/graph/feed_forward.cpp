@@ -64,7 +64,8 @@ void dense_backward(OpWriter& writer, BackwardPart part) {
     row_backward(writer, fc2(s, width), part);
     if (has_input_gradients(part)) activation(writer, Pass::backward, dense_activated(s));
     column_backward(writer, fc1(s, width), part);
-    norm_backward(writer, part);
+    if (has_input_gradients(part) && has_separate_inputs(s) && s.model.gated()) sum_of_input_gradients(writer);
+    block_norm_backward(writer, part);
   });
 }
 

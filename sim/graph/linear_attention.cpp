@@ -121,7 +121,7 @@ void linear_attention_backward(OpWriter& writer, BackwardPart part) {
   }
   const std::vector<Linear> inputs = linear_attention_inputs(s);
   for (auto linear = inputs.rbegin(); linear != inputs.rend(); ++linear) column_backward(writer, *linear, part);
-  norm_backward(writer, part);
+  block_norm_backward(writer, part);
 }
 
 }  // namespace tracecast

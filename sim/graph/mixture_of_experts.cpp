@@ -312,7 +312,9 @@ void moe_backward(OpWriter& writer, BackwardPart part) {
   writer.capture(GraphModule::moe_router, [&] {
     if (captured) shared();
     column_backward(writer, router(s), part);
-    norm_backward(writer, part);
+    if (inputs) sum_of_input_gradients(writer);
+    if (inputs && moe(s).shared_ffn_hidden > 0) sum_of_input_gradients(writer);
+    block_norm_backward(writer, part);
   });
 }
 

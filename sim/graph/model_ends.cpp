@@ -2,6 +2,7 @@
 
 #include "sim/base/integers.hpp"
 #include "sim/graph/norm.hpp"
+#include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
 
 namespace tracecast {
@@ -17,9 +18,27 @@ void loss_reductions(OpWriter& writer) {
   for (int i = 0; i < 3; ++i) writer.collective(Traffic::tensor_parallel, Collective::all_reduce, Bytes{s.tokens * 4});
 }
 
+/// Per logit, fp32 inside (docs/references.md#loss-bytes). Megatron-LM's: cast, maximum, difference, exponential, sum, quotient; product,
+/// cast. PyTorch's: cast, log-softmax, which reads three times; zeros, softmax's gradient, which reads four times, cast. Compiled with
+/// the model, as torchtitan does: one kernel reads the logits for both sums, one reads them and writes the gradient. Fused: one kernel
+/// each way.
+Moved loss_traffic(const LayerShape& s) {
+  if (s.training.compiled && s.training.cross_entropy == CrossEntropy::automatic) return {6, 4};
+  switch (loss_of(s.plan)) {
+    case CrossEntropy::vocab_parallel:
+      return {38, 14};
+    case CrossEntropy::pytorch:
+      return {22, 26};
+    case CrossEntropy::fused:
+    case CrossEntropy::automatic:
+      break;
+  }
+  return {4, 4};
+}
+
 void cross_entropy(OpWriter& writer, Pass pass) {
   writer.elementwise(OperatorKind::cross_entropy, pass, "cross_entropy", writer.shape.tokens * vocabulary(writer.shape),
-                     8);
+                     loss_traffic(writer.shape).in(pass));
 }
 
 Linear prediction_projection(const LayerShape& s) {

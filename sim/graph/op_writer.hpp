@@ -74,6 +74,9 @@ class OpWriter {
   /// Memory-bound work over `elements` elements that moves `bytes_per_element` bytes for each; none without elements.
   void elementwise(OperatorKind kind, Pass pass, const std::string& name, std::int64_t elements,
                    std::int64_t bytes_per_element);
+  /// The host launches the last work with that before it: a stack's host time per operator was fitted to the operators of a layer without
+  /// such small ones, and includes theirs.
+  void share_launch() { list_.back().shares_launch = true; }
   void collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind = Work::Kind::collective,
                   int ticket = 0, Bandwidth limit = {});
   void join(int ticket);

@@ -101,6 +101,7 @@ std::int64_t ParameterUnits::bucket_size(bool first) const {
     case DataParallelKind::deepspeed:
       return or_default(parallel.reduce_bucket_size, 500'000'000);
     case DataParallelKind::automatic:
+    case DataParallelKind::fsdp1:
     case DataParallelKind::parameter_server:
     case DataParallelKind::async_parameter_server:
     case DataParallelKind::parameter_averaging:

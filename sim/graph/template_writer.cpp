@@ -245,7 +245,7 @@ Slot TemplateWriter::slot(Traffic traffic) const {
 
 void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
   const Work& work = list[index];
-  host_ = work.graphed ? launch_.graphed : launch_.eager;
+  host_ = work.shares_launch ? Duration{} : work.graphed ? launch_.graphed : launch_.eager;
   if (!work.graphed && work.kind == Work::Kind::compute && work.op.kind == OperatorKind::grouped_gemm)
     host_ += std::get<GemmShape>(work.op.shape).batch * launch_.per_expert;
   const auto start = [this](const Work& w) {

@@ -26,7 +26,8 @@ struct Work {
   Kind kind = Kind::compute;
   Operator op;
   bool recomputed = false;
-  bool graphed = false;  ///< launched by a CUDA graph that earlier work of the list began
+  bool graphed = false;        ///< launched by a CUDA graph that earlier work of the list began
+  bool shares_launch = false;  ///< takes no time of the host: launched with the work before it
   Traffic traffic = Traffic::tensor_parallel;
   CollectiveCall call;
   int ticket = 0;

@@ -261,13 +261,13 @@ double logits(const Model& model, const Plan& plan) {
   return static_cast<double>(model.vocab_size) * plan.training.loss_mask_fraction;
 }
 
+}  // namespace
+
 CrossEntropy loss_of(const Plan& plan) {
   const CrossEntropy chosen = plan.training.cross_entropy;
   if (chosen != CrossEntropy::automatic) return chosen;
   return plan.parallel.zero_stage >= 2 ? CrossEntropy::pytorch : CrossEntropy::vocab_parallel;
 }
-
-}  // namespace
 
 bool repeats(const Training& training, RecomputeModule module) { return has(training.recompute_modules, module); }
 

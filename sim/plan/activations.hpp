@@ -75,6 +75,9 @@ TokenBytes layer_weight_gradient_inputs(const Model& model, const Plan& plan, in
 /// Is this layer recomputed in full? The first recompute_num_layers of every virtual stage are, or all.
 bool is_recomputed(const Plan& plan, int layer);
 
+/// What the loss works in; never automatic.
+CrossEntropy loss_of(const Plan& plan);
+
 /// Dropout mask of the embedding.
 TokenBytes embedding_activations(const Model& model);
 /// Input of the final norm and of the output layer, and what the loss keeps of the logits: fp32 exponentials or

@@ -28,7 +28,8 @@ struct EnumNames<ShardingStrategy> {
 
 /// Which framework runs data parallelism: it decides the buckets and where parameters are updated.
 enum class DataParallelKind {
-  automatic,               ///< Megatron-LM's buckets; with zero_stage 3 FSDP's units
+  automatic,  ///< Megatron-LM's buckets; with zero_stage 3 the units of PyTorch's fully_shard (FSDP2)
+  fsdp1,  ///< with zero_stage 3 the units of FullyShardedDataParallel, whose parameters are views of one tensor; else automatic
   ddp,                     ///< PyTorch DistributedDataParallel: buckets of bucket_cap_mb, the first of 1 MiB
   deepspeed,               ///< DeepSpeed: the bucket sizes below
   parameter_server,        ///< workers push gradients to servers, which update, and pull parameters, all together
@@ -41,6 +42,7 @@ template <>
 struct EnumNames<DataParallelKind> {
   static constexpr NamedValue<DataParallelKind> table[] = {
       {DataParallelKind::automatic, "automatic"},
+      {DataParallelKind::fsdp1, "fsdp1"},
       {DataParallelKind::ddp, "ddp"},
       {DataParallelKind::deepspeed, "deepspeed"},
       {DataParallelKind::parameter_server, "parameter_server"},
@@ -273,7 +275,7 @@ struct Training {
   double expert_imbalance = 1;        ///< tokens of the fullest rank's experts over the mean; all ranks wait for it
   double expert_capacity_factor = 0;  ///< tokens above this multiple of the mean are dropped; 0: no limit
   ExpertRouting expert_routing = ExpertRouting::even;
-  double expert_skew = 1.25;            ///< skewed: standard deviation of the logarithm of an expert's share
+  double expert_skew = 1.3;             ///< skewed: standard deviation of the logarithm of an expert's share
   std::vector<int> expert_tokens = {};  ///< measured: tokens of each expert of a layer; in place of a law
   ExpertPlacement expert_placement = ExpertPlacement::contiguous;
   int expert_placement_nodes = 1;  ///< experts of a routing group and their copies stay on one of so many nodes
@@ -304,7 +306,10 @@ struct Training {
   bool cuda_graphs = false;          ///< no launch cost per operator
   /// Without cuda_graphs: parts of layers of which each is launched by one graph (GraphModule). Everything else is eager.
   std::vector<std::string> cuda_graph_modules = {};
-  bool compiled = false;  ///< element-wise chains are fused (torch.compile, Transformer Engine)
+  bool compiled = false;  ///< element-wise chains are fused (torch.compile, XLA)
+  /// Layers are Transformer Engine's: one kernel for a norm in each direction, sums at the residual of their own. compiled and
+  /// unfused_elementwise take precedence.
+  bool transformer_engine = false;
   /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
   /// torch.compile), not as one kernel each.
   bool unfused_elementwise = false;

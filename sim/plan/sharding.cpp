@@ -112,7 +112,8 @@ void check_data_parallel(PlanCheck& check, const Parallel& p) {
   needs("prefetch_bucket_size", p.prefetch_bucket_size, deepspeed, "deepspeed");
   needs("param_persistence_threshold", p.param_persistence_threshold, deepspeed, "deepspeed");
   needs("servers", p.servers - 1, has_servers(p), "parameter_server or async_parameter_server");
-  needs("ddp_bucket_size", p.ddp_bucket_size, p.data_parallel == DataParallelKind::automatic || has_servers(p),
+  needs("ddp_bucket_size", p.ddp_bucket_size,
+        p.data_parallel == DataParallelKind::automatic || p.data_parallel == DataParallelKind::fsdp1 || has_servers(p),
         "automatic or parameter servers");
   check_averaging(check, p);
   const bool whole = p.data_parallel == DataParallelKind::ddp || has_servers(p);

@@ -174,6 +174,7 @@ TEST_CASE("diagnosis: routing may be more uneven than the scenario's law", "[for
   const Diagnosis d = diagnose(healthy, evidence, {}).value();
   const auto routing = std::ranges::find(d.causes, "routing", &DiagnosedCause::name);
   REQUIRE(routing != d.causes.end());
-  CHECK(routing->step_s == Approx(evidence.step_s).epsilon(1e-3));
+  // The step jumps by 0.6 % where the fullest expert needs one more tile: no size takes the measured time.
+  CHECK(routing->step_s == Approx(evidence.step_s).epsilon(0.007));
   CHECK(routing->size > 0);
 }

@@ -132,6 +132,35 @@ TEST_CASE("builder: ZeRO stages move what their formulas say", "[oracle][graph]"
   CHECK(bytes(3, Collective::all_gather) == m * 2 * 2 * n);
 }
 
+TEST_CASE("builder: FSDP copies what it gathers and what it reduces, other frameworks do not", "[oracle][graph]") {
+  const auto bytes = [](DataParallelKind kind, const std::string& name, int dp = 8, int zero = 3) {
+    Scenario scenario = small_scenario(1, 1, dp);
+    scenario.parallel.zero_stage = zero;
+    scenario.parallel.data_parallel = kind;
+    scenario.parallel.reshard_root = zero == 3;
+    const ForecastRun result = run_forecast(scenario);
+    std::int64_t sum = 0;
+    for (const ProgramItem& item : result.graph.programs[0])
+      for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
+        if (op.type != OpType::compute || op.payload < 0) continue;
+        const Operator& work = result.graph.operators[static_cast<std::size_t>(op.payload)].op;
+        if (work.name == name) sum += std::get<ElementwiseShape>(work.shape).traffic.count;
+      }
+    return sum;
+  };
+  const std::int64_t n = parameter_count(small_scenario(1, 1, 8).model).total();
+  const std::int64_t m = 8;                                                      // micro-batches
+  CHECK(bytes(DataParallelKind::automatic, "parameter_copy") == m * 2 * 4 * n);  // before the forward and the backward
+  CHECK(bytes(DataParallelKind::automatic, "gradient_copy") == m * (2 + 4) * n);
+  CHECK(bytes(DataParallelKind::fsdp1, "parameter_copy") == 0);
+  CHECK(bytes(DataParallelKind::fsdp1, "gradient_copy") == m * 4 * n);
+  for (const char* name : {"parameter_copy", "gradient_copy"}) {
+    CHECK(bytes(DataParallelKind::deepspeed, name) == 0);
+    CHECK(bytes(DataParallelKind::automatic, name, 1) == 0);
+    CHECK(bytes(DataParallelKind::automatic, name, 8, 1) == 0);
+  }
+}
+
 TEST_CASE("builder: full recomputation adds a third to the matrix work of the layers", "[graph]") {
   Scenario scenario = small_scenario(1, 1, 1);
   const ForecastRun plain = run_forecast(scenario);

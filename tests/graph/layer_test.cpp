@@ -227,6 +227,75 @@ TEST_CASE("layer: element-wise work of fp32 moves twice the bytes", "[graph]") {
   }
 }
 
+TEST_CASE(
+    "layer: sums at the residual and copies of queries, keys and values are work, but launches of the layer before "
+    "them",
+    "[oracle][graph]") {
+  const Model model = llama3_70b();
+  Plan plan = plan_of(model, 8, true);
+  constexpr std::int64_t kTokens = 8192;
+  constexpr std::int64_t kElements =
+      kTokens / 8 * 8192;                               // with sequence parallelism a rank has an eighth of the tokens
+  constexpr std::int64_t kQueries = kTokens * 8 * 128;  // 8 of 64 heads; and one of 8 of keys, one of values
+  const auto of_name = [&](const std::string& name, Pass pass) {
+    const LayerWork work(model, plan);
+    const WorkList list = pass == Pass::forward ? work.forward(0) : work.backward(0, BackwardPart::all, false);
+    std::vector<Work> found;
+    for (const Work& each : list)
+      if (each.kind == Work::Kind::compute && each.op.name == name && each.op.pass == pass) found.push_back(each);
+    return found;
+  };
+  const auto check = [&](const char* name, Pass pass, std::size_t count, std::int64_t bytes, bool shares_launch) {
+    INFO(name << " " << to_string(pass));
+    const std::vector<Work> found = of_name(name, pass);
+    REQUIRE(found.size() == count);
+    for (const Work& each : found) {
+      CHECK(std::get<ElementwiseShape>(each.op.shape).traffic.count == bytes);
+      CHECK(each.shares_launch == shares_launch);
+    }
+  };
+  check("rms_norm", Pass::backward, 2, 10 * kElements, false);
+  check("residual", Pass::forward, 2, 6 * kElements, false);
+  check("residual_gradient", Pass::backward, 2, 6 * kElements, true);
+  check("qkv_copy", Pass::forward, 1, 4 * kQueries, true);
+  check("qkv_copy", Pass::backward, 1, 4 * kQueries * 10 / 8, true);
+  plan.training.transformer_engine = true;
+  check("rms_norm", Pass::backward, 2, 6 * kElements, false);
+  check("residual", Pass::forward, 2, 6 * kElements, true);
+  check("residual_gradient", Pass::backward, 2, 6 * kElements, true);
+  plan.training.unfused_elementwise = true;  // queries, keys and values, and both inputs of the gate, one by one
+  check("input_gradient", Pass::backward, 3, 6 * kElements, true);
+  CHECK(of_name("qkv_copy", Pass::backward).empty());
+  plan.training.unfused_elementwise = false;
+  plan.training.compiled = true;
+  check("rms_norm", Pass::backward, 2, 14 * kElements, false);
+  for (const char* name : {"residual", "residual_gradient", "qkv_copy", "input_gradient"})
+    CHECK(of_name(name, Pass::backward).size() + of_name(name, Pass::forward).size() == 0);
+}
+
+TEST_CASE("layer: the loss moves what the framework's kernels read and write", "[oracle][graph]") {
+  const Model model = llama3_70b();
+  Plan plan = plan_of(model, 8, true);
+  const std::int64_t logits = 8192 * (model.vocab_size / 8);
+  const auto moved = [&](CrossEntropy kind) {
+    plan.training.cross_entropy = kind;
+    const LayerWork work(model, plan);
+    const auto bytes = [&](const WorkList& list, Pass pass) {
+      return std::get<ElementwiseShape>(find(list, "cross_entropy", pass).shape).traffic.count;
+    };
+    return std::pair(bytes(work.head_forward(), Pass::forward) / logits,
+                     bytes(work.head_backward(BackwardPart::all), Pass::backward) / logits);
+  };
+  CHECK(moved(CrossEntropy::vocab_parallel) == std::pair<std::int64_t, std::int64_t>{38, 14});
+  CHECK(moved(CrossEntropy::automatic) == moved(CrossEntropy::vocab_parallel));
+  CHECK(moved(CrossEntropy::pytorch) == std::pair<std::int64_t, std::int64_t>{22, 26});
+  CHECK(moved(CrossEntropy::fused) == std::pair<std::int64_t, std::int64_t>{4, 4});
+  plan.training.compiled = true;
+  plan.parallel.zero_stage = 3;
+  CHECK(moved(CrossEntropy::automatic) == std::pair<std::int64_t, std::int64_t>{6, 4});
+  CHECK(moved(CrossEntropy::pytorch) == std::pair<std::int64_t, std::int64_t>{22, 26});  // a loss that was not compiled
+}
+
 TEST_CASE("layer: a split backward does every operator of the whole one once", "[graph]") {
   Model model = llama3_70b();
   model.dropout = 0.1;

@@ -69,6 +69,7 @@ TEST_CASE("What a co-located job costs does not include what the job's own trans
           "[metamorphic][report]") {
   const auto beside = [](bool slows) {
     Scenario scenario = job(1, 2, 8, 0.01);  // uplinks that nobody fills
+    scenario.profile.host = {};              // else launches hide what kernels lose
     scenario.parallel.overlap_grad_reduce = true;
     scenario.parallel.ddp_bucket_size = 1'000'000;  // leaves while the backward goes on
     return forecast_colocated(scenario, {scenario}, {.transfers_slow_compute = slows}).value();

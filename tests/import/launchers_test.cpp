@@ -222,7 +222,11 @@ TEST_CASE("launchers: Accelerate's defaults are DDP, and FSDP where it is asked"
   const auto ddp = numbers(training("MULTI_GPU", "bf16"));
   const auto fsdp = numbers(training("FSDP", "bf16"));
   CHECK((ddp == numbers(by_hand({"parallel.data_parallel=ddp"}))));
-  CHECK((fsdp == numbers(by_hand({"parallel.zero_stage=3", "training.grad_reduce_dtype=bf16"}))));
+  const auto fsdp2 = numbers(training("FSDP", "bf16", "fsdp_config:\n  fsdp_version: 2\n"));
+  CHECK((fsdp == numbers(by_hand({"parallel.zero_stage=3", "parallel.data_parallel=fsdp1",
+                                  "training.grad_reduce_dtype=bf16"}))));  // version 1, Accelerate's default
+  CHECK((fsdp2 == numbers(by_hand({"parallel.zero_stage=3", "training.grad_reduce_dtype=bf16"}))));
+  CHECK(fsdp2.first != fsdp.first);
   CHECK(fsdp.first < ddp.first);
   const std::string mesh = "parallelism_config:\n  parallelism_config_cp_size: 2\n";
   CHECK(training("FSDP", "bf16", mesh).parallel.cp_comm_type == ContextExchange::all_gather);

@@ -92,8 +92,8 @@ TEST_CASE("stacks: a scenario begins with its stack, and what it says itself goe
   const Scenario plain = read_scenario(file, shipped_data(), {"parallel.overlap_p2p=true"}).value();
   const Scenario stacked =
       read_scenario(file, shipped_data(), {"stack=megatron-core", "parallel.overlap_p2p=true"}).value();
-  CHECK_FALSE(plain.training.compiled);
-  CHECK(stacked.training.compiled);                              // the stack's
+  CHECK_FALSE(plain.training.transformer_engine);
+  CHECK(stacked.training.transformer_engine);                    // the stack's
   CHECK(stacked.training.grad_reduce_dtype == Precision::fp32);  // the scenario's
   CHECK(stacked.parallel.overlap_p2p);
   CHECK(stacked.profile.host.launch == Approx(170e-6 * stacked.profile.in_training.slowest_gpu));

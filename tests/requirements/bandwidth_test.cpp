@@ -98,6 +98,7 @@ TEST_CASE("gathers and reductions of ZeRO-3 that ask for more than the links hav
   // gathers and reductions had all of the wires each would take two thirds of the time.
   const double passed = GENERATE(1, 4);
   Scenario scenario = small_scenario(8, 1, 4);
+  scenario.profile.host = {};  // else launches take longer than transfers
   scenario.parallel.zero_stage = 3;
   scenario.parallel.separate_gather_group = GENERATE(false, true);  // gathers beside reductions share the wires
   double ratio = 0;
@@ -108,8 +109,8 @@ TEST_CASE("gathers and reductions of ZeRO-3 that ask for more than the links hav
     scenario.cluster.node.nic_rate.bytes_per_second = scenario.cluster.node.nic_rate.bytes_per_second * 4 / 5;
   }
   REQUIRE(ratio < 1.5 * passed);
-  double exposed = 0;
+  // They may go on while the tensor ranks wait for theirs, so all that is exposed counts.
+  CHECK(forecast_then.step_time_s > 0.99 * ratio * beside_transfers(forecast_then));
   for (const Traffic traffic : {Traffic::gradients, Traffic::parameters})
-    exposed += forecast_then.exposed_s[static_cast<std::size_t>(traffic)];
-  CHECK(exposed > 0.99 * (ratio - 1) * beside_transfers(forecast_then));
+    CHECK(forecast_then.exposed_s[static_cast<std::size_t>(traffic)] > 0);
 }

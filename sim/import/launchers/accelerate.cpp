@@ -29,7 +29,7 @@ constexpr std::array kMeshRows{
     SettingRow{"parallel.cp", "parallelism_config.parallelism_config_cp_size", Kind::count},
 };
 
-constexpr std::array<Name, 27> kWithoutEffect{"compute_environment",
+constexpr std::array<Name, 26> kWithoutEffect{"compute_environment",
                                               "debug",
                                               "downcast_bf16",
                                               "enable_cpu_affinity",
@@ -54,10 +54,10 @@ constexpr std::array<Name, 27> kWithoutEffect{"compute_environment",
                                               "fsdp_config.fsdp_sync",
                                               "fsdp_config.fsdp_use_orig",
                                               "fsdp_config.fsdp_transformer_layer",
-                                              "fsdp_config.fsdp_version",
                                               "gpu_ids"};
 
 void import_fsdp(RunImport& run) {
+  constexpr Name kVersion = "fsdp_config.fsdp_version";
   constexpr Name kStrategy = "fsdp_config.fsdp_sharding_strategy";
   constexpr Name kReshard = "fsdp_config.fsdp_reshard_after_forward";
   constexpr Name kCheckpointing = "fsdp_config.fsdp_activation_checkpointing";
@@ -72,7 +72,8 @@ void import_fsdp(RunImport& run) {
                                    std::pair<Name, Name>{"HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
                                    std::pair<Name, Name>{"_HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
                                    std::pair<Name, Name>{"5", "_HYBRID_SHARD_ZERO2"}};
-  run.put("stack", std::string("pytorch-fsdp"));
+  run.put("stack", std::string("pytorch-fsdp"));  // of version 1
+  if (run.count(kVersion) == 2) run.put("parallel.data_parallel", std::string("automatic"), kVersion);
   if (const auto strategy = run.choice<Name>(kStrategy, kStrategies)) {
     run.put("parallel.zero_stage", *strategy == "NO_SHARD" ? 0 : 3, kStrategy);
     run.put("parallel.sharding_strategy", std::string(*strategy), kStrategy);

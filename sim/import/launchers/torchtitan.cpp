@@ -276,6 +276,7 @@ void import_others(RunImport& run) {
   const bool compiled = run.flag(kCompile).value_or(run.flag("training.compile").value_or(false));
   run.put_flag("training.compiled", compiled, kCompile);
   run.put_flag("training.unfused_elementwise", !compiled, kCompile);
+  if (compiled) run.put("training.cross_entropy", std::string("automatic"), kCompile);  // the loss too, by default
   const bool sequence_parallel = run.flag("parallelism.enable_sequence_parallel").value_or(true);
   run.put_flag("parallel.sequence_parallel", sequence_parallel && run.given_count("parallel.tp", 1) > 1,
                "parallelism.tensor_parallel_degree");
@@ -414,6 +415,9 @@ void emit_recompute(Toml& toml, RunSettings& settings, const Training& t) {
   if (op) toml.set("selective_ac_option", "op");
   toml.section("compile");
   toml.set_flag("enable", settings.take("training.compiled").boolean);
+  settings.list("training.cross_entropy");
+  if (t.cross_entropy == (t.compiled ? CrossEntropy::automatic : CrossEntropy::pytorch))
+    settings.take("training.cross_entropy");
   settings.list("training.unfused_elementwise");
   if (t.unfused_elementwise != t.compiled) settings.take("training.unfused_elementwise");
 }

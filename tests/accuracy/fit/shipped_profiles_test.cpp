@@ -57,7 +57,8 @@ TEST_CASE("fit: attention, memory-bound work and host of the shipped profiles ar
     WARN("skipped: " << kData << " is absent");
     return;
   }
-  Assembler assembler(kData, Assembler::Parts::without_multiplications);
+  Assembler assembler(kData, source_dir() / "kernels/profiles/h100-measured.json",
+                      Assembler::Parts::without_multiplications);
   for (const Gpu& gpu : catalogue()) {
     INFO(gpu.name);
     const Result<Profile> fitted = assembler.profile(gpu);
@@ -70,6 +71,16 @@ TEST_CASE("fit: attention, memory-bound work and host of the shipped profiles ar
     CHECK(fitted->memory_bandwidth == profile.memory_bandwidth);
     CHECK(fitted->source == profile.source);
   }
+}
+
+TEST_CASE(
+    "fit: a recorded profile keeps its own times, and has the memory-bound models of its GPU for what was not timed",
+    "[accuracy][fit]") {
+  const Profile recorded = shipped("h100-measured");
+  REQUIRE(recorded.kind == "recorded");
+  CHECK(recorded.in_training.gemm == 1);
+  CHECK(recorded.in_training.attention == 1);
+  CHECK(recorded.memory_bound == shipped("h100").memory_bound);
 }
 
 TEST_CASE("fit: factors that few runs decided are the less certain", "[accuracy][fit]") {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/io/files.hpp"
 #include "tools/accuracy/fit/attention_kernels.hpp"
 #include "tools/accuracy/fit/gemm_fit.hpp"
 #include "tools/accuracy/fit/layouts.hpp"
@@ -53,30 +54,6 @@ double large_gemm_share(const GemmModel& model, const GpuPeak& gpu, Precision pr
   return flops / (gpu.flops * gemm_seconds(model, gpu, shape, gemm_elements(precision)));
 }
 
-/// Mean efficiency of the memory-bound work of one Llama-3 8B layer, forward and backward, weighted by traffic.
-double layer_memory_efficiency(const Profile& profile) {
-  struct Work {
-    OperatorKind kind;
-    double forward;  ///< bytes per token (docs/references.md#elementwise-bytes)
-    double backward;
-  };
-  constexpr double kHidden = 4096;
-  constexpr double kFfn = 14336;
-  constexpr double kHeads = (32 + 8) * 128;
-  const Work works[] = {{OperatorKind::norm, 2 * 4 * kHidden, 2 * 6 * kHidden},
-                        {OperatorKind::residual, 2 * 6 * kHidden, 0},
-                        {OperatorKind::activation, 6 * kFfn, 10 * kFfn},
-                        {OperatorKind::rope, 4 * kHeads, 4 * kHeads}};
-  double bytes = 0;
-  double time = 0;
-  for (const Work& work : works) {
-    bytes += work.forward + work.backward;
-    time += work.forward / find_memory_model(profile, work.kind, Pass::forward)->efficiency;
-    time += work.backward / find_memory_model(profile, work.kind, Pass::backward)->efficiency;
-  }
-  return bytes / time;
-}
-
 /// Factors between isolated kernels and the shares found inside training steps
 /// (docs/references.md#in-training-factors).
 void set_in_training(Profile& profile, const Achieved& achieved, double further_gemm) {
@@ -104,8 +81,7 @@ void set_in_training(Profile& profile, const Achieved& achieved, double further_
   // Unfused softmax moves the bytes of docs/references.md#elementwise-bytes at 1.1 x the memory bandwidth: they count
   // too many passes (docs/references.md#in-training-factors).
   factors.softmax =
-      find_memory_model(profile, OperatorKind::softmax, Pass::forward)->efficiency / 1.1 * achieved.memory_runs;
-  factors.memory = achieved.memory_time * layer_memory_efficiency(profile) * achieved.memory_runs;
+      find_memory_model(profile, OperatorKind::softmax, Pass::forward)->efficiency / 1.1 * achieved.softmax_runs;
   factors.fit = {kRuns, 657, 0.05};
 }
 
@@ -134,6 +110,11 @@ const CsvTable& Assembler::table(const std::string& relative) {
 }
 
 Result<void> Assembler::load(const Gpu& gpu) {
+  if (!timed_) {
+    Result<Profile> read = read_profile(timed_file_);
+    if (!read) return tl::unexpected(read.error());
+    timed_ = std::move(*read);
+  }
   std::vector<std::string> wanted{"gpu-specs/gpu_specs.csv"};
   if (*gpu.gemm_table != '\0') {
     wanted.insert(
@@ -292,9 +273,9 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
     profile.attention.push_back(
         {"flash", 128, causal, kAttentionT0, 0.5, causal ? 900.0 : 250.0, 0.43, causal ? 1300.0 : 500.0, assumed});
   const std::pair<OperatorKind, double> efficiencies[] = {
-      {OperatorKind::norm, 0.7},          {OperatorKind::residual, 0.8}, {OperatorKind::activation, 0.6},
-      {OperatorKind::rope, 0.45},         {OperatorKind::softmax, 0.8},  {OperatorKind::embedding, 0.2},
-      {OperatorKind::cross_entropy, 0.5}, {OperatorKind::cast, 0.8},     {OperatorKind::permute, 0.3},
+      {OperatorKind::norm, 0.7},          {OperatorKind::residual, 0.8}, {OperatorKind::activation, 0.8},
+      {OperatorKind::rope, 0.45},         {OperatorKind::softmax, 0.8},  {OperatorKind::embedding, 0.7},
+      {OperatorKind::cross_entropy, 0.8}, {OperatorKind::cast, 0.8},     {OperatorKind::permute, 0.3},
       {OperatorKind::copy, 0.8}};
   for (const auto& [kind, efficiency] : efficiencies)
     profile.memory_bound[{kind, Pass::forward}] = {3e-6, efficiency, assumed};
@@ -355,15 +336,26 @@ void Assembler::fit_layouts(Profile& profile) {
     profile.grouped_gemm.fit = transferred(profile.grouped_gemm.fit, "another GPU");
 }
 
+namespace {
+
+/// Share of the memory's bandwidth that copies of 1 GiB and more reach: simllm's on A100 and GH200, memory-bound GEMMs of B200.
+double copy_share(const std::string& architecture) {
+  return architecture == "Ampere" ? 0.82 : architecture == "Blackwell" ? 0.78 : 0.86;
+}
+
+}  // namespace
+
 void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
   const double bandwidth = profile.memory_bandwidth;
   auto& models = profile.memory_bound;
-  const auto put = [&](OperatorKind kind, Pass pass, MemoryModel model, bool own) {
+  const std::string architecture = gpu.architecture;
+  // On another architecture a kernel reaches as much less as copies do.
+  const auto put = [&](OperatorKind kind, Pass pass, MemoryModel model, const char* measured, bool own) {
     if (!own) model.fit = transferred(model.fit, "another GPU");
+    model.efficiency *= copy_share(architecture) / copy_share(measured);
     models[{kind, pass}] = model;
     if (own) note_fit(profile, fmt::format("{} {}", to_string(kind), to_string(pass)), model.fit);
   };
-  const std::string architecture = gpu.architecture;
   // Vidur's layers: A100 and H100; later GPUs take H100's shares of bandwidth.
   const bool ampere = architecture == "Ampere";
   const bool own_layers = ampere || profile.name == "h100";
@@ -371,14 +363,22 @@ void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
   const CsvTable& layers = table("kernels/vidur/" + layers_file);
   const double layers_bandwidth = ampere ? 2.039e12 : 3.35e12;
   const std::pair<OperatorKind, const char*> columns[] = {{OperatorKind::residual, "add_ms"},
-                                                          {OperatorKind::activation, "mlp_act_ms"},
-                                                          {OperatorKind::rope, "attn_rope_ms"},
-                                                          {OperatorKind::embedding, "emb_ms"}};
+                                                          {OperatorKind::rope, "attn_rope_ms"}};
   for (const auto& [kind, column] : columns)
     put(kind, Pass::forward,
         fit_memory(read_vidur_samples(layers, column), layers_bandwidth,
                    fmt::format("Vidur {} {}", layers_file, column)),
-        own_layers);
+        ampere ? "Ampere" : "Hopper", own_layers);
+  // Operators timed on H100; Vidur's activations and embeddings are those of a server of 2023, which reach less.
+  const std::pair<OperatorKind, Pass> timed[] = {{OperatorKind::activation, Pass::forward},
+                                                 {OperatorKind::activation, Pass::backward},
+                                                 {OperatorKind::embedding, Pass::forward},
+                                                 {OperatorKind::embedding, Pass::backward}};
+  for (const auto& [kind, pass] : timed)
+    put(kind, pass,
+        fit_memory(timed_samples(*timed_, kind, pass), timed_->memory_bandwidth,
+                   fmt::format("operators of {}", timed_->name)),
+        "Hopper", profile.name == "h100");
   // cuDNN's norms: H200 and GB200.
   const bool blackwell = architecture == "Blackwell";
   const CsvTable& norms = table("kernels/cudnn-frontend/norms_fwd_bwd.csv");
@@ -387,7 +387,7 @@ void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
     put(OperatorKind::norm, backward ? Pass::backward : Pass::forward,
         fit_memory(read_norm_samples(norms, norm_gpu, backward), blackwell ? 8e12 : 4.8e12,
                    "cudnn-frontend norms_fwd_bwd " + norm_gpu),
-        profile.name == "h200");
+        blackwell ? "Blackwell" : "Hopper", profile.name == "h200");
   // Quantisation: all but A100, which has no fp8.
   const std::string quantise_gpu = ampere                           ? "H100-SXM"
                                    : profile.name == "rtx-pro-6000" ? "RTX-PRO-6000"
@@ -395,7 +395,7 @@ void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
   put(OperatorKind::cast, Pass::forward,
       fit_memory(read_quantise_samples(table("kernels/aiconfigurator/scale_matrix_perf.csv.gz"), quantise_gpu),
                  ampere ? 3.35e12 : bandwidth, "aiconfigurator scale_matrix " + quantise_gpu),
-      !ampere);
+      ampere ? "Hopper" : gpu.architecture, !ampere);
   put_stated(profile);
 }
 
@@ -407,15 +407,11 @@ void Assembler::put_stated(Profile& profile) {
   const auto put = [&](OperatorKind kind, Pass pass, double efficiency, const std::string& data) {
     profile.memory_bound[{kind, pass}] = {3e-6, efficiency, {data, 0, 0.2}};
   };
-  // simllm's copies of 1 GiB and more: A100 .82, GH200 .86; memory-bound GEMMs of B200 .78.
-  const double copy = ampere ? 0.82 : blackwell ? 0.78 : 0.86;
+  const double copy = copy_share(architecture);
   put(OperatorKind::copy, Pass::forward, copy, "simllm copies, docs/references.md#memory-bound-fit");
-  // SimuMax: A100 PCIe .808 and .188 of 1600 GB/s (its memory has 1935); B200 .325 and .501 of 8000 (7700).
-  put(OperatorKind::cross_entropy, Pass::forward,
-      ampere      ? 0.67
-      : blackwell ? 0.34
-                  : 0.50,
-      "SimuMax bandwidth_networks: ce; Hopper: mean");
+  put(OperatorKind::cross_entropy, Pass::forward, 0.83 * copy / copy_share("Hopper"),
+      "PyTorch 2.11 on H100, docs/references.md#loss-bytes");
+  // SimuMax: A100 PCIe .188 of 1600 GB/s (its memory has 1935); B200 .501 of 8000 (7700).
   put(OperatorKind::permute, Pass::forward,
       ampere      ? 0.155
       : blackwell ? 0.52

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,11 +30,12 @@ struct FitLine {
 class Assembler {
  public:
   enum class Parts { all, without_multiplications };
-  /// `data`: the folder with kernels/ and gpu-specs/. Without multiplications, whose fits take most of the time, a profile has no gemm,
-  /// grouped_gemm and in_training.
-  explicit Assembler(std::filesystem::path data, Parts parts = Parts::all) : data_(std::move(data)), parts_(parts) {}
+  /// `data`: the folder with kernels/ and gpu-specs/. `timed`: the profile with this project's own measurements of an H100. Without
+  /// multiplications, whose fits take most of the time, a profile has no gemm, grouped_gemm and in_training.
+  Assembler(std::filesystem::path data, std::filesystem::path timed, Parts parts = Parts::all)
+      : data_(std::move(data)), timed_file_(std::move(timed)), parts_(parts) {}
 
-  /// Errors: a table of measurements is missing or broken.
+  /// Errors: a table of measurements, or the profile, is missing or broken.
   Result<Profile> profile(const Gpu& gpu);
   const std::vector<FitLine>& fits() const { return fits_; }
 
@@ -52,6 +54,8 @@ class Assembler {
   void note_fit(const Profile& profile, const std::string& group, const Fit& fit);
 
   std::filesystem::path data_;
+  std::filesystem::path timed_file_;
+  std::optional<Profile> timed_;
   Parts parts_;
   std::map<std::string, CsvTable> tables_;
   std::map<std::string, Profile> done_;

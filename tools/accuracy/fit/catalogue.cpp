@@ -207,11 +207,11 @@ const Gpu* find_gpu(const std::string& name) {
 
 Achieved achieved(const std::string& architecture) {
   // gemm_fp8: asymptote over time factor, .66/.98 and .60/1.22; gemm_fp4: .48 / (1.22 x 0.90).
-  if (architecture == "Ampere") return {1.18, 0, 0, 0.47, 1.54, 1.0553};
-  if (architecture == "Hopper") return {1.27, 0.673, 0, 0.54, 2.14, 0.9477};
-  if (architecture == "Blackwell") return {1.25, 0.492, 0.437, 0.73, 2.02};
+  if (architecture == "Ampere") return {1.18, 0, 0, 0.47, 1.0553};
+  if (architecture == "Hopper") return {1.27, 0.673, 0, 0.54, 0.9477};
+  if (architecture == "Blackwell") return {1.25, 0.492, 0.437, 0.73};
   // Unknown for others: Ampere's factors.
-  return {1.18, 0, 0, 0, 1.54};
+  return {1.18};
 }
 
 }  // namespace tracecast::accuracy

@@ -13,10 +13,8 @@ struct Achieved {
   double gemm_factor = 1;  ///< isolated to in-training time of 16-bit GEMMs
   double gemm_fp8 = 0;     ///< of the fp8 peak, large shapes
   double gemm_fp4 = 0;
-  double attention = 0;    ///< fused, forward, head size 128, long sequences
-  double memory_time = 0;  ///< of a layer's memory-bound work x peak bandwidth / docs/references.md#elementwise-bytes
-  double memory_runs =
-      1;  ///< on top, for memory-bound work and unfused softmax: fitted to the runs of scenarios/published
+  double attention = 0;     ///< fused, forward, head size 128, long sequences
+  double softmax_runs = 1;  ///< time of unfused softmax: fitted to the runs of scenarios/published
 };
 
 struct Gpu {

@@ -3,7 +3,7 @@
 ///
 ///   fit_profiles --data DIR --all --out kernels/profiles
 ///
-/// DIR holds kernels/ and gpu-specs/, measurements of others that are not shipped with the project.
+/// DIR holds kernels/ and gpu-specs/, measurements of others that are not shipped with the project. --timed is this project's own.
 #include <filesystem>
 #include <string>
 
@@ -21,13 +21,14 @@ using namespace tracecast::accuracy;
 
 struct Options {
   std::string data;
+  std::string timed = "kernels/profiles/h100-measured.json";
   std::string gpu;
   bool all = false;
   std::string out;
 };
 
 Result<void> write_profiles(const Options& options) {
-  Assembler assembler(options.data);
+  Assembler assembler(options.data, options.timed);
   for (const Gpu& gpu : catalogue()) {
     if (!options.all && options.gpu != gpu.name) continue;
     const Result<Profile> profile = assembler.profile(gpu);
@@ -57,6 +58,7 @@ int main(int argc, char** argv) {
   CLI::App app("Fits GPU profiles to public measurements and prints the held-out mean |log error| of each group.");
   Options options;
   app.add_option("--data", options.data, "the folder with kernels/ and gpu-specs/")->required();
+  app.add_option("--timed", options.timed, "the profile with operators timed on an H100")->capture_default_str();
   app.add_option("--gpu", options.gpu, "one of: " + names());
   app.add_flag("--all", options.all, "every GPU");
   app.add_option("--out", options.out, "the profile's file; with --all the folder of them")->required();

@@ -5,7 +5,8 @@
 ///   fit_training --root .                   after `fit_profiles --all`: writes the profiles and prints the factors
 ///   fit_training --root . --document FILE   fits nothing; writes the table of scenarios/published as they are forecast
 ///
-/// An architecture without a run keeps the factors that it has.
+/// An architecture without a run keeps the factors that it has, and so does a recorded profile, whose operators were timed at the temperature of
+/// a step.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -95,7 +96,7 @@ Result<void> fit_all(const fs::path& root) {
     Result<Profile> profile = read_profile(file);
     if (!profile) return tl::unexpected(profile.error());
     const auto found = fit.factors.find(profile->architecture);
-    if (found == fit.factors.end()) continue;
+    if (found == fit.factors.end() || profile->kind == "recorded") continue;
     const Result<bool> other_peaks = has_other_peaks(data.profiles, *profile);
     if (!other_peaks) return tl::unexpected(other_peaks.error());
     const auto runs = std::ranges::count_if(*rows, [&](const RowForecast& row) {

@@ -25,11 +25,6 @@ std::int64_t vidur_traffic(const TableFields& fields, const std::string& column)
   const std::int64_t hidden = size("n_embd");
   const std::int64_t tp = size("num_tensor_parallel_workers");
   if (column == "add_ms") return 3 * 2 * tokens * hidden;
-  if (column == "emb_ms") return 2 * 2 * tokens * hidden;
-  if (column == "mlp_act_ms") {
-    const bool gated = fields.text("use_gated_mlp") == "True";
-    return (gated ? 3 : 2) * 2 * tokens * size("n_expanded_embd") / tp;
-  }
   TRACECAST_ASSERT(column == "attn_rope_ms", "a column that is read has its traffic");
   return 2 * 2 * tokens * (size("n_head") + size("n_kv_head")) * (hidden / size("n_head")) / tp;
 }
@@ -45,6 +40,16 @@ MemorySamples read_vidur_samples(const CsvTable& table, const std::string& colum
     if (seconds < kTimerLimit) continue;
     samples.push_back({Bytes{vidur_traffic(fields, column)}, seconds, fields.integer_or_zero("n_embd")});
   }
+  return samples;
+}
+
+MemorySamples timed_samples(const Profile& profile, OperatorKind kind, Pass pass) {
+  MemorySamples samples;
+  for (const MeasuredOperator& each : profile.measured)
+    if (each.op.kind == kind && each.op.pass == pass) {
+      const ElementwiseShape& shape = std::get<ElementwiseShape>(each.op.shape);
+      samples.push_back({shape.traffic, each.seconds, shape.elements});
+    }
   return samples;
 }
 

@@ -17,7 +17,10 @@ struct MemorySample {
   std::int64_t group = 0;  ///< samples of one group are held out together
 };
 
-/// One operator of Vidur's transformer layers ("add_ms", "mlp_act_ms", "attn_rope_ms", "emb_ms"), with the traffic of
+/// Element-wise operators of one kind and pass that `profile` has measured.
+std::vector<MemorySample> timed_samples(const Profile& profile, OperatorKind kind, Pass pass);
+
+/// One operator of Vidur's transformer layers ("add_ms", "attn_rope_ms"), with the traffic of
 /// docs/references.md#elementwise-bytes for its shape; rows below 20 us are left out, the timer's resolution being
 /// 1 us.
 std::vector<MemorySample> read_vidur_samples(const CsvTable& table, const std::string& column);
