@@ -60,7 +60,6 @@ TEST_CASE("row: what is not reported is filled in and listed", "[accuracy]") {
   CHECK(r.stack.empty());
   CHECK(r.scenario.training.micro_batch_size == 1);
   CHECK(r.guessed_layout);
-  CHECK(r.guess_micro_batch);
   CHECK(r.guess_recompute);
   CHECK(assumes(r, "micro-batch not reported"));
   CHECK(assumes(r, "unknown software stack"));

@@ -191,31 +191,6 @@ TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest ran
   CHECK(rows[0].sensitivities.step_s == rows[0].predicted_s);
 }
 
-TEST_CASE("a micro-batch that is not reported is the fastest of those that fit and divide the batch", "[accuracy]") {
-  // 16 layers of 6144, four samples per replica: 8 do not divide them. One sample at a time is the slowest: small multiplications.
-  const std::string header =
-      "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,recompute,flash_attention,step_time_s,"
-      "gated_mlp,micro_batch\n";
-  const std::string model = "16,6144,48,4096,16,H100,32,Megatron-Core,8,none,1,1,0,";
-  const std::string large = "16,6144,48,4096,256,H100,32,Megatron-Core,8,none,1,1,0,";
-  std::string rows;
-  for (const char* size : {"", "1", "2", "4"}) rows += model + size + "\n";
-  for (const char* size : {"", "1", "2", "4", "8"}) rows += large + size + "\n";
-  const CsvTable table = CsvTable::parse(header + rows, "t.csv").value();
-  const std::vector<RowForecast> f = validate(table, RowLibrary::open(shipped_data()).value()).value();
-  for (const RowForecast& row : f) REQUIRE(row.scored());
-  CHECK(f[0].predicted_s == std::min({f[1].predicted_s, f[2].predicted_s, f[3].predicted_s}));
-  CHECK(f[0].predicted_s < f[1].predicted_s);
-  CHECK(f[0].assumptions.back() == "micro-batch chosen: 4");
-  CHECK(f[0].layout_spread > 0);
-  // More samples keep more activations: the fastest of those that fit is chosen.
-  double fastest = f[5].predicted_s;
-  for (std::size_t i = 5; i < f.size(); ++i)
-    if (f[i].fits) fastest = std::min(fastest, f[i].predicted_s);
-  CHECK(f[4].predicted_s == fastest);
-  CHECK(f[4].fits);
-}
-
 TEST_CASE("recomputation that is not reported is the least that fits", "[accuracy]") {
   // A Llama 2 7B with its states over eight GPUs: 32 layers of activations, of which eight samples at once keep fewer.
   const std::string header =

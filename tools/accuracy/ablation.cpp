@@ -98,7 +98,6 @@ void no_deepep(Stack& stack) { stack.parallel.moe_dispatcher = MoeDispatcher::al
 void no_step_overhead(RowScenario& row) { row.scenario.profile.host.step_overhead = 0; }
 void no_weight_gradient(RowScenario& row) { row.scenario.profile.in_training.weight_gradient = 1; }
 void no_slowest_gpu(RowScenario& row) { row.scenario.profile.in_training.slowest_gpu = 1; }
-void no_best_micro_batch(RowScenario& row) { row.guess_micro_batch = false; }
 void no_fused_experts(RowScenario& row) { row.scenario.training.fused_experts = false; }
 void no_fp8_attention(RowScenario& row) { row.scenario.training.fp8_attention = false; }
 void no_grace_host(RowScenario& row) {
@@ -292,7 +291,6 @@ const std::vector<LeftOut>& rules() {
       {"board-power", "H100 of 500 and 350 W take what those of 700 W take", no_board_power},
       {"blackwell-ultra", "GEMMs of B300 and GB300 are slowed in training as those of B200", no_blackwell_ultra},
       {"popular-experts", "a learned router fills all experts equally", no_popular_experts},
-      {"micro-batch", "1 where no micro-batch is reported, not the fastest", no_best_micro_batch},
       {"virtual-stages", "none where they are not reported (two where interleaving is), not one layer each", no_chunks},
   };
   return kRules;

@@ -213,7 +213,7 @@ bool same_step(const RowScenario& a, const RowScenario& b) {
   const Scenario &x = a.scenario, &y = b.scenario;
   return x.model == y.model && x.parallel == y.parallel && x.training == y.training && x.profile == y.profile &&
          x.cluster.tuning == y.cluster.tuning && a.steps_overlap == b.steps_overlap &&
-         a.guess_micro_batch == b.guess_micro_batch && a.guess_recompute == b.guess_recompute;
+         a.guess_recompute == b.guess_recompute;
 }
 
 /// All rows that a rule changes, without it.

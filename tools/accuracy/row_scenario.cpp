@@ -419,8 +419,8 @@ class RowReader {
     const std::int64_t rounds = fields_.count("num_microbatches", 0);
     t.micro_batch_size = rounds > 0 ? std::max<std::int64_t>(1, t.global_batch_size / (rounds * std::max(1, dp))) : 1;
     if (rounds > 0) return;
-    result_.guessed_layout = result_.guess_micro_batch = true;
-    assume("micro-batch not reported: of 1, 2, 4 and 8 the one that is forecast to be fastest, of those that fit");
+    result_.guessed_layout = true;
+    assume("micro-batch not reported: 1");
   }
 
   void read_recompute(Training& t) {

@@ -47,7 +47,6 @@ struct RowScenario {
   bool steps_overlap = false;            ///< by the stack, in runs without data parallelism
   bool guessed_schedule = false;         ///< interleaved by the stack; neither it nor virtual stages are reported
   bool guessed_layout = false;           ///< micro-batch or virtual stages are not reported
-  bool guess_micro_batch = false;        ///< to be chosen by time; 1 until then
   bool guess_recompute = false;          ///< to be chosen by memory
   std::vector<std::string> assumptions;  ///< sentences
 };

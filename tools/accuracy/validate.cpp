@@ -88,24 +88,6 @@ Result<ForecastRun> with_least_recompute(RowScenario& row, const ForecastOptions
   return forecast(row.scenario, how);
 }
 
-/// Published runs are tuned. If a row does not report its micro-batch, the one that is forecast to be fastest is
-/// used, of those that divide the batch and fit.
-Result<ForecastRun> with_best_micro_batch(RowScenario& row, const ForecastOptions& how) {
-  const RowScenario asked = row;
-  Result<ForecastRun> best = with_least_recompute(row, how);
-  if (!best || !asked.guess_micro_batch) return best;
-  for (const std::int64_t size : {2, 4, 8}) {
-    RowScenario other = asked;
-    other.scenario.training.micro_batch_size = size;
-    Result<ForecastRun> run = with_least_recompute(other, how);
-    if (!run || !run->forecast.fits || run->forecast.step_time_s >= best->forecast.step_time_s) continue;
-    row = std::move(other);
-    best = std::move(run);
-  }
-  row.assumptions.push_back("micro-batch chosen: " + std::to_string(row.scenario.training.micro_batch_size));
-  return best;
-}
-
 /// How the step of one row is simulated, with whatever factors.
 class RowSimulation {
  public:
@@ -243,7 +225,7 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
   out.moe = row->scenario.model.moe.has_value();
   ForecastOptions how = options.forecast;
   how.record_spans |= row->steps_overlap;  // between_overlapping_steps reads them
-  const Result<ForecastRun> run = with_best_micro_batch(*row, how);
+  const Result<ForecastRun> run = with_least_recompute(*row, how);
   out.assumptions = row->assumptions;
   if (!run) {
     out.skipped = run.error().diagnostics.front().key + ": " + run.error().diagnostics.front().message;
