@@ -45,8 +45,12 @@ class Linker {
         called_(called_collectives(graph)),
         slots_(slots_of(graph)),
         step_{graph, {}, {}, labels_of(graph, slots_), {}} {
-    for (std::size_t program = 0; program < graph.programs.size(); ++program)
-      sent_.push_back(sent_messages(graph, program));
+    for (std::size_t program = 0; program < graph.programs.size(); ++program) {
+      const auto sent = sent_messages(graph, program);
+      sent_.emplace_back(sent.begin(), sent.end());
+    }
+    divisions_.resize(sent_.size());
+    known_shapes_of_.assign(graph.communicators.size(), -1);
     for (std::int32_t link = 0; link < links.count(); ++link)
       step_.capacities.push_back(links.capacity(link).bytes_per_second);
     // Most ranks send to two others, over about eight links. What is not used of the memory costs nothing; doubling does.
@@ -96,6 +100,12 @@ class Linker {
     return shapes;
   }
 
+  /// The same; the loads may be left out.
+  std::vector<TransferShape> times_of_communicator(std::int32_t communicator) {
+    const std::int32_t known = known_shapes_of_[index(communicator)];
+    return known < 0 ? shapes_of_communicator(communicator) : known_shapes_[index(known)];
+  }
+
   /// Channels of a sender, with the messages that it sends there.
   using Channels = std::vector<std::pair<std::int32_t, std::int32_t>>;
   Channels channels_of(const Sender& sender) const {
@@ -137,11 +147,12 @@ class Linker {
         .first->second;
   }
 
-  /// The loads of a group, for all groups that are translations of it (ClusterLinks::is_translation).
+  /// The transfers of a group, for all groups that are translations of it (ClusterLinks::is_translation).
   struct Pattern {
     int first = 0;  ///< rank
     int last = 0;
     std::vector<LinkUsers::Load> loads;
+    std::int32_t shapes = 0;  ///< index into known_shapes_
   };
 
   /// The loads of its collectives.   Requires even routing
@@ -161,50 +172,79 @@ class Linker {
       if (!links_.is_translation(pattern.first, pattern.last, domains)) continue;
       for (const LinkUsers::Load& load : pattern.loads)
         loads_.push_back({orbits_.translated(load.link, domains), load.weights});
+      known_shapes_of_[index(communicator)] = pattern.shapes;
       return loads_;
     }
-    patterns.push_back({first, last, loads_of(shapes_of_communicator(communicator), step_.users)});
+    const auto number = static_cast<std::int32_t>(known_shapes_.size());
+    known_shapes_of_[index(communicator)] = number;
+    known_shapes_.push_back(shapes_of_communicator(communicator));
+    patterns.push_back({first, last, loads_of(known_shapes_.back(), step_.users), number});
+    for (TransferShape& shape : known_shapes_.back()) shape.loads = {};
     return patterns.back().loads;
   }
 
   void add_senders(std::int32_t r, std::vector<std::int32_t>& together) {
-    const Rank& rank = step_.graph.ranks[index(r)];
-    std::vector<Sender> own;
-    for (const auto& [channel, payload] : sent_[index(rank.program)]) {
-      const std::int32_t to = rank.channels[index(channel)].rank;
-      if (std::none_of(own.begin(), own.end(), [&](const Sender& each) { return each.to == to; }))
-        own.push_back({r, to, channel});
-    }
-    for (Sender& sender : own) {
-      const auto channels = channels_of(sender);
+    Division& division = divide_messages(step_.graph.ranks[index(r)]);
+    for (std::size_t i = 0; i < receivers_.size(); ++i) {
+      Sender sender{r, receivers_[i], division.channels[i].front().first};
       if (links_.hashed()) {
         const std::vector<TransferShape> shapes = shapes_of_sender(sender);
         sender.label = label_of(0, shapes);
         step_.users.add(loads_of(shapes, step_.users));
       } else {
-        step_.users.add(loads_of_path(sender, channels));
+        step_.users.add(loads_of_path(sender, *division.weights[i]));
       }
       step_.senders.push_back(sender);
-      together.push_back(static_cast<std::int32_t>(channels.size()));
+      together.push_back(static_cast<std::int32_t>(division.channels[i].size()));
     }
   }
 
-  /// The loads of its messages, which take one path.   Requires even routing
-  const std::vector<LinkUsers::Load>& loads_of_path(const Sender& sender, const Channels& channels) {
-    messages_.clear();
-    for (const auto& [channel, payload] : channels) messages_.push_back(payload);
-    auto known = message_weights_.find(messages_);
+  /// The messages of a program by their receivers, which are numbered by their first message.
+  struct Division {
+    std::vector<std::int32_t> receiver;    ///< [message]
+    std::vector<Channels> channels;        ///< [receiver]
+    std::vector<MessageWeights*> weights;  ///< [receiver]
+  };
+
+  /// Fills in receivers_, too. Most ranks of a program divide its messages alike.
+  Division& divide_messages(const Rank& rank) {
+    const Channels& sent = sent_[index(rank.program)];
+    receivers_.clear();
+    numbers_.clear();
+    for (const auto& [channel, payload] : sent) {
+      const auto found = std::find(receivers_.begin(), receivers_.end(), rank.channels[index(channel)].rank);
+      numbers_.push_back(static_cast<std::int32_t>(found - receivers_.begin()));
+      if (found == receivers_.end()) receivers_.push_back(rank.channels[index(channel)].rank);
+    }
+    Division& known = divisions_[index(rank.program)];
+    if (known.receiver != numbers_) {
+      known = {numbers_, std::vector<Channels>(receivers_.size()), {}};
+      for (std::size_t i = 0; i < sent.size(); ++i) known.channels[index(numbers_[i])].push_back(sent[i]);
+      for (const Channels& channels : known.channels) known.weights.push_back(&weights_of(channels));
+    }
+    return known;
+  }
+
+  MessageWeights& weights_of(const Channels& channels) {
+    std::vector<std::int32_t> messages;
+    for (const auto& [channel, payload] : channels) messages.push_back(payload);
+    auto known = message_weights_.find(messages);
     if (known == message_weights_.end()) {
       std::vector<Bandwidth> limits;
-      for (const std::int32_t payload : messages_) limits.push_back(limit_of(step_.graph.messages[index(payload)]));
-      known = message_weights_.try_emplace(messages_, std::move(limits)).first;
+      for (const std::int32_t payload : messages) limits.push_back(limit_of(step_.graph.messages[index(payload)]));
+      known = message_weights_.try_emplace(std::move(messages), std::move(limits)).first;
     }
+    return known->second;
+  }
+
+  /// The loads of its messages, which take one path.   Requires even routing
+  const std::vector<LinkUsers::Load>& loads_of_path(const Sender& sender, MessageWeights& weights) {
     loads_.clear();
-    if (!known->second.empty()) {
+    if (!weights.empty()) {
       path_.clear();
       links_.append_route(representative(sender.rank), representative(sender.to), -1, path_);
       for (const std::int32_t link : path_)
-        loads_.push_back({link, known->second.on_link_of(step_.capacities[index(link)], step_.users)});
+        loads_.push_back({link, weights.on_link_of(step_.capacities[index(link)], step_.users)});
       std::sort(loads_.begin(), loads_.end());
     }
     return loads_;
@@ -218,13 +258,17 @@ class Linker {
   const ClusterLinks& links_;
   const LinkOrbits orbits_;  ///< each link by itself
   TransferShapes shapes_;
-  std::vector<CalledCollectives> called_;                   ///< [program]
-  std::vector<std::int32_t> slots_;                         ///< [communicator]
-  std::vector<std::map<std::int32_t, std::int32_t>> sent_;  ///< [program]
+  std::vector<CalledCollectives> called_;  ///< [program]
+  std::vector<std::int32_t> slots_;        ///< [communicator]
+  std::vector<Channels> sent_;             ///< [program]
+  std::vector<Division> divisions_;        ///< [program] of the last rank that differed
   std::map<std::pair<std::int32_t, std::vector<Duration>>, std::int32_t> known_labels_;
   std::map<std::vector<std::int32_t>, std::vector<Pattern>> patterns_;   ///< by collectives, place and relative ranks
+  std::vector<std::vector<TransferShape>> known_shapes_;                 ///< of patterns; without loads
+  std::vector<std::int32_t> known_shapes_of_;                            ///< [communicator] their number; -1: none
   std::map<std::vector<std::int32_t>, MessageWeights> message_weights_;  ///< by the messages from one rank to another
-  std::vector<std::int32_t> messages_;
+  std::vector<std::int32_t> receivers_;                                  ///< of the rank whose messages are divided
+  std::vector<std::int32_t> numbers_;                                    ///< [message] of its receivers
   std::vector<LinkUsers::Load> loads_;
   LinkPath path_;
   LinkedStep step_;
@@ -316,7 +360,7 @@ class Folding {
     for (std::size_t i = 0; i < communicators_.size(); ++i) {
       auto& own = weights[index(classes_.user[index(communicators_[i])])];
       if (own.empty() && !linker_.hashed()) continue;
-      std::vector<TransferShape> shapes = linker_.shapes_of_communicator(communicators_[i]);
+      std::vector<TransferShape> shapes = linker_.times_of_communicator(communicators_[i]);
       own.resize(shapes.size());
       const std::vector<std::int32_t>& collectives = linker_.collectives_of(communicators_[i]);
       for (std::size_t k = 0; k < own.size(); ++k)
