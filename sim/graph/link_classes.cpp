@@ -17,28 +17,8 @@ std::int32_t at(const std::vector<std::int32_t>& classes, std::int32_t index) {
   return classes[static_cast<std::size_t>(index)];
 }
 
-enum Kind : std::size_t { kRanks, kUsers, kLinks };
-
-/// Ranks with their program, slowdown and batches, users with their labels, links with their capacities.
-Nodes nodes_of(const LinkedStep& step) {
-  constexpr std::uint64_t kSender = std::uint64_t{1} << 63;
-  const auto packed = [](std::int32_t high, std::int32_t low) {
-    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32 | static_cast<std::uint32_t>(low);
-  };
-  Nodes nodes;
-  nodes.labels.reserve(step.graph.ranks.size() + step.labels.size() + step.senders.size() + step.capacities.size());
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> paces;  // slowdown, first batch
-  for (const Rank& rank : step.graph.ranks)
-    nodes.add(packed(
-        rank.program,
-        paces.try_emplace({rank.slowdown, rank.first_batch}, static_cast<std::int32_t>(paces.size())).first->second));
-  nodes.end_kind();
-  for (const std::int32_t label : step.labels) nodes.add(static_cast<std::uint32_t>(label));
-  for (const Sender& sender : step.senders) nodes.add(kSender | packed(sender.label, sender.channel));
-  nodes.end_kind();
-  for (const std::int64_t capacity : step.capacities) nodes.add(static_cast<std::uint64_t>(capacity));
-  nodes.end_kind();
-  return nodes;
+std::uint64_t packed(std::int32_t high, std::int32_t low) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32 | static_cast<std::uint32_t>(low);
 }
 
 /// Calls f(user, link, number of the list of weights) for each load.
@@ -53,31 +33,49 @@ void each_load(const LinkUsers& users, const OnLoad& f) {
 /// program use the same channels to the same ends, one to each other rank tells as much as all of them.
 using SeenChannels = std::vector<std::vector<std::int32_t>>;
 
-/// Of each channel of a rank: the first channel to the same other rank (-1: to none), and the channel there.
-using ChannelEnds = std::vector<std::pair<std::int32_t, std::int32_t>>;
+/// A channel of a rank: the first channel to the same other rank (-1: to none), and the channel there.
+struct ChannelUse {
+  std::int32_t first = -1;
+  std::int32_t channel = -1;
+};
 
-void find_channel_ends(const Rank& rank, ChannelEnds& ends) {
-  ends.clear();
+std::vector<ChannelUse> channel_uses(const Rank& rank) {
+  std::vector<ChannelUse> uses;
   for (const ChannelEnd& end : rank.channels) {
     const auto first = std::find_if(rank.channels.begin(), rank.channels.end(),
                                     [&](const ChannelEnd& other) { return other.rank == end.rank; });
-    ends.emplace_back(end.rank < 0 ? -1 : static_cast<std::int32_t>(first - rank.channels.begin()), end.channel);
+    uses.push_back({end.rank < 0 ? -1 : static_cast<std::int32_t>(first - rank.channels.begin()), end.channel});
   }
+  return uses;
+}
+
+/// True if these are the uses of the rank's channels.
+bool are_uses(const std::vector<ChannelUse>& uses, const Rank& rank) {
+  if (uses.size() != rank.channels.size()) return false;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const ChannelEnd& end = rank.channels[i];
+    if (end.channel != uses[i].channel || (end.rank < 0) != (uses[i].first < 0)) return false;
+    if (end.rank < 0) continue;
+    const auto first = static_cast<std::size_t>(uses[i].first);
+    if (rank.channels[first].rank != end.rank) return false;
+    for (std::size_t other = 0; first == i && other < i; ++other)
+      if (rank.channels[other].rank == end.rank) return false;
+  }
+  return true;
 }
 
 SeenChannels seen_channels(const StepGraph& graph) {
   std::size_t programs = 0;
   for (const Rank& rank : graph.ranks) programs = std::max(programs, static_cast<std::size_t>(rank.program) + 1);
-  std::vector<std::optional<ChannelEnds>> expected(programs);
+  std::vector<std::optional<std::vector<ChannelUse>>> expected(programs);
   std::vector<bool> alike(programs, true);
-  SeenChannels seen(programs);
-  ChannelEnds ends;
   for (const Rank& rank : graph.ranks) {
-    const auto program = static_cast<std::size_t>(rank.program);
-    find_channel_ends(rank, ends);
-    if (expected[program] && expected[program] != ends) alike[program] = false;
-    if (!expected[program] || expected[program]->size() < ends.size()) expected[program] = ends;
+    std::optional<std::vector<ChannelUse>>& known = expected[static_cast<std::size_t>(rank.program)];
+    if (known && are_uses(*known, rank)) continue;
+    if (known) alike[static_cast<std::size_t>(rank.program)] = false;
+    if (!known || known->size() < rank.channels.size()) known = channel_uses(rank);
   }
+  SeenChannels seen(programs);
   for (std::size_t program = 0; program < seen.size(); ++program)
     for (std::size_t channel = 0; expected[program] && channel < expected[program]->size(); ++channel)
       if (!alike[program] || (*expected[program])[channel].first == static_cast<std::int32_t>(channel))
@@ -85,16 +83,38 @@ SeenChannels seen_channels(const StepGraph& graph) {
   return seen;
 }
 
-/// The communicators by slot, and the ranks at the channels.
-template <class See>
-void each_edge_of_ranks(const LinkedStep& step, const SeenChannels& channels, const See& see) {
-  constexpr std::uint32_t kChannels = 1 << 16;  // above the numbers of slots and of the other ends' channels
-  const auto ranks = static_cast<std::int32_t>(step.graph.ranks.size());
-  for (std::int32_t r = 0; r < ranks; ++r) {
-    const Rank& rank = step.graph.ranks[static_cast<std::size_t>(r)];
+/// Ascending; in the other slots no rank has a communicator.
+std::vector<std::size_t> used_slots(const StepGraph& graph) {
+  std::vector<char> used;
+  for (const Rank& rank : graph.ranks) {
+    if (used.size() < rank.communicators.size()) used.resize(rank.communicators.size());
     for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot)
-      if (rank.communicators[slot] >= 0) see(r, ranks + rank.communicators[slot], static_cast<std::uint32_t>(slot));
-    for (const std::int32_t channel : channels[static_cast<std::size_t>(rank.program)])
+      if (rank.communicators[slot] >= 0) used[slot] = 1;
+  }
+  std::vector<std::size_t> slots;
+  for (std::size_t slot = 0; slot < used.size(); ++slot)
+    if (used[slot] != 0) slots.push_back(slot);
+  return slots;
+}
+
+/// What ranks see apart from themselves as senders.
+struct SeenByRanks {
+  explicit SeenByRanks(const StepGraph& graph) : slots(used_slots(graph)), channels(seen_channels(graph)) {}
+  std::vector<std::size_t> slots;
+  SeenChannels channels;
+};
+
+/// The communicators by slot, and the ranks at the channels. `first`: node of the first communicator
+template <class See>
+void each_edge_of_ranks(const StepGraph& graph, const SeenByRanks& seen, std::int32_t first, const See& see) {
+  constexpr std::uint32_t kChannels = 1 << 16;  // above the numbers of slots and of the other ends' channels
+  const auto ranks = static_cast<std::int32_t>(graph.ranks.size());
+  for (std::int32_t r = 0; r < ranks; ++r) {
+    const Rank& rank = graph.ranks[static_cast<std::size_t>(r)];
+    for (const std::size_t slot : seen.slots)
+      if (slot < rank.communicators.size() && rank.communicators[slot] >= 0)
+        see(r, first + rank.communicators[slot], static_cast<std::uint32_t>(slot));
+    for (const std::int32_t channel : seen.channels[static_cast<std::size_t>(rank.program)])
       if (static_cast<std::size_t>(channel) < rank.channels.size())
         if (const ChannelEnd end = rank.channels[static_cast<std::size_t>(channel)]; end.rank >= 0)
           see(r, end.rank,
@@ -103,54 +123,79 @@ void each_edge_of_ranks(const LinkedStep& step, const SeenChannels& channels, co
 }
 
 template <class See>
-void each_member(const StepGraph& graph, const See& see) {
-  const auto ranks = static_cast<std::int32_t>(graph.ranks.size());
+void each_member(const StepGraph& graph, std::int32_t first, const See& see) {
   for (std::size_t i = 0; i < graph.communicators.size(); ++i)
     for (const std::int32_t member : graph.communicators[i].members)
-      see(ranks + static_cast<std::int32_t>(i), member, 0);
+      see(first + static_cast<std::int32_t>(i), member, 0);
+}
+
+/// Refines ranks and communicators without links. The classes with links are finer. What differs in one rank passes along the
+/// pipeline by a stage in a round, and without links these rounds are short.
+NodeClasses classes_without_links(const LinkedStep& step, const SeenByRanks& seen) {
+  Nodes nodes;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> paces;  // slowdown, first batch
+  for (const Rank& rank : step.graph.ranks)
+    nodes.add(packed(
+        rank.program,
+        paces.try_emplace({rank.slowdown, rank.first_batch}, static_cast<std::int32_t>(paces.size())).first->second));
+  nodes.end_kind();
+  for (const std::int32_t label : step.labels) nodes.add(static_cast<std::uint32_t>(label));
+  nodes.end_kind();
+  const auto ranks = static_cast<std::int32_t>(step.graph.ranks.size());
+  return refine(nodes, [&](std::size_t kind, const auto& see) {
+    kind == 0 ? each_edge_of_ranks(step.graph, seen, ranks, see) : each_member(step.graph, ranks, see);
+  });
+}
+
+/// Links come before users: users then see links that their users have divided.
+enum Kind : std::size_t { kRanks, kLinks, kUsers };
+
+/// Ranks and communicators with their classes without links, senders with those of their ranks, links with their capacities.
+Nodes nodes_of(const LinkedStep& step, const std::vector<std::int32_t>& known) {
+  constexpr std::uint64_t kSender = std::uint64_t{1} << 63;
+  const std::size_t ranks = step.graph.ranks.size();
+  Nodes nodes;
+  nodes.labels.reserve(known.size() + step.senders.size() + step.capacities.size());
+  for (std::size_t i = 0; i < ranks; ++i) nodes.add(static_cast<std::uint32_t>(known[i]));
+  nodes.end_kind();
+  for (const std::int64_t capacity : step.capacities) nodes.add(static_cast<std::uint64_t>(capacity));
+  nodes.end_kind();
+  for (std::size_t i = ranks; i < known.size(); ++i) nodes.add(static_cast<std::uint32_t>(known[i]));
+  DenseNumbers<std::pair<std::uint64_t, std::int32_t>> senders;
+  for (const Sender& sender : step.senders) {
+    const std::pair own(packed(sender.label, sender.channel), at(known, sender.rank));
+    nodes.add(kSender | static_cast<std::uint64_t>(
+                            senders.number(own, combine(own.first, static_cast<std::uint64_t>(own.second)))));
+  }
+  nodes.end_kind();
+  return nodes;
 }
 
 /// A rank sees its users and the ranks at its channels, a user sees its ranks and its links, a link sees its users.
 template <class See>
-void each_edge(const LinkedStep& step, const SeenChannels& channels, std::size_t kind, const See& see) {
-  const auto ranks = static_cast<std::int32_t>(step.graph.ranks.size());
+void each_edge(const LinkedStep& step, const SeenByRanks& seen, const Nodes& nodes, std::size_t kind, const See& see) {
+  const auto links = static_cast<std::int32_t>(nodes.begins[kLinks]);
+  const auto users = static_cast<std::int32_t>(nodes.begins[kUsers]);
   if (kind == kRanks) {
-    each_edge_of_ranks(step, channels, see);
-    for (std::size_t i = 0; i < step.senders.size(); ++i) see(step.senders[i].rank, ranks + step.user_of(i), 0);
+    each_edge_of_ranks(step.graph, seen, users, see);
+    for (std::size_t i = 0; i < step.senders.size(); ++i) see(step.senders[i].rank, users + step.user_of(i), 0);
     return;
   }
-  const std::int32_t links = ranks + step.users.count();
   each_load(step.users, [&](std::int32_t user, std::int32_t link, std::uint32_t weights) {
-    kind == kUsers ? see(ranks + user, links + link, weights) : see(links + link, ranks + user, weights);
+    kind == kUsers ? see(users + user, links + link, weights) : see(links + link, users + user, weights);
   });
   if (kind == kLinks) return;
-  each_member(step.graph, see);
-  for (std::size_t i = 0; i < step.senders.size(); ++i) see(ranks + step.user_of(i), step.senders[i].rank, 0);
-}
-
-/// Refines ranks and communicators without links, and makes the classes their labels. The classes with links are finer, so the
-/// answer stays the same. But what differs in one rank passes along the pipeline by a stage in a round, and these rounds are
-/// short.
-void refine_without_links(const LinkedStep& step, const SeenChannels& channels, Nodes& nodes) {
-  const std::size_t ranks = step.graph.ranks.size();
-  Nodes some;
-  some.labels.assign(nodes.labels.begin(),
-                     nodes.labels.begin() + static_cast<std::ptrdiff_t>(ranks + step.graph.communicators.size()));
-  some.begins = {0, ranks, some.labels.size()};
-  const NodeClasses classes = refine(some, [&](std::size_t kind, const auto& see) {
-    kind == kRanks ? each_edge_of_ranks(step, channels, see) : each_member(step.graph, see);
-  });
-  for (std::size_t i = 0; i < classes.of.size(); ++i) nodes.labels[i] = static_cast<std::uint32_t>(classes.of[i]);
+  each_member(step.graph, users, see);
+  for (std::size_t i = 0; i < step.senders.size(); ++i) see(users + step.user_of(i), step.senders[i].rank, 0);
 }
 
 }  // namespace
 
 LinkClasses refine(const LinkedStep& step) {
-  Nodes nodes = nodes_of(step);
-  const SeenChannels channels = seen_channels(step.graph);
-  refine_without_links(step, channels, nodes);
+  const SeenByRanks seen(step.graph);
+  const Nodes nodes = nodes_of(step, classes_without_links(step, seen).of);
   const NodeClasses classes =
-      refine(nodes, [&](std::size_t kind, const auto& see) { each_edge(step, channels, kind, see); });
+      refine(nodes, [&](std::size_t kind, const auto& see) { each_edge(step, seen, nodes, kind, see); });
   return {classes.of_kind(nodes, kRanks), classes.of_kind(nodes, kUsers), classes.of_kind(nodes, kLinks),
           classes.count(kRanks),          classes.count(kUsers),          classes.count(kLinks)};
 }

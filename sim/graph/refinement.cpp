@@ -87,7 +87,7 @@ std::vector<std::int32_t> numbered_by_first(Partition partition) {
 }
 
 bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, std::size_t kind,
-                   const std::vector<ListSum>& seen) {
+                   const std::vector<NodeColour>& seen) {
   const std::size_t begin = nodes.begins[kind];
   std::vector<std::int32_t> first;  // [class] its first node of the kind; -1: none yet
   for (std::size_t i = 0; i < seen.size(); ++i) {

@@ -4,8 +4,8 @@
 ///
 /// In each round a class is divided into parts whose nodes see as much of every class, by sums of 64-bit hashes. The largest
 /// part keeps the number of the class, and later rounds add only what has changed: the edges to nodes with a new class. The
-/// last partition is checked by sums of 128 bits (ListSum). If two nodes that differ stayed in one class, refinement starts
-/// again with another salt.
+/// last partition is checked by sums of other hashes, so that 128 bits tell nodes apart. If two nodes that differ stayed in
+/// one class, refinement starts again with another salt.
 ///
 /// Nodes are of kinds (ranks, communicators, links), which never share a class. Edges are given by a function
 /// `each_edge(kind, see)` that calls see(node, seen, label) for the nodes of a kind, or see(node, seen, label, times) for as many
@@ -30,6 +30,10 @@ constexpr NodeColour mix(NodeColour x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
+}
+/// Of a node that is seen over an edge.
+constexpr NodeColour colour_of(std::int32_t seen_class, std::uint32_t label, NodeColour salt) {
+  return mix((static_cast<std::uint64_t>(static_cast<std::uint32_t>(seen_class)) << 32 | label) + salt);
 }
 constexpr NodeColour combine(NodeColour a, NodeColour b) { return mix(a * 0x9e3779b97f4a7c15 + b); }
 
@@ -71,7 +75,7 @@ struct Nodes {
 
 /// True if in each class of a kind all nodes have one label and equal sums of what they see. `seen`: [node of the kind]
 bool classes_agree(const Nodes& nodes, const std::vector<std::int32_t>& class_of, std::size_t kind,
-                   const std::vector<ListSum>& seen);
+                   const std::vector<NodeColour>& seen);
 
 struct NodeClasses {
   std::vector<std::int32_t> of;      ///< [node] numbered by first node, so that a kind's classes are consecutive
@@ -101,7 +105,7 @@ std::vector<std::int32_t> numbered_by_first(Partition partition);
 template <class EachEdge>
 bool next_round(const Nodes& nodes, Partition& partition, bool first, NodeColour salt, const EachEdge& each_edge) {
   const auto colour = [salt](std::int32_t seen_class, std::uint32_t label) {
-    return mix((static_cast<std::uint64_t>(static_cast<std::uint32_t>(seen_class)) << 32 | label) + salt);
+    return colour_of(seen_class, label, salt);
   };
   const auto add_all = [&](std::int32_t node, std::int32_t other, std::uint32_t label, NodeColour times = 1) {
     partition.seen[static_cast<std::size_t>(node)] +=
@@ -123,16 +127,16 @@ bool next_round(const Nodes& nodes, Partition& partition, bool first, NodeColour
   return splits;
 }
 
-/// True if the partition satisfies what is said above. `class_of`: [node]
+/// True if the partition satisfies what is said above; wrong with probability 2^-64. `class_of`: [node]
 template <class EachEdge>
 bool is_stable(const Nodes& nodes, const std::vector<std::int32_t>& class_of, const EachEdge& each_edge) {
-  std::vector<ListSum> seen;
+  std::vector<NodeColour> seen;
   for (std::size_t kind = 0; kind < nodes.kinds(); ++kind) {
     const std::size_t begin = nodes.begins[kind];
-    seen.assign(nodes.begins[kind + 1] - begin, {});
-    each_edge(kind, [&](std::int32_t node, std::int32_t other, std::uint32_t label, std::int32_t times = 1) {
+    seen.assign(nodes.begins[kind + 1] - begin, 0);
+    each_edge(kind, [&](std::int32_t node, std::int32_t other, std::uint32_t label, NodeColour times = 1) {
       seen[static_cast<std::size_t>(node) - begin] +=
-          ListSum::of(class_of[static_cast<std::size_t>(other)], label).times(times);
+          times * colour_of(class_of[static_cast<std::size_t>(other)], label, 0xd1b54a32d192ed03);
     });
     if (!classes_agree(nodes, class_of, kind, seen)) return false;
   }
