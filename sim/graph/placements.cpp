@@ -132,8 +132,7 @@ std::int32_t Placements::boundary_at(std::map<int, std::int32_t>& known, int low
 }
 
 std::int32_t Placements::boundary(int rank, int other) {
-  const int pp = plan_.grid.coordinates(rank)[Axis::pp];
-  const int distance = (other - pp) * plan_.grid.stride(Axis::pp);
+  const int distance = (other - pp_of(rank)) * plan_.grid.stride(Axis::pp);
   // Both ends use the lower rank, so that they get the same number.
   return boundary_at(boundaries_[std::abs(distance)], std::min(rank, rank + distance), std::abs(distance));
 }

@@ -43,6 +43,9 @@ class Placements {
   /// is one.
   std::optional<std::int32_t> common_boundary(int pp, int other);
 
+  /// The pipeline rank of a rank.
+  int pp_of(int rank) const { return rank / plan_.grid.stride(Axis::pp) % plan_.grid.size(Axis::pp); }
+
   /// Groups of a slot have equivalent placements on pipeline ranks of one class.
   int placement_class(Slot slot, int pp) const { return pp * plan_.grid.stride(Axis::pp) % unit_of(slot); }
 

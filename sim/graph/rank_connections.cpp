@@ -36,23 +36,21 @@ bool RankConnections::is_used(Slot slot) const {
           }));
 }
 
-template <class RankIndex>
-void RankConnections::connect(Rank& rank, int pp, RankIndex rank_index) const {
-  rank.pp_rank = pp;
-  rank.channels.resize(static_cast<std::size_t>(4 * context_.schedule.chunks));
+std::vector<ChannelEnd> RankConnections::channels_of(int pp) const {
+  std::vector<ChannelEnd> channels(static_cast<std::size_t>(4 * context_.schedule.chunks));
   for (int chunk = 0; chunk < context_.schedule.chunks; ++chunk) {
     const StageSlot before = context_.stage_placement.neighbour(pp, chunk, -1);
     const StageSlot after = context_.stage_placement.neighbour(pp, chunk, +1);
     const auto join = [&](ChannelSide own, StageSlot other, ChannelSide theirs) {
       if (other.rank >= 0 && other.rank != pp)
-        rank.channels[static_cast<std::size_t>(channel(chunk, own))] = {rank_index(other.rank),
-                                                                        channel(other.chunk, theirs)};
+        channels[static_cast<std::size_t>(channel(chunk, own))] = {other.rank, channel(other.chunk, theirs)};
     };
     join(ChannelSide::receive_forward, before, ChannelSide::send_forward);
     join(ChannelSide::send_backward, before, ChannelSide::receive_backward);
     join(ChannelSide::send_forward, after, ChannelSide::receive_forward);
     join(ChannelSide::receive_backward, after, ChannelSide::send_backward);
   }
+  return channels;
 }
 
 std::int32_t RankConnections::add_communicator(Slot slot, int pp, std::int32_t placement,
@@ -124,7 +122,8 @@ void RankConnections::add_one_rank_per_stage(const std::vector<RankKind>& kinds)
     rank.representative = context_.plan.grid.rank(at);
     rank.multiplicity = context_.plan.world_size / ranks;
     rank.program = pp;
-    connect(rank, pp, [](int other) { return other; });
+    rank.pp_rank = pp;
+    rank.channels = channels_of(pp);
     for (int slot = 0; slot < kSlots; ++slot) rank.communicators.push_back(communicator(static_cast<Slot>(slot), pp));
     context_.graph.ranks.push_back(std::move(rank));
   }
@@ -182,19 +181,20 @@ std::vector<std::int32_t> RankConnections::add_communicators(const RankRelations
                                                              const std::vector<RankKind>& kinds,
                                                              const std::vector<std::int32_t>& kind_of) {
   std::vector<std::int32_t> communicators(static_cast<std::size_t>(classes.group_classes), -1);
+  std::vector<std::vector<std::int32_t>> members(communicators.size());  // [class of groups]
   for (std::size_t f = 0; f < relations.families.size(); ++f) {
     const RankRelations::Family& family = relations.families[f];
     const Slot slot = used_slots_[f];
-    std::map<std::int32_t, std::vector<std::int32_t>> members;  // [class of groups]
+    const std::vector<std::int32_t>& class_of = classes.group_class[f];
     for (std::size_t c = 0; c < classes.first.size(); ++c) {
       const auto group = static_cast<std::size_t>(family.group_of[static_cast<std::size_t>(classes.first[c])]);
-      members[classes.group_class[f][group]].push_back(static_cast<std::int32_t>(c));
+      members[static_cast<std::size_t>(class_of[group])].push_back(static_cast<std::int32_t>(c));
     }
-    for (auto& [group, each] : members) {
-      const auto first = static_cast<std::size_t>(classes.first[static_cast<std::size_t>(each.front())]);
+    for (std::size_t group = 0; group < members.size(); ++group) {
+      if (members[group].empty()) continue;  // of another family
+      const auto first = static_cast<std::size_t>(classes.first[static_cast<std::size_t>(members[group].front())]);
       const RankKind& kind = kinds[static_cast<std::size_t>(kind_of[first])];
-      communicators[static_cast<std::size_t>(group)] =
-          add_communicator(slot, kind.pp, slot_of(kind, slot), std::move(each));
+      communicators[group] = add_communicator(slot, kind.pp, slot_of(kind, slot), std::exchange(members[group], {}));
     }
   }
   return communicators;
@@ -202,7 +202,7 @@ std::vector<std::int32_t> RankConnections::add_communicators(const RankRelations
 
 RankConnections::Pace RankConnections::pace_of(const Perturbation& perturbation, int rank) const {
   const Plan& plan = context_.plan;
-  return {slowdown_of(perturbation, rank), plan.first_batch(plan.grid.coordinates(rank))};
+  return {slowdown_of(perturbation, rank), plan.batches_vary() ? plan.first_batch(plan.grid.coordinates(rank)) : -1};
 }
 
 void RankConnections::add_classes(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
@@ -212,6 +212,9 @@ void RankConnections::add_classes(const std::vector<RankKind>& kinds, const std:
   const RankRelations related = relations(kinds, kind_of, paces);
   const RankClasses classes = unfold ? every_rank(related) : refine(related);
   const std::vector<std::int32_t> communicators = add_communicators(related, classes, kinds, kind_of);
+  std::vector<std::vector<ChannelEnd>> channels;  // [pipeline rank]
+  for (int pp = 0; pp < context_.schedule.ranks; ++pp) channels.push_back(channels_of(pp));
+  context_.graph.ranks.reserve(classes.first.size());
   for (std::size_t c = 0; c < classes.first.size(); ++c) {
     const auto first = static_cast<std::size_t>(classes.first[c]);
     Rank rank;
@@ -221,9 +224,11 @@ void RankConnections::add_classes(const std::vector<RankKind>& kinds, const std:
     rank.first_batch = paces[first].first_batch;
     rank.program = kind_of[first];
     const int pp = kinds[static_cast<std::size_t>(kind_of[first])].pp;
-    connect(rank, pp, [&](int other) {
-      return classes.class_of[static_cast<std::size_t>(partner(rank.representative, pp, other))];
-    });
+    rank.pp_rank = pp;
+    rank.channels = channels[static_cast<std::size_t>(pp)];
+    for (ChannelEnd& end : rank.channels)
+      if (end.rank >= 0)
+        end.rank = classes.class_of[static_cast<std::size_t>(partner(rank.representative, pp, end.rank))];
     rank.communicators.assign(kSlots, -1);
     for (std::size_t f = 0; f < related.families.size(); ++f) {
       const auto group = static_cast<std::size_t>(related.families[f].group_of[first]);

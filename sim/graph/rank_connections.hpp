@@ -34,9 +34,8 @@ class RankConnections {
   };
   Pace pace_of(const Perturbation& perturbation, int rank) const;
 
-  /// Channels to the adjacent pipeline ranks; `rank_index(other)` is the simulated rank at pipeline rank `other`.
-  template <class RankIndex>
-  void connect(Rank& rank, int pp, RankIndex rank_index) const;
+  /// Channels to the adjacent pipeline ranks, which stand for the simulated ranks there.
+  std::vector<ChannelEnd> channels_of(int pp) const;
   std::int32_t add_communicator(Slot slot, int pp, std::int32_t placement, std::vector<std::int32_t> members);
   std::int32_t add_embedding_communicator(const std::vector<RankKind>& kinds);
   std::vector<std::int32_t> add_mirrors(const std::vector<RankKind>& kinds);

@@ -4,6 +4,9 @@
 #include <set>
 #include <utility>
 
+#include "sim/base/dense_numbers.hpp"
+#include "sim/graph/refinement.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -20,6 +23,55 @@ std::vector<int> neighbours_of(const StagePlacement& stages, int chunks, int pp)
 /// Few jobs use these slots; in the others they need not be placed.
 bool is_rare(Slot slot) { return slot == Slot::replica || slot >= Slot::context_2; }
 
+constexpr std::int32_t kNoBoundary = -1;
+
+/// Numbers the kinds of ranks, which are divided by one value after another.
+class KindNumbers {
+ public:
+  explicit KindNumbers(std::size_t ranks) : number_(ranks), kinds_(1) {}
+
+  /// Divides by values [rank], which `set(kind, value)` notes.
+  template <class Set>
+  void divide(const std::vector<std::int32_t>& values, const Set& set) {
+    using Division = std::pair<std::int32_t, std::int32_t>;  // a kind, and a value
+    DenseNumbers<Division> divisions;
+    std::vector<RankKind> kinds;
+    Division last(-1, -1);  // ranks beside each other are often of one kind
+    std::int32_t last_number = -1;
+    for (std::size_t rank = 0; rank < number_.size(); ++rank) {
+      if (const Division own(number_[rank], values[rank]); own != last) {
+        last = own;
+        last_number =
+            divisions.number(own, combine(static_cast<NodeColour>(own.first), static_cast<NodeColour>(own.second)));
+        if (static_cast<std::size_t>(last_number) == kinds.size()) {
+          kinds.push_back(kinds_[static_cast<std::size_t>(own.first)]);
+          set(kinds.back(), own.second);
+        }
+      }
+      number_[rank] = last_number;
+    }
+    kinds_ = std::move(kinds);
+  }
+
+  /// Appends the kinds in their order. Returns their numbers, [rank].
+  std::vector<std::int32_t> sorted(std::vector<RankKind>& kinds) const {
+    std::map<RankKind, std::size_t> known;
+    for (std::size_t i = 0; i < kinds_.size(); ++i) known.emplace(kinds_[i], i);
+    std::vector<std::int32_t> place(kinds_.size());
+    for (const auto& [kind, number] : known) {
+      place[number] = static_cast<std::int32_t>(kinds.size());
+      kinds.push_back(kind);
+    }
+    std::vector<std::int32_t> numbers;
+    for (const std::int32_t each : number_) numbers.push_back(place[static_cast<std::size_t>(each)]);
+    return numbers;
+  }
+
+ private:
+  std::vector<std::int32_t> number_;  ///< [rank] of its kind, by first rank
+  std::vector<RankKind> kinds_;       ///< [number]
+};
+
 }  // namespace
 
 RankKinds::RankKinds(const Plan& plan, const StagePlacement& stages, int chunks, const Groups& groups,
@@ -27,26 +79,6 @@ RankKinds::RankKinds(const Plan& plan, const StagePlacement& stages, int chunks,
     : plan_(plan), groups_(groups), perturbation_(perturbation), placements_(placements) {
   for (int pp = 0; pp < plan.parallel.pp; ++pp) neighbours_.push_back(neighbours_of(stages, chunks, pp));
   for (int slot = 0; slot < kSlots; ++slot) alone_.push_back(groups.alone(static_cast<Slot>(slot)));
-}
-
-RankKind RankKinds::of(int rank) {
-  RankKind kind;
-  kind.pp = plan_.grid.coordinates(rank)[Axis::pp];
-  kind.gpu = gpu_of(perturbation_, rank);
-  kind.first_batch = batch_of(rank);
-  for (const int other : neighbours(kind.pp)) kind.links.push_back(placements_.boundary(rank, other));
-  for (int slot = 0; slot < kSlots; ++slot) {
-    const auto which = static_cast<Slot>(slot);
-    if (is_rare(which) && unused(which)) {
-      kind.slots[static_cast<std::size_t>(slot)] = placements_.alone();
-      continue;
-    }
-    const std::vector<int> block = groups_.block(rank, which);
-    const auto position = std::lower_bound(block.begin(), block.end(), rank) - block.begin();
-    kind.slots[static_cast<std::size_t>(slot)] = placements_.block(
-        which, block.front())[static_cast<std::size_t>(groups_.part(which, static_cast<int>(position)))];
-  }
-  return kind;
 }
 
 std::int32_t RankKinds::batch_of(int rank) const {
@@ -113,37 +145,48 @@ std::optional<std::vector<RankKind>> RankKinds::by_stage() {
 
 std::vector<std::int32_t> RankKinds::by_rank(std::vector<RankKind>& kinds) {
   const auto ranks = static_cast<std::size_t>(plan_.world_size);
-  std::vector<RankKind> own(ranks);
+  std::vector<std::vector<std::int32_t>> values(3);  // [rank] pipeline rank, GPU, batch, links
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const int number = static_cast<int>(rank);
-    own[rank].pp = plan_.grid.coordinates(number)[Axis::pp];
-    own[rank].gpu = gpu_of(perturbation_, number);
-    own[rank].first_batch = batch_of(number);
-    for (const int other : neighbours(own[rank].pp)) own[rank].links.push_back(placements_.boundary(number, other));
+    const int pp = placements_.pp_of(number);
+    values[0].push_back(pp);
+    values[1].push_back(gpu_of(perturbation_, number));
+    values[2].push_back(batch_of(number));
+    std::size_t next = 3;
+    for (const int other : neighbours(pp)) {
+      if (next == values.size()) values.emplace_back(ranks, kNoBoundary);
+      values[next++][rank] = placements_.boundary(number, other);
+    }
   }
+  KindNumbers numbers(ranks);
+  numbers.divide(values[0], [](RankKind& kind, std::int32_t pp) { kind.pp = pp; });
+  numbers.divide(values[1], [](RankKind& kind, std::int32_t gpu) { kind.gpu = gpu; });
+  numbers.divide(values[2], [](RankKind& kind, std::int32_t batch) { kind.first_batch = batch; });
+  for (std::size_t i = 3; i < values.size(); ++i)
+    numbers.divide(values[i], [](RankKind& kind, std::int32_t link) {
+      if (link != kNoBoundary) kind.links.push_back(link);
+    });
   for (int slot = 0; slot < kSlots; ++slot) {
-    const auto which = static_cast<Slot>(slot);
-    if (is_rare(which) && unused(which)) {
-      for (RankKind& each : own) each.slots[static_cast<std::size_t>(slot)] = placements_.alone();
-      continue;
-    }
-    const std::vector<int> offsets = groups_.block(0, which);
-    for (const int begin : groups_.block_begins(which)) {
-      const std::vector<std::int32_t>& parts = placements_.block(which, begin);
-      for (std::size_t i = 0; i < offsets.size(); ++i)
-        own[static_cast<std::size_t>(begin + offsets[i])].slots[static_cast<std::size_t>(slot)] =
-            parts[static_cast<std::size_t>(groups_.part(which, static_cast<int>(i)))];
-    }
+    placements_by_rank(static_cast<Slot>(slot), values[0]);
+    numbers.divide(values[0], [slot](RankKind& kind, std::int32_t placement) {
+      kind.slots[static_cast<std::size_t>(slot)] = placement;
+    });
   }
-  std::map<RankKind, std::int32_t> known;
-  for (const RankKind& kind : own) known.try_emplace(kind, 0);
-  for (auto& [kind, number] : known) {
-    number = static_cast<std::int32_t>(kinds.size());
-    kinds.push_back(kind);
+  return numbers.sorted(kinds);
+}
+
+/// [rank] the placement of its group.
+void RankKinds::placements_by_rank(Slot slot, std::vector<std::int32_t>& placements) {
+  if (is_rare(slot) && unused(slot)) return placements.assign(placements.size(), placements_.alone());
+  const std::vector<int> offsets = groups_.block(0, slot);
+  std::vector<std::size_t> part;  // [offset]
+  for (std::size_t i = 0; i < offsets.size(); ++i)
+    part.push_back(static_cast<std::size_t>(groups_.part(slot, static_cast<int>(i))));
+  for (const int begin : groups_.block_begins(slot)) {
+    const std::vector<std::int32_t>& parts = placements_.block(slot, begin);
+    for (std::size_t i = 0; i < offsets.size(); ++i)
+      placements[static_cast<std::size_t>(begin + offsets[i])] = parts[part[i]];
   }
-  std::vector<std::int32_t> result(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) result[rank] = known.at(own[rank]);
-  return result;
 }
 
 }  // namespace tracecast

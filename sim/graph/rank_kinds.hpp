@@ -36,9 +36,6 @@ class RankKinds {
   /// True if no rank communicates in this slot.
   bool unused(Slot slot) const { return alone_[static_cast<std::size_t>(slot)]; }
 
-  /// The kind of one rank.
-  RankKind of(int rank);
-
   /// One kind for each pipeline rank, found from the plan's coordinates without visiting every rank; nothing if the
   /// ranks of some pipeline rank differ in kind, in speed or in their packed documents.
   std::optional<std::vector<RankKind>> by_stage();
@@ -49,6 +46,7 @@ class RankKinds {
  private:
   std::optional<RankKind> kind_of_stage(int pp);
   std::int32_t batch_of(int rank) const;
+  void placements_by_rank(Slot slot, std::vector<std::int32_t>& placements);
   std::optional<std::int32_t> slot_of_stage(Slot slot, int pp);
   /// The common placement of part `part` (-1: all parts) of the slot's blocks with ranks of `pp`, if there is one.
   std::optional<std::int32_t> common_placement(Slot slot, int pp, int part);
