@@ -83,44 +83,48 @@ SeenChannels seen_channels(const StepGraph& graph) {
   return seen;
 }
 
-/// Ascending; in the other slots no rank has a communicator.
-std::vector<std::size_t> used_slots(const StepGraph& graph) {
-  std::vector<char> used;
-  for (const Rank& rank : graph.ranks) {
-    if (used.size() < rank.communicators.size()) used.resize(rank.communicators.size());
-    for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot)
-      if (rank.communicators[slot] >= 0) used[slot] = 1;
+/// What ranks see apart from themselves as senders, in one list: every round visits it.
+class SeenByRanks {
+ public:
+  explicit SeenByRanks(const StepGraph& graph) {
+    constexpr std::uint32_t kChannels = 1 << 16;  // above the numbers of slots and of the other ends' channels
+    const SeenChannels seen = seen_channels(graph);
+    const auto ranks = static_cast<std::int32_t>(graph.ranks.size());
+    edges_.reserve(8 * graph.ranks.size());
+    ends_.reserve(graph.ranks.size());
+    for (const Rank& rank : graph.ranks) {
+      for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot)
+        if (rank.communicators[slot] >= 0)
+          edges_.push_back({ranks + rank.communicators[slot], static_cast<std::uint32_t>(slot)});
+      for (const std::int32_t channel : seen[static_cast<std::size_t>(rank.program)])
+        if (static_cast<std::size_t>(channel) < rank.channels.size())
+          if (const ChannelEnd end = rank.channels[static_cast<std::size_t>(channel)]; end.rank >= 0)
+            edges_.push_back({end.rank, static_cast<std::uint32_t>(channel + 1) * kChannels +
+                                            static_cast<std::uint32_t>(end.channel)});
+      ends_.push_back(edges_.size());
+    }
   }
-  std::vector<std::size_t> slots;
-  for (std::size_t slot = 0; slot < used.size(); ++slot)
-    if (used[slot] != 0) slots.push_back(slot);
-  return slots;
-}
 
-/// What ranks see apart from themselves as senders.
-struct SeenByRanks {
-  explicit SeenByRanks(const StepGraph& graph) : slots(used_slots(graph)), channels(seen_channels(graph)) {}
-  std::vector<std::size_t> slots;
-  SeenChannels channels;
+  /// The communicators by slot, and the ranks at the channels. `first`: node of the first communicator
+  template <class See>
+  void each_edge(std::int32_t first, const See& see) const {
+    const auto ranks = static_cast<std::int32_t>(ends_.size());
+    std::size_t next = 0;
+    for (std::int32_t rank = 0; rank < ranks; ++rank)
+      for (const std::size_t end = ends_[static_cast<std::size_t>(rank)]; next < end; ++next) {
+        const Edge& edge = edges_[next];
+        see(rank, edge.other < ranks ? edge.other : edge.other + first - ranks, edge.label);
+      }
+  }
+
+ private:
+  struct Edge {
+    std::int32_t other = 0;  ///< rank, or communicator after the ranks
+    std::uint32_t label = 0;
+  };
+  std::vector<Edge> edges_;
+  std::vector<std::size_t> ends_;  ///< [rank]
 };
-
-/// The communicators by slot, and the ranks at the channels. `first`: node of the first communicator
-template <class See>
-void each_edge_of_ranks(const StepGraph& graph, const SeenByRanks& seen, std::int32_t first, const See& see) {
-  constexpr std::uint32_t kChannels = 1 << 16;  // above the numbers of slots and of the other ends' channels
-  const auto ranks = static_cast<std::int32_t>(graph.ranks.size());
-  for (std::int32_t r = 0; r < ranks; ++r) {
-    const Rank& rank = graph.ranks[static_cast<std::size_t>(r)];
-    for (const std::size_t slot : seen.slots)
-      if (slot < rank.communicators.size() && rank.communicators[slot] >= 0)
-        see(r, first + rank.communicators[slot], static_cast<std::uint32_t>(slot));
-    for (const std::int32_t channel : seen.channels[static_cast<std::size_t>(rank.program)])
-      if (static_cast<std::size_t>(channel) < rank.channels.size())
-        if (const ChannelEnd end = rank.channels[static_cast<std::size_t>(channel)]; end.rank >= 0)
-          see(r, end.rank,
-              static_cast<std::uint32_t>(channel + 1) * kChannels + static_cast<std::uint32_t>(end.channel));
-  }
-}
 
 template <class See>
 void each_member(const StepGraph& graph, std::int32_t first, const See& see) {
@@ -143,7 +147,7 @@ NodeClasses classes_without_links(const LinkedStep& step, const SeenByRanks& see
   nodes.end_kind();
   const auto ranks = static_cast<std::int32_t>(step.graph.ranks.size());
   return refine(nodes, [&](std::size_t kind, const auto& see) {
-    kind == 0 ? each_edge_of_ranks(step.graph, seen, ranks, see) : each_member(step.graph, ranks, see);
+    kind == 0 ? seen.each_edge(ranks, see) : each_member(step.graph, ranks, see);
   });
 }
 
@@ -177,7 +181,7 @@ void each_edge(const LinkedStep& step, const SeenByRanks& seen, const Nodes& nod
   const auto links = static_cast<std::int32_t>(nodes.begins[kLinks]);
   const auto users = static_cast<std::int32_t>(nodes.begins[kUsers]);
   if (kind == kRanks) {
-    each_edge_of_ranks(step.graph, seen, users, see);
+    seen.each_edge(users, see);
     for (std::size_t i = 0; i < step.senders.size(); ++i) see(step.senders[i].rank, users + step.user_of(i), 0);
     return;
   }

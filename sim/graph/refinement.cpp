@@ -18,11 +18,17 @@ Partition first_partition(const Nodes& nodes, NodeColour salt) {
   Partition partition;
   partition.of.reserve(nodes.labels.size());
   DenseNumbers<NodeColour> known;
-  for (std::size_t kind = 0; kind < nodes.kinds(); ++kind)
+  for (std::size_t kind = 0; kind < nodes.kinds(); ++kind) {
+    const NodeColour of_kind = combine(salt, kind);
     for (std::size_t i = nodes.begins[kind]; i < nodes.begins[kind + 1]; ++i) {
-      const NodeColour colour = combine(combine(salt, kind), nodes.labels[i]);
+      if (i > nodes.begins[kind] && nodes.labels[i] == nodes.labels[i - 1]) {  // neighbours are often alike
+        partition.of.push_back(partition.of.back());
+        continue;
+      }
+      const NodeColour colour = combine(of_kind, nodes.labels[i]);
       partition.of.push_back(known.number(colour, colour));
     }
+  }
   partition.before = partition.of;
   partition.seen.assign(partition.of.size(), 0);
   partition.count = known.count();
