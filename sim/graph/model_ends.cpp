@@ -20,8 +20,7 @@ void loss_reductions(OpWriter& writer) {
 
 /// Per logit, fp32 inside (docs/references.md#loss-bytes). Megatron-LM's: cast, maximum, difference, exponential, sum, quotient; product,
 /// cast. PyTorch's: cast, log-softmax, which reads three times; zeros, softmax's gradient, which reads four times, cast. Compiled with
-/// the model, as torchtitan does: one kernel reads the logits for both sums, one reads them and writes the gradient. Fused: one kernel
-/// each way.
+/// the model: the same three reads, of 16-bit logits; backward reads them once and writes the gradient. Fused: one kernel each way.
 Moved loss_traffic(const LayerShape& s) {
   if (s.training.compiled && s.training.cross_entropy == CrossEntropy::automatic) return {6, 4};
   switch (loss_of(s.plan)) {

@@ -145,7 +145,7 @@ std::optional<std::vector<RankKind>> RankKinds::by_stage() {
 
 std::vector<std::int32_t> RankKinds::by_rank(std::vector<RankKind>& kinds) {
   const auto ranks = static_cast<std::size_t>(plan_.world_size);
-  std::vector<std::vector<std::int32_t>> values(3);  // [rank] pipeline rank, GPU, batch, links
+  std::vector<std::vector<std::int32_t>> values(3);  // pipeline rank, GPU, batch, links; [rank]
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const int number = static_cast<int>(rank);
     const int pp = placements_.pp_of(number);
@@ -166,9 +166,10 @@ std::vector<std::int32_t> RankKinds::by_rank(std::vector<RankKind>& kinds) {
     numbers.divide(values[i], [](RankKind& kind, std::int32_t link) {
       if (link != kNoBoundary) kind.links.push_back(link);
     });
+  std::vector<std::int32_t> placements(ranks);
   for (int slot = 0; slot < kSlots; ++slot) {
-    placements_by_rank(static_cast<Slot>(slot), values[0]);
-    numbers.divide(values[0], [slot](RankKind& kind, std::int32_t placement) {
+    placements_by_rank(static_cast<Slot>(slot), placements);
+    numbers.divide(placements, [slot](RankKind& kind, std::int32_t placement) {
       kind.slots[static_cast<std::size_t>(slot)] = placement;
     });
   }

@@ -170,11 +170,11 @@ TEST_CASE("diagnosis: routing may be more uneven than the scenario's law", "[for
   healthy.training.expert_routing = ExpertRouting::skewed;
   healthy.training.expert_skew = 0.5;
   StepEvidence evidence;
-  evidence.step_s = 1.1 * with_spans(healthy).forecast.step_time_s;
+  // The step jumps where the fullest expert needs one more tile (at 1.1 by 0.6 %): there no size takes the time asked for.
+  evidence.step_s = 1.106 * with_spans(healthy).forecast.step_time_s;
   const Diagnosis d = diagnose(healthy, evidence, {}).value();
   const auto routing = std::ranges::find(d.causes, "routing", &DiagnosedCause::name);
   REQUIRE(routing != d.causes.end());
-  // The step jumps by 0.6 % where the fullest expert needs one more tile: no size takes the measured time.
-  CHECK(routing->step_s == Approx(evidence.step_s).epsilon(0.007));
+  CHECK(routing->step_s == Approx(evidence.step_s).epsilon(1e-3));
   CHECK(routing->size > 0);
 }

@@ -98,7 +98,6 @@ TEST_CASE("gathers and reductions of ZeRO-3 that ask for more than the links hav
   // gathers and reductions had all of the wires each would take two thirds of the time.
   const double passed = GENERATE(1, 4);
   Scenario scenario = small_scenario(8, 1, 4);
-  scenario.profile.host = {};  // else launches take longer than transfers
   scenario.parallel.zero_stage = 3;
   scenario.parallel.separate_gather_group = GENERATE(false, true);  // gathers beside reductions share the wires
   double ratio = 0;
@@ -106,11 +105,11 @@ TEST_CASE("gathers and reductions of ZeRO-3 that ask for more than the links hav
   while (ratio <= passed) {
     forecast_then = forecast(scenario).value().forecast;
     ratio = row(forecast_then, "dp").ratio();
-    scenario.cluster.node.nic_rate.bytes_per_second = scenario.cluster.node.nic_rate.bytes_per_second * 4 / 5;
+    scenario.cluster.node.nic_rate.bytes_per_second = scenario.cluster.node.nic_rate.bytes_per_second * 49 / 50;
   }
   REQUIRE(ratio < 1.5 * passed);
-  // They may go on while the tensor ranks wait for theirs, so all that is exposed counts.
-  CHECK(forecast_then.step_time_s > 0.99 * ratio * beside_transfers(forecast_then));
+  double exposed = 0;
   for (const Traffic traffic : {Traffic::gradients, Traffic::parameters})
-    CHECK(forecast_then.exposed_s[static_cast<std::size_t>(traffic)] > 0);
+    exposed += forecast_then.exposed_s[static_cast<std::size_t>(traffic)];
+  CHECK(exposed > 0.99 * (ratio - 1) * beside_transfers(forecast_then));
 }

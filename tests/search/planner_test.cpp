@@ -158,7 +158,7 @@ TEST_CASE("search: bounds hold for packed documents", "[search][property][packin
 TEST_CASE("search: copies to the host and FSDP gathers bound a step if they take longest", "[search]") {
   // A seventh of a PCIe's rate: 7B's activations cross it for longer than all GPUs compute.
   Scenario scenario = shipped_scenario("llama2-7b-abci", {"cluster.world_size=8", "parallel.dp=0",
-                                                          "training.cross_entropy=fused"});  // for any zero_stage
+                                                          "training.cross_entropy=fused"});  // of every zero_stage
   scenario.cluster.node.pcie.bytes_per_second /= 7;
   Layout layout;
   layout.zero_stage = 3;

@@ -14,6 +14,11 @@
 namespace tracecast::accuracy {
 namespace {
 
+/// Share of the memory's bandwidth that copies of 1 GiB and more reach: simllm's on A100 and GH200, memory-bound GEMMs of B200.
+double copy_share(const std::string& architecture) {
+  return architecture == "Ampere" ? 0.82 : architecture == "Blackwell" ? 0.78 : 0.86;
+}
+
 // What a model loses by being carried to another GPU of its family: H100 to H200 6.9 % against 6.5 % of its own fit,
 // B200 14 % bias (docs/references.md#gemm-fit).
 constexpr double kTransferResidual = 0.05;
@@ -335,15 +340,6 @@ void Assembler::fit_layouts(Profile& profile) {
   if (profile.architecture == "Blackwell" && profile.name != "b200")
     profile.grouped_gemm.fit = transferred(profile.grouped_gemm.fit, "another GPU");
 }
-
-namespace {
-
-/// Share of the memory's bandwidth that copies of 1 GiB and more reach: simllm's on A100 and GH200, memory-bound GEMMs of B200.
-double copy_share(const std::string& architecture) {
-  return architecture == "Ampere" ? 0.82 : architecture == "Blackwell" ? 0.78 : 0.86;
-}
-
-}  // namespace
 
 void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
   const double bandwidth = profile.memory_bandwidth;
