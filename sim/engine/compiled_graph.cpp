@@ -333,6 +333,7 @@ CompiledProgram compile_program(const CompiledGraph& compiled, const std::vector
     for (const std::int32_t stream : used.streams)
       program.streams[static_cast<std::size_t>(stream)].push_back(size32(item));
   }
+  for (std::vector<std::int32_t>& own : program.streams) own.push_back(-1);
   return program;
 }
 

@@ -71,7 +71,7 @@ struct CompiledItem {
 
 struct CompiledProgram {
   std::vector<CompiledItem> items;
-  std::vector<std::vector<std::int32_t>> streams;  ///< [stream] the items that have operations on it
+  std::vector<std::vector<std::int32_t>> streams;  ///< [stream] the items that have operations on it; at last -1
   std::vector<std::int32_t> syncs;                 ///< the items that end with a host_sync
 };
 

@@ -107,11 +107,10 @@ class WaitExplainer {
     for (std::int32_t stream = rank_index * lanes_; stream < (rank_index + 1) * lanes_; ++stream) {
       const StreamState& s = stream_state(stream);
       const CompiledProgram& program = *state_.ranks[static_cast<std::size_t>(rank_index)].program;
-      const std::vector<std::int32_t>& items = state_.items(s);
-      for (auto position = static_cast<std::size_t>(s.position); position < items.size(); ++position) {
-        const CompiledItem& item = program.items[static_cast<std::size_t>(items[position])];
+      for (const std::int32_t* index = s.items; *index >= 0; ++index) {
+        const CompiledItem& item = program.items[static_cast<std::size_t>(*index)];
         for (const Op& op : state_.graph.templates[static_cast<std::size_t>(item.template_index)].ops)
-          if (op.stream == s.lane && matches(items[position], item.microbatch, op)) return stream;
+          if (op.stream == s.lane && matches(*index, item.microbatch, op)) return stream;
       }
     }
     return kNoStream;

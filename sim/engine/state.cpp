@@ -79,6 +79,7 @@ void State::assign_arrays() {
     const Rank& rank = graph.ranks[r];
     RankState& state = ranks[r];
     state.program = &compiled.programs[static_cast<std::size_t>(compiled.program_of[r])];
+    state.items = state.program->items.data();
     state.communicators = rank.communicators.data();
     state.channels = rank.channels.data();
     state.events = events.data() + r * rank_events;
@@ -90,7 +91,8 @@ void State::assign_arrays() {
       StreamState& stream = streams[r * stream_count + lane];
       stream = {};
       stream.rank = static_cast<std::int32_t>(r);
-      stream.lane = static_cast<std::int32_t>(lane);
+      stream.lane = static_cast<StreamId>(lane);
+      stream.items = state.program->streams[lane].data();
     }
   }
 }

@@ -67,15 +67,15 @@ struct Event {
 /// One stream of one rank: its position in its program.
 struct StreamState {
   std::int64_t clock;
-  std::int64_t arrival;  ///< when it became ready for the transfer that it waits in
+  std::int64_t arrival;       ///< when it became ready for the transfer that it waits in
+  const std::int32_t* items;  ///< in CompiledProgram::streams: the item that it is at, and the later ones
   std::int32_t rank;
-  std::int32_t lane;       ///< index into StepGraph::streams
-  std::int32_t position;   ///< index into CompiledProgram::streams[lane]
-  std::int32_t next_op;    ///< 1 + index into CompiledGraph::stream_ops; 0: at the beginning of an item
-  std::int32_t next;       ///< in the wait list that it is in
-  bool waits_for_compute;  ///< in the list of an event that only compute of its rank records
+  StreamId lane;           ///< index into StepGraph::streams
+  bool waits_for_compute;  ///< in the list of an event that only compute of its rank records; or finished
   bool waits_in_lockstep;  ///< for the other members of its group, or for compute of its own rank (worker_lockstep.hpp)
   bool leaves_lockstep;    ///< executes its operations of the current lockstep run by itself
+  std::int32_t next_op;    ///< 1 + index into CompiledGraph::stream_ops; 0: at the beginning of an item
+  std::int32_t next;       ///< in the wait list that it is in
 };
 
 /// A collective call of one communicator: the members that have arrived.
@@ -96,6 +96,7 @@ struct PendingMessage {
 
 struct RankState {
   const CompiledProgram* program = nullptr;
+  const CompiledItem* items = nullptr;          ///< of the program
   const std::int32_t* communicators = nullptr;  ///< [slot]
   const ChannelEnd* channels = nullptr;         ///< [channel]
   Event* events = nullptr;
@@ -150,10 +151,7 @@ struct State {
   std::vector<std::vector<std::int32_t>>
       first_runs;  ///< RankState::first_runs of each program, slowdown and first batch
 
-  bool finished(const StreamState& s) const { return s.position == static_cast<std::int32_t>(items(s).size()); }
-  const std::vector<std::int32_t>& items(const StreamState& s) const {
-    return ranks[static_cast<std::size_t>(s.rank)].program->streams[static_cast<std::size_t>(s.lane)];
-  }
+  static bool finished(const StreamState& s) { return *s.items < 0; }
   const Template& source(const OpContext& at) const {
     return graph.templates[static_cast<std::size_t>(at.item->template_index)];
   }
@@ -161,8 +159,8 @@ struct State {
   OpContext context_of(std::int32_t stream) {
     StreamState& s = streams[static_cast<std::size_t>(stream)];
     RankState& r = ranks[static_cast<std::size_t>(s.rank)];
-    const std::int32_t index = items(s)[static_cast<std::size_t>(s.position)];
-    const CompiledItem& item = r.program->items[static_cast<std::size_t>(index)];
+    const std::int32_t index = *s.items;
+    const CompiledItem& item = r.items[index];
     const bool issued = item.issue_block < r.known_issue_blocks;
     return {stream, index, &s, &r, &item, issued ? r.issue_block_starts[item.issue_block] + item.host_offset : -1};
   }

@@ -23,7 +23,7 @@ template <class Recorder>
 inline bool Worker<Recorder>::finish_issue_block(std::int32_t rank_index, RankState& rank) {
   const std::int32_t block = rank.known_issue_blocks - 1;
   const std::int32_t item_index = rank.program->syncs[static_cast<std::size_t>(block)];
-  const CompiledItem& item = rank.program->items[static_cast<std::size_t>(item_index)];
+  const CompiledItem& item = rank.items[item_index];
   const OpContext at{kNoStream, item_index, nullptr, &rank, &item, 0};
   const CompiledTemplate& used = state_.compiled.templates[static_cast<std::size_t>(item.compiled_template)];
   std::int64_t end = rank.issue_block_starts[block] + item.host_offset + used.host_total;
@@ -49,11 +49,10 @@ inline void Worker<Recorder>::execute_stream(std::int32_t stream) {
   StreamState& s = stream_state(stream);
   RankState& r = state_.ranks[static_cast<std::size_t>(s.rank)];
   const auto lane = static_cast<std::size_t>(s.lane);
-  const std::vector<std::int32_t>& items = r.program->streams[lane];
-  while (s.position < static_cast<std::int32_t>(items.size())) {
-    const std::int32_t& index = items[static_cast<std::size_t>(s.position)];
-    const CompiledItem& item = r.program->items[static_cast<std::size_t>(index)];
-    fetch_after(index);
+  while (!state_.finished(s)) {
+    const std::int32_t index = *s.items;
+    const CompiledItem& item = r.items[index];
+    fetch_after(*s.items);
     fetch_after(item);
     if (item.issue_block >= r.known_issue_blocks) return enqueue_waiter(r.host_waiters, stream);
     const OpContext at{stream, index, &s, &r, &item, r.issue_block_starts[item.issue_block] + item.host_offset};
@@ -62,8 +61,9 @@ inline void Worker<Recorder>::execute_stream(std::int32_t stream) {
     for (; s.next_op <= end; ++s.next_op)
       if (!execute(at, state_.compiled.stream_ops[static_cast<std::size_t>(s.next_op - 1)])) return;
     s.next_op = 0;
-    ++s.position;
+    ++s.items;
   }
+  if (contention_ != nullptr) set_waits_for_compute(s, true);
 }
 
 /// Executes one operation if all times that it needs are known. False: the stream waits in the list of the missing time.

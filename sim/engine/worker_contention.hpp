@@ -86,9 +86,11 @@ inline void Worker<Recorder>::run_ahead() {
 template <class Recorder>
 inline bool Worker<Recorder>::is_quiet(const OpContext& at, const RankContention& rank, std::int64_t until) {
   const std::uint64_t lanes = contention_->lane_bits;
-  if (rank.moving.empty() && lanes != 0 && (at.rank->lanes_that_wait_for_compute & lanes) == lanes) return true;
+  const std::uint64_t waiting = at.rank->lanes_that_wait_for_compute;
+  if (lanes != 0 && (waiting & lanes) == lanes) return true;
   const std::int32_t first = at.stream - kComputeStream;
   return std::all_of(contention_->lanes.begin(), contention_->lanes.end(), [&](std::int32_t lane) {
+    if ((waiting & lane_bit(lane)) != 0) return true;
     for (const MovingTransfer& each : rank.moving)
       if (each.stream == lane && each.end == kUnknownEnd) return each.earliest_end >= until;
     return waits_for_compute(first + lane);
@@ -103,7 +105,7 @@ inline bool Worker<Recorder>::waits_for_compute(std::int32_t stream, const Strea
   const StreamOp* const op = next_op(s, index);
   if (op == nullptr) return true;
   RankState& r = state_.ranks[static_cast<std::size_t>(s.rank)];
-  const OpContext at{stream, index, nullptr, &r, &r.program->items[static_cast<std::size_t>(index)], 0};
+  const OpContext at{stream, index, nullptr, &r, r.items + index, 0};
   return waits_for_compute(at, *op);
 }
 
@@ -112,14 +114,12 @@ template <class Recorder>
 inline const StreamOp* Worker<Recorder>::next_op(const StreamState& s, std::int32_t& index) {
   const auto lane = static_cast<std::size_t>(s.lane);
   const RankState& r = state_.ranks[static_cast<std::size_t>(s.rank)];
-  const std::vector<std::int32_t>& items = r.program->streams[lane];
-  for (auto position = static_cast<std::size_t>(s.position); position < items.size(); ++position) {
-    const CompiledItem& item = r.program->items[static_cast<std::size_t>(items[position])];
-    const std::int32_t first = state_.compiled.first_stream_op(item.compiled_template, lane);
-    const bool current = position == static_cast<std::size_t>(s.position) && s.next_op > 0;
-    const std::int32_t next = current ? s.next_op - 1 : first;
-    if (next == state_.compiled.first_stream_op(item.compiled_template, lane + 1)) continue;
-    index = items[position];
+  for (const std::int32_t* item = s.items; *item >= 0; ++item) {
+    const std::int32_t own = r.items[*item].compiled_template;
+    const bool current = item == s.items && s.next_op > 0;
+    const std::int32_t next = current ? s.next_op - 1 : state_.compiled.first_stream_op(own, lane);
+    if (next == state_.compiled.first_stream_op(own, lane + 1)) continue;
+    index = *item;
     return &state_.compiled.stream_ops[static_cast<std::size_t>(next)];
   }
   return nullptr;

@@ -153,7 +153,7 @@ inline void Worker<Recorder>::skip_transfers(const OpContext& at, const Lockstep
   const auto lane = static_cast<std::size_t>(s.lane);
   if (run.end_transfers < state_.compiled.first_stream_op(at.item->compiled_template, lane + 1)) return;
   s.next_op = 0;
-  ++s.position;
+  ++s.items;
 }
 
 }  // namespace tracecast::engine

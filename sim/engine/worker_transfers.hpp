@@ -114,7 +114,7 @@ template <class Recorder>
   ++s.next_op;
   const StreamOp* const op = next_op(s, at.item_index);
   if (op == nullptr) return;
-  at.item = &at.rank->program->items[static_cast<std::size_t>(at.item_index)];
+  at.item = at.rank->items + at.item_index;
   if (op->wait_count > 0) __builtin_prefetch(&state_.event(at, state_.compiled.waits_of(*op).front()));
   if (op->type == OpType::receive)
     __builtin_prefetch(&state_.message(s.rank, op->slot_or_channel, at.item->microbatch));
