@@ -2,7 +2,8 @@
 /// A queue of events in the order of their times, for times that never run backwards.
 ///
 /// Keys differ from the last one taken at some highest bit; entries wait in the bucket of that bit and are dealt out anew
-/// when their bucket comes first, so each moves at most 64 times and mostly once or twice.
+/// when their bucket comes first, so each moves at most 64 times and mostly once or twice. As long as there are few entries,
+/// they are kept sorted instead, which is faster.
 ///
 /// Source: Ahuja, Mehlhorn, Orlin, Tarjan, "Faster algorithms for the shortest path problem", J. ACM 37 (1990).
 #pragma once
@@ -20,13 +21,15 @@ namespace tracecast {
 template <class Value>
 class RadixHeap {
  public:
-  bool empty() const { return size_ == 0; }
+  bool empty() const { return few_.empty() && filled_ == 0; }
 
   /// Requires a key that is not below the last one that `front` has looked at, and not negative.
   void push(std::int64_t key, Value value) {
     TRACECAST_ASSERT(key >= last_, "events do not come before what has happened");
+    if (filled_ == 0 && few_.size() < kFew) return insert({key, value});
+    for (const Entry& entry : few_) put(entry);
+    few_.clear();
     put({key, value});
-    ++size_;
   }
 
   /// The smallest key. Requires that the heap is not empty.
@@ -37,26 +40,30 @@ class RadixHeap {
 
   /// The smallest key, without the promise that no smaller key follows. Requires that the heap is not empty.
   std::int64_t peek() const {
+    if (!few_.empty()) return few_.back().key;
     const std::size_t first = first_bucket();
     return first == 0 ? last_ : smallest_[first];
   }
 
   /// Whether more entries have the key that `front` gave last: looks no further.
-  bool more_now() const { return !buckets_[0].empty(); }
+  bool more_now() const { return few_.empty() ? !buckets_[0].empty() : few_.back().key == last_; }
 
   /// The entry that is taken after `others` more of those with this key; null: there are not so many.
   const Value* ahead(std::size_t others) const {
-    const std::size_t count = buckets_[0].size();
-    return others < count ? &buckets_[0][count - 1 - others].value : nullptr;
+    const std::vector<Entry>& from = few_.empty() ? buckets_[0] : few_;
+    if (others >= from.size()) return nullptr;
+    const Entry& entry = from[from.size() - 1 - others];
+    return entry.key == last_ ? &entry.value : nullptr;
   }
 
   /// Takes one entry of the smallest key.
   Value pop() {
     deal_out();
-    const Value value = buckets_[0].back().value;
-    buckets_[0].pop_back();
-    if (buckets_[0].empty()) filled_ &= ~std::uint64_t{1};
-    --size_;
+    const bool few = !few_.empty();
+    std::vector<Entry>& from = few ? few_ : buckets_[0];
+    const Value value = from.back().value;
+    from.pop_back();
+    if (!few && from.empty()) filled_ &= ~std::uint64_t{1};
     return value;
   }
 
@@ -65,6 +72,15 @@ class RadixHeap {
     std::int64_t key;
     Value value;
   };
+
+  static constexpr std::size_t kFew = 128;
+
+  void insert(const Entry& entry) {
+    few_.push_back(entry);
+    std::size_t place = few_.size() - 1;
+    for (; place > 0 && few_[place - 1].key < entry.key; --place) few_[place] = few_[place - 1];
+    few_[place] = entry;
+  }
 
   std::size_t bucket_of(std::int64_t key) const {
     return static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(key ^ last_)));
@@ -80,8 +96,12 @@ class RadixHeap {
     filled_ |= bit;
   }
 
-  /// Brings the entries of the smallest key into bucket 0.
+  /// Brings the entries of the smallest key to the end of few_, or into bucket 0.
   void deal_out() {
+    if (!few_.empty()) {
+      last_ = few_.back().key;
+      return;
+    }
     const std::size_t first = first_bucket();
     if (first == 0) return;
     last_ = smallest_[first];
@@ -96,12 +116,12 @@ class RadixHeap {
     moving_.clear();
   }
 
+  std::vector<Entry> few_;  ///< all entries, the first ones last; empty if there are too many
   std::array<std::vector<Entry>, 64> buckets_;
   std::array<std::int64_t, 64> smallest_{};  ///< key of each bucket with entries
   std::uint64_t filled_ = 0;                 ///< one bit for each bucket with entries
   std::vector<Entry> moving_;
   std::int64_t last_ = 0;
-  std::size_t size_ = 0;
 };
 
 }  // namespace tracecast
