@@ -51,12 +51,40 @@ void ContendedRuns::copy(const RunTimes& from, const RunCut& first, const RunCut
   std::fill(timing_.done.begin() + first.part, timing_.done.begin() + last.part, Interval{time, time, time, -1});
 }
 
+/// Goes back to the last cut of the run until `valid_until`. Returns the part after it.
+std::size_t ContendedRuns::resume(std::int64_t valid_until, RunTimes& out) {
+  const auto after = std::partition_point(out.cuts.begin(), out.cuts.end(),
+                                          [&](const RunCut& each) { return timing_.ready + each.time <= valid_until; });
+  if (after == out.cuts.begin()) {
+    out.clear();
+    return 0;
+  }
+  const RunCut cut = *std::prev(after);
+  out.length = {cut.time, cut.busy};
+  out.records.resize(static_cast<std::size_t>(cut.records));
+  out.exposures.resize(static_cast<std::size_t>(cut.exposures));
+  out.streams.resize(static_cast<std::size_t>(cut.streams));
+  out.beyond.clear();
+  out.last = cut.last;
+  for (std::int32_t i = 0; i < cut.streams; ++i) {
+    StreamUse& use = out.streams[static_cast<std::size_t>(i)];
+    use.last = out.stream_ends[static_cast<std::size_t>(cut.first_end + i)];
+    timing_.clocks.emplace_back(use.stream, timing_.ready + use.last);
+  }
+  out.cuts.erase(std::prev(after), out.cuts.end());
+  out.stream_ends.resize(static_cast<std::size_t>(cut.first_end));
+  const std::int64_t time = timing_.ready + cut.time;
+  timing_.clocks.front().second = time;
+  std::fill_n(timing_.done.begin(), cut.part, Interval{time, time, time, -1});
+  return static_cast<std::size_t>(cut.part);
+}
+
 void ContendedRuns::add_cut(std::size_t part, const Timing& timing, RunTimes& out) const {
   if (!timing.is_cut()) return;
   out.cuts.push_back({static_cast<std::int32_t>(part), static_cast<std::int32_t>(out.records.size()),
                       static_cast<std::int32_t>(out.exposures.size()),
                       static_cast<std::int32_t>(out.stream_ends.size()), static_cast<std::int32_t>(out.streams.size()),
-                      timing.time(), out.length.busy, out.last});
+                      timing.time() - timing.ready, out.length.busy, out.last});
   for (const StreamUse& use : out.streams) out.stream_ends.push_back(use.last);
 }
 

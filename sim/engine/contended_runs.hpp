@@ -21,7 +21,7 @@
 
 namespace tracecast::engine {
 
-/// A cut of an isolated run: sums and counts of what comes before it.
+/// A cut of a run: sums and counts of what comes before it.
 struct RunCut {
   std::int32_t part = 0;  ///< the one that follows
   std::int32_t records = 0;
@@ -42,7 +42,7 @@ struct RunTimes {
   std::vector<MovingTransfer> beyond;  ///< transfers that move when compute has ended
   std::int64_t host_slack = kDistantPast;
   Interval last;
-  std::vector<RunCut> cuts;               ///< of an isolated run
+  std::vector<RunCut> cuts;               ///< of a run that is not isolated: some of them
   std::vector<std::int64_t> stream_ends;  ///< of each cut: the last ends on `streams`
   bool one_step = false;                  ///< of an isolated run: nothing is seen, and nothing moves, but at its end
 
@@ -87,9 +87,10 @@ class ContendedRuns {
   }
 
   /// Times a fused run that is not isolated, or of a slow rank. `clock_of(stream)`: when a rank-local stream is free.
+  /// `valid_until`: the times in `out` are those of the same run until then; kDistantPast: of another run.
   template <class ClockOf>
   void time(std::int32_t fused_run, std::int32_t slowdown, std::int64_t ready, std::int64_t host_base, ClockOf clock_of,
-            Progress& progress, RunTimes& out);
+            Progress& progress, std::int64_t valid_until, RunTimes& out);
 
   /// The times of a fused run that is isolated, beside transfers that leave `speeds` throughout.
   const RunTimes& isolated(std::int32_t fused_run, const Speeds& speeds) {
@@ -131,6 +132,7 @@ class ContendedRuns {
   std::size_t skip(std::int32_t fused_run, std::size_t part, const ClockOf& clock_of, Progress& progress,
                    RunTimes& out);
   void copy(const RunTimes& from, const RunCut& first, const RunCut& last, RunTimes& out);
+  std::size_t resume(std::int64_t valid_until, RunTimes& out);
   void add_cut(std::size_t part, const Timing& timing, RunTimes& out) const;
   static void use_stream(StreamId stream, std::int64_t first, std::int64_t last, RunTimes& out);
   static void add_transfer(const RunPart& part, const Interval& times, RunTimes& out);
@@ -151,14 +153,16 @@ class ContendedRuns {
 
 template <class ClockOf>
 void ContendedRuns::time(std::int32_t fused_run, std::int32_t slowdown, std::int64_t ready, std::int64_t host_base,
-                         ClockOf clock_of, Progress& progress, RunTimes& out) {
+                         ClockOf clock_of, Progress& progress, std::int64_t valid_until, RunTimes& out) {
   const FusedRun& run = compiled_.fused_runs.all[static_cast<std::size_t>(fused_run)];
   const std::span<const RunPart> parts = run.parts.of(compiled_.fused_runs.parts);
-  out.clear();
   begin(timing_, ready, host_base);
   timing_.slowdown = slowdown;
-  for (std::size_t part = 0; part < parts.size();) {
-    if (part == 0 || parts[part - 1].computes()) part = skip(fused_run, part, clock_of, progress, out);
+  for (std::size_t part = resume(valid_until, out); part < parts.size();) {
+    if (part == 0 || parts[part - 1].computes()) {
+      part = skip(fused_run, part, clock_of, progress, out);
+      add_cut(part, timing_, out);
+    }
     if (part < parts.size()) execute(run, part++, timing_, clock_of, progress, out);
   }
   std::erase_if(out.beyond, [&](const MovingTransfer& each) { return each.end <= out.length.total; });

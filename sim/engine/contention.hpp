@@ -26,7 +26,8 @@ struct PendingRun {
   const RunTimes* times = nullptr;  ///< of a fused run
   std::int32_t released = 0;        ///< records of compute that have been made
   bool active = false;
-  bool outdated = false;  ///< other transfers move beside it than when its times were found
+  bool outdated = false;               ///< other transfers move beside it than when its times were found
+  std::int64_t changed = kUnknownEnd;  ///< ps, from when on; if it is outdated
 
   /// True if the run makes no record before its end.
   bool ends_next() const { return next == ready + length.total; }
@@ -98,8 +99,9 @@ struct Contention {
   /// From `time` on, other transfers than before move on the rank.
   void change(std::int32_t rank, std::int64_t time) {
     PendingRun& run = of(rank).pending;
-    if (!run.active || run.outdated || time >= run.ready + run.length.total) return;
-    mark_outdated(rank);
+    if (!run.active || time >= run.ready + run.length.total) return;
+    run.changed = std::min(run.changed, time);
+    if (!run.outdated) mark_outdated(rank);
   }
   void mark_outdated(std::int32_t rank) {
     of(rank).pending.outdated = true;

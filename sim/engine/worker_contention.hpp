@@ -222,6 +222,8 @@ inline void Worker<Recorder>::time_fused_run(const OpContext& at, const StreamOp
                                              std::int32_t slowdown, RankContention& rank) {
   PendingRun& run = rank.pending;
   Progress& progress = contention_->progress;
+  const std::int64_t changed = std::exchange(run.changed, kUnknownEnd);
+  const std::int64_t valid_until = run.times != nullptr && run.times == rank.own.get() ? changed : kDistantPast;
   run.times = slowdown == kNoSlowdown ? &contention_->runs.isolated(op.fused_run, speeds) : nullptr;
   if (run.times == nullptr || run.ready + run.times->length.total > progress.until() ||
       !is_isolated(at, run.times->host_slack, run.times->streams, run.ready)) {
@@ -229,7 +231,7 @@ inline void Worker<Recorder>::time_fused_run(const OpContext& at, const StreamOp
     run.times = rank.own.get();
     contention_->runs.time(
         op.fused_run, slowdown, run.ready, at.host_base, [&](StreamId stream) { return streams_of(at)[stream].clock; },
-        progress, *rank.own);
+        progress, valid_until, *rank.own);
   }
   run.length = run.times->length;
 }
