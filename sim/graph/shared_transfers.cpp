@@ -181,9 +181,14 @@ SharedTransfers::SharedTransfers(const StepGraph& folded, const AddShape& add_sh
   number_collectives(folded);
   number_messages(folded);
   for (const FoldedTransfer& each : loads.collectives) collective(each.owner, each.number) = add_shape(each.shape);
-  for (const FoldedTransfer& each : loads.messages)
-    messages_[static_cast<std::size_t>(each.owner) * channels_ + static_cast<std::size_t>(each.number)] =
-        add_shape(each.shape);
+  // The messages of one rank to another are mostly alike. One kind for all of them stays in the cache.
+  const FoldedTransfer* last = nullptr;
+  std::int32_t kind = -1;
+  for (const FoldedTransfer& each : loads.messages) {
+    if (last == nullptr || each.shape != last->shape) kind = add_shape(each.shape);
+    messages_[static_cast<std::size_t>(each.owner) * channels_ + static_cast<std::size_t>(each.number)] = kind;
+    last = &each;
+  }
   kinds_ = static_cast<std::int64_t>(loads.collectives.size() + loads.messages.size());
 }
 

@@ -16,6 +16,7 @@ struct TransferShape {
   Bandwidth limit;  ///< rate of a flow of weight 1, alone
   std::vector<LinkWeight> loads;
   bool collides = false;  ///< its own flows collide on cables: alone it takes longer than its cost
+  bool operator==(const TransferShape&) const = default;
 };
 
 }  // namespace tracecast
