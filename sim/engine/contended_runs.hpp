@@ -5,7 +5,8 @@
 /// are found when they are first needed. Other runs are timed operation by operation, except between two cuts while speeds do
 /// not change. A cut is the end of a compute part by which all transfers of the run have ended. What follows depends on the
 /// time of the cut only: later collectives wait for compute that has not ended before (TemplatePartition::order). So the
-/// times from one cut to another are those of the isolated run, shifted.
+/// times from one cut to another are those of the isolated run, shifted. And when a transfer begins or ends beside the run, its
+/// times are found anew only from the last cut before that instant.
 #pragma once
 
 #include <algorithm>
