@@ -151,7 +151,7 @@ Result<Profile> Assembler::profile(const Gpu& gpu) {
       read_specification(table("gpu-specs/gpu_specs.csv"), gpu.row, gpu.architecture, gpu.usable_gib);
   if (!start) return start;
   if (gpu.fp32_matrix_tflops > 0) start->peak_flops[Precision::fp32] = gpu.fp32_matrix_tflops * 1e12;
-  for (auto& [precision, peak] : start->peak_flops) peak *= gpu.dies;
+  for (auto& [precision, peak] : start->peak_flops) peak *= gpu.dies * gpu.clock;
   start->memory_bandwidth *= gpu.dies;
   start->sms *= gpu.dies;
   start->name = gpu.name;

@@ -9,6 +9,8 @@ constexpr double kPcieOfSxm = 252.9 / 271.2;
 // relative to B200 and GB200.
 constexpr double kH100With500W = 1.16;
 constexpr double kBlackwellUltra = 0.80;
+// docs/references.md#dgx-2h: 130 TFLOP/s in fp16; the data sheet of the SXM2 part has 125.
+constexpr double kDgx2hClock = 130.0 / 125;
 // docs/references.md#amd-mi250x
 constexpr double kMi250xFp32MatrixTflops = 47.9;
 
@@ -143,6 +145,14 @@ constexpr Gpu kGpus[] = {
      .usable_gib = 15.7,
      .based_on = "v100",
      .note = "v100 with half the memory"},
+    {.name = "v100-sxm3",
+     .title = "V100 SXM3 32 GB of DGX-2H",
+     .row = "V100-SXM2-32GB",
+     .architecture = "Volta",
+     .usable_gib = 31.7,
+     .based_on = "v100",
+     .clock = kDgx2hClock,
+     .note = "v100 with the peaks of docs/references.md#dgx-2h"},
     {.name = "rtx-pro-6000",
      .title = "RTX PRO 6000 Blackwell Server",
      .row = "RTX-PRO-6000-Server",

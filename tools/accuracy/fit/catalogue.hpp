@@ -28,6 +28,7 @@ struct Gpu {
   const char* die = "";           ///< GPU with the same die, whose 16-bit GEMMs this one takes; "" for none
   double efficiency = 1;          ///< with `based_on`: tensor rate relative to it; else the GEMM share of peak
   double fp32_matrix_tflops = 0;  ///< of one row whose fp32 is the vector units', where matrix units are faster; else 0
+  double clock = 1;               ///< over that of the row, of a part that only differs by its clock: scales the peaks
   int dies = 1;                   ///< how many times the row of the table of data sheets makes up this GPU
   double in_training_gemm = 1;    ///< further factor on GEMM time in training
   double host = 1;                ///< time of its host's eager work over that of an x86 host
