@@ -294,6 +294,13 @@ TEST_CASE("peak memory of published runs: errors per source, who fits, and the p
     CHECK(page.find(line + "\n") != std::string::npos);
   }
   CHECK(runs_listed >= 94);
+  // The page of accuracies says the same of all rows.
+  std::ifstream accuracies(source_dir() / "docs/validation/accuracy.md");
+  const std::string other{std::istreambuf_iterator<char>(accuracies), {}};
+  const std::size_t sentence = page.find(" completed runs are forecast to fit");
+  REQUIRE(sentence != std::string::npos);
+  const std::size_t begin = page.rfind('\n', sentence) + 1;
+  CHECK(other.find(page.substr(begin, page.find(',', sentence) - begin)) != std::string::npos);
 }
 
 TEST_CASE("rows out of scope and rows that lack something are listed with the reason", "[accuracy]") {
