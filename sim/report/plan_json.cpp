@@ -217,6 +217,7 @@ std::string plan_json(const PlanReport& report) {
               {"machines", machines},
               {"left_out", report.left_out},
               {"unpriced", unpriced(plan)},
+              {"without_power", without_power(plan)},
               {"not_searched", unsearched_keys(plan)},
               {"offers", candidates},
               {"trade_offs", trade_offs},

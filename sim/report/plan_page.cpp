@@ -284,6 +284,16 @@ std::string again_lines(const PlanReport& report) {
   return text + "\n";
 }
 
+/// GPUs of the candidates without what `known` asks for.
+std::vector<std::string> gpus_without(const CapacityPlan& plan, bool (*known)(const Candidate&)) {
+  std::vector<std::string> names;
+  for (const Candidate& candidate : plan.candidates) {
+    const std::string gpu = gpus_text(machine_of(plan, candidate).choice.scenario);
+    if (!known(candidate) && std::ranges::find(names, gpu) == names.end()) names.push_back(gpu);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> settings_of(const CapacityPlan& plan, const Candidate& candidate) {
@@ -295,12 +305,11 @@ std::vector<std::string> settings_of(const CapacityPlan& plan, const Candidate& 
 }
 
 std::vector<std::string> unpriced(const CapacityPlan& plan) {
-  std::vector<std::string> names;
-  for (const Candidate& candidate : plan.candidates) {
-    const std::string gpu = gpus_text(machine_of(plan, candidate).choice.scenario);
-    if (!candidate.usd_per_million_tokens && std::ranges::find(names, gpu) == names.end()) names.push_back(gpu);
-  }
-  return names;
+  return gpus_without(plan, [](const Candidate& candidate) { return candidate.usd_per_million_tokens.has_value(); });
+}
+
+std::vector<std::string> without_power(const CapacityPlan& plan) {
+  return gpus_without(plan, [](const Candidate& candidate) { return candidate.energy_mwh.has_value(); });
 }
 
 std::vector<std::string> unsearched_keys(const CapacityPlan& plan) {
@@ -376,10 +385,12 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   if (!report.launcher.empty()) basis += fmt::format("All layouts suit {}. ", report.launcher);
   if (!report.failures.empty()) basis += fmt::format("Goodput: failure model {}. ", report.failures);
   if (!report.economics.name.empty()) {
-    const std::vector<std::string> without = unpriced(plan);
-    basis += fmt::format(
-        "Money and energy: {}{}. ", report.economics.name,
-        without.empty() ? "" : fmt::format("; no price for {}{}", fmt::join(without, ", "), last_by(plan.objective)));
+    basis += "Money and energy: " + report.economics.name;
+    if (const auto gpus = unpriced(plan); !gpus.empty())
+      basis += fmt::format("; no price for {}{}", fmt::join(gpus, ", "), last_by(plan.objective));
+    if (const auto gpus = without_power(plan); !gpus.empty())
+      basis += fmt::format("; no power (tdp) for {}, so no energy", fmt::join(gpus, ", "));
+    basis += ". ";
   }
   if (!report.left_out.empty()) basis += fmt::format("Left out: {}. ", fmt::join(report.left_out, "; "));
   if (const std::vector<std::string> keys = unsearched_keys(plan); !keys.empty())

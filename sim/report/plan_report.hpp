@@ -37,6 +37,9 @@ std::vector<std::string> settings_of(const CapacityPlan& plan, const Candidate& 
 /// GPUs of the candidates that have no price in the assumption set, without duplicates.
 std::vector<std::string> unpriced(const CapacityPlan& plan);
 
+/// GPUs of the candidates whose power is not in the assumption set, so that their energy is unknown, without duplicates.
+std::vector<std::string> without_power(const CapacityPlan& plan);
+
 /// Keys of a scenario that the search could vary but did not: all candidates have the scenario's value, which neither the command
 /// line nor a sweep gave. `plan --sweep KEY=VALUE,VALUE` searches them.
 std::vector<std::string> unsearched_keys(const CapacityPlan& plan);

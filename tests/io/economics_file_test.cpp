@@ -1,5 +1,6 @@
 #include "sim/io/economics_file.hpp"
 
+#include <filesystem>
 #include <fstream>
 
 #include <catch2/catch.hpp>
@@ -29,7 +30,11 @@ TEST_CASE("economics file: the shipped one is read as it stands", "[io][search]"
   CHECK_FALSE(economics.price_per_gpu_hour("mi355x", {}).has_value());
   // A DGX H100 of 10.2 kW, network and building on top.
   CHECK(economics.kilowatts_per_gpu("h100")->high == Approx((700 * 1.82 + 80) * 1.58 / 1000));
-  for (const char* gpu : {"v100", "v100-16gb", "v100-sxm3"}) CHECK(economics.kilowatts_per_gpu(gpu).has_value());
+  for (const auto& profile : std::filesystem::directory_iterator(source_dir() / "kernels/profiles")) {
+    const std::string gpu = profile.path().stem().string();
+    INFO(gpu);
+    CHECK((economics.kilowatts_per_gpu(gpu).has_value() || gpu == "cpu"));
+  }
 }
 
 TEST_CASE("economics file: every shipped price has a date and a source, and every figure of owning has one",
