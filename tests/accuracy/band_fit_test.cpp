@@ -87,6 +87,33 @@ TEST_CASE("band fit: where runs with experts have few sources, dense runs withou
   CHECK(samples.size() == before);
 }
 
+TEST_CASE("band fit: where few architectures were left out, their runs without factors stand in for more",
+          "[accuracy]") {
+  std::vector<RowForecast> uncalibrated(100);
+  for (std::size_t i = 0; i < uncalibrated.size(); ++i) {
+    uncalibrated[i].source = "s";
+    uncalibrated[i].architecture = i % 2 == 0 ? "Ampere" : "Hopper";
+    uncalibrated[i].measured_s = 1;
+    uncalibrated[i].predicted_s = std::exp(-0.003 * static_cast<double>(i + 1));
+  }
+  std::vector<BandSample> samples = even_errors("a", 0.001, {});
+  const auto leave_out = [&](const std::string& architecture) {
+    for (BandSample& sample : even_errors("a", 0.001, {.architecture = true})) {
+      sample.architecture = architecture;
+      samples.push_back(sample);
+    }
+  };
+  leave_out("Ampere");
+  leave_out("Hopper");
+  CHECK(fit_run_band(samples).architecture < 0.005);
+  // Two of ten architectures have all their errors below 0.1, and eight those of runs without factors, seven eighths of them below 0.26.
+  const RunBand wide = fit_run_band(samples, stand_ins_for_architectures(samples, uncalibrated));
+  CHECK(wide.dense + wide.architecture == Approx(0.2625).margin(0.01));
+  CHECK(wide.dense == fit_run_band(samples).dense);
+  for (int other = 0; other < 8; ++other) leave_out(std::to_string(other));
+  CHECK(stand_ins_for_architectures(samples, uncalibrated).empty());
+}
+
 TEST_CASE("band fit: deviations of kernels count as far as errors do not contradict them", "[accuracy]") {
   const auto share = [](double small, double large, double deviation) {
     std::vector<BandSample> samples;

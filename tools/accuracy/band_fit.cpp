@@ -42,6 +42,19 @@ BandSample band_sample(const RowForecast& row, const KnownRuns& known) {
           .novelty = known.novelty_of(row)};
 }
 
+namespace {
+
+BandSample stand_in(const RowForecast& row, const Novelty& novelty, double weight) {
+  return {.source = "dense: " + row.source,
+          .architecture = "dense: " + row.architecture,
+          .error = std::abs(std::log(row.predicted_s / row.measured_s)),
+          .deviation = row.deviation(),
+          .novelty = novelty,
+          .weight = weight};
+}
+
+}  // namespace
+
 void stand_in_for_experts(std::vector<BandSample>& samples, const std::vector<RowForecast>& uncalibrated) {
   std::set<std::string> known, dense;
   for (const BandSample& sample : samples)
@@ -49,12 +62,20 @@ void stand_in_for_experts(std::vector<BandSample>& samples, const std::vector<Ro
   for (const RowForecast& row : uncalibrated) dense.insert(row.source);
   if (known.size() >= kSourcesOfWidth || dense.empty()) return;
   const double weight = static_cast<double>(kSourcesOfWidth - known.size()) / static_cast<double>(dense.size());
-  for (const RowForecast& row : uncalibrated)
-    samples.push_back({.source = "dense: " + row.source,
-                       .error = std::abs(std::log(row.predicted_s / row.measured_s)),
-                       .deviation = row.deviation(),
-                       .novelty = {.experts = true},
-                       .weight = weight});
+  for (const RowForecast& row : uncalibrated) samples.push_back(stand_in(row, {.experts = true}, weight));
+}
+
+std::vector<BandSample> stand_ins_for_architectures(const std::vector<BandSample>& samples,
+                                                    const std::vector<RowForecast>& uncalibrated) {
+  std::set<std::string> known, dense;
+  for (const BandSample& sample : samples)
+    if (sample.novelty.architecture && !sample.novelty.experts) known.insert(sample.architecture);
+  for (const RowForecast& row : uncalibrated) dense.insert(row.architecture);
+  std::vector<BandSample> stand_ins;
+  if (known.size() >= kSourcesOfWidth || dense.empty()) return stand_ins;
+  const double weight = static_cast<double>(kSourcesOfWidth - known.size()) / static_cast<double>(dense.size());
+  for (const RowForecast& row : uncalibrated) stand_ins.push_back(stand_in(row, {.architecture = true}, weight));
+  return stand_ins;
 }
 
 namespace {
@@ -68,14 +89,14 @@ std::vector<double> source_weights(const std::vector<BandSample>& samples) {
   return weights;
 }
 
-/// Each architecture counts the same, for either kind of model.
+/// Each architecture counts the same, for either kind of model; one that stands in counts with its weight.
 std::vector<double> architecture_weights(const std::vector<BandSample>& samples) {
   std::vector<double> weights = source_weights(samples);
   std::map<std::pair<bool, std::string>, double> sums;
   for (std::size_t i = 0; i < samples.size(); ++i)
     sums[{samples[i].novelty.experts, samples[i].architecture}] += weights[i];
   for (std::size_t i = 0; i < samples.size(); ++i)
-    weights[i] /= sums.at({samples[i].novelty.experts, samples[i].architecture});
+    weights[i] *= samples[i].weight / sums.at({samples[i].novelty.experts, samples[i].architecture});
   return weights;
 }
 
@@ -160,8 +181,8 @@ RunBand fit_widths(const std::vector<BandSample>& samples) {
 
 }  // namespace
 
-RunBand fit_run_band(const std::vector<BandSample>& samples) {
-  std::vector<BandSample> unmeasured;
+RunBand fit_run_band(const std::vector<BandSample>& samples, const std::vector<BandSample>& stand_ins) {
+  std::vector<BandSample> unmeasured = stand_ins;
   for (const BandSample& sample : samples)
     if (sample.novelty.architecture) unmeasured.push_back(sample);
   const RunBand band = fit_widths(samples);

@@ -110,8 +110,9 @@ RunBand inner_band(const Table& table, const Indices& train, const RuleSet& used
   std::vector<BandSample> samples;
   for (const PartKey key : {&RowForecast::source, &RowForecast::stack, &RowForecast::architecture})
     inner_errors(table, train, used, key, &samples);
-  stand_in_for_experts(samples, without_factors(table, train, used));
-  return fit_run_band(samples);
+  const std::vector<RowForecast> uncalibrated = without_factors(table, train, used);
+  stand_in_for_experts(samples, uncalibrated);
+  return fit_run_band(samples, stand_ins_for_architectures(samples, uncalibrated));
 }
 
 /// Measures of dense runs and of those with experts.
