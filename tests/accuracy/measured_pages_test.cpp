@@ -1,5 +1,6 @@
 // docs/validation/kernels.md and collectives.md say what `validate --kernels` and `--collectives` give: some of their
 // tables are forecast anew.
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -51,6 +52,24 @@ TEST_CASE("the page of operators has not drifted from what the profiles say", "[
       CHECK(printed(text, e.group, 0) >= e.samples);  // other tables have samples of the same group
       if (printed(text, e.group, 0) == e.samples) CHECK(printed(text, e.group, 1) == Approx(100 * e.mean).margin(0.3));
     }
+  }
+}
+
+TEST_CASE("published kernels: every source is explained, and the profiles that were fitted to them agree with them",
+          "[accuracy][docs]") {
+  const CsvTable table = CsvTable::read(source_dir() / "scenarios/runs/kernels.csv").value();
+  std::ifstream file(source_dir() / "scenarios/runs/README.md");
+  const std::string explained{std::istreambuf_iterator<char>(file), {}};
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const std::string source = table.text(row, "source");
+    INFO(source);
+    REQUIRE(explained.find("\n| `" + source + "` | ") != std::string::npos);
+  }
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
+  for (const SampleErrors& e : sample_errors(validate_kernels(table, library).value(), false)) {
+    CAPTURE(e.group);
+    CHECK(e.mean < 0.11);
+    CHECK(std::abs(e.bias) < 0.11);
   }
 }
 

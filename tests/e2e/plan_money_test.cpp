@@ -114,13 +114,14 @@ TEST_CASE("plan: each candidate has the measured run closest to it", "[e2e][sear
 TEST_CASE("plan: GPUs whose power is not known have no energy, and the page says so", "[e2e][search]") {
   const Sandbox sandbox;
   std::ofstream(sandbox.path() / "prices.json") << R"({"gpus": {"h100": {"price": [2, 3, 4]}}})";
-  const std::string arguments = "--topology dgx-h100 --gpus 32 --tp 1 --pp 1 --tokens 100B --failures none --economics ";
+  const std::string arguments =
+      "--topology dgx-h100 --gpus 32 --tp 1 --pp 1 --tokens 100B --failures none --economics ";
   const Json plan = answer(sandbox, arguments + "prices.json");
   CHECK(plan["without_power"] == Json{"h100"});
   CHECK_FALSE(plan["offers"][0].contains("energy_mwh"));
-  const Outcome page = sandbox.run(
-      "tracecast plan llama2-7b-abci --set training.global_batch_size=256 --no-upgrades --best 1 " + arguments +
-      "prices.json");
+  const Outcome page =
+      sandbox.run("tracecast plan llama2-7b-abci --set training.global_batch_size=256 --no-upgrades --best 1 " +
+                  arguments + "prices.json");
   CHECK(page.out.find("Money and energy: prices; no power (tdp) for h100, so no energy.") != std::string::npos);
 }
 

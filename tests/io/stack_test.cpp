@@ -151,6 +151,20 @@ TEST_CASE("stacks: the attention kernel that a stack names for a GPU's architect
   CHECK(kernels("Ampere", "fa2") == own);
 }
 
+TEST_CASE("stacks: PyTorch's own attention on AMD's GPUs is AOTriton's, slower than AITER's", "[io]") {
+  const fs::path file = source_dir() / "scenarios/published/torchtitan-llama3-8b-8gpu-compile.json";
+  for (const char* gpu : {"mi300x", "mi325x", "mi355x"}) {
+    INFO(gpu);
+    std::vector<std::string> settings{"cluster.topology=hgx-mi300x", "cluster.profile=" + std::string(gpu)};
+    const Profile by_default = read_scenario(file, shipped_data(), settings).value().profile;
+    settings.emplace_back("stack=torchtitan");
+    const Profile titan = read_scenario(file, shipped_data(), settings).value().profile;
+    CHECK(by_default.attention.front().kernel == "aiter");
+    CHECK(titan.attention.front().kernel == "aotriton");
+    CHECK(titan.attention.front().backward_efficiency < 0.5 * by_default.attention.front().backward_efficiency);
+  }
+}
+
 TEST_CASE("stacks: where launches block, the host's time is in every kernel and not beside it", "[oracle][io]") {
   Stack stack;
   stack.host_launch = 80_us;

@@ -58,7 +58,7 @@ TEST_CASE("fit: attention, memory-bound work and host of the shipped profiles ar
     return;
   }
   Assembler assembler(kData, source_dir() / "kernels/profiles/h100-measured.json",
-                      Assembler::Parts::without_multiplications);
+                      source_dir() / "scenarios/runs/kernels.csv", Assembler::Parts::without_multiplications);
   for (const Gpu& gpu : catalogue()) {
     INFO(gpu.name);
     const Result<Profile> fitted = assembler.profile(gpu);

@@ -119,6 +119,11 @@ Result<void> Assembler::load(const Gpu& gpu) {
     Result<Profile> read = read_profile(timed_file_);
     if (!read) return tl::unexpected(read.error());
     timed_ = std::move(*read);
+    const Result<CsvTable> kernels = CsvTable::read(published_file_);
+    if (!kernels) return tl::unexpected(kernels.error());
+    Result<std::vector<MeasuredKernel>> published = read_kernels(*kernels);
+    if (!published) return tl::unexpected(published.error());
+    published_ = std::move(*published);
   }
   std::vector<std::string> wanted{"gpu-specs/gpu_specs.csv"};
   if (*gpu.gemm_table != '\0') {
@@ -202,8 +207,6 @@ Result<void> Assembler::fit(const Gpu& gpu, Profile& profile) {
   return {};
 }
 
-/// Models that were measured on another GPU say so, and keep their samples if that has the same die. One that is scaled to
-/// another head size by a ratio measured on another die has no samples of its own.
 void Assembler::fit_attention_kernels(const Gpu& gpu, Profile& profile) {
   AttentionTables tables{&table("kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv"),
                          &table("kernels/published-tables/flash_attention_tflops.csv"),
@@ -212,6 +215,12 @@ void Assembler::fit_attention_kernels(const Gpu& gpu, Profile& profile) {
                          &table("kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz")};
   if (profile.name == "rtx-pro-6000") tables.serving_rtx_pro = &table(kRtxProAttention);
   profile.attention = attention_models(gpu.architecture, tables);
+  mark_attention_of_others(gpu, profile);
+}
+
+/// Models that were measured on another GPU say so, and keep their samples if that has the same die. One that is scaled to
+/// another head size by a ratio measured on another die has no samples of its own.
+void Assembler::mark_attention_of_others(const Gpu& gpu, Profile& profile) {
   for (AttentionModel& model : profile.attention) {
     const std::string measured = attention_measured_on(model.fit.data);
     if (measured.empty() || model.fit.samples == 0) continue;
@@ -268,15 +277,20 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
   // fp32 on vector units comes closer to their peak.
   if (profile.gemm.contains(Precision::fp32) && gpu.fp32_matrix_tflops == 0)
     profile.gemm.at(Precision::fp32).efficiency = 0.85;
-  profile.grouped_gemm = model;
+  fit_published_gemms(profile);
+  profile.grouped_gemm = profile.gemm.at(Precision::fp16);
   profile.grouped_gemm.efficiency *= 0.8;
+  profile.grouped_gemm.fit = model.fit;
   const Fit assumed{
       "specification; efficiencies as A100's and H100's medians (docs/references.md#attention-fit, "
       "docs/references.md#memory-bound-fit)",
       0, 0.3};
-  for (const bool causal : {true, false})
-    profile.attention.push_back(
-        {"flash", 128, causal, kAttentionT0, 0.5, causal ? 900.0 : 250.0, 0.43, causal ? 1300.0 : 500.0, assumed});
+  profile.attention = published_attention_models(gpu.architecture, published_);
+  mark_attention_of_others(gpu, profile);
+  if (profile.attention.empty())
+    for (const bool causal : {true, false})
+      profile.attention.push_back(
+          {"flash", 128, causal, kAttentionT0, 0.5, causal ? 900.0 : 250.0, 0.43, causal ? 1300.0 : 500.0, assumed});
   const std::pair<OperatorKind, double> efficiencies[] = {
       {OperatorKind::norm, 0.7},          {OperatorKind::residual, 0.8}, {OperatorKind::activation, 0.8},
       {OperatorKind::rope, 0.45},         {OperatorKind::softmax, 0.8},  {OperatorKind::embedding, 0.7},
@@ -288,6 +302,29 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
   set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
   profile.in_training.fit.samples = 0;
   profile.host = host_model(gpu);
+}
+
+/// A format that was not measured takes the share of one of its width, else that of the 16-bit ones. A narrow one has at most the
+/// latter's: it gains no more than its peak.
+void Assembler::fit_published_gemms(Profile& profile) {
+  for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp8}) {
+    std::vector<GemmSample> samples;
+    for (const MeasuredKernel& each : published_)
+      if (each.gpu == profile.name && each.op.kind == OperatorKind::gemm && each.op.precision == precision)
+        samples.push_back({std::get<GemmShape>(each.op.shape), each.seconds, {}});
+    if (samples.empty()) continue;
+    const double most = profile.gemm.at(Precision::fp16).efficiency;
+    GemmModel fitted = with_fitted_share(
+        profile.gemm.at(precision), samples, peak_of(profile, precision), precision,
+        fmt::format("share of peak: scenarios/runs/kernels.csv, {}; everything else assumed", profile.name));
+    if (is_narrow(precision)) fitted.efficiency = std::min(fitted.efficiency, most);
+    note_fit(profile, fmt::format("gemm {}", to_string(precision)), fitted.fit);
+    for (auto& [other, model] : profile.gemm) {
+      if (other == Precision::fp32 || (is_narrow(precision) && !is_narrow(other))) continue;
+      model = fitted;
+      if (other != precision) model.fit = transferred(fitted.fit, std::string(to_string(precision)));
+    }
+  }
 }
 
 void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {

@@ -14,6 +14,7 @@
 #include "sim/io/csv_table.hpp"
 #include "tools/accuracy/fit/catalogue.hpp"
 #include "tools/accuracy/fit/fit.hpp"
+#include "tools/accuracy/kernel_tables.hpp"
 
 namespace tracecast::accuracy {
 
@@ -30,10 +31,12 @@ struct FitLine {
 class Assembler {
  public:
   enum class Parts { all, without_multiplications };
-  /// `data`: the folder with kernels/ and gpu-specs/. `timed`: the profile with this project's own measurements of an H100. Without
-  /// multiplications, whose fits take most of the time, a profile has no gemm, grouped_gemm and in_training.
-  Assembler(std::filesystem::path data, std::filesystem::path timed, Parts parts = Parts::all)
-      : data_(std::move(data)), timed_file_(std::move(timed)), parts_(parts) {}
+  /// `data`: the folder with kernels/ and gpu-specs/. `timed`: the profile with this project's own measurements of an H100.
+  /// `published`: the shipped table of kernels. Without multiplications, whose fits take most of the time, a fitted profile has no
+  /// gemm, grouped_gemm and in_training.
+  Assembler(std::filesystem::path data, std::filesystem::path timed, std::filesystem::path published,
+            Parts parts = Parts::all)
+      : data_(std::move(data)), timed_file_(std::move(timed)), published_file_(std::move(published)), parts_(parts) {}
 
   /// Errors: a table of measurements, or the profile, is missing or broken.
   Result<Profile> profile(const Gpu& gpu);
@@ -46,6 +49,8 @@ class Assembler {
   Result<void> share_die(const Gpu& gpu, Profile& profile);
   void borrow(const Gpu& gpu, const Profile& base, Profile& profile);
   void specify(const Gpu& gpu, Profile& profile);
+  void fit_published_gemms(Profile& profile);
+  void mark_attention_of_others(const Gpu& gpu, Profile& profile);
   void fit_gemms(const Gpu& gpu, Profile& profile);
   void fit_layouts(Profile& profile);
   void fit_attention_kernels(const Gpu& gpu, Profile& profile);
@@ -55,7 +60,9 @@ class Assembler {
 
   std::filesystem::path data_;
   std::filesystem::path timed_file_;
+  std::filesystem::path published_file_;
   std::optional<Profile> timed_;
+  std::vector<MeasuredKernel> published_;
   Parts parts_;
   std::map<std::string, CsvTable> tables_;
   std::map<std::string, Profile> done_;

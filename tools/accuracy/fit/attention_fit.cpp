@@ -150,6 +150,15 @@ Samples read_serving_samples(const CsvTable& table, const std::string& framework
   return samples;
 }
 
+Samples read_kernel_samples(const std::vector<MeasuredKernel>& published, const std::string& profile,
+                            const std::string& implementation) {
+  Samples samples;
+  for (const MeasuredKernel& each : published)
+    if (each.op.kind == OperatorKind::attention && each.gpu == profile && each.kernel == implementation)
+      samples.push_back({std::get<AttentionShape>(each.op.shape), each.op.pass == Pass::backward, each.seconds});
+  return samples;
+}
+
 Samples select(const Samples& samples, std::int64_t head_dim, bool causal) {
   Samples selected;
   for (const AttentionSample& s : samples)

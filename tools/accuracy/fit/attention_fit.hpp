@@ -8,6 +8,7 @@
 #include "sim/cost/attention.hpp"
 #include "sim/io/csv_table.hpp"
 #include "tools/accuracy/fit/fit.hpp"
+#include "tools/accuracy/kernel_tables.hpp"
 
 namespace tracecast::accuracy {
 
@@ -33,6 +34,10 @@ std::vector<AttentionSample> read_published_samples(const CsvTable& table, const
 
 /// Serving kernels (prefill) of one framework ("vllm"): forward only, s >= 256.
 std::vector<AttentionSample> read_serving_samples(const CsvTable& table, const std::string& framework, bool causal);
+
+/// Published kernels of one profile and implementation ("aiter").
+std::vector<AttentionSample> read_kernel_samples(const std::vector<MeasuredKernel>& published,
+                                                 const std::string& profile, const std::string& implementation);
 
 /// The samples of one head size and mask.
 std::vector<AttentionSample> select(const std::vector<AttentionSample>& samples, std::int64_t head_dim, bool causal);

@@ -16,6 +16,8 @@ constexpr GpuPeak kGB200{2500e12, 8e12, 148};
 constexpr GpuPeak kRtxPro{468e12, 1.792e12, 188};
 constexpr GpuPeak kH200Fp8{1978.9e12, 4.8e12, 132};
 constexpr GpuPeak kGB200Fp8{5000e12, 8e12, 148};
+constexpr GpuPeak kMI300X{1307.4e12, 5.3e12, 304};
+constexpr GpuPeak kMI355X{2500e12, 8e12, 256};
 
 using Samples = std::vector<AttentionSample>;
 
@@ -87,7 +89,7 @@ AttentionModel with_mask(AttentionModel model, bool causal, const AttentionModel
   model.causal = causal;
   model.forward_s0 = std::max(0.0, model.forward_s0 + to.forward_s0 - from.forward_s0);
   model.backward_s0 = std::max(0.0, model.backward_s0 + to.backward_s0 - from.backward_s0);
-  model.fit.data += "; mask by cuDNN's difference";
+  model.fit.data += fmt::format("; mask by {}'s difference", from.kernel == "cudnn" ? "cuDNN" : from.kernel);
   return model;
 }
 
@@ -245,7 +247,60 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
   return models;
 }
 
+/// `model` with a backward pass whose ratio to the forward pass is that of another model.
+AttentionModel with_backward_of(AttentionModel model, const AttentionModel& other, const std::string& whose) {
+  model.backward_efficiency = model.forward_efficiency * other.backward_efficiency / other.forward_efficiency;
+  model.backward_s0 = std::max(0.0, model.forward_s0 + other.backward_s0 - other.forward_s0);
+  model.fit.data += "; backward by the ratio of " + whose;
+  return model;
+}
+
+using Published = std::vector<MeasuredKernel>;
+
+/// Both masks of head sizes 128 and 64; without backward samples those of the latter take the former's ratio.
+std::vector<AttentionModel> published_kernel(const Published& published, const std::string& gpu_name,
+                                             const std::string& kernel, const GpuPeak& gpu) {
+  const Samples samples = read_kernel_samples(published, gpu_name, kernel);
+  std::vector<AttentionModel> models;
+  for (const std::int64_t head_dim : {128, 64})
+    for (const bool causal : {true, false}) {
+      if (select(samples, head_dim, causal).empty()) continue;
+      AttentionModel model = fit_both(kernel, samples, head_dim, causal, gpu,
+                                      fmt::format("scenarios/runs/kernels.csv, {}, {}", gpu_name, kernel));
+      if (model.backward_efficiency == 0 && !models.empty() && models.front().backward_efficiency > 0)
+        model = with_backward_of(model, models.front(), "head size 128");
+      models.push_back(model);
+    }
+  return models;
+}
+
+std::vector<AttentionModel> cdna3(const Published& published) {
+  std::vector<AttentionModel> models = published_kernel(published, "mi300x", "aiter", kMI300X);
+  const AttentionModel causal = models[0];
+  const AttentionModel full = models[1];
+  const AttentionModel other = published_kernel(published, "mi355x", "aotriton", kMI355X).front();
+  for (AttentionModel model : published_kernel(published, "mi300x", "aotriton", kMI300X)) {
+    model = with_backward_of(model, other, "mi355x");
+    models.push_back(model);
+    models.push_back(with_mask(model, false, causal, full));
+  }
+  return models;
+}
+
+std::vector<AttentionModel> cdna4(const Published& published) {
+  std::vector<AttentionModel> models = published_kernel(published, "mi355x", "aiter", kMI355X);
+  for (const AttentionModel& model : published_kernel(published, "mi355x", "aotriton", kMI355X))
+    models.push_back(model);
+  return models;
+}
+
 }  // namespace
+
+std::vector<AttentionModel> published_attention_models(const std::string& architecture, const Published& published) {
+  if (architecture == "CDNA3") return cdna3(published);
+  if (architecture == "CDNA4") return cdna4(published);
+  return {};
+}
 
 std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables) {
   if (architecture == "Ampere") return with_first_flash(with_triton(ampere(tables)));
@@ -259,6 +314,8 @@ std::string attention_measured_on(const std::string& data) {
   const auto names = [&data](const char* word) { return data.find(word) != std::string::npos; };
   if (names("sdpa_training_fwd_bwd, GB200")) return "gb200";
   if (names("sdpa_training_fwd_bwd, H200")) return "h200";
+  if (names("kernels.csv, mi300x")) return "mi300x";
+  if (names("kernels.csv, mi355x")) return "mi355x";
   return names("flash_attention_tflops, Hopper") ? "h100" : "";
 }
 

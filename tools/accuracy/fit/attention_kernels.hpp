@@ -7,6 +7,7 @@
 
 #include "sim/cost/profile.hpp"
 #include "tools/accuracy/fit/attention_fit.hpp"
+#include "tools/accuracy/kernel_tables.hpp"
 
 namespace tracecast::accuracy {
 
@@ -35,6 +36,14 @@ inline constexpr double kAttentionT0 = 4e-6;
 ///              RTX PRO 6000  fa2  as Ampere's, 64, 128 and 256 from SGLang's prefill
 /// Empty for other architectures.
 std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables);
+
+/// Models of AMD's GPUs from the shipped table of published kernels (scenarios/runs/kernels.csv), the default kernel first:
+///   CDNA3, CDNA4  aiter     128 of MI300X, MI355X; backward of head size 64 by 128's ratio where it was not measured
+///                 aotriton  (PyTorch's scaled_dot_product_attention) 128 and 64; on MI300X, where only the causal forward pass
+///                           was measured, backward by MI355X's ratio, and the mask's difference as aiter's
+/// Empty for other architectures.
+std::vector<AttentionModel> published_attention_models(const std::string& architecture,
+                                                       const std::vector<MeasuredKernel>& published);
 
 /// The GPU whose kernels `data` of a model names, as a profile is called; "": that of the profile.
 std::string attention_measured_on(const std::string& data);

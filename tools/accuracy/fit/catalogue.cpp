@@ -5,6 +5,9 @@ namespace {
 
 // mamf-finder's best shapes (published-tables/mamf_bf16_fp8.csv): A100 PCIe 252.9 of SXM's 271.2 TFLOP/s.
 constexpr double kPcieOfSxm = 252.9 / 271.2;
+// The same square matrices of 4,096 to 16,384 with torch.matmul: 752 to 807 TFLOP/s at 1,000 W, 615 to 660 of MI300X at 750 W; mean of
+// the ratios (scenarios/runs/kernels.csv).
+constexpr double kMi325xOfMi300x = 1.22;
 // docs/references.md#in-training-factors: GEMM time of the 500 W H100 relative to the 700 W part, of B300 and GB300
 // relative to B200 and GB200.
 constexpr double kH100With500W = 1.16;
@@ -128,8 +131,7 @@ constexpr Gpu kGpus[] = {
      .row = "V100-SXM2-32GB",
      .architecture = "Volta",
      .usable_gib = 31.7,
-     .efficiency = 0.75,
-     .note = "GEMM share of peak between A100's and the mean of all GPUs (assumed)"},
+     .note = "GEMM share of peak: scenarios/runs/kernels.csv"},
     {.name = "mi250x",
      .title = "MI250X, one of its two dies (GCD)",
      .row = "MI250X-GCD",
@@ -164,22 +166,21 @@ constexpr Gpu kGpus[] = {
      .row = "MI300X",
      .architecture = "CDNA3",
      .usable_gib = 191.6,
-     .efficiency = 0.514,
-     .note = "GEMM share of peak: mamf-finder's best shape"},
+     .note = "GEMM share of peak and attention: scenarios/runs/kernels.csv"},
     {.name = "mi325x",
      .title = "MI325X 256 GB",
      .row = "MI325X",
      .architecture = "CDNA3",
      .usable_gib = 255.6,
-     .efficiency = 0.604,
-     .note = "GEMM share of peak: mamf-finder's best shape"},
+     .based_on = "mi300x",
+     .efficiency = kMi325xOfMi300x,
+     .note = "kernels of mi300x, the same die; GEMM rate by square matrices (scenarios/runs/kernels.csv)"},
     {.name = "mi355x",
      .title = "MI355X 288 GB",
      .row = "MI355X",
      .architecture = "CDNA4",
      .usable_gib = 287.6,
-     .efficiency = 0.626,
-     .note = "GEMM share of peak: mamf-finder's best shape"},
+     .note = "GEMM share of peak and attention: scenarios/runs/kernels.csv"},
     {.name = "a64fx",
      .title = "A64FX (Fugaku node)",
      .row = "A64FX(Fugaku node)",

@@ -3,7 +3,8 @@
 ///
 ///   fit_profiles --data DIR --all --out kernels/profiles
 ///
-/// DIR holds kernels/ and gpu-specs/, measurements of others that are not shipped with the project. --timed is this project's own.
+/// DIR holds kernels/ and gpu-specs/, measurements of others that are not shipped with the project. --timed and --published
+/// are this project's own.
 #include <filesystem>
 #include <string>
 
@@ -22,13 +23,14 @@ using namespace tracecast::accuracy;
 struct Options {
   std::string data;
   std::string timed = "kernels/profiles/h100-measured.json";
+  std::string published = "scenarios/runs/kernels.csv";
   std::string gpu;
   bool all = false;
   std::string out;
 };
 
 Result<void> write_profiles(const Options& options) {
-  Assembler assembler(options.data, options.timed);
+  Assembler assembler(options.data, options.timed, options.published);
   for (const Gpu& gpu : catalogue()) {
     if (!options.all && options.gpu != gpu.name) continue;
     const Result<Profile> profile = assembler.profile(gpu);
@@ -59,6 +61,7 @@ int main(int argc, char** argv) {
   Options options;
   app.add_option("--data", options.data, "the folder with kernels/ and gpu-specs/")->required();
   app.add_option("--timed", options.timed, "the profile with operators timed on an H100")->capture_default_str();
+  app.add_option("--published", options.published, "the table of published kernels")->capture_default_str();
   app.add_option("--gpu", options.gpu, "one of: " + names());
   app.add_flag("--all", options.all, "every GPU");
   app.add_option("--out", options.out, "the profile's file; with --all the folder of them")->required();

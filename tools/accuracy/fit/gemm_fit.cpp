@@ -197,4 +197,27 @@ GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, const GemmTask&
   return fit;
 }
 
+GemmModel with_fitted_share(GemmModel model, const std::vector<GemmSample>& samples, const GpuPeak& gpu,
+                            Precision precision, const std::string& data) {
+  const auto predicted = [&](double share, const GemmShape& shape) {
+    GemmModel candidate = model;
+    candidate.efficiency = share;
+    return gemm_seconds(candidate, gpu, shape, gemm_elements(precision));
+  };
+  const auto fit = [&](const GemmSample* left_out) {
+    const auto loss = [&](const std::vector<double>& share) {
+      LogError error;
+      for (const GemmSample& each : samples)
+        if (&each != left_out) error.add(predicted(share.front(), each.shape), each.seconds);
+      return error.mean();
+    };
+    return minimize({{0.6, 0.1, 1}}, loss, 200).front();
+  };
+  LogError error;
+  for (const GemmSample& each : samples) error.add(predicted(fit(&each), each.shape), each.seconds);
+  model.efficiency = fit(nullptr);
+  model.fit = {data, error.samples(), error.mean()};
+  return model;
+}
+
 }  // namespace tracecast::accuracy

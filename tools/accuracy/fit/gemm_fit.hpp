@@ -63,6 +63,11 @@ struct ChoiceSample {
 };
 std::vector<int> fit_choices(const std::vector<ChoiceSample>& samples);
 
+/// `model` with the share of the peak that published kernels reached (scenarios/runs/kernels.csv); everything else as it is. The
+/// residual is that of leaving out each kernel in turn.   Requires samples
+GemmModel with_fitted_share(GemmModel model, const std::vector<GemmSample>& samples, const GpuPeak& gpu,
+                            Precision precision, const std::string& data);
+
 GemmFit fit_gemm(const GemmSamples& samples, const GpuPeak& gpu, const GemmTask& task, const GemmLibrary& library,
                  const std::string& data);
 
