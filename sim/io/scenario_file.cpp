@@ -58,6 +58,7 @@ class ScenarioReader {
     }
     if (std::optional<ObjectReader> training = root.get_object("training")) read_training(*training);
     if (std::optional<ObjectReader> cluster = root.get_object("cluster")) read_cluster(*cluster);
+    if (stack_) drop_unfit_settings();
     derive_degrees();
     fill_shard_group();
     choose_racks(root);
@@ -187,6 +188,18 @@ class ScenarioReader {
     take(read_stack(*file), *stack_);
     scenario_.parallel = stack_->parallel;
     scenario_.training = stack_->training;
+  }
+
+  /// Resets settings of the stack that need tensor parallelism or experts, where there are none. Those of the scenario stay, and are
+  /// errors of its plan.
+  void drop_unfit_settings() {
+    const auto is_of_stack = [&](const char* key) { return !scenario_.locations.contains(key); };
+    Parallel& p = scenario_.parallel;
+    if (p.tp == 1 && is_of_stack("parallel.sequence_parallel")) p.sequence_parallel = false;
+    if (scenario_.model.moe) return;
+    if (is_of_stack("parallel.moe_dispatcher")) p.moe_dispatcher = Parallel{}.moe_dispatcher;
+    if (is_of_stack("training.moe_dispatch_dtype"))
+      scenario_.training.moe_dispatch_dtype = Training{}.moe_dispatch_dtype;
   }
 
   void read_model_of(ObjectReader& root) {

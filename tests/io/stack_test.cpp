@@ -8,6 +8,7 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
+#include "sim/plan/plan.hpp"
 #include "tests/io/temporary_folder.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
@@ -149,6 +150,23 @@ TEST_CASE("stacks: the attention kernel that a stack names for a GPU's architect
   CHECK(kernels("Hopper", "fa2") == std::vector<std::string>{"fa2", "fa2", "fa3", "cudnn"});
   CHECK(kernels("Hopper", "unknown") == own);
   CHECK(kernels("Ampere", "fa2") == own);
+}
+
+TEST_CASE("stacks: every stack serves a dense model without tensor parallelism", "[io]") {
+  const fs::path file = source_dir() / "scenarios/published/torchtitan-llama3-8b-8gpu.json";
+  const auto planned = [&](const std::vector<std::string>& settings) {
+    const Scenario s = read_scenario(file, shipped_data(), settings).value();
+    return make_plan(s.model, s.parallel, s.training, s.cluster.world_size).has_value();
+  };
+  for (const Stack& stack : shipped()) {
+    INFO(stack.name);
+    CHECK(planned({"stack=" + stack.name}));
+  }
+  CHECK(read_scenario(file, shipped_data(), {"stack=torchtitan", "parallel.tp=8"}).value().parallel.sequence_parallel);
+  // What the scenario itself asks for stays, and is refused.
+  CHECK_FALSE(planned({"stack=torchtitan", "parallel.sequence_parallel=true"}));
+  CHECK_FALSE(planned({"stack=hai-llm", "parallel.moe_dispatcher=deepep"}));
+  CHECK_FALSE(planned({"stack=hai-llm", "training.moe_dispatch_dtype=fp8"}));
 }
 
 TEST_CASE("stacks: PyTorch's own attention on AMD's GPUs is AOTriton's, slower than AITER's", "[io]") {
