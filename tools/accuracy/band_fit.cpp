@@ -44,38 +44,40 @@ BandSample band_sample(const RowForecast& row, const KnownRuns& known) {
 
 namespace {
 
-BandSample stand_in(const RowForecast& row, const Novelty& novelty, double weight) {
-  return {.source = "dense: " + row.source,
-          .architecture = "dense: " + row.architecture,
-          .error = std::abs(std::log(row.predicted_s / row.measured_s)),
-          .deviation = row.deviation(),
-          .novelty = novelty,
-          .weight = weight};
+/// Runs of `rows`, in groups that together count as many as `known` lacks of kSourcesOfWidth.
+std::vector<BandSample> stand_ins_for(const std::set<std::string>& known, const std::vector<RowForecast>& rows,
+                                      std::string RowForecast::*group, const Novelty& novelty) {
+  std::set<std::string> groups;
+  for (const RowForecast& row : rows) groups.insert(row.*group);
+  std::vector<BandSample> stand_ins;
+  if (known.size() >= kSourcesOfWidth) return stand_ins;
+  const double weight = static_cast<double>(kSourcesOfWidth - known.size()) / static_cast<double>(groups.size());
+  for (const RowForecast& row : rows)
+    stand_ins.push_back({.source = "dense: " + row.source,
+                         .architecture = "dense: " + row.architecture,
+                         .error = std::abs(std::log(row.predicted_s / row.measured_s)),
+                         .deviation = row.deviation(),
+                         .novelty = novelty,
+                         .weight = weight});
+  return stand_ins;
 }
 
 }  // namespace
 
-void stand_in_for_experts(std::vector<BandSample>& samples, const std::vector<RowForecast>& uncalibrated) {
-  std::set<std::string> known, dense;
+std::vector<BandSample> stand_ins_for_experts(const std::vector<BandSample>& samples,
+                                              const std::vector<RowForecast>& uncalibrated) {
+  std::set<std::string> known;
   for (const BandSample& sample : samples)
     if (sample.novelty.experts) known.insert(sample.source);
-  for (const RowForecast& row : uncalibrated) dense.insert(row.source);
-  if (known.size() >= kSourcesOfWidth || dense.empty()) return;
-  const double weight = static_cast<double>(kSourcesOfWidth - known.size()) / static_cast<double>(dense.size());
-  for (const RowForecast& row : uncalibrated) samples.push_back(stand_in(row, {.experts = true}, weight));
+  return stand_ins_for(known, uncalibrated, &RowForecast::source, {.experts = true});
 }
 
 std::vector<BandSample> stand_ins_for_architectures(const std::vector<BandSample>& samples,
                                                     const std::vector<RowForecast>& uncalibrated) {
-  std::set<std::string> known, dense;
+  std::set<std::string> known;
   for (const BandSample& sample : samples)
     if (sample.novelty.architecture && !sample.novelty.experts) known.insert(sample.architecture);
-  for (const RowForecast& row : uncalibrated) dense.insert(row.architecture);
-  std::vector<BandSample> stand_ins;
-  if (known.size() >= kSourcesOfWidth || dense.empty()) return stand_ins;
-  const double weight = static_cast<double>(kSourcesOfWidth - known.size()) / static_cast<double>(dense.size());
-  for (const RowForecast& row : uncalibrated) stand_ins.push_back(stand_in(row, {.architecture = true}, weight));
-  return stand_ins;
+  return stand_ins_for(known, uncalibrated, &RowForecast::architecture, {.architecture = true});
 }
 
 namespace {

@@ -45,11 +45,12 @@ BandSample band_sample(const RowForecast& row, const KnownRuns& known);
 /// One in ten is outside, so that fewer sources, or architectures, do not determine a width.
 inline constexpr std::size_t kSourcesOfWidth = 10;
 
-/// Lets dense runs stand in for the sources with experts that `samples` lacks, up to kSourcesOfWidth. `uncalibrated`: dense
+/// Dense runs that stand in for the sources with experts that `samples` lacks, up to kSourcesOfWidth. `uncalibrated`: dense
 /// runs that were forecast without any in-training factor, as models with experts are before the first of them is measured.
-void stand_in_for_experts(std::vector<BandSample>& samples, const std::vector<RowForecast>& uncalibrated);
+std::vector<BandSample> stand_ins_for_experts(const std::vector<BandSample>& samples,
+                                              const std::vector<RowForecast>& uncalibrated);
 
-/// The same for the architectures that `samples` has as unmeasured ones: dense runs of each stand in for one.
+/// The same for the architectures that `samples` has as unmeasured ones: the runs of each stand in for one.
 std::vector<BandSample> stand_ins_for_architectures(const std::vector<BandSample>& samples,
                                                     const std::vector<RowForecast>& uncalibrated);
 

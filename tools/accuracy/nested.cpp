@@ -111,8 +111,9 @@ RunBand inner_band(const Table& table, const Indices& train, const RuleSet& used
   for (const PartKey key : {&RowForecast::source, &RowForecast::stack, &RowForecast::architecture})
     inner_errors(table, train, used, key, &samples);
   const std::vector<RowForecast> uncalibrated = without_factors(table, train, used);
-  stand_in_for_experts(samples, uncalibrated);
-  return fit_run_band(samples, stand_ins_for_architectures(samples, uncalibrated));
+  const std::vector<BandSample> architectures = stand_ins_for_architectures(samples, uncalibrated);
+  for (const BandSample& sample : stand_ins_for_experts(samples, uncalibrated)) samples.push_back(sample);
+  return fit_run_band(samples, architectures);
 }
 
 /// Measures of dense runs and of those with experts.

@@ -13,6 +13,7 @@
 #include "tools/accuracy/fit/catalogue.hpp"
 #include "tools/accuracy/fit/gemm_fit.hpp"
 #include "tools/accuracy/fit/specification.hpp"
+#include "tools/accuracy/kernel_tables.hpp"
 
 using namespace tracecast;
 using namespace tracecast::accuracy;
@@ -81,6 +82,37 @@ TEST_CASE(
   CHECK(recorded.in_training.gemm == 1);
   CHECK(recorded.in_training.attention == 1);
   CHECK(recorded.memory_bound == shipped("h100").memory_bound);
+}
+
+TEST_CASE("fit: profiles of GPUs in the shipped table of kernels are what the fit finds in it", "[accuracy][fit]") {
+  const std::vector<MeasuredKernel> kernels =
+      read_kernels(CsvTable::read(source_dir() / "scenarios/runs/kernels.csv").value()).value();
+  for (const char* name : {"mi300x", "mi355x"}) {
+    INFO(name);
+    const Profile profile = shipped(name);
+    std::vector<AttentionModel> fitted = attention_models(profile.architecture, {.shipped = &kernels});
+    REQUIRE(fitted.size() == profile.attention.size());
+    for (std::size_t i = 0; i < fitted.size(); ++i) {
+      fitted[i].fit = profile.attention[i].fit;
+      CHECK(fitted[i] == profile.attention[i]);
+    }
+  }
+  for (const char* name : {"mi300x", "mi355x", "v100"}) {
+    INFO(name);
+    const Profile profile = shipped(name);
+    for (const AttentionModel& model : profile.attention) CHECK(model.fit.residual > 0.03);  // no curve of one length
+    const Precision precision = std::string(name) == "v100" ? Precision::fp16 : Precision::bf16;
+    std::vector<GemmSample> samples;
+    for (const MeasuredKernel& each : kernels)
+      if (each.gpu == name && each.op.kind == OperatorKind::gemm && each.op.precision == precision)
+        samples.push_back({std::get<GemmShape>(each.op.shape), each.seconds, {}});
+    GemmModel start = profile.gemm.at(precision);
+    start.efficiency = 0.4;
+    const GemmModel fitted = with_fitted_share(start, samples, peak_of(profile, precision), precision, start.fit.data);
+    CHECK(fitted.efficiency == Approx(profile.gemm.at(precision).efficiency).epsilon(1e-3));
+    CHECK(fitted.fit.samples == static_cast<int>(samples.size()));
+    CHECK(fitted.fit.residual == Approx(profile.gemm.at(precision).fit.residual).epsilon(1e-3));
+  }
 }
 
 TEST_CASE("fit: factors that few runs decided are the less certain", "[accuracy][fit]") {

@@ -285,7 +285,7 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
       "specification; efficiencies as A100's and H100's medians (docs/references.md#attention-fit, "
       "docs/references.md#memory-bound-fit)",
       0, 0.3};
-  profile.attention = published_attention_models(gpu.architecture, published_);
+  profile.attention = attention_models(gpu.architecture, {.shipped = &published_});
   mark_attention_of_others(gpu, profile);
   if (profile.attention.empty())
     for (const bool causal : {true, false})

@@ -1,6 +1,7 @@
 #include "tools/accuracy/fit/attention_kernels.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -255,39 +256,61 @@ AttentionModel with_backward_of(AttentionModel model, const AttentionModel& othe
   return model;
 }
 
-using Published = std::vector<MeasuredKernel>;
+/// Of one direction. One length alone does not tell e from s0.
+std::size_t lengths(const Samples& samples, bool backward) {
+  std::set<std::int64_t> found;
+  for (const AttentionSample& sample : samples)
+    if (sample.backward == backward) found.insert(sample.shape.q_len);
+  return found.size();
+}
 
-/// Both masks of head sizes 128 and 64; without backward samples those of the latter take the former's ratio.
-std::vector<AttentionModel> published_kernel(const Published& published, const std::string& gpu_name,
+/// A kernel of the shipped table with head sizes 128 and 64, where its forward pass has several lengths. A backward pass without
+/// samples takes the ratio of head size 128, one with a single length its difference of s0.
+std::vector<AttentionModel> published_kernel(const std::vector<MeasuredKernel>& published, const std::string& gpu_name,
                                              const std::string& kernel, const GpuPeak& gpu) {
+  const std::string data = fmt::format("scenarios/runs/kernels.csv, {}, {}", gpu_name, kernel);
   const Samples samples = read_kernel_samples(published, gpu_name, kernel);
   std::vector<AttentionModel> models;
   for (const std::int64_t head_dim : {128, 64})
     for (const bool causal : {true, false}) {
-      if (select(samples, head_dim, causal).empty()) continue;
-      AttentionModel model = fit_both(kernel, samples, head_dim, causal, gpu,
-                                      fmt::format("scenarios/runs/kernels.csv, {}, {}", gpu_name, kernel));
-      if (model.backward_efficiency == 0 && !models.empty() && models.front().backward_efficiency > 0)
-        model = with_backward_of(model, models.front(), "head size 128");
-      models.push_back(model);
+      const Samples selected = select(samples, head_dim, causal);
+      if (lengths(selected, false) < 2) continue;
+      models.push_back(fit_both(kernel, samples, head_dim, causal, gpu, data));
+      if (lengths(selected, true) > 1 || models.front().backward_efficiency == 0) continue;
+      const AttentionModel by_ratio = with_backward_of(models.back(), models.front(), "head size 128");
+      models.back() = lengths(selected, true) == 0
+                          ? by_ratio
+                          : fit_both(kernel, samples, head_dim, causal, gpu, data + "; s0 backward of head size 128",
+                                     {.backward_s0 = by_ratio.backward_s0});
     }
   return models;
 }
 
-std::vector<AttentionModel> cdna3(const Published& published) {
-  std::vector<AttentionModel> models = published_kernel(published, "mi300x", "aiter", kMI300X);
-  const AttentionModel causal = models[0];
-  const AttentionModel full = models[1];
-  const AttentionModel other = published_kernel(published, "mi355x", "aotriton", kMI355X).front();
-  for (AttentionModel model : published_kernel(published, "mi300x", "aotriton", kMI300X)) {
-    model = with_backward_of(model, other, "mi355x");
-    models.push_back(model);
-    models.push_back(with_mask(model, false, causal, full));
+/// A head size that has the causal mask only takes the difference of `causal` and `full`.
+std::vector<AttentionModel> with_both_masks(const std::vector<AttentionModel>& models, const AttentionModel& causal,
+                                            const AttentionModel& full) {
+  std::vector<AttentionModel> both;
+  for (const AttentionModel& model : models) {
+    both.push_back(model);
+    const bool has_full = std::any_of(models.begin(), models.end(), [&](const AttentionModel& other) {
+      return other.head_dim == model.head_dim && !other.causal;
+    });
+    if (!has_full) both.push_back(with_mask(model, false, causal, full));
   }
+  return both;
+}
+
+std::vector<AttentionModel> cdna3(const std::vector<MeasuredKernel>& published) {
+  const std::vector<AttentionModel> aiter = published_kernel(published, "mi300x", "aiter", kMI300X);
+  std::vector<AttentionModel> aotriton = published_kernel(published, "mi300x", "aotriton", kMI300X);
+  const AttentionModel other = published_kernel(published, "mi355x", "aotriton", kMI355X).front();
+  for (AttentionModel& model : aotriton) model = with_backward_of(model, other, "mi355x");
+  std::vector<AttentionModel> models = with_both_masks(aiter, aiter[0], aiter[1]);
+  for (const AttentionModel& model : with_both_masks(aotriton, aiter[0], aiter[1])) models.push_back(model);
   return models;
 }
 
-std::vector<AttentionModel> cdna4(const Published& published) {
+std::vector<AttentionModel> cdna4(const std::vector<MeasuredKernel>& published) {
   std::vector<AttentionModel> models = published_kernel(published, "mi355x", "aiter", kMI355X);
   for (const AttentionModel& model : published_kernel(published, "mi355x", "aotriton", kMI355X))
     models.push_back(model);
@@ -296,17 +319,13 @@ std::vector<AttentionModel> cdna4(const Published& published) {
 
 }  // namespace
 
-std::vector<AttentionModel> published_attention_models(const std::string& architecture, const Published& published) {
-  if (architecture == "CDNA3") return cdna3(published);
-  if (architecture == "CDNA4") return cdna4(published);
-  return {};
-}
-
 std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables) {
   if (architecture == "Ampere") return with_first_flash(with_triton(ampere(tables)));
   if (architecture == "Hopper") return with_triton(with_older_cudnn(hopper(tables)));
   if (tables.serving_rtx_pro != nullptr) return rtx_pro(tables);
   if (architecture == "Blackwell") return blackwell(tables);
+  if (architecture == "CDNA3") return cdna3(*tables.shipped);
+  if (architecture == "CDNA4") return cdna4(*tables.shipped);
   return {};
 }
 

@@ -19,6 +19,7 @@ struct AttentionTables {
   const CsvTable* serving_h100 = nullptr;
   const CsvTable* serving_b200 = nullptr;
   const CsvTable* serving_rtx_pro = nullptr;  ///< for RTX PRO 6000, whose kernels differ from those of data-centre GPUs
+  const std::vector<MeasuredKernel>* shipped = nullptr;  ///< scenarios/runs/kernels.csv, for CDNA
 };
 
 /// Fixed time of an attention kernel. A guess until traces are recorded
@@ -34,16 +35,11 @@ inline constexpr double kAttentionT0 = 4e-6;
 ///   Blackwell  cudnn  128 and 192 (GB200); 64 by FA4's ratio, 256 by vLLM's
 ///              cudnn in fp8 and mxfp8  128 and 192 (GB200), 64 backward; 64 forward by FA4's ratio
 ///              RTX PRO 6000  fa2  as Ampere's, 64, 128 and 256 from SGLang's prefill
+///   CDNA3, CDNA4  aiter     128 and 64 of MI300X and MI355X; backward of 64 with the ratio, or s0, of 128
+///                 aotriton  (PyTorch's scaled_dot_product_attention) likewise; of MI300X only the causal forward pass was
+///                           measured: backward by MI355X's ratio, the other mask by aiter's difference
 /// Empty for other architectures.
 std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables);
-
-/// Models of AMD's GPUs from the shipped table of published kernels (scenarios/runs/kernels.csv), the default kernel first:
-///   CDNA3, CDNA4  aiter     128 of MI300X, MI355X; backward of head size 64 by 128's ratio where it was not measured
-///                 aotriton  (PyTorch's scaled_dot_product_attention) 128 and 64; on MI300X, where only the causal forward pass
-///                           was measured, backward by MI355X's ratio, and the mask's difference as aiter's
-/// Empty for other architectures.
-std::vector<AttentionModel> published_attention_models(const std::string& architecture,
-                                                       const std::vector<MeasuredKernel>& published);
 
 /// The GPU whose kernels `data` of a model names, as a profile is called; "": that of the profile.
 std::string attention_measured_on(const std::string& data);
