@@ -73,12 +73,6 @@ class Progress {
     return advance(start, static_cast<std::uint64_t>(duration) * kFullSpeed, bound);
   }
 
-  /// Duration at a constant speed.
-  static std::int64_t duration_at(std::int32_t speed, std::int64_t duration) {
-    const Wide work = wide(duration) * wide(kFullSpeed);
-    return static_cast<std::int64_t>((work + wide(speed) - 1) / wide(speed));
-  }
-
  private:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
   /// The work of a longer operation takes more than 64 bits.

@@ -45,7 +45,7 @@ struct WaitList {
   std::int32_t first;
 };
 
-/// An event of one rank: when its producer was ready, began and ended.
+/// An event of one rank: when its producer was ready, began and ended (Interval).
 struct Event {
   std::int64_t arrival;
   std::int64_t start;
@@ -67,7 +67,9 @@ struct Event {
 /// One stream of one rank: its position in its program.
 struct StreamState {
   std::int64_t clock;
-  std::int64_t arrival;       ///< when it became ready for the transfer that it waits in
+  std::int64_t arrival;      ///< when it became ready for the transfer that it waits in
+  std::int64_t waited_from;  ///< of its last transfer: when that waited for other ranks (Interval)
+  std::int64_t waited_to;
   const std::int32_t* items;  ///< in CompiledProgram::streams: the item that it is at, and the later ones
   std::int32_t rank;
   StreamId lane;           ///< index into StepGraph::streams

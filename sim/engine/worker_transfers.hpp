@@ -11,7 +11,12 @@ template <class Recorder>
 inline void Worker<Recorder>::finish(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end,
                                      std::int32_t cause) {
   StreamState& s = *at.state;
-  const Interval interval{s.arrival, start, end, static_cast<std::int8_t>(op.traffic)};
+  const std::int64_t queued_behind = s.arrival == s.clock ? s.waited_to - s.waited_from : 0;
+  if (start > s.arrival || queued_behind == 0) {
+    s.waited_from = s.arrival - (op.traffic != Traffic::pipeline ? queued_behind : 0);
+    s.waited_to = start;
+  }
+  const Interval interval{s.waited_from, s.waited_to, end, static_cast<std::int8_t>(op.traffic)};
   breakdown_of(at).add_transfer(interval);
   ++executed_;
   end_moving(at, op, start, end);

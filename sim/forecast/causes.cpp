@@ -137,6 +137,12 @@ std::vector<Cause> find_causes(const ForecastRun& run, EngineOptions engine) {
   for (const auto& [name, picoseconds] : path)
     causes.push_back({name, links_of_cause(name, run.forecast.bandwidth), seconds(Duration{picoseconds}),
                       seconds(step_without(run.graph, run.network, engine, name))});
+  // The forecast may be a mean over steps, the graph is that of one of them.
+  const double mean = run.forecast.step_time_s / seconds(run.timeline.step_time);
+  for (Cause& cause : causes) {
+    cause.on_critical_path_s *= mean;
+    cause.step_without_s *= mean;
+  }
   std::stable_sort(causes.begin(), causes.end(),
                    [](const Cause& a, const Cause& b) { return a.step_without_s < b.step_without_s; });
   return causes;

@@ -1,0 +1,53 @@
+// Where the time of a step goes: waits for a slow rank, and what leaving something out would save.
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "sim/forecast/forecast.hpp"
+#include "tests/support/shipped.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+Forecast forecast_of(const std::string& scenario, const std::vector<std::string>& overrides, bool explain = false) {
+  ForecastOptions options;
+  options.explain = explain;
+  return forecast(shipped_scenario(scenario, overrides), options).value().forecast;
+}
+
+double bubble(const Forecast& forecast) { return forecast.bubble_fraction * forecast.step_time_s; }
+
+double exposed(const Forecast& forecast, Traffic traffic) {
+  return forecast.exposed_s[static_cast<std::size_t>(traffic)];
+}
+
+}  // namespace
+
+TEST_CASE("waiting for a slow rank is bubble, also behind transfers that wait for it", "[forecast]") {
+  // FSDP gathers and ZeRO-1's reductions queue on one stream: all but the first wait for the slow rank behind others.
+  struct Case {
+    const char* scenario;
+    Traffic traffic;
+  };
+  for (const Case& each :
+       {Case{"torchtitan-llama3-8b-8gpu", Traffic::parameters}, Case{"llama2-7b-abci", Traffic::gradients}}) {
+    CAPTURE(each.scenario);
+    const Forecast healthy = forecast_of(each.scenario, {});
+    const Forecast slow = forecast_of(each.scenario, {"perturb.slow_rank.3=1.3"});
+    const double longer = slow.step_time_s - healthy.step_time_s;
+    REQUIRE(longer > 0.1 * healthy.step_time_s);
+    CHECK(bubble(slow) - bubble(healthy) > 0.75 * longer);
+    CHECK(exposed(slow, each.traffic) - exposed(healthy, each.traffic) < 0.1 * longer);
+  }
+}
+
+TEST_CASE("causes of a mean over steps of packed documents save nothing that they do not take", "[forecast]") {
+  const Forecast packed = forecast_of("llama3-8b-packed", {"training.documents.steps=2"}, true);
+  REQUIRE(packed.packed);
+  for (const Cause& cause : packed.causes) {
+    CAPTURE(cause.name);
+    if (cause.name == "control communication") CHECK(1 - cause.step_without_s / packed.step_time_s < 1e-3);
+    CHECK(cause.step_without_s <= packed.step_time_s);
+  }
+}
