@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
@@ -45,7 +46,8 @@ struct ScalingOptions {
 struct Question {
   double compute = 0;
   std::string how;
-  ModelBudget asked;  ///< zero when compute was given
+  ModelBudget asked;          ///< zero when compute was given; with experts, the parameters that a token passes through
+  double all_parameters = 0;  ///< of a model with experts; else 0
   std::optional<LossLaw> law;
   ModelBudget optimal;
   std::vector<DeviceGroup> devices;
@@ -128,7 +130,9 @@ Result<Question> read_question(ScalingOptions options) {
       });
     });
     if (!model) return tl::unexpected(model.error());
-    options.parameters = static_cast<double>(parameter_count(*model).total());
+    // A token's compute follows from the parameters that it passes through.
+    options.parameters = static_cast<double>(active_parameters(*model));
+    if (model->moe) question.all_parameters = static_cast<double>(parameter_count(*model).total());
   }
   if (!options.loss.empty()) {
     Result<LossLaw> law = read_law(options.loss);
@@ -199,11 +203,17 @@ std::string machine_lines(const Question& question, double days) {
   return text;
 }
 
+/// " active of 671 B": with experts, what a token passes through counts.
+std::string active_of(const Question& question) {
+  return question.all_parameters > 0 ? fmt::format(" active of {:.4g} B", question.all_parameters * 1e-9) : "";
+}
+
 std::string page(const Question& question, const ScalingOptions& options) {
   std::string text = fmt::format("  compute      {:.4g} FLOPs ({})\n", question.compute, question.how);
   if (question.asked.parameters > 0)
-    text += fmt::format("  sizes        {:.4g} B parameters, {:.4g} B tokens{}\n", question.asked.parameters * 1e-9,
-                        question.asked.tokens * 1e-9, options.tokens > 0 ? "" : " (20 per parameter)");
+    text +=
+        fmt::format("  sizes        {:.4g} B parameters{}, {:.4g} B tokens{}\n", question.asked.parameters * 1e-9,
+                    active_of(question), question.asked.tokens * 1e-9, options.tokens > 0 ? "" : " (20 per parameter)");
   if (question.asked.parameters > 0)
     text += fmt::format("  ratio        {:.4g} tokens per parameter (compute-optimal: {:g})\n",
                         question.asked.tokens / question.asked.parameters, kChinchillaTokensPerParameter);
@@ -231,39 +241,47 @@ std::string wrapped(const std::string& lines, const TextStyle& style) {
   return text;
 }
 
+using Json = nlohmann::ordered_json;
+
+Json sizes_json(const ModelBudget& budget) { return {{"parameters", budget.parameters}, {"tokens", budget.tokens}}; }
+
+Json loss_json(const Question& question) {
+  const ModelBudget least = least_loss(*question.law, question.compute);
+  Json json{{"law", question.law->name}};
+  if (question.asked.parameters > 0) json["asked"] = loss_of(*question.law, question.asked);
+  json["least"] = loss_of(*question.law, least);
+  json.update(sizes_json(least));
+  return json;
+}
+
+Json machine_json(const Question& question, double days) {
+  const SustainedRate rate = sustained_rate(question.compute, days, question.devices);
+  Json parts = Json::array();
+  double gpus = 0;
+  for (const DeviceGroup& group : question.devices) {
+    gpus += group.count;
+    parts.push_back({{"gpu", group.device}, {"gpus", group.count}, {"peak_flops_per_s", group.peak_flops}});
+  }
+  const double equal = equal_work_peak(question.devices);
+  return {{"gpu", question.devices.front().device},
+          {"gpus", gpus},
+          {"days", days},
+          {"flops_per_s", rate.flops},
+          {"flops_per_s_per_gpu", rate.flops_per_device},
+          {"utilisation", rate.utilisation},
+          {"plausible", plausible(rate.utilisation)},
+          {"dies_per_module", question.dies},
+          {"equal_work", {{"peak_flops_per_s", equal}, {"utilisation", rate.flops / equal}}},
+          {"parts", std::move(parts)}};
+}
+
 std::string json_answer(const Question& question, const ScalingOptions& options) {
-  std::string text =
-      fmt::format("{{\n  \"flops\": {},\n  \"rule\": \"{}\",\n  \"optimal\": {{\"parameters\": {}, \"tokens\": {}}}",
-                  question.compute, question.how, question.optimal.parameters, question.optimal.tokens);
-  if (question.asked.parameters > 0)
-    text += fmt::format(",\n  \"asked\": {{\"parameters\": {}, \"tokens\": {}}}", question.asked.parameters,
-                        question.asked.tokens);
-  if (question.law) {
-    const ModelBudget least = least_loss(*question.law, question.compute);
-    text += fmt::format(
-        ",\n  \"loss\": {{\"law\": \"{}\", {}\"least\": {}, \"parameters\": {}, \"tokens\": {}}}", question.law->name,
-        question.asked.parameters > 0 ? fmt::format("\"asked\": {}, ", loss_of(*question.law, question.asked)) : "",
-        loss_of(*question.law, least), least.parameters, least.tokens);
-  }
-  if (!question.devices.empty()) {
-    const double days = days_of(question, options);
-    const SustainedRate rate = sustained_rate(question.compute, days, question.devices);
-    std::string parts;
-    double gpus = 0;
-    for (const DeviceGroup& group : question.devices) {
-      gpus += group.count;
-      parts += fmt::format("{}{{\"gpu\": \"{}\", \"gpus\": {}, \"peak_flops_per_s\": {}}}", parts.empty() ? "" : ", ",
-                           group.device, group.count, group.peak_flops);
-    }
-    text += fmt::format(
-        ",\n  \"machine\": {{\"gpu\": \"{}\", \"gpus\": {}, \"days\": {}, \"flops_per_s\": {}, "
-        "\"flops_per_s_per_gpu\": {}, \"utilisation\": {}, \"plausible\": {}, \"dies_per_module\": {},\n    "
-        "\"equal_work\": {{\"peak_flops_per_s\": {}, \"utilisation\": {}}}, \"parts\": [{}]}}",
-        question.devices.front().device, gpus, days, rate.flops, rate.flops_per_device, rate.utilisation,
-        plausible(rate.utilisation), question.dies, equal_work_peak(question.devices),
-        rate.flops / equal_work_peak(question.devices), parts);
-  }
-  return text + "\n}\n";
+  Json json{{"flops", question.compute}, {"rule", question.how}, {"optimal", sizes_json(question.optimal)}};
+  if (question.asked.parameters > 0) json["asked"] = sizes_json(question.asked);
+  if (question.all_parameters > 0) json["all_parameters"] = question.all_parameters;
+  if (question.law) json["loss"] = loss_json(question);
+  if (!question.devices.empty()) json["machine"] = machine_json(question, days_of(question, options));
+  return json.dump(2) + "\n";
 }
 
 constexpr std::array<double, 2> kClaimedFlops = {3e24, 3e25};  ///< the lecture's estimate for GPT-4, and ten times that
@@ -299,25 +317,27 @@ std::string tables(const TextStyle& style) {
 }
 
 std::string tables_json() {
-  std::string models;
+  Json models = Json::array();
   for (const auto& [name, budget] : published_budgets())
-    models += fmt::format(
-        "{}\n    {{\"model\": \"{}\", \"parameters\": {}, \"tokens\": {}, \"flops_5.7nd\": {}, \"flops_6nd\": {}}}",
-        models.empty() ? "" : ",", name, budget.parameters, budget.tokens,
-        compute_of(budget.parameters, budget.tokens, ComputeRule::fitted_5_7_nd),
-        compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd));
-  std::string machines;
+    models.push_back({{"model", name},
+                      {"parameters", budget.parameters},
+                      {"tokens", budget.tokens},
+                      {"flops_5.7nd", compute_of(budget.parameters, budget.tokens, ComputeRule::fitted_5_7_nd)},
+                      {"flops_6nd", compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd)}});
+  Json machines = Json::array();
   for (const MachineClaim& claim : machine_claims())
     for (const double compute : kClaimedFlops) {
       const SustainedRate rate = sustained_rate(compute, claim.days, claim.devices);
-      machines += fmt::format(
-          "{}\n    {{\"machine\": \"{}\", \"devices\": {}, \"days\": {}, \"flops\": {}, \"flops_per_s_per_device\": "
-          "{}, "
-          "\"utilisation\": {}, \"plausible\": {}, \"note\": \"{}\"}}",
-          machines.empty() ? "" : ",", claim.machine, devices_of(claim), claim.days, compute, rate.flops_per_device,
-          rate.utilisation, plausible(rate.utilisation), claim.note);
+      machines.push_back({{"machine", claim.machine},
+                          {"devices", devices_of(claim)},
+                          {"days", claim.days},
+                          {"flops", compute},
+                          {"flops_per_s_per_device", rate.flops_per_device},
+                          {"utilisation", rate.utilisation},
+                          {"plausible", plausible(rate.utilisation)},
+                          {"note", claim.note}});
     }
-  return fmt::format("{{\n  \"models\": [{}\n  ],\n  \"machines\": [{}\n  ]\n}}\n", models, machines);
+  return Json{{"models", std::move(models)}, {"machines", std::move(machines)}}.dump(2) + "\n";
 }
 
 Result<ExitCode> scaling(const ScalingOptions& options, const Context& context) {

@@ -74,11 +74,17 @@ TEST_CASE("scaling: the tokens of a size, and the loss by published coefficients
   CHECK(seventy.out.find("loss         1.9366 by chinchilla") != std::string::npos);
   const Outcome model = sandbox.run("tracecast scaling --model gpt3-175b --tokens 300e9 --json");
   CHECK(nlohmann::json::parse(model.out)["asked"]["parameters"].get<double>() == Approx(174.6e9).epsilon(2e-3));
+  const Outcome experts = sandbox.run("tracecast scaling --model deepseek-v3 --tokens 14.8T");
+  CHECK(experts.out.find("37.55 B parameters active of 671 B, 1.48e+04 B tokens") != std::string::npos);
+  CHECK(experts.out.find("compute      3.335e+24 FLOPs (6ND)") != std::string::npos);
   const Outcome own = sandbox.run(
       R"(echo '{"irreducible": 2, "parameters": 100, "tokens": 1000, "alpha": 0.5, "beta": 0.5}' > law.json
 tracecast scaling --parameters 1e10 --tokens 1e12 --loss law.json --json)");
   REQUIRE(own.code == 0);
   CHECK(nlohmann::json::parse(own.out)["loss"]["asked"].get<double>() == Approx(2 + 0.001 + 0.001));
+  const Outcome quoted =
+      sandbox.run("cp law.json 'my\"law.json'; tracecast scaling --parameters 1e10 --loss 'my\"law.json' --json");
+  CHECK(nlohmann::json::parse(quoted.out)["loss"]["law"] == "my\"law.json");
 }
 
 TEST_CASE("scaling: 25,000 A100 for 90 days sustain half of their peak", "[row-1-8][requirements][e2e][scaling]") {
