@@ -6,8 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include <boost/math/distributions/triangular.hpp>
-
 #include "sim/base/quantile.hpp"
 #include "sim/base/random.hpp"
 #include "sim/forecast/evidence.hpp"
@@ -54,10 +52,11 @@ std::vector<Draw> make_draws() {
   return draws;
 }
 
-/// The value of a triangular distribution from low to high with its mode at typical, at this probability.
-double triangular(const Range3& range, double probability) {
-  if (range.high <= range.low) return range.typical;
-  return quantile(boost::math::triangular(range.low, range.typical, range.high), probability);
+/// The value at this probability of a distribution whose median is typical, since candidates are ranked by that: on either side
+/// the density falls linearly to zero at low and at high.
+double two_sided(const Range3& range, double probability) {
+  if (probability < 0.5) return range.low + (range.typical - range.low) * std::sqrt(2 * probability);
+  return range.high - (range.high - range.typical) * std::sqrt(2 * (1 - probability));
 }
 
 Quantiles quantiles_of(const std::vector<double>& values) {
@@ -107,8 +106,8 @@ void add_quantiles(Candidate& candidate, const MachineChoice& choice, const std:
     days.push_back(target.tokens / (progress_of_step(choice) / step * goodput) / kSecondsPerDay);
     const double hours = days.back() * 24;
     if (spread.price)
-      cost.push_back(hours * (choice.gpus + candidate.facts.spare_gpus) * triangular(*spread.price, draw.price));
-    if (spread.power) energy.push_back(hours * choice.gpus * triangular(*spread.power, draw.power) / 1000);
+      cost.push_back(hours * (choice.gpus + candidate.facts.spare_gpus) * two_sided(*spread.price, draw.price));
+    if (spread.power) energy.push_back(hours * choice.gpus * two_sided(*spread.power, draw.power) / 1000);
     const bool timely = target.days <= 0 || days.back() <= target.days;
     const bool affordable = target.budget_usd <= 0 || (spread.price && cost.back() <= target.budget_usd);
     in_time += timely ? 1 : 0;
@@ -159,7 +158,7 @@ std::optional<Quantiles> ratio_of(const CapacityPlan& plan, const Candidate& can
     if (plan.objective != Objective::throughput)
       ratio *= goodput_at(first, b, draw.other_level) / goodput_at(candidate, a, draw.level);
     if (plan.objective == Objective::cost && !same_gpu)
-      ratio *= triangular(*a.price, draw.price) / triangular(*b.price, draw.other_price);
+      ratio *= two_sided(*a.price, draw.price) / two_sided(*b.price, draw.other_price);
     ratios.push_back(ratio);
   }
   return quantiles_of(ratios);
