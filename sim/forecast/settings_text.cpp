@@ -42,7 +42,8 @@ std::string precision_text(const Model& model, const Training& training) {
 std::string rate_text(const Profile& profile, const Training& training) {
   if (profile.peak_flops.empty()) return "";
   const Precision rated = rated_as(profile, training.dtype);
-  const bool same = rated == training.dtype || (rated == Precision::fp8 && training.dtype != Precision::nvfp4);
+  // Scales of blocks of 128 are applied by kernels, those of MXFP8 by the hardware.
+  const bool same = rated == training.dtype || (rated == Precision::fp8 && training.dtype == Precision::fp8_block);
   if (same) return "";
   return fmt::format("{} has no arithmetic in {}: the rate of {} is taken, in times and in MFU",
                      profile.gpu.empty() ? profile.name : profile.gpu, to_string(training.dtype), to_string(rated));

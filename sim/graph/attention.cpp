@@ -68,8 +68,13 @@ Linear input_projection(const LayerShape& s, const char* name, std::int64_t in, 
 
 // ---- The attention core -----------------------------------------------------------------------------------------
 
+/// Of attention that is not in 8 bits.
+Precision wide_precision(const LayerShape& s) {
+  return s.training.dtype == Precision::fp32 ? Precision::fp32 : Precision::bf16;
+}
+
 Precision core_precision(const LayerShape& s) {
-  return s.training.fp8_attention ? s.precision_of(LinearPart::attention) : Precision::bf16;
+  return s.training.fp8_attention ? s.precision_of(LinearPart::attention) : wide_precision(s);
 }
 
 /// What attention in 8 bits reads: forward queries, keys and values, backward the gradient of its result. The results of both
@@ -92,9 +97,8 @@ void unfused_core(OpWriter& writer, Pass pass) {
   const std::int64_t batch = micro_batch(s) * heads(s);
   const std::int64_t kv = sequence(s);
   const std::int64_t q = sequence(s) / context_ranks(s);
-  const Precision p = s.training.dtype == Precision::fp32 ? Precision::fp32 : Precision::bf16;
   const auto multiply = [&](const char* name, std::int64_t m, std::int64_t n, std::int64_t k) {
-    writer.compute(OperatorKind::scores, pass, p, name, GemmShape{m, n, k, batch, false});
+    writer.compute(OperatorKind::scores, pass, wide_precision(s), name, GemmShape{m, n, k, batch, false});
   };
   if (pass == Pass::forward) {
     multiply("qk", q, kv, qk_dim(s));

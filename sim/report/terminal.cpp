@@ -514,7 +514,7 @@ std::string bandwidth_text(const AxisBandwidth& each) {
 
 /// "a node's 3,200 Gb/s are 400 GB/s for 8 GPUs, 50 GB/s for each": vendors name the first, a rank has the last.
 std::string node_rate_text(const NodeSpec& node) {
-  const double rate = static_cast<double>(node.nic_rate.bytes_per_second) * node.nics * 1e-9;
+  const double rate = static_cast<double>(node.nic_rate.bytes_per_second) * node.nics * node.hosts() * 1e-9;
   return fmt::format("network: a node's {} Gb/s are {:.4g} GB/s for {} GPUs, {:.4g} GB/s for each", number(8 * rate, 1),
                      rate, node.gpus, rate / node.gpus);
 }

@@ -4,6 +4,7 @@
 
 #include "sim/cost/rated_precision.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
@@ -37,6 +38,20 @@ TEST_CASE("settings text: a precision without GPU support uses the rate of anoth
   training.dtype = Precision::fp8_block;  // runs on fp8's tensor cores
   CHECK(rate_text(h100, training).empty());
   CHECK(rated_as(h100, Precision::nvfp4) == Precision::bf16);
+}
+
+TEST_CASE("settings text: only hardware with scales of small blocks has arithmetic in mxfp8", "[report][precision]") {
+  const auto text = [](const char* profile, Precision dtype) {
+    return rate_text(read_profile(shipped_data().profiles / (std::string(profile) + ".json")).value(),
+                     {.dtype = dtype});
+  };
+  for (const char* gpu : {"h100", "h200", "mi300x", "mi325x"}) {
+    CAPTURE(gpu);
+    CHECK(text(gpu, Precision::mxfp8).find("has no arithmetic in mxfp8: the rate of fp8 is taken") !=
+          std::string::npos);
+    CHECK(text(gpu, Precision::fp8_block).empty());
+  }
+  for (const char* gpu : {"b200", "gb300", "mi355x"}) CHECK(text(gpu, Precision::mxfp8).empty());
 }
 
 TEST_CASE("settings text: attention and its kernel", "[report]") {

@@ -198,6 +198,11 @@ TEST_CASE("245 GB in a second are 1960 Gb/s of one GPU: a node's 3200 Gb/s are e
   CHECK(network->ratio() == Approx(network->required / 50e9));
   const std::string page = terminal_page(scenario, nodes.plan, nodes.forecast, {.width = 110});
   CHECK(page.find("network: a node's 3,200 Gb/s are 400 GB/s for 8 GPUs, 50 GB/s for each") != std::string::npos);
+  // A rack's NVLink domain has the NICs of all its hosts.
+  const Scenario racks = shipped_scenario("deepseek-v3-2048", {"cluster.topology=gb200-nvl72"});
+  const ForecastRun rack = forecast(racks).value();
+  CHECK(terminal_page(racks, rack.plan, rack.forecast, {.width = 110})
+            .find("network: a node's 25,600 Gb/s are 3200 GB/s for 64 GPUs, 50 GB/s for each") != std::string::npos);
 }
 
 TEST_CASE("a P5 node has 32 EFA links of 100 Gb/s, four per GPU", "[row-3-13][requirements][network]") {

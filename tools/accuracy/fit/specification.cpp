@@ -39,6 +39,8 @@ Result<Profile> read_specification(const CsvTable& table, const std::string& row
     profile.sms = static_cast<int>(number("sm"));
     for (const auto& [column, precision] : kPeaks)
       if (number(column) > 0) profile.peak_flops[precision] = number(column) * 1e12;
+    // GPUs that apply scales of small blocks themselves also have 4-bit arithmetic.
+    if (!profile.peak_flops.contains(Precision::nvfp4)) profile.peak_flops.erase(Precision::mxfp8);
     profile.memory_bandwidth = number("mem_GBps") * 1e9;
     profile.memory = Bytes{std::llround(usable_gib * 1024) << 20};
     if (number("pcie_GBps_dir") > 0) profile.host_bandwidth = number("pcie_GBps_dir") * 1e9;
