@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "sim/base/integers.hpp"
+#include "sim/cost/power_limit.hpp"
 
 namespace tracecast {
 namespace {
@@ -28,12 +29,6 @@ double traffic(const AttentionShape& shape, bool backward) {
   const double keys = as_double(shape.batch * shape.kv_len * shape.kv_heads);
   const double once = kElementBytes * (queries + keys) * as_double(shape.qk_dim + shape.v_dim);
   return backward ? 2 * once : once;
-}
-
-/// Efficiency left above the power knee.
-double power_loss(const AttentionModel& model, double flops) {
-  if (model.power_knee <= 0 || flops <= model.power_knee) return 1;
-  return std::pow(flops / model.power_knee, -model.power_exponent);
 }
 
 /// Tensor-core time of the tile of queries that sees most keys.
@@ -93,8 +88,8 @@ AttentionShape worked_shape(const AttentionModel& model, AttentionShape shape, b
 
 double attention_seconds(const AttentionModel& model, const GpuPeak& gpu, const AttentionShape& shape, bool backward) {
   const double flops = attention_flops(shape, backward);
-  const double efficiency =
-      (backward ? model.backward_efficiency : model.forward_efficiency) * power_loss(model, flops);
+  const double efficiency = (backward ? model.backward_efficiency : model.forward_efficiency) *
+                            power_loss(model.power_knee, model.power_exponent, flops);
   const double s0 = backward ? model.backward_s0 : model.forward_s0;
   const double keys = keys_in_reach(shape);
   const double spread_over_gpu = flops / (gpu.flops * efficiency * keys / (keys + s0));
@@ -126,8 +121,8 @@ double packed_attention_seconds(const AttentionModel& model, const GpuPeak& gpu,
     bytes += traffic(document, backward);
     if (document.kv_len > longest.kv_len) longest = document;
   }
-  const double efficiency =
-      (backward ? model.backward_efficiency : model.forward_efficiency) * power_loss(model, flops);
+  const double efficiency = (backward ? model.backward_efficiency : model.forward_efficiency) *
+                            power_loss(model.power_knee, model.power_exponent, flops);
   return model.t0 + std::max({work / (gpu.flops * efficiency),
                               longest_cta(longest, backward, gpu.flops / gpu.sms * efficiency), bytes / gpu.bandwidth});
 }

@@ -6,6 +6,7 @@
 
 #include "sim/base/integers.hpp"
 #include "sim/base/result.hpp"
+#include "sim/cost/power_limit.hpp"
 
 namespace tracecast {
 namespace {
@@ -35,12 +36,6 @@ double power_sum(double a, double b, double q) {
   const double high = std::max(a, b);
   const double low = std::min(a, b);
   return high * std::pow(1 + std::pow(low / high, q), 1 / q);
-}
-
-/// Efficiency left above the power knee.
-double power_loss(const GemmModel& model, double flops) {
-  if (model.power_knee <= 0 || flops <= model.power_knee) return 1;
-  return std::pow(flops / model.power_knee, -model.power_exponent);
 }
 
 /// One choice of tile and split.
@@ -79,7 +74,8 @@ Work work_of(const GemmConditions& conditions, const GemmModel& model, const Gpu
   const auto n = static_cast<double>(shape.n);
   const auto k = static_cast<double>(shape.k);
   const auto batch = static_cast<double>(shape.batch);
-  const double rate = gpu.flops / gpu.sms * model.efficiency * power_loss(model, 2 * batch * m * n * k);
+  const double rate = gpu.flops / gpu.sms * model.efficiency *
+                      power_loss(model.power_knee, model.power_exponent, 2 * batch * m * n * k);
   return {model, gpu, shape, operand_bytes(model, shape, elements), conditions.memory_bytes, rate * conditions.rate};
 }
 

@@ -19,4 +19,8 @@ double watts_for(const RackPower& rack, double limit) {
   return rack.hosts * (rack.host_watts + limit * rack.gpus_per_host * rack.gpu_watts);
 }
 
+double power_loss(double knee, double exponent, double flops) {
+  return knee <= 0 || flops <= knee ? 1 : std::pow(flops / knee, -exponent);
+}
+
 }  // namespace tracecast

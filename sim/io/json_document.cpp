@@ -230,6 +230,13 @@ const JsonNode* JsonNode::find(std::string_view key) const {
   return nullptr;
 }
 
+std::string JsonNode::setting_text() const {
+  if (kind != Kind::array) return text();
+  std::string list = "[";
+  for (const JsonNode& item : items) list += (list.size() > 1 ? "," : "") + item.text();
+  return list + "]";
+}
+
 std::string JsonNode::text() const {
   switch (kind) {
     case Kind::null:

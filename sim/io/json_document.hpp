@@ -38,6 +38,8 @@ struct JsonNode {
   const JsonNode* find(std::string_view key) const;
   /// The value as the user wrote it, shortened: 12, "tp", [3 items].
   std::string text() const;
+  /// As --set takes it: an array with all its items.
+  std::string setting_text() const;
   bool operator==(const JsonNode&) const;
 };
 

@@ -40,8 +40,6 @@ std::vector<int> sorted(std::set<int> numbers) { return {numbers.begin(), number
 
 }  // namespace
 
-std::string order_json(const Schedule& schedule) { return order(schedule).dump(); }
-
 std::string schedule_orders(std::span<const ScheduleSize> sizes) {
   std::set<int> ranks{2, 3, 4, 5, 6, 8};
   std::set<int> microbatches{1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32};

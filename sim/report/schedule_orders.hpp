@@ -22,8 +22,4 @@ struct ScheduleSize {
 /// steady state is not a step of M micro-batches.
 std::string schedule_orders(std::span<const ScheduleSize> sizes);
 
-/// The order of one schedule: {"s": [[stage] of each rank], "r": replicas, "a": [actions of each rank]}; two characters an
-/// action. Requires at most 16 chunks and 64 micro-batches.
-std::string order_json(const Schedule& schedule);
-
 }  // namespace tracecast

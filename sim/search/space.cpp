@@ -46,14 +46,6 @@ Value next(const std::vector<Value>& values, std::int64_t& id) {
   return values[index];
 }
 
-/// As --set takes it.
-std::string setting_text(const JsonNode& node) {
-  if (node.kind != JsonNode::Kind::array) return node.text();
-  std::string text = "[";
-  for (const JsonNode& item : node.items) text += (text.size() > 1 ? "," : "") + item.text();
-  return text + "]";
-}
-
 std::int64_t count(const auto& values) { return static_cast<std::int64_t>(values.size()); }
 
 }  // namespace
@@ -186,7 +178,7 @@ std::vector<std::string> layout_settings(const Scenario& scenario, const Layout&
   std::vector<std::string> settings;
   const auto collect = [&](const char* group, const JsonNode& from, const JsonNode& to) {
     for (const auto& [key, value] : to.members)
-      if (const std::string text = setting_text(value); text != setting_text(*from.find(key)))
+      if (const std::string text = value.setting_text(); text != from.find(key)->setting_text())
         settings.push_back(fmt::format("{}.{}={}", group, key, text));
   };
   collect("parallel", write_fields(scenario.parallel, true), write_fields(other.parallel, true));

@@ -14,14 +14,6 @@
 namespace tracecast {
 namespace {
 
-const Launcher& launcher_named(std::string_view name) {
-  if (name == "calculon") return kCalculonRun;  // its importer is that of a model
-  const auto found = std::ranges::find(importers(), name, &Importer::name);
-  TRACECAST_ASSERT(found != importers().end() && (*found)->kind() == ImportKind::launcher,
-                   "the format is a launcher's");
-  return std::get<Launcher>((*found)->read);
-}
-
 void forget_lines(JsonNode& node) {
   node.line = 0;
   for (JsonMember& each : node.members) forget_lines(each.value);
@@ -186,6 +178,14 @@ Error in_their_words(Error error, const RunImport& run) {
 }
 
 }  // namespace
+
+const Launcher& launcher_named(std::string_view name) {
+  if (name == "calculon") return kCalculonRun;  // its importer is that of a model
+  const auto found = std::ranges::find(importers(), name, &Importer::name);
+  TRACECAST_ASSERT(found != importers().end() && (*found)->kind() == ImportKind::launcher,
+                   "the format is a launcher's");
+  return std::get<Launcher>((*found)->read);
+}
 
 Result<JsonDocument> parse_json_settings(const std::string& content, const std::string& file) {
   return parse_json(content, file);

@@ -49,6 +49,9 @@ struct Launcher {
   EmittedRun (*emit)(const Scenario& scenario);  ///< nullptr: only read
 };
 
+/// Requires the name of a launcher's format.
+const Launcher& launcher_named(std::string_view name);
+
 /// For launchers whose file is JSON.
 Result<JsonDocument> parse_json_settings(const std::string& content, const std::string& file);
 

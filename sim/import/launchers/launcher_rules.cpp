@@ -300,13 +300,6 @@ constexpr std::array kRules{
     LauncherRule{"accelerate", "parallelism_config needs FSDP of version 2", kParallelism, fsdp_is_version_2},
 };
 
-const Launcher& launcher_of(Name format) {
-  const auto found = std::ranges::find(importers(), format, &Importer::name);
-  TRACECAST_ASSERT(found != importers().end() && (*found)->kind() == ImportKind::launcher,
-                   "the format is a launcher's");
-  return std::get<Launcher>((*found)->read);
-}
-
 /// Whether a setting, "parallel.tp=8", belongs to a layout.
 bool is_of_layout(Name setting) {
   constexpr std::array<Name, 18> kKeys{"parallel.tp=",
@@ -336,7 +329,7 @@ std::span<const LauncherRule> launcher_rules() { return kRules; }
 
 std::vector<const LauncherRule*> broken_rules(std::string_view format, const std::string& text,
                                               const Scenario& scenario) {
-  const Launcher& launcher = launcher_of(format);
+  const Launcher& launcher = launcher_named(format);
   const Result<JsonDocument> parsed = launcher.parse(text, format == "megatron" ? "run.sh" : "run.yaml");
   std::vector<const LauncherRule*> broken;
   std::optional<RunImport> settings;

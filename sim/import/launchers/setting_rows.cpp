@@ -9,13 +9,6 @@ void collect(const std::string& group, const JsonNode& settings, std::map<std::s
   for (const auto& [key, value] : settings.members) values[group + key] = value;
 }
 
-std::string text_of(const JsonNode& node) {
-  if (node.kind != JsonNode::Kind::array) return node.text();
-  std::string text = "[";
-  for (const JsonNode& item : node.items) text += (text.size() > 1 ? "," : "") + item.text();
-  return text + "]";
-}
-
 }  // namespace
 
 void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag absent) {
@@ -42,14 +35,14 @@ const JsonNode& RunSettings::take(const std::string& ours) {
 }
 
 bool RunSettings::is_default(const std::string& ours) const {
-  return text_of(values_.at(ours)) == text_of(defaults_.at(ours));
+  return values_.at(ours).setting_text() == defaults_.at(ours).setting_text();
 }
 
 std::vector<std::string> RunSettings::left() const {
   std::vector<std::string> left;
   for (const auto& [key, value] : values_)
     if (!taken_.contains(key) && (listed_.contains(key) || !is_default(key)))
-      left.push_back(key + "=" + text_of(value));
+      left.push_back(key + "=" + value.setting_text());
   return left;
 }
 

@@ -18,11 +18,8 @@ constexpr std::array<std::string_view, 1> kCombined1f1bAliases{"overlap-moe-expe
 
 Result<Schedule> make_combined_1f1b(const ScheduleRequest& request) { return make_interleaved(request, true); }
 
-/// Forwards ahead of the first backward, as of interleaved 1F1B.
 std::int64_t chunks_in_flight(const ScheduleRequest& request, int rank) {
-  const int ahead =
-      2 * (request.ranks - 1 - rank) + (request.chunks - 1) * std::min(request.ranks, request.microbatches);
-  return std::min<std::int64_t>(ahead + 1, std::int64_t{request.microbatches} * request.chunks);
+  return interleaved_chunks_in_flight(request, rank, true);
 }
 
 }  // namespace

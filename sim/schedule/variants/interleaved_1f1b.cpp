@@ -55,16 +55,19 @@ int smallest_safe_group(int microbatches, int ranks) {
   return microbatches;
 }
 
-/// Forwards ahead of the first backward; groups have at least min(P, M) micro-batches.
 std::int64_t chunks_in_flight(const ScheduleRequest& request, int rank) {
-  const int ahead =
-      2 * (request.ranks - 1 - rank) + (request.chunks - 1) * std::min(request.ranks, request.microbatches);
-  return std::min<std::int64_t>(ahead, std::int64_t{request.microbatches} * request.chunks);
+  return interleaved_chunks_in_flight(request, rank, false);
 }
 
 Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request) { return make_interleaved(request, false); }
 
 }  // namespace
+
+std::int64_t interleaved_chunks_in_flight(const ScheduleRequest& request, int rank, bool pairs) {
+  const int ahead =
+      2 * (request.ranks - 1 - rank) + (request.chunks - 1) * std::min(request.ranks, request.microbatches);
+  return std::min<std::int64_t>(ahead + (pairs ? 1 : 0), std::int64_t{request.microbatches} * request.chunks);
+}
 
 Result<Schedule> make_interleaved(const ScheduleRequest& request, bool pairs) {
   const int group = request.group_size > 0 ? request.group_size : pytorch_group(request).value_or(request.ranks);
