@@ -22,7 +22,7 @@ Bucket EndOfStep::parameters_of(const std::vector<Chunk>& chunks) const {
 /// Both quantised copies of every weight, made once for all micro-batches of the next step; they are counted here
 /// although the first forward makes them, after the parameters have been gathered.
 Operator EndOfStep::quantise_weights(std::int64_t parameters) const {
-  const double moved = static_cast<double>(parameters) * (2 + weight_copy_bytes(context_.plan.training.dtype));
+  const double moved = static_cast<double>(parameters) * quantising_bytes(context_.plan.training.dtype, 2);
   return {OperatorKind::optimizer, Pass::optimizer, Precision::bf16, "weight cast",
           ElementwiseShape{parameters, Bytes{std::llround(moved)}}};
 }

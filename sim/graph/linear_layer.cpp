@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/plan/fine_tuning.hpp"
+#include "sim/plan/precision.hpp"
 
 namespace tracecast {
 namespace {
@@ -13,10 +14,8 @@ std::int64_t rows(const LayerShape& shape, const Linear& linear) {
   return linear.split == MatrixSplit::replicated ? shape.local_tokens : shape.tokens;
 }
 
-/// Reads 16-bit elements, writes `copies` quantised copies.
 void cast(OpWriter& writer, std::string name, Precision precision, Pass pass, std::int64_t elements, int copies) {
-  const double moved =
-      static_cast<double>(elements) * (quantised_size(Precision::bf16) + copies * quantised_size(precision));
+  const double moved = static_cast<double>(elements) * quantising_bytes(precision, copies);
   writer.compute(OperatorKind::cast, pass, Precision::bf16, std::move(name),
                  ElementwiseShape{elements, Bytes{std::llround(moved)}});
 }
@@ -55,10 +54,11 @@ void multiply(OpWriter& writer, const Linear& linear, Pass pass) {
 }
 
 void weight_gradient(OpWriter& writer, const Linear& linear) {
-  const bool fp32 = writer.shape.training.grad_reduce_dtype == Precision::fp32;
+  const bool adds = multiplication_adds(writer.shape.training);
   const std::int64_t n = rows(writer.shape, linear);
   const auto gemm = [&](const std::string& name, Precision precision, std::int64_t out, std::int64_t in) {
-    writer.compute(OperatorKind::gemm, Pass::wgrad, precision, name, GemmShape{out, in, n, 1, fp32});
+    writer.compute(OperatorKind::gemm, Pass::wgrad, precision, name, GemmShape{out, in, n, 1, adds});
+    add_gradients(writer, name, out * in);
   };
   if (!linear.frozen) gemm(linear.name, linear.precision, linear.out, linear.in);
   if (linear.adapter_rank > 0) {
@@ -100,6 +100,16 @@ void reduce_partial_sums(OpWriter& writer) {
 
 void finish_block(OpWriter& writer) {
   writer.shape.gathers_layers() ? gather_result(writer, writer.shape.model.hidden_size) : reduce_partial_sums(writer);
+}
+
+bool multiplication_adds(const Training& training) {
+  return training.grad_reduce_dtype == Precision::fp32 && !adds_gradients_apart(training);
+}
+
+void add_gradients(OpWriter& writer, const std::string& name, std::int64_t elements) {
+  constexpr std::int64_t kBytes = (2 + 4) + (4 + 4 + 4);  // a copy in fp32, then the sum
+  if (adds_gradients_apart(writer.shape.training))
+    writer.elementwise(OperatorKind::residual, Pass::backward, name + " add_gradient", elements, kBytes);
 }
 
 void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements,

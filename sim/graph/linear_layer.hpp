@@ -41,12 +41,17 @@ void reduce_partial_sums(OpWriter& writer);
 void finish_block(OpWriter& writer);
 
 /// 8-bit and 4-bit operands are quantised from 16 bit, by default together with the transposed copy that the weight gradient
-/// needs: 2 bytes read, `copies` with their scales written. Nothing for wider operands.
+/// needs (quantising_bytes). Nothing for wider operands.
 void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements,
               int copies = 2);
 /// ZeRO-3 has the weights in 16 bit each time they have been gathered: one copy is made for every use. Elsewhere copies
 /// are made once per step (end_of_step.hpp).
 void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements);
+
+/// True if multiplications for weight gradients add to fp32 ones.
+bool multiplication_adds(const Training& training);
+/// Adds `elements` 16-bit weight gradients to the fp32 ones, where that is work of its own (adds_gradients_apart).
+void add_gradients(OpWriter& writer, const std::string& name, std::int64_t elements);
 
 void linear_forward(OpWriter& writer, const Linear& linear);
 /// Backward of the second layer of a pair. Row-parallel: its output gradient has been gathered; the input gradient

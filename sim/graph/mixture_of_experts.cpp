@@ -176,15 +176,15 @@ void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t 
   const std::int64_t rows = ceil_div(expert_tokens(s), parts);
   const std::int64_t per_expert = ceil_div(rows, experts);
   const bool wgrad = pass == Pass::wgrad;
-  const GemmShape operands =
-      wgrad                 ? GemmShape{out, in, per_expert, experts, s.training.grad_reduce_dtype == Precision::fp32}
-      : pass == Pass::dgrad ? GemmShape{per_expert, in, out, experts, false}
-                            : GemmShape{per_expert, out, in, experts, false};
+  const GemmShape operands = wgrad ? GemmShape{out, in, per_expert, experts, multiplication_adds(s.training)}
+                             : pass == Pass::dgrad ? GemmShape{per_expert, in, out, experts, false}
+                                                   : GemmShape{per_expert, out, in, experts, false};
   if (!wgrad) {
     quantise_weights(writer, name, precision, pass, out * in * experts);
     if (!quantised) quantise(writer, name, precision, pass, rows * (pass == Pass::dgrad ? out : in));
   }
   writer.compute(OperatorKind::grouped_gemm, pass, precision, name, operands);
+  if (wgrad) add_gradients(writer, name, out * in * experts);
 }
 
 void grouped_fc1(OpWriter& writer, Pass pass, int parts) {

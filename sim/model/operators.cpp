@@ -151,6 +151,11 @@ double quantised_size(Precision precision) {
   }
 }
 
+double quantising_bytes(Precision precision, int copies) {
+  const int reads = precision == Precision::nvfp4 ? 2 : 1;
+  return reads * quantised_size(Precision::bf16) + copies * quantised_size(precision);
+}
+
 Flops flops(const Operator& op) {
   if (const auto* gemm = std::get_if<GemmShape>(&op.shape)) {
     return {2.0 * static_cast<double>(gemm->m) * static_cast<double>(gemm->n) * static_cast<double>(gemm->k) *

@@ -320,8 +320,9 @@ struct Training {
   bool fused_experts = false;
   double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
   CrossEntropy cross_entropy = CrossEntropy::automatic;
-  /// 16-bit gradients stay beside the fp32 ones that they are added to (DeepSpeed's BF16_Optimizer). Where the
-  /// multiplication adds to the fp32 ones itself (Megatron-LM's gradient accumulation fusion) there are none.
+  /// 16-bit gradients stay beside the fp32 ones that they are added to after each micro-batch (DeepSpeed's BF16_Optimizer;
+  /// adds_gradients_apart). Where the multiplication adds to the fp32 ones itself (Megatron-LM's gradient accumulation
+  /// fusion) there are none.
   bool keep_16bit_gradients = false;
   double reserved_memory_gib = 0;              ///< GPU memory not owned by any tensor, above context and communicators
   int lora_rank = 0;                           ///< of adapters beside frozen matrices (fine_tuning.hpp); 0: none

@@ -14,4 +14,9 @@ Precision linear_precision(const Model& model, const Training& training, int lay
 
 double weight_copy_bytes(Precision precision) { return is_narrow(precision) ? 2 * quantised_size(precision) : 0; }
 
+bool adds_gradients_apart(const Training& training) {
+  return training.keep_16bit_gradients && training.grad_reduce_dtype == Precision::fp32 &&
+         training.dtype != Precision::fp16 && training.dtype != Precision::fp32;
+}
+
 }  // namespace tracecast

@@ -28,4 +28,9 @@ Precision linear_precision(const Model& model, const Training& training, int lay
 /// data of a quantised tensor, kept from one micro-batch to the next)
 double weight_copy_bytes(Precision precision);
 
+/// True if multiplications write weight gradients in 16 bit that kernels of their own add to the fp32 ones after each
+/// micro-batch, rather than adding to the fp32 ones themselves: DeepSpeed's BF16_Optimizer (Training::keep_16bit_gradients). In fp16
+/// its gradients have no fp32 copy.   Source: docs/references.md#bf16-optimizer
+bool adds_gradients_apart(const Training& training);
+
 }  // namespace tracecast

@@ -1,5 +1,6 @@
 #include "tools/accuracy/ablation.hpp"
 
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -7,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -68,4 +70,33 @@ TEST_CASE("the page of effects names every one, and is of the forecasts that the
   };
   const double accuracy = cell(page("accuracy.md"), "\n| dense |", 2);
   CHECK(cell(text, "\n| none | the whole model |", 0) == Approx(accuracy).margin(1.5));
+}
+
+TEST_CASE("a rule about a GPU's clock takes all that its constant multiplied back", "[accuracy]") {
+  const auto factors = [](const char* profile, const char* rule = "") {
+    RowScenario row;
+    row.scenario.profile = read_profile(shipped_data().profiles / (std::string(profile) + ".json")).value();
+    for (const LeftOut& each : rules())
+      if (std::string(each.name) == rule) each.change(row);
+    return row.scenario.profile.in_training;
+  };
+  const auto same = [](double a, double b) { return std::abs(a / b - 1) < 1e-3; };
+  for (const char* gpu : {"h100-96gb-500w", "h100-pcie"}) {
+    CAPTURE(gpu);
+    const InTraining without = factors(gpu, "board-power"), h100 = factors("h100");
+    CHECK(same(without.gemm, h100.gemm));
+    CHECK(same(without.gemm_fp8, h100.gemm_fp8));
+    CHECK(same(without.gemm_fp8_block, h100.gemm_fp8_block));
+    CHECK(same(without.attention, h100.attention));
+    CHECK_FALSE(same(factors(gpu).gemm_fp8, h100.gemm_fp8));
+  }
+  for (const auto& [gpu, other] : {std::pair{"b300", "b200"}, std::pair{"gb300", "gb200"}}) {
+    CAPTURE(gpu);
+    // B300's fp8 is limited by its peak.
+    for (const auto factor :
+         {&InTraining::gemm, &InTraining::gemm_fp8_block, &InTraining::gemm_fp4, &InTraining::attention}) {
+      CHECK(same(factors(gpu, "board-power").*factor, factors(other).*factor));
+      CHECK(factors(gpu).*factor < 0.97 * factors(other).*factor);
+    }
+  }
 }

@@ -73,6 +73,26 @@ TEST_CASE("an architecture without runs gets what training adds to all others", 
   CHECK(fit_factors(scored(rows), choice).factors.at("Blackwell")[0] * 1.5 == Approx(1).epsilon(1e-3));
 }
 
+TEST_CASE("one source that is far off hardly moves the factors", "[accuracy]") {
+  // Nine sources take 1.2 times the isolated time, give or take 2 %; a tenth takes 1.2 or 1.7 times.
+  const auto factor = [](double of_the_tenth) {
+    RandomStream random(7, 0, 0);
+    std::vector<RowForecast> rows;
+    for (int i = 0; i < 80; ++i) {
+      RowForecast row;
+      row.source = std::string(1, static_cast<char>('a' + i % 10));
+      row.architecture = "Hopper";
+      row.sensitivities.path_s[0] = row.predicted_s = 1 + random.uniform();
+      const double site = 1.2 * (1 + 0.005 * (i % 10 - 4));
+      row.measured_s = (i % 10 == 9 ? of_the_tenth : site) * row.predicted_s;
+      rows.push_back(row);
+    }
+    return fit_factors(scored(rows)).factors.at("Hopper")[0];
+  };
+  CHECK(factor(1.7) / factor(1.2) < 1.02);  // the mean of the sources grows by 3.5 %
+  CHECK(factor(1.7) > factor(1.2));
+}
+
 TEST_CASE("no factor lets narrow multiplications gain more than their limit", "[accuracy]") {
   // Multiplications take 1.3 times the isolated time in 16 bit, and the isolated time in 8 bit.
   RandomStream random(6, 0, 0);

@@ -227,6 +227,43 @@ TEST_CASE("layer: element-wise work of fp32 moves twice the bytes", "[graph]") {
   }
 }
 
+TEST_CASE("layer: attention in fp32 multiplies in fp32", "[graph]") {
+  const Model model = llama3_70b();
+  Plan plan = plan_of(model, 8, true);
+  const auto precision = [&] { return find(LayerWork(model, plan).forward(0), "attention", Pass::forward).precision; };
+  CHECK(precision() == Precision::bf16);
+  plan.training.dtype = Precision::mxfp8;  // attention stays in 16 bit
+  CHECK(precision() == Precision::bf16);
+  plan.training.dtype = Precision::fp32;
+  CHECK(precision() == Precision::fp32);
+}
+
+TEST_CASE("layer: DeepSpeed's bf16 optimizer adds weight gradients to the fp32 ones itself", "[oracle][graph]") {
+  const Model model = llama3_70b();
+  Plan plan = plan_of(model, 8, true);
+  plan.training.grad_reduce_dtype = Precision::fp32;
+  const auto backward = [&] { return LayerWork(model, plan).backward(0, BackwardPart::all, false); };
+  const auto sums = [&](const WorkList& list) {
+    std::int64_t bytes = 0;
+    for (const Work& each : list)
+      if (each.kind == Work::Kind::compute && each.op.name.ends_with("add_gradient"))
+        bytes += std::get<ElementwiseShape>(each.op.shape).traffic.count;
+    return bytes;
+  };
+  const auto adds = [&](const WorkList& list) {
+    return std::get<GemmShape>(find(list, "fc2", Pass::wgrad).shape).accumulate_fp32;
+  };
+  CHECK(sums(backward()) == 0);
+  CHECK(adds(backward()));
+  plan.training.keep_16bit_gradients = true;
+  // To fp32: 2 bytes read, 4 written; sum: 8 read, 4 written. Eight ranks share a layer of 855.6 million in matrices.
+  constexpr std::int64_t kMatrices = 2LL * 8192 * 8192 + 2LL * 8192 * 1024 + 3LL * 8192 * 28672;
+  CHECK(sums(backward()) == 18 * kMatrices / 8);
+  CHECK_FALSE(adds(backward()));
+  plan.training.dtype = Precision::fp16;  // DeepSpeed's fp16 optimizer has no fp32 gradients
+  CHECK(sums(backward()) == 0);
+}
+
 TEST_CASE(
     "layer: sums at the residual and copies of queries, keys and values are work, but launches of the layer before "
     "them",

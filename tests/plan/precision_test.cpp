@@ -64,6 +64,12 @@ TEST_CASE("precision: bytes of quantised elements with their scales", "[oracle][
   CHECK(quantised_size(Precision::bf16) == 2);
 }
 
+TEST_CASE("precision: bytes that quantising an element moves", "[oracle][model][precision]") {
+  CHECK(quantising_bytes(Precision::fp8, 2) == 4);  // 2 read, 1 written twice
+  CHECK(quantising_bytes(Precision::mxfp8, 1) == 3.03125);
+  CHECK(quantising_bytes(Precision::nvfp4, 2) == 5.125);  // 2 read twice, 0.5625 written twice
+}
+
 TEST_CASE("precision: quantised copies of the weights are part of the memory", "[oracle][plan][precision]") {
   const Model model = llama(32, 4096, 11008, 32, 32, 32000);
   // Linear layers: all parameters but both tables (2 V h) and the norms (2 L + 1) h.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantile.hpp"
+#include "sim/cost/power_limit.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -130,15 +131,18 @@ void no_chunks(RowScenario& row) {
   p.vpp = 1;
   p.pp_schedule = "1f1b";
 }
+/// GPUs whose multiplications run at the clock of another board power (tools/accuracy/fit/catalogue.cpp).
 void no_board_power(RowScenario& row) {
-  constexpr double kH100With500W = 1.16;  // tools/accuracy/fit/catalogue.cpp
-  Profile& profile = row.scenario.profile;
-  if (profile.name == "h100-96gb-500w" || profile.name == "h100-pcie") profile.in_training.gemm /= kH100With500W;
-}
-void no_blackwell_ultra(RowScenario& row) {
-  constexpr double kBlackwellUltra = 0.80;  // tools/accuracy/fit/catalogue.cpp
-  Profile& profile = row.scenario.profile;
-  if (profile.name == "b300" || profile.name == "gb300") profile.in_training.gemm /= kBlackwellUltra;
+  static const std::map<std::string, double> kTimes{{"h100-96gb-500w", 1.16},
+                                                    {"h100-pcie", 1.16},
+                                                    {"b300", clock_at_power(1000.0 / 1100)},
+                                                    {"gb300", clock_at_power(1200.0 / 1400)}};
+  const auto found = kTimes.find(row.scenario.profile.name);
+  if (found == kTimes.end()) return;
+  InTraining& factors = row.scenario.profile.in_training;
+  for (double* factor :
+       {&factors.gemm, &factors.gemm_fp8, &factors.gemm_fp8_block, &factors.gemm_fp4, &factors.attention})
+    *factor /= found->second;
 }
 
 void add_shifts(Ablation& line, const std::vector<const RowForecast*>& whole,
@@ -288,8 +292,7 @@ const std::vector<LeftOut>& rules() {
       {"shard-ranks", "InternEvo's optimizer sends no parameters rank by rank", keep_all, {}, no_shard_ranks},
       {"step-overhead", "no constant time per step", no_step_overhead},
       {"weight-gradient", "weight gradients take what other GEMMs of their shape take", no_weight_gradient},
-      {"board-power", "H100 of 500 and 350 W take what those of 700 W take", no_board_power},
-      {"blackwell-ultra", "GEMMs of B300 and GB300 are slowed in training as those of B200", no_blackwell_ultra},
+      {"board-power", "GPUs of one die and more or less power (H100, B300, GB300) compute as fast", no_board_power},
       {"popular-experts", "a learned router fills all experts equally", no_popular_experts},
       {"virtual-stages", "none where they are not reported (two where interleaving is), not one layer each", no_chunks},
   };

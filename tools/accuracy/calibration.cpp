@@ -14,7 +14,7 @@
 namespace tracecast::accuracy {
 namespace {
 
-constexpr double kHuber = 2;  ///< noise deviations beyond which a run counts linearly
+constexpr double kHuber = 2;  ///< deviations beyond which a run, or a source, counts linearly
 constexpr int kIterations = 30;
 constexpr double kConverged = 1e-6;
 
@@ -43,10 +43,38 @@ constexpr Priors priors(double Prior::*deviation) {
 
 /// Assumptions of a fit.
 struct Assumptions {
-  Priors common;               ///< deviations of the logarithms of c_k
-  Priors own;                  ///< of d_ak
-  double noise = 0.05;         ///< of one run around its source: scatter of 4.4 %, docs/references.md#noise-floor
-  double source_prior = 0.10;  ///< of a source around the truth: deviation of the source bias
+  Priors common;                   ///< deviations of the logarithms of c_k
+  Priors own;                      ///< of d_ak
+  double noise = 0.05;             ///< of one run around its source: scatter of 4.4 %, docs/references.md#noise-floor
+  double source_deviation = 0.10;  ///< of sources around the truth, where too few are known to estimate it
+};
+constexpr std::size_t kFewSources = 5;          ///< too few to estimate their deviation
+constexpr double kLeastSourceDeviation = 0.02;  ///< the same job differs by as much, docs/references.md#noise-floor
+
+/// What a residual of so many deviations counts beside one of none.
+double huber_weight(double deviations) { return std::abs(deviations) > kHuber ? kHuber / std::abs(deviations) : 1; }
+
+/// Offsets of the sources as their runs alone have them, and how far they spread.
+class SourceOffsets {
+ public:
+  void add(const std::string& source, double offset, double weight) {
+    Sum& sum = sums_[source];
+    sum.weighted += weight * offset;
+    sum.weight += weight;
+  }
+  /// A robust standard deviation: of normal values the median distance from 0 is 1 / 1.4826 of it.
+  double deviation() const {
+    std::vector<double> distances;
+    for (const auto& [source, sum] : sums_) distances.push_back(std::abs(sum.weighted / sum.weight));
+    return std::max(kLeastSourceDeviation, 1.4826 * median(std::move(distances)));
+  }
+
+ private:
+  struct Sum {
+    double weighted = 0;
+    double weight = 0;
+  };
+  std::map<std::string, Sum> sums_;
 };
 
 /// A symmetric positive definite system, solved by Cholesky's decomposition in place.
@@ -112,9 +140,14 @@ class Unknowns {
   const std::map<std::string, std::size_t>& architectures() const { return architectures_; }
   const std::map<std::string, std::size_t>& sources() const { return sources_; }
   double noise() const { return assumed_.noise; }
-  double prior(std::size_t unknown) const {
-    if (unknown < kCostParameters) return assumed_.common[unknown];
-    return unknown < first_source_ ? assumed_.own[unknown % kCostParameters] : assumed_.source_prior;
+  void set_source_deviation(double deviation) { assumed_.source_deviation = deviation; }
+  /// Weight of the prior of an unknown that has this value now.
+  double prior_weight(std::size_t unknown, double value) const {
+    const bool of_source = unknown >= first_source_;
+    const double deviation = of_source                   ? assumed_.source_deviation
+                             : unknown < kCostParameters ? assumed_.common[unknown]
+                                                         : assumed_.own[unknown % kCostParameters];
+    return (of_source ? huber_weight(value / deviation) : 1) / (deviation * deviation);
   }
 
  private:
@@ -127,7 +160,7 @@ class Unknowns {
 };
 
 /// `settled`: factors on the times of the critical path before the unknown ones.
-void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::vector<double>& x,
+void add_row(NormalEquations& equations, SourceOffsets& offsets, const Unknowns& unknowns, const std::vector<double>& x,
              const CostScales& settled, const RowForecast& row) {
   double time = 0;
   std::vector<std::pair<std::size_t, double>> gradient;
@@ -143,10 +176,10 @@ void add_row(NormalEquations& equations, const Unknowns& unknowns, const std::ve
   const std::size_t offset = unknowns.offset(row.source);
   gradient.emplace_back(offset, 1);
   const double residual = std::log(row.measured_s / time) - x[offset];
-  const double far = std::abs(residual) / unknowns.noise();
-  const double robust = far > kHuber ? kHuber / far : 1;
-  const double weight = robust / (unknowns.noise() * unknowns.noise()) / std::sqrt(unknowns.rows_of(row.source));
+  const double noise = unknowns.noise();
+  const double weight = huber_weight(residual / noise) / (noise * noise) / std::sqrt(unknowns.rows_of(row.source));
   equations.add(gradient, residual, weight);
+  offsets.add(row.source, residual + x[offset], weight);
 }
 
 CostScales of_architecture(const ArchitectureFactors& factors, const std::string& architecture) {
@@ -156,16 +189,15 @@ CostScales of_architecture(const ArchitectureFactors& factors, const std::string
 
 CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Assumptions& assumed, const FitChoice& choice,
                    const ArchitectureFactors& settled) {
-  const Unknowns unknowns(rows, assumed, choice);
+  Unknowns unknowns(rows, assumed, choice);
   std::vector<double> x(unknowns.size(), 0);
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     NormalEquations equations(unknowns.size());
-    for (std::size_t u = 0; u < x.size(); ++u) {
-      const double prior = unknowns.prior(u);
-      equations.add({{u, 1}}, -x[u], 1 / (prior * prior));
-    }
+    for (std::size_t u = 0; u < x.size(); ++u) equations.add({{u, 1}}, -x[u], unknowns.prior_weight(u, x[u]));
+    SourceOffsets offsets;
     for (const RowForecast* row : rows)
-      add_row(equations, unknowns, x, of_architecture(settled, row->architecture), *row);
+      add_row(equations, offsets, unknowns, x, of_architecture(settled, row->architecture), *row);
+    if (unknowns.sources().size() >= kFewSources) unknowns.set_source_deviation(offsets.deviation());
     double largest = 0;
     const std::vector<double> step = equations.solve();
     for (std::size_t u = 0; u < x.size(); ++u) {
@@ -262,14 +294,6 @@ CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows, const Fi
   CalibrationFit result = fit(dense.empty() ? rows : dense, assumed, choice, isolated(choice));
   limit_gains(result.factors, choice);
   return result;
-}
-
-ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& more) {
-  for (const auto& [architecture, factors] : more) {
-    CostScales& own = base.try_emplace(architecture, unit_scales()).first->second;
-    for (std::size_t k = 0; k < kCostParameters; ++k) own[k] *= factors[k];
-  }
-  return base;
 }
 
 FactorsOf factors_of(ArchitectureFactors factors) {

@@ -12,13 +12,13 @@
 ///   r_ak   the in-training factor that the profile has: S includes it. Priors count from the isolated kernel, so that
 ///          runs that the shipped factors were fitted to do not enter through them
 ///
-/// Minimised by reweighted least squares (robust: Huber's weights beyond two noise deviations), with normal priors on
-/// c, d and b for what the runs do not determine, and weights n^-1/2, so that sources with many rows do not
-/// dominate. S comes from the simulated steps, which are simulated again after the fit. Only dense runs are fitted to, where
+/// Minimised by reweighted least squares, with normal priors on c and d for what the runs do not determine, and weights
+/// n^-1/2, so that sources with many rows do not dominate. Runs and sources that are more than two deviations off count
+/// linearly (Huber). The deviation of the sources is estimated, from five on, by the median size of their offsets. S comes from the simulated steps, which are simulated again after the fit. Only dense runs are fitted to, where
 /// there are any: what steps with experts wait for depends on the routing and the release. Kinds that no factor forecasts better
 /// on runs left out have none: grouped GEMMs take the isolated time, the rest what its profile or model says. Where a
 /// multiplication of few bits would gain more over one of 16 bit than peaks and bytes allow, its factor is raised to that.
-/// Source: docs/references.md#noise-floor (offset, its deviation of 10 %, weights, robust loss),
+/// Source: docs/references.md#noise-floor (offset, weights, robust loss; 10 % for the deviation of few sources),
 /// docs/references.md#in-training-factors (ranges of the parameters)
 #pragma once
 
@@ -67,9 +67,6 @@ double narrow_gain(const Profile& profile, Precision precision);
 
 /// Factors of every architecture in `rows` or `choice.shipped`.   Requires scored rows, dense or MoE.
 CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows, const FitChoice& choice = {});
-
-/// The product of two sets: `more` on top of `base`.
-ArchitectureFactors on_top(ArchitectureFactors base, const ArchitectureFactors& more);
 
 /// For ValidateOptions::factors.
 FactorsOf factors_of(ArchitectureFactors factors);

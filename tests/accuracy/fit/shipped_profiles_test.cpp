@@ -115,6 +115,20 @@ TEST_CASE("fit: profiles of GPUs in the shipped table of kernels are what the fi
   }
 }
 
+TEST_CASE("fit: multiplications in MXFP8 take 1.05 times those in fp8, and nobody timed them", "[accuracy][fit]") {
+  for (const char* name : {"b200", "gb200", "b300", "gb300", "rtx-pro-6000"}) {
+    INFO(name);
+    const Profile profile = shipped(name);
+    const auto time = [&](Precision precision) {
+      return gemm_seconds(profile.gemm.at(precision), peak_of(profile, precision), {16384, 16384, 16384},
+                          gemm_elements(precision));
+    };
+    CHECK(time(Precision::mxfp8) / time(Precision::fp8) == Approx(1.05).epsilon(0.01));
+    CHECK(profile.gemm.at(Precision::mxfp8).fit.samples == 0);
+    CHECK(profile.gemm.at(Precision::mxfp8).fit.residual > profile.gemm.at(Precision::fp8).fit.residual);
+  }
+}
+
 TEST_CASE("fit: factors that few runs decided are the less certain", "[accuracy][fit]") {
   for (const char* name : {"a100", "h100", "b200"}) {
     INFO(name);

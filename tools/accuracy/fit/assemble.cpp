@@ -59,25 +59,35 @@ double large_gemm_share(const GemmModel& model, const GpuPeak& gpu, Precision pr
   return flops / (gpu.flops * gemm_seconds(model, gpu, shape, gemm_elements(precision)));
 }
 
+/// MXFP8's multiplications, which no table has, from those with a scale per tensor: cuBLAS takes as much longer for them on B300
+/// (docs/references.md#te-gemms).
+GemmModel microscaled(GemmModel model) {
+  constexpr double kTime = 1.05;
+  model.efficiency /= kTime;
+  model.benchmark = {};
+  model.fit = {"of fp8, 1.05 times the time: " + model.fit.data, 0, model.fit.residual + kTransferResidual};
+  return model;
+}
+
 /// Factors between isolated kernels and the shares found inside training steps
 /// (docs/references.md#in-training-factors).
-void set_in_training(Profile& profile, const Achieved& achieved, double further_gemm) {
+void set_in_training(Profile& profile, const Achieved& achieved) {
   InTraining& factors = profile.in_training;
   const auto share = [&](Precision precision) {
     return large_gemm_share(profile.gemm.at(precision), peak_of(profile, precision), precision);
   };
-  factors.gemm = achieved.gemm_factor * further_gemm;
+  factors.gemm = achieved.gemm_factor;
   factors.gemm_fp8 = factors.gemm;
   if (achieved.gemm_fp8 > 0 && profile.gemm.contains(Precision::fp8))
-    factors.gemm_fp8 = share(Precision::fp8) / achieved.gemm_fp8 * further_gemm;
+    factors.gemm_fp8 = share(Precision::fp8) / achieved.gemm_fp8;
   // The rows that the share was found on name no kind of scales; block scales are fitted apart and start from the same
   // share.
   factors.gemm_fp8_block = factors.gemm_fp8;
   if (achieved.gemm_fp8 > 0 && profile.gemm.contains(Precision::fp8_block))
-    factors.gemm_fp8_block = share(Precision::fp8_block) / achieved.gemm_fp8 * further_gemm;
+    factors.gemm_fp8_block = share(Precision::fp8_block) / achieved.gemm_fp8;
   factors.gemm_fp4 = factors.gemm_fp8;
   if (achieved.gemm_fp4 > 0 && profile.gemm.contains(Precision::nvfp4))
-    factors.gemm_fp4 = share(Precision::nvfp4) / achieved.gemm_fp4 * further_gemm;
+    factors.gemm_fp4 = share(Precision::nvfp4) / achieved.gemm_fp4;
   constexpr double kWeightGradient = 1.10;  // wgrad / dgrad, docs/references.md#in-training-factors
   const double isolated = profile.gemm.empty() ? 1 : profile.gemm.begin()->second.wgrad_factor;
   factors.weight_gradient = kWeightGradient / isolated;
@@ -88,6 +98,13 @@ void set_in_training(Profile& profile, const Achieved& achieved, double further_
   factors.softmax =
       find_memory_model(profile, OperatorKind::softmax, Pass::forward)->efficiency / 1.1 * achieved.softmax_runs;
   factors.fit = {kRuns, 657, 0.05};
+}
+
+/// What multiplications lose inside a step is what those of another GPU lose, times `relative`.
+void take_factors(const InTraining& other, double relative, InTraining& factors) {
+  for (double InTraining::*kind : {&InTraining::gemm, &InTraining::gemm_fp8, &InTraining::gemm_fp8_block,
+                                   &InTraining::gemm_fp4, &InTraining::attention})
+    factors.*kind = relative * other.*kind;
 }
 
 /// Host times depend on the server and the framework more than on the GPU.
@@ -202,7 +219,12 @@ Result<void> Assembler::fit(const Gpu& gpu, Profile& profile) {
   for (const AttentionModel& model : profile.attention)
     note_fit(profile, fmt::format("attention {} {} {}", model.kernel, model.head_dim, model.causal ? "causal" : "full"),
              model.fit);
-  if (parts_ == Parts::all) set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
+  if (parts_ == Parts::all) set_in_training(profile, achieved(gpu.architecture));
+  if (parts_ == Parts::all && *gpu.in_training_as != '\0') {
+    const Result<Profile> other = this->profile(*find_gpu(gpu.in_training_as));
+    if (!other) return tl::unexpected(other.error());
+    take_factors(other->in_training, gpu.in_training_gemm, profile.in_training);
+  }
   profile.host = host_model(gpu);
   return {};
 }
@@ -244,11 +266,7 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   profile.memory_bound = base.memory_bound;
   profile.in_training = base.in_training;
   profile.host = host_model(gpu);
-  profile.in_training.gemm *= gpu.in_training_gemm;
-  profile.in_training.gemm_fp8 *= gpu.in_training_gemm;
-  profile.in_training.gemm_fp8_block *= gpu.in_training_gemm;
-  profile.in_training.gemm_fp4 *= gpu.in_training_gemm;
-  profile.in_training.attention *= gpu.in_training_gemm;
+  take_factors(base.in_training, gpu.in_training_gemm, profile.in_training);
   for (auto& [precision, model] : profile.gemm) {
     model.efficiency *= gpu.efficiency;
     model.benchmark.choices.clear();
@@ -299,7 +317,7 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
   for (const auto& [kind, efficiency] : efficiencies)
     profile.memory_bound[{kind, Pass::forward}] = {3e-6, efficiency, assumed};
   profile.memory_bound[{OperatorKind::optimizer, Pass::optimizer}] = {3e-6, 0.62, assumed};
-  set_in_training(profile, achieved(gpu.architecture), gpu.in_training_gemm);
+  set_in_training(profile, achieved(gpu.architecture));
   profile.in_training.fit.samples = 0;
   profile.host = host_model(gpu);
 }
@@ -350,6 +368,8 @@ void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {
   }
   profile.gemm[Precision::fp16] = profile.gemm.at(Precision::bf16);
   profile.gemm[Precision::fp16].benchmark.choices.clear();  // bf16's benchmarks have them
+  if (profile.peak_flops.contains(Precision::mxfp8) && profile.gemm.contains(Precision::fp8))
+    profile.gemm[Precision::mxfp8] = microscaled(profile.gemm.at(Precision::fp8));
 }
 
 void Assembler::fit_layouts(Profile& profile) {

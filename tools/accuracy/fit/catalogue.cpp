@@ -1,5 +1,7 @@
 #include "tools/accuracy/fit/catalogue.hpp"
 
+#include "sim/cost/power_limit.hpp"
+
 namespace tracecast::accuracy {
 namespace {
 
@@ -8,10 +10,9 @@ constexpr double kPcieOfSxm = 252.9 / 271.2;
 // The same square matrices of 4,096 to 16,384 with torch.matmul: 752 to 807 TFLOP/s at 1,000 W, 615 to 660 of MI300X at 750 W; mean of
 // the ratios (scenarios/runs/kernels.csv).
 constexpr double kMi325xOfMi300x = 1.22;
-// docs/references.md#in-training-factors: GEMM time of the 500 W H100 relative to the 700 W part, of B300 and GB300
-// relative to B200 and GB200.
+// docs/references.md#in-training-factors: GEMM time of the 500 W H100 relative to the 700 W part. Of B300 and GB300 relative to B200
+// and GB200, which have the same peaks at less power, the law says it (sim/cost/power_limit.hpp).
 constexpr double kH100With500W = 1.16;
-constexpr double kBlackwellUltra = 0.80;
 // docs/references.md#dgx-2h: 130 TFLOP/s in fp16; the data sheet of the SXM2 part has 125.
 constexpr double kDgx2hClock = 130.0 / 125;
 // docs/references.md#amd-mi250x
@@ -23,7 +24,7 @@ constexpr double kGraceHost = 1.45;
 
 // Usable memory: 79.6 and 39.4 GiB from docs/references.md#memory-overheads; the others are what drivers report for the
 // part, rounded down.
-constexpr Gpu kGpus[] = {
+const Gpu kGpus[] = {
     {.name = "a100",
      .title = "A100 SXM 80 GB",
      .row = "A100-SXM-80GB",
@@ -117,14 +118,16 @@ constexpr Gpu kGpus[] = {
      .architecture = "Blackwell",
      .usable_gib = 267.0,
      .gemm_table = "b300_sxm",
-     .in_training_gemm = kBlackwellUltra},
+     .in_training_as = "b200",
+     .in_training_gemm = clock_at_power(1000.0 / 1100)},
     {.name = "gb300",
      .title = "GB300 (one GPU) 278 GB",
      .row = "GB300",
      .architecture = "Blackwell",
      .usable_gib = 276.0,
      .gemm_table = "gb300",
-     .in_training_gemm = kBlackwellUltra,
+     .in_training_as = "gb200",
+     .in_training_gemm = clock_at_power(1200.0 / 1400),
      .host = kGraceHost},
     {.name = "v100",
      .title = "V100 SXM2 32 GB",

@@ -30,9 +30,11 @@ struct Gpu {
   double fp32_matrix_tflops = 0;  ///< of one row whose fp32 is the vector units', where matrix units are faster; else 0
   double clock = 1;               ///< over that of the row, of a part that only differs by its clock: scales the peaks
   int dies = 1;                   ///< how many times the row of the table of data sheets makes up this GPU
-  double in_training_gemm = 1;    ///< further factor on GEMM time in training
-  double host = 1;                ///< time of its host's eager work over that of an x86 host
-  const char* note = "";          ///< what was assumed
+  const char* in_training_as =
+      "";  ///< GPU whose factors in training this one takes, "" for its own; `based_on` implies them
+  double in_training_gemm = 1;  ///< over those factors: its clock at another board power
+  double host = 1;              ///< time of its host's eager work over that of an x86 host
+  const char* note = "";        ///< what was assumed
 };
 
 std::span<const Gpu> catalogue();

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -60,6 +61,15 @@ void apply(const CostScales& fitted, bool few_runs, InTraining& factors) {
   multiply(factors.attention, CostParameter::attention);
 }
 
+/// A GPU whose narrow kernels were measured to be faster than its architecture's gains no more by them than peaks and bytes allow.
+void limit_gains(Profile& profile) {
+  InTraining& factors = profile.in_training;
+  for (const auto& [precision, factor] :
+       {std::pair{Precision::fp8, &factors.gemm_fp8}, std::pair{Precision::mxfp8, &factors.gemm_fp8},
+        std::pair{Precision::fp8_block, &factors.gemm_fp8_block}, std::pair{Precision::nvfp4, &factors.gemm_fp4}})
+    if (const double gain = narrow_gain(profile, precision); gain > 1) *factor = std::ceil(*factor * gain * 1e4) / 1e4;
+}
+
 /// How far factors may be off that few runs decide: architectures differ by 4 % in multiplications and by 20 to 30 in attention;
 /// the bootstrap of docs/references.md#in-training-factors left 7 % with Blackwell's runs. Never below what releases and sites
 /// differ by (docs/references.md#noise-floor).
@@ -104,6 +114,7 @@ Result<void> fit_all(const fs::path& root) {
     });
     InTraining& in = profile->in_training;
     apply(found->second, runs < kFewRuns, in);
+    limit_gains(*profile);
     in.fit = {
         fmt::format(
             "docs/references.md#in-training-factors: {} runs of scenarios/runs/published.csv on this architecture "
