@@ -42,8 +42,8 @@ double watts_for(const RackPower& rack, double limit);
 /// Share of the rated clock.   Requires   limit from kLeastPowerLimit to 1, a share of the rated power
 double clock_at_power(double limit);
 
-/// Share of the efficiency that a long kernel keeps at the rated power: (flops / knee)^-exponent above the knee of its model
-/// (profile.hpp), 1 below it and with a knee of 0.
+/// Share of the efficiency that a long kernel of that many FLOPs keeps at the rated power: (flops / knee)^-exponent above
+/// the knee of its model (FLOPs too; profile.hpp), 1 below it and with a knee of 0.
 double power_loss(double knee, double exponent, double flops);
 
 }  // namespace tracecast

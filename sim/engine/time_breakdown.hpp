@@ -10,8 +10,9 @@
 
 namespace tracecast::engine {
 
-/// One operation of a rank; ps from the start of the step. Of a transfer, arrival to start is the wait for other ranks. A collective that
-/// queued behind others without a gap has their waits, too, as if all were one wait that ends where its own does, or the last one does.
+/// One operation of a rank; ps from the start of the step. Of a transfer, arrival to start is the wait for other ranks.
+/// A collective that queued behind others without a gap has their waits, too, as if all were one wait that ends where
+/// its own does, or the last one does.
 struct Interval {
   std::int64_t arrival = 0;  ///< ready on this rank
   std::int64_t start = 0;    ///< begins to move or compute
@@ -33,8 +34,9 @@ inline bool ends_later(const Interval& a, const Interval& b) {
 
 class TimeBreakdown {
  public:
-  /// The compute stream was idle from `from` to `to`, until the end of `cause`. The part in which the transfer, or one that it
-  /// queued behind, waited for another rank is bubble. The rest, in which transfers of this rank moved, is exposed communication.
+  /// The compute stream was idle from `from` to `to`, until the end of `cause`. The part in which the transfer, or one
+  /// that it queued behind, waited for another rank is bubble. The rest, in which transfers of this rank moved, is
+  /// exposed communication.
   void add_wait(std::int64_t from, std::int64_t to, const Interval& cause) {
     if (cause.traffic < 0) {
       time_.bubble.picoseconds += to - from;

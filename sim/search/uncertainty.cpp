@@ -52,8 +52,8 @@ std::vector<Draw> make_draws() {
   return draws;
 }
 
-/// The value at this probability of a distribution whose median is typical, since candidates are ranked by that: on either side
-/// the density falls linearly to zero at low and at high.
+/// The value at this probability of a distribution whose median is typical, since candidates are ranked by that: on
+/// either side the density falls linearly to zero at low and at high.
 double two_sided(const Range3& range, double probability) {
   if (probability < 0.5) return range.low + (range.typical - range.low) * std::sqrt(2 * probability);
   return range.high - (range.high - range.typical) * std::sqrt(2 * (1 - probability));

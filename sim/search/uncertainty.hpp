@@ -2,7 +2,8 @@
 /// Uncertainty of the days, money and energy of candidates, and of their ratios.
 ///
 /// Of one candidate: the step time is log-normal with the forecast's 90 % interval; the goodput is normal, its variance
-/// falling with the days of the job; prices and power have the median typical and fall off towards low and high. All are independent.
+/// falling with the days of the job; prices and power have the median typical and fall off towards low and high. All
+/// are independent.
 ///
 /// Of two candidates: the errors of their step times have a part in common, since the model is the same and the machine may
 /// be. With the share rho of the variance in common, the logarithm of the ratio of two step times has the variance

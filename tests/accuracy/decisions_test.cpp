@@ -11,6 +11,7 @@
 
 #include "sim/base/quantile.hpp"
 #include "sim/base/random.hpp"
+#include "tests/support/fitted_runs.hpp"
 #include "tests/support/paths.hpp"
 #include "tools/accuracy/calibration.hpp"
 #include "tools/accuracy/errors.hpp"
@@ -84,18 +85,13 @@ TEST_CASE("own cluster: corrected by three runs alike, left out where there are 
 TEST_CASE("the fit finds the factors that made the data", "[oracle][accuracy]") {
   // 60 runs of six sources on one architecture: gemm 6 % slower, attention 8 % faster than forecast.
   RandomStream random(3, 0, 0);
-  std::vector<RowForecast> rows;
-  for (int i = 0; i < 60; ++i) {
-    RowForecast row;
-    row.source = std::string(1, static_cast<char>('a' + i % 6));
-    row.architecture = "Hopper";
+  const std::vector<RowForecast> rows = runs_of_sources(60, 6, [&](int, RowForecast& row) {
     const double gemm = 1 + 4 * random.uniform(), attention = 3 * random.uniform();
     row.sensitivities.path_s[static_cast<std::size_t>(CostParameter::gemm)] = gemm;
     row.sensitivities.path_s[static_cast<std::size_t>(CostParameter::attention)] = attention;
     row.predicted_s = gemm + attention;
     row.measured_s = 1.06 * gemm + 0.92 * attention;
-    rows.push_back(row);
-  }
+  });
   const CalibrationFit fit = fit_factors(scored(rows));
   const CostScales& factors = fit.factors.at("Hopper");
   // The priors (3 and 6 %) and the offsets of the six sources keep it short.

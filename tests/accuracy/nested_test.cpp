@@ -8,6 +8,7 @@
 
 #include "sim/base/random.hpp"
 #include "sim/io/files.hpp"
+#include "tests/support/fitted_runs.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 #include "tools/accuracy/errors.hpp"
@@ -51,16 +52,11 @@ TEST_CASE("publication: every shipped run has a year", "[accuracy]") {
 TEST_CASE("an architecture without runs gets what training adds to all others", "[oracle][accuracy]") {
   // GEMMs take 1.2 times the isolated time on two architectures; a third profile has 1.5 times it.
   RandomStream random(5, 0, 0);
-  std::vector<RowForecast> rows;
-  for (int i = 0; i < 80; ++i) {
-    RowForecast row;
-    row.source = std::string(1, static_cast<char>('a' + i % 8));
-    row.architecture = i % 2 == 0 ? "Hopper" : "Ampere";
-    row.sensitivities.path_s[0] = 1 + random.uniform();
-    row.predicted_s = row.sensitivities.path_s[0];
+  const std::vector<RowForecast> rows = runs_of_sources(80, 8, [&](int i, RowForecast& row) {
+    if (i % 2 == 1) row.architecture = "Ampere";
+    row.sensitivities.path_s[0] = row.predicted_s = 1 + random.uniform();
     row.measured_s = 1.2 * row.predicted_s;
-    rows.push_back(row);
-  }
+  });
   FitChoice choice;
   for (const char* name : {"Hopper", "Ampere", "Blackwell"}) choice.shipped[name] = unit_scales();
   choice.shipped["Blackwell"][0] = 1.5;
@@ -77,16 +73,11 @@ TEST_CASE("one source that is far off hardly moves the factors", "[accuracy]") {
   // Nine sources take 1.2 times the isolated time, give or take 2 %; a tenth takes 1.2 or 1.7 times.
   const auto factor = [](double of_the_tenth) {
     RandomStream random(7, 0, 0);
-    std::vector<RowForecast> rows;
-    for (int i = 0; i < 80; ++i) {
-      RowForecast row;
-      row.source = std::string(1, static_cast<char>('a' + i % 10));
-      row.architecture = "Hopper";
+    const std::vector<RowForecast> rows = runs_of_sources(80, 10, [&](int i, RowForecast& row) {
       row.sensitivities.path_s[0] = row.predicted_s = 1 + random.uniform();
       const double site = 1.2 * (1 + 0.005 * (i % 10 - 4));
       row.measured_s = (i % 10 == 9 ? of_the_tenth : site) * row.predicted_s;
-      rows.push_back(row);
-    }
+    });
     return fit_factors(scored(rows)).factors.at("Hopper")[0];
   };
   CHECK(factor(1.7) / factor(1.2) < 1.02);  // the mean of the sources grows by 3.5 %
@@ -96,17 +87,11 @@ TEST_CASE("one source that is far off hardly moves the factors", "[accuracy]") {
 TEST_CASE("no factor lets narrow multiplications gain more than their limit", "[accuracy]") {
   // Multiplications take 1.3 times the isolated time in 16 bit, and the isolated time in 8 bit.
   RandomStream random(6, 0, 0);
-  std::vector<RowForecast> rows;
   const auto fp8 = static_cast<std::size_t>(CostParameter::gemm_fp8);
-  for (int i = 0; i < 80; ++i) {
-    RowForecast row;
-    row.source = std::string(1, static_cast<char>('a' + i % 8));
-    row.architecture = "Hopper";
-    row.sensitivities.path_s[i % 2 == 0 ? 0 : fp8] = 1 + random.uniform();
-    row.predicted_s = row.sensitivities.path_s[0] + row.sensitivities.path_s[fp8];
+  const std::vector<RowForecast> rows = runs_of_sources(80, 8, [&](int i, RowForecast& row) {
+    row.sensitivities.path_s[i % 2 == 0 ? 0 : fp8] = row.predicted_s = 1 + random.uniform();
     row.measured_s = (i % 2 == 0 ? 1.3 : 1.0) * row.predicted_s;
-    rows.push_back(row);
-  }
+  });
   const auto ratio = [&](const FitChoice& choice) {
     const CostScales factors = fit_factors(scored(rows), choice).factors.at("Hopper");
     return factors[0] / factors[fp8];

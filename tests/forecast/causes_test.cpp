@@ -1,5 +1,6 @@
 // Where the time of a step goes: waits for a slow rank, and what leaving something out would save.
-#include <algorithm>
+#include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 

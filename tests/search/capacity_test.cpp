@@ -308,6 +308,19 @@ TEST_CASE("capacity: days and money with their uncertainty, by hand", "[search][
           .days_quantiles.has_value());
 }
 
+TEST_CASE("capacity: half of the costs are above that of the typical price", "[search][oracle]") {
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)})};
+  machines.front().facts = {{.goodput = 1, .step_p5_s = 9.99, .step_p95_s = 10.01}};
+  Economics economics = prices();
+  economics.gpus["fast"].price = Range3{2, 3, 9};  // the median of a triangle would be 4.4
+  const CapacityPlan plan = rank_candidates(machines, Objective::time, {.tokens = 8.64e9, .days = 1}, &economics);
+  const Quantiles& cost = plan.candidates.front().cost_quantiles_usd.value();
+  CHECK(cost.p50 == Approx(7200).epsilon(0.02));
+  // 20 % of either side's half of the area: sqrt(0.2) from its end.
+  CHECK(cost.p10 == Approx(2400 * (2 + std::sqrt(0.2))).epsilon(0.02));
+  CHECK(cost.p90 == Approx(2400 * (9 - 6 * std::sqrt(0.2))).epsilon(0.02));
+}
+
 TEST_CASE("capacity: a layout with a better goodput is ranked first, although its step is longer", "[search]") {
   std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1), evaluation(10.1, 1, 0.1)})};
   machines.front().facts = {{.goodput = 0.9}, {.goodput = 0.95}};

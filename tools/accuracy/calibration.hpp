@@ -14,8 +14,9 @@
 ///
 /// Minimised by reweighted least squares, with normal priors on c and d for what the runs do not determine, and weights
 /// n^-1/2, so that sources with many rows do not dominate. Runs and sources that are more than two deviations off count
-/// linearly (Huber). The deviation of the sources is estimated, from five on, by the median size of their offsets. S comes from the simulated steps, which are simulated again after the fit. Only dense runs are fitted to, where
-/// there are any: what steps with experts wait for depends on the routing and the release. Kinds that no factor forecasts better
+/// linearly (Huber). The deviation of the sources is estimated, from five on, by the median size of their offsets. S
+/// comes from the simulated steps, which are simulated again after the fit. Only dense runs are fitted to, where there
+/// are any: what steps with experts wait for depends on the routing and the release. Kinds that no factor forecasts better
 /// on runs left out have none: grouped GEMMs take the isolated time, the rest what its profile or model says. Where a
 /// multiplication of few bits would gain more over one of 16 bit than peaks and bytes allow, its factor is raised to that.
 /// Source: docs/references.md#noise-floor (offset, weights, robust loss; 10 % for the deviation of few sources),
