@@ -58,6 +58,7 @@ struct Recording {
   std::mutex mutex;
   std::condition_variable ending;
   bool ends = false;
+  std::timed_mutex flushing;         ///< until what a flush delivers has been written
   std::atomic<bool> enabled{false};  ///< changed with `mutex`
   std::atomic<std::int64_t> next_operator{kFirstOperatorId};
 };
@@ -155,8 +156,11 @@ void run_flushes(Recording& r) {
     if (std::chrono::steady_clock::now() < next_flush) continue;
     next_flush += period;
     lock.unlock();
-    r.cupti.flush_all(0);
-    r.writer->flush();
+    {
+      const std::lock_guard flush(r.flushing);
+      r.cupti.flush_all(0);
+      r.writer->flush();
+    }
     lock.lock();
   }
 }
@@ -169,6 +173,8 @@ void end_of_program() {
     r->ends = true;
   }
   r->ending.notify_all();
+  // A flush that has begun may hold all records. A program must end even if CUPTI does not return.
+  const std::unique_lock flush(r->flushing, std::chrono::seconds(10));
   if (r->nccl != nullptr) r->nccl->finish();
   r->cupti.flush_all(0);
   r->cupti.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);

@@ -109,6 +109,15 @@ TEST_CASE("recorder: a program that is killed leaves what came before the last w
   CHECK(run.output.find("cut before its end") != std::string::npos);
 }
 
+TEST_CASE("recorder: a program that ends during a flush loses nothing", "[recorder][e2e]") {
+  const Run run("init kernels 300 sleep 100", "FAKE_CUPTI_SLOW_MS=400");
+  CAPTURE(run.output, run.errors);
+  CHECK(run.status == 0);
+  const Trace trace = run.trace();
+  CHECK(trace.complete);
+  CHECK(trace.kernels.size() == 300);
+}
+
 TEST_CASE("recorder: a forked child does not touch its parent's trace", "[recorder][e2e]") {
   const std::string child = GENERATE("fork", "fork-_exit");
   const Run run("init kernels 300 " + child + " kernels 300 " + child);

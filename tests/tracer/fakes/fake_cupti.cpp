@@ -2,12 +2,15 @@
 // does: in buffers of the client, complete records only unless the flush is forced.
 //   FAKE_CUPTI_REFUSE    name of a function that returns an error
 //   FAKE_CUPTI_OTHER     name of the profiler that has subscribed before
+//   FAKE_CUPTI_SLOW_MS   a flush that is not forced delivers what it took so much later
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -211,6 +214,8 @@ CUptiResult cuptiActivityFlushAll(std::uint32_t flag) {
     fake().records = std::move(rest);
   }
   if (ready.empty() || fake().request == nullptr) return CUPTI_SUCCESS;
+  if (const char* const slow = std::getenv("FAKE_CUPTI_SLOW_MS"); slow != nullptr && flag == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(slow)));
   std::uint8_t* buffer = nullptr;
   std::size_t size = 0;
   std::size_t most = 0;
