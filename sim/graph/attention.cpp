@@ -233,9 +233,9 @@ Linear cross_output(const LayerShape& s) {
 
 void cross_attention_forward(OpWriter& writer) {
   norm_forward(writer);
-  gather_sequence(writer);
+  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));
   linear_forward(writer, cross_query(writer.shape));
-  gather_sequence(writer);  // the encoder's result
+  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));  // the encoder's result
   linear_forward(writer, cross_key_value(writer.shape));
   attention_core(writer, Pass::forward, false);
   linear_forward(writer, cross_output(writer.shape));
@@ -247,7 +247,7 @@ void cross_attention_forward(OpWriter& writer) {
 void cross_attention_backward(OpWriter& writer, BackwardPart part, bool recompute_core) {
   const LayerShape& s = writer.shape;
   residual_backward(writer, part);
-  gather_sequence(writer);
+  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));
   row_backward(writer, cross_output(s), part);
   if (has_input_gradients(part)) core_backward(writer, false, recompute_core);
   column_backward(writer, cross_key_value(s), part);
@@ -288,6 +288,19 @@ std::vector<Linear> attention_inputs(const LayerShape& s) {
   return list;
 }
 
+std::vector<Linear> separate_attention_inputs(const LayerShape& s) {
+  std::vector<Linear> list = attention_inputs(s);
+  if (s.model.latent_attention) return list;
+  Linear keys = list.front(), values = list.front();
+  keys.name = "k";
+  keys.out = kv_heads(s) * qk_dim(s);
+  values.name = "v";
+  values.out = kv_heads(s) * v_dim(s);
+  list.front().out -= keys.out + values.out;
+  list.insert(list.end(), {keys, values});
+  return list;
+}
+
 Linear attention_output(const LayerShape& s) {
   const Precision p = s.precision_of(LinearPart::attention);
   const std::int64_t h = s.model.hidden_size;
@@ -304,7 +317,7 @@ std::vector<Linear> cross_attention_linears(const LayerShape& s) {
 void rope(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
   if (s.model.position != Position::rope) return;
-  const Moved moved = s.training.unfused_elementwise ? kUnfusedRope : widened(kFusedRope, s);
+  const Moved moved = s.training.runs_chains() ? kUnfusedRope : widened(kFusedRope, s);
   writer.elementwise(OperatorKind::rope, pass, "rope", s.tokens * (heads(s) + kv_heads(s)) * qk_dim(s), moved.in(pass));
 }
 
@@ -326,7 +339,7 @@ void output_gate(OpWriter& writer, Pass pass) {
 void attention_forward(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   norm_forward(writer);
-  gather_sequence(writer);
+  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));
   for (const Linear& linear : attention_inputs(s)) linear_forward(writer, linear);
   copy_qkv(writer, Pass::forward);
   qk_norm(writer, Pass::forward);
@@ -344,7 +357,7 @@ void attention_backward(OpWriter& writer, BackwardPart part, bool recompute_core
   const LayerShape& s = writer.shape;
   if (s.attends_encoder()) cross_attention_backward(writer, part, recompute_core);
   residual_backward(writer, part);
-  gather_sequence(writer);
+  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));
   row_backward(writer, attention_output(s), part);
   if (has_input_gradients(part)) {
     output_gate(writer, Pass::backward);

@@ -11,6 +11,8 @@ namespace tracecast {
 
 /// The projections before the attention core, in order.
 std::vector<Linear> attention_inputs(const LayerShape& shape);
+/// The same as PyTorch multiplies them: queries, keys and values one by one.
+std::vector<Linear> separate_attention_inputs(const LayerShape& shape);
 Linear attention_output(const LayerShape& shape);
 /// The projections of a decoder layer's attention over the encoder's result; none elsewhere.
 std::vector<Linear> cross_attention_linears(const LayerShape& shape);

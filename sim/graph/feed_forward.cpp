@@ -8,6 +8,14 @@ namespace {
 // Separate operators of the framework: activation, product.
 constexpr Moved kUnfusedGate{10, 18};
 
+/// A layer that is recomputed is complete for its backward when its activation is.
+bool ends_at_activation(const OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  const Training& training = s.training;
+  if (!writer.recomputed() || !training.recompute_early_stop || s.model.dropout > 0) return false;
+  return training.compiled || !(training.transformer_engine || is_narrow(s.precision_of(LinearPart::mlp)));
+}
+
 }  // namespace
 
 int gate_factor(const Model& model) { return model.gated() ? 2 : 1; }
@@ -28,7 +36,7 @@ Linear fc2(const LayerShape& s, std::int64_t width) {
 
 void activation(OpWriter& writer, Pass pass, std::int64_t elements) {
   const LayerShape& s = writer.shape;
-  const bool unfused = s.training.unfused_elementwise && s.model.gated();
+  const bool unfused = s.training.runs_chains() && s.model.gated();
   const Moved moved =
       unfused ? kUnfusedGate
               : Moved{(gate_factor(s.model) + 1) * s.element_bytes, (2 * gate_factor(s.model) + 1) * s.element_bytes};
@@ -45,10 +53,11 @@ void dense_forward(OpWriter& writer) {
   const std::int64_t width = s.model.ffn_hidden_size;
   writer.capture(GraphModule::mlp, [&] {
     norm_forward(writer);
-    gather_sequence(writer);
+    gather_sequence(writer, s.precision_of(LinearPart::mlp));
     linear_forward(writer, fc1(s, width));
     gather_result(writer, gate_factor(s.model) * width);
     activation(writer, Pass::forward, dense_activated(s));
+    if (ends_at_activation(writer)) return;
     linear_forward(writer, fc2(s, width));
     finish_block(writer);
     residual_forward(writer);
@@ -60,7 +69,7 @@ void dense_backward(OpWriter& writer, BackwardPart part) {
   const std::int64_t width = s.model.ffn_hidden_size;
   writer.capture(GraphModule::mlp, [&] {
     residual_backward(writer, part);
-    gather_sequence(writer);
+    gather_sequence(writer, s.precision_of(LinearPart::mlp));
     row_backward(writer, fc2(s, width), part);
     if (has_input_gradients(part)) activation(writer, Pass::backward, dense_activated(s));
     column_backward(writer, fc1(s, width), part);

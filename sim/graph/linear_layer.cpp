@@ -43,12 +43,32 @@ void multiply_adapters(OpWriter& writer, const Linear& linear, Pass pass) {
                      n * width.to, 3 * writer.shape.element_bytes);
 }
 
+/// True if the rows that are multiplied have been gathered: inputs of a column-parallel layer, output gradients of a row-parallel one.
+bool multiplies_gathered(const LayerShape& shape, const Linear& linear, Pass pass) {
+  return shape.sequence_parallel && linear.split == (pass == Pass::forward ? MatrixSplit::column : MatrixSplit::row);
+}
+
+/// Each tensor rank quantises its part of what is gathered. Copies with scales per block are gathered for the weight gradient, too; with a
+/// scale per tensor it is transposed from the gathered one.
+void quantise_operand(OpWriter& writer, const Linear& linear, Pass pass, std::int64_t columns) {
+  const LayerShape& shape = writer.shape;
+  const std::int64_t whole = rows(shape, linear) * columns;
+  if (!is_narrow(linear.precision) || !multiplies_gathered(shape, linear, pass))
+    return quantise(writer, linear.name, linear.precision, pass, whole);
+  const bool transposed = linear.precision == Precision::fp8;
+  quantise(writer, linear.name, linear.precision, pass, shape.local_tokens * columns, transposed ? 1 : 2);
+  if (!transposed) return;
+  writer.compute(OperatorKind::cast, pass, Precision::bf16, linear.name + " transpose",
+                 ElementwiseShape{whole, Bytes{2 * whole}});
+  writer.share_launch();
+}
+
 /// Pass::forward, or Pass::dgrad for the input gradient.
 void multiply(OpWriter& writer, const Linear& linear, Pass pass) {
   const std::int64_t n = rows(writer.shape, linear);
   const Columns width = columns(linear, pass);
   quantise_weights(writer, linear.name, linear.precision, pass, linear.in * linear.out);
-  quantise(writer, linear.name, linear.precision, pass, n * width.from);
+  quantise_operand(writer, linear, pass, width.from);
   writer.compute(OperatorKind::gemm, pass, linear.precision, linear.name, GemmShape{n, width.to, width.from, 1, false});
   multiply_adapters(writer, linear, pass);
 }
@@ -68,6 +88,21 @@ void weight_gradient(OpWriter& writer, const Linear& linear) {
   writer.gradients(linear.trained());
 }
 
+/// The [T, h] message of a gather whose result is multiplied in this precision: it is quantised first.
+Bytes gathered_message(const LayerShape& shape, Precision multiplied) {
+  if (!is_narrow(multiplied)) return shape.tensor_message();
+  return Bytes{std::llround(static_cast<double>(shape.tokens * shape.model.hidden_size) * quantised_size(multiplied))};
+}
+
+/// DTensor: parts of a sequence to parts of the tensor, or back. Asynchronous tensor parallelism exchanges them in place.
+void copy_whole_tensor(OpWriter& writer, Pass pass, Bytes tensor) {
+  const LayerShape& shape = writer.shape;
+  if (!shape.keeps_gathered()) return;
+  writer.compute(OperatorKind::copy, pass, Precision::bf16, "sequence_copy",
+                 ElementwiseShape{shape.tokens * shape.model.hidden_size, tensor * 2});
+  writer.share_launch();
+}
+
 /// What the tensor ranks reduce of the input gradient of a column-parallel layer.
 Bytes input_gradient_message(const LayerShape& shape, const Linear& linear) {
   return shape.gathers_layers() ? Bytes{shape.tokens * linear.in * shape.element_bytes} : shape.tensor_message();
@@ -81,9 +116,11 @@ Linear tuned(const LayerShape& shape, Linear linear, const std::string& target) 
   return linear;
 }
 
-void gather_sequence(OpWriter& writer) {
-  if (writer.shape.sequence_parallel)
-    writer.collective(Traffic::tensor_parallel, Collective::all_gather, writer.shape.tensor_message());
+void gather_sequence(OpWriter& writer, Precision multiplied) {
+  if (!writer.shape.sequence_parallel) return;
+  const Bytes message = gathered_message(writer.shape, multiplied);
+  writer.collective(Traffic::tensor_parallel, Collective::all_gather, message);
+  if (!writer.shape.plan.parallel.tp_comm_overlap) copy_whole_tensor(writer, Pass::forward, message);
 }
 
 void gather_result(OpWriter& writer, std::int64_t width) {
@@ -94,8 +131,10 @@ void gather_result(OpWriter& writer, std::int64_t width) {
 }
 
 void reduce_partial_sums(OpWriter& writer) {
-  if (writer.shape.tp > 1)
-    writer.collective(Traffic::tensor_parallel, writer.shape.reduction(), writer.shape.tensor_message());
+  const LayerShape& shape = writer.shape;
+  if (shape.tp == 1) return;
+  if (!shape.plan.parallel.tp_comm_overlap) copy_whole_tensor(writer, Pass::forward, shape.tensor_message());
+  writer.collective(Traffic::tensor_parallel, shape.reduction(), shape.tensor_message());
 }
 
 void finish_block(OpWriter& writer) {
@@ -139,17 +178,23 @@ void column_backward(OpWriter& writer, const Linear& linear, BackwardPart part) 
   const bool split = linear.split == MatrixSplit::column && shape.tp > 1;
   const bool weights = has_weight_gradients(part) && (!linear.frozen || linear.adapter_rank > 0);
   const bool inputs = has_input_gradients(part);
-  const bool gathers = split && shape.sequence_parallel && weights;
+  const bool waits = shape.keeps_gathered();
+  const bool gathers = split && shape.sequence_parallel && weights && !waits;
   if (gathers)
-    writer.collective(Traffic::tensor_parallel, Collective::all_gather, shape.tensor_message(), Work::Kind::start,
-                      kGather);
+    writer.collective(Traffic::tensor_parallel, Collective::all_gather, gathered_message(shape, linear.precision),
+                      Work::Kind::start, kGather);
   if (inputs) multiply(writer, linear, Pass::dgrad);
-  if (split && inputs)
+  const auto reduce = [&] {
+    if (waits) copy_whole_tensor(writer, Pass::backward, shape.tensor_message());
     writer.collective(Traffic::tensor_parallel, shape.reduction(), input_gradient_message(shape, linear),
                       Work::Kind::start, kReduce);
+  };
+  const bool reduces = split && inputs;
+  if (reduces && !waits) reduce();
   if (gathers) writer.join(kGather);
   if (weights) weight_gradient(writer, linear);
-  if (split && inputs) writer.join(kReduce);
+  if (reduces && waits) reduce();
+  if (reduces) writer.join(kReduce);
 }
 
 }  // namespace tracecast

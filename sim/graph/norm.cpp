@@ -16,8 +16,7 @@ constexpr Moved kCompiledResidualNorm{8, 14};
 Moved norm_traffic(const LayerShape& shape) {
   const Training& training = shape.training;
   if (training.compiled) return widened(kCompiledResidualNorm, shape);
-  if (training.unfused_elementwise && !training.fused_norms && shape.model.norm == Norm::rms_norm)
-    return kUnfusedRmsNorm;
+  if (training.runs_chains() && !training.fused_norms && shape.model.norm == Norm::rms_norm) return kUnfusedRmsNorm;
   return widened(training.transformer_engine ? kTransformerEngineNorm : kFusedNorm, shape);
 }
 

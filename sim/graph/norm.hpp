@@ -18,7 +18,7 @@ void norm_backward(OpWriter& writer, BackwardPart part);
 /// compiled.
 void block_norm_backward(OpWriter& writer, BackwardPart part);
 /// Eager PyTorch multiplies queries, keys and values, or gate and value of a feed-forward, one by one.
-inline bool has_separate_inputs(const LayerShape& shape) { return shape.training.unfused_elementwise; }
+inline bool has_separate_inputs(const LayerShape& shape) { return shape.training.runs_chains(); }
 /// Several multiplications read the norm's result; the gradients that two of them give it are added up.
 void sum_of_input_gradients(OpWriter& writer);
 /// Nothing when the next norm's kernel includes the sum (compiled, without dropout).

@@ -47,6 +47,8 @@ struct LayerShape {
   bool attends_encoder() const { return model.encoder_layers > 0 && layer >= model.encoder_layers; }
   /// tp_split gather: every linear layer is divided by columns, and its result is gathered before the next one.
   bool gathers_layers() const;
+  /// Sequence parallelism of PyTorch's DTensor.
+  bool keeps_gathered() const { return sequence_parallel && plan.parallel.dtensor; }
   /// The [T, h] message of tensor parallelism.
   Bytes tensor_message() const { return Bytes{tokens * model.hidden_size * element_bytes}; }
   /// The collective that adds up partial sums of the tensor ranks.

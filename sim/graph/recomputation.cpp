@@ -1,6 +1,6 @@
 #include "sim/graph/recomputation.hpp"
 
-#include <algorithm>
+#include <vector>
 
 #include "sim/graph/attention.hpp"
 #include "sim/graph/feed_forward.hpp"
@@ -10,29 +10,29 @@
 #include "sim/plan/activations.hpp"
 
 namespace tracecast {
-namespace {
-
-/// Half of one matrix multiplication's forward: of two layers one repeats it.
-void half_forward(OpWriter& writer, Linear linear) {
-  linear.out = std::max<std::int64_t>(1, linear.out / 2);
-  linear_forward(writer, linear);
-}
-
-}  // namespace
 
 void recompute_selected_operators(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   const std::int64_t width = s.model.ffn_hidden_size;
-  norm_forward(writer);
-  for (const Linear& linear : attention_inputs(s)) half_forward(writer, linear);
+  int multiplications = 0;
+  const auto multiply_every_second = [&](const Linear& linear) {
+    if (++multiplications % 2 == 0) linear_forward(writer, linear);
+  };
+  const auto gather_input = [&](LinearPart part) {
+    norm_forward(writer);
+    if (s.keeps_gathered()) gather_sequence(writer, s.precision_of(part));
+  };
+  gather_input(LinearPart::attention);
+  for (const Linear& linear : separate_attention_inputs(s)) multiply_every_second(linear);
   qk_norm(writer, Pass::forward);
   rope(writer, Pass::forward);
-  half_forward(writer, attention_output(s));
-  norm_forward(writer);
+  multiply_every_second(attention_output(s));
+  gather_input(LinearPart::mlp);
   if (s.model.is_moe_layer(s.layer)) return;
-  half_forward(writer, fc1(s, width));
-  activation(writer, Pass::forward, s.tokens * width / s.tp);
-  half_forward(writer, fc2(s, width));
+  Linear part = fc1(s, width);
+  part.out /= gate_factor(s.model);
+  for (int i = 0; i < gate_factor(s.model); ++i) multiply_every_second(part);
+  activation(writer, Pass::forward, dense_activated(s));
 }
 
 void recompute_modules(OpWriter& writer) {

@@ -257,6 +257,21 @@ bool attends_encoder(const Model& model, int layer) {
   return model.encoder_layers > 0 && layer >= model.encoder_layers;
 }
 
+/// DTensor multiplies what it gathered, and keeps that from the forward to the backward where it is not recomputed.
+bool keeps_gathered_inputs(const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  const Recompute recompute = plan.training.recompute;
+  return p.dtensor && p.sequence_parallel && p.tp > 1 &&
+         (recompute == Recompute::none || recompute == Recompute::selective);
+}
+
+/// What that adds to the norms' results of one tensor rank.
+TokenBytes gathered_inputs(const Model& model, const Plan& plan, const Sizes& s, int layer) {
+  const int inputs = (model.mixer(layer) == Mixer::attention ? 1 : 0) +
+                     (model.has_feed_forward(layer) && !model.is_moe_layer(layer) ? 1 : 0);
+  return {.local = inputs * s.element * s.hidden * (1 - 1.0 / plan.parallel.tp)};
+}
+
 double logits(const Model& model, const Plan& plan) {
   return static_cast<double>(model.vocab_size) * plan.training.loss_mask_fraction;
 }
@@ -303,6 +318,7 @@ TokenBytes layer_activations(const Model& model, const Plan& plan, int layer, Re
     bytes += attention(model, plan, s, recompute);
   if (attends_encoder(model, layer)) bytes += attention(model, plan, s, recompute);
   if (model.has_feed_forward(layer)) bytes += feed_forward(model, plan, s, layer);
+  if (keeps_gathered_inputs(plan)) bytes += gathered_inputs(model, plan, s, layer);
   bytes.whole += s.element * adapter_rows(plan.training);
   return bytes;
 }
@@ -377,7 +393,7 @@ TokenBytes loss_workspace(const Model& model, const Plan& plan) {
 TokenBytes gathered_workspace(const Model& model, const Plan& plan) {
   const Parallel& p = plan.parallel;
   if (!p.sequence_parallel || p.tp == 1) return {};
-  const int inputs = p.zero_stage == 3 ? 2 : 0;
+  const int inputs = p.dtensor && !keeps_gathered_inputs(plan) ? 2 : 0;
   const int passing = p.tp_comm_overlap ? 0 : 2;
   return {.local = (inputs + passing) * activation_size(plan.training) * static_cast<double>(model.hidden_size)};
 }

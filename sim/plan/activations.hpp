@@ -98,8 +98,8 @@ TokenBytes loss_workspace(const Model& model, const Plan& plan);
 
 /// With sequence parallelism, what tensor ranks hold whole while a layer works: a gathered tensor, and the sums that are
 /// still to be scattered. Where collectives run in pieces inside the multiplications (tp_comm_overlap), neither is there.
-/// With zero_stage 3 the gathered inputs of attention and feed-forward, too: DTensor keeps what it multiplied, Megatron-LM
-/// gathers it again. (That DTensor keeps it from the forward on where nothing is recomputed is left out.)
+/// With parallel.dtensor the gathered inputs of attention and feed-forward, too, unless they wait since the forward
+/// (layer_activations): DTensor keeps what it multiplied, Megatron-LM gathers it again.
 /// The two torchtitan rows of 70B, without and with asynchronous tensor parallelism, differ by 4.3 GiB; this says 4.0.
 TokenBytes gathered_workspace(const Model& model, const Plan& plan);
 

@@ -161,6 +161,10 @@ struct Parallel {
   bool overlap_p2p = true;          ///< sends and receives do not block the compute stream
   bool scatter_gather_p2p = false;  ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
   TensorSplit tp_split = TensorSplit::column_row;
+  /// Tensor parallelism is PyTorch's DTensor. With sequence_parallel a collective gathers and reduces along the first dimension, the
+  /// batch, so that the whole tensor is copied once more; inputs are kept as they were gathered, not gathered again for weight
+  /// gradients; and no collective of the backward runs beside multiplications (docs/references.md#dtensor).
+  bool dtensor = false;
   bool tp_comm_overlap = false;  ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
   std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
   DataParallelKind data_parallel = DataParallelKind::automatic;
@@ -283,7 +287,11 @@ struct Training {
   int expert_rebalance_steps = 0;  ///< steps from one placement by measured load to the next; 0: placed once
   int expert_drift_steps = 0;      ///< steps in which shares of experts forget 1 - 1/e of what they were; 0: they stay
   Recompute recompute = Recompute::none;
-  int recompute_num_layers = 0;                     ///< with full: layers per virtual stage that are recomputed; 0: all
+  int recompute_num_layers = 0;  ///< with full: layers per virtual stage that are recomputed; 0: all
+  /// With full: the backward does not repeat a dense layer's last multiplication, nor what follows it, since it needs neither
+  /// (PyTorch's non-reentrant checkpointing; docs/references.md#early-stop). Transformer Engine's layers keep their operands only
+  /// after they ran, so they run again, and dropout's mask needs the result.
+  bool recompute_early_stop = false;
   std::vector<std::string> recompute_modules = {};  ///< with none or selective (activations.hpp)
   /// Tensors that wait for the backward in fewer bits than 16: of "linear_inputs", "attention_output",
   /// "activation_inputs" (activations.hpp). Needs an 8- or 4-bit dtype.
@@ -308,7 +316,7 @@ struct Training {
   std::vector<std::string> cuda_graph_modules = {};
   bool compiled = false;  ///< element-wise chains are fused (torch.compile, XLA)
   /// Layers are Transformer Engine's: one kernel for a norm in each direction, sums at the residual of their own. compiled and
-  /// unfused_elementwise take precedence.
+  /// unfused_elementwise, in this order, take precedence.
   bool transformer_engine = false;
   /// RMSNorm, RoPE and gated activations run as chains of framework operators with fp32 in between (PyTorch without
   /// torch.compile), not as one kernel each.
@@ -334,6 +342,8 @@ struct Training {
   /// Critical batch size: larger batches need more tokens in all (scaling.hpp). 0: batch size does not matter.
   std::int64_t critical_batch_tokens = 0;
   std::optional<Documents> documents = {};  ///< of which sequences are packed; none: a sequence is one document
+  /// Eager PyTorch's chains of operators.
+  bool runs_chains() const { return unfused_elementwise && !compiled; }
   bool operator==(const Training&) const = default;
 };
 

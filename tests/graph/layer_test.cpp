@@ -1,6 +1,7 @@
 #include "sim/graph/layer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -360,4 +361,147 @@ TEST_CASE("layer: eager PyTorch with one kernel for RMSNorm still has chains of 
   plan.training.fused_norms = true;
   CHECK(moved("rms_norm", Pass::backward) == fused);
   CHECK(moved("rope", Pass::forward) > 2 * fused_rope);
+}
+
+TEST_CASE("layer: recomputation that stops early leaves out what follows the last activation", "[graph]") {
+  Model model = llama3_70b();
+  Plan plan = plan_of(model, 8, true, Recompute::full);
+  const auto repeated = [&] {
+    std::vector<std::string> names;
+    int reductions = 0;
+    for (const Work& work : LayerWork(model, plan).backward(0, BackwardPart::all, true)) {
+      if (work.kind == Work::Kind::compute && work.recomputed) names.push_back(work.op.name);
+      reductions += work.kind == Work::Kind::collective && work.call.collective == Collective::reduce_scatter ? 1 : 0;
+    }
+    return std::pair{names, reductions};
+  };
+  const auto whole = repeated();
+  REQUIRE(std::count(whole.first.begin(), whole.first.end(), "fc2") == 1);
+  plan.training.recompute_early_stop = true;
+  const auto early = repeated();
+  std::vector<std::string> left = whole.first;
+  left.erase(std::find(left.begin(), left.end(), "fc2"), left.end());
+  CHECK(early.first == left);
+  CHECK(early.first.back() == "swiglu");
+  CHECK(early.second == whole.second - 1);
+
+  // Transformer Engine's functions save their operands after they ran, and dropout saves a mask of the result.
+  const auto repeats_last = [&] {
+    const std::vector<std::string> names = repeated().first;
+    return std::count(names.begin(), names.end(), "fc2") == 1;
+  };
+  plan.training.dtype = Precision::fp8;
+  CHECK(repeats_last());
+  plan.training.compiled = true;
+  CHECK(!repeats_last());
+  plan.training.dtype = Precision::bf16;
+  plan.training.compiled = false;
+  plan.training.transformer_engine = true;
+  CHECK(repeats_last());
+  plan.training.transformer_engine = false;
+  CHECK(!repeats_last());
+  model.dropout = 0.1;
+  CHECK(repeats_last());
+}
+
+TEST_CASE("layer: op-level recomputation repeats keys, attention's output and the second matrix of a gated layer",
+          "[graph]") {
+  Model model = llama3_70b();
+  const auto repeated = [&](const Model& each) {
+    const Plan plan = plan_of(each, 1, false, Recompute::selective_op);
+    std::vector<std::pair<std::string, std::int64_t>> multiplications;  // name, columns of the result
+    for (const Work& work : LayerWork(each, plan).backward(0, BackwardPart::all, false))
+      if (work.recomputed && work.op.kind == OperatorKind::gemm)
+        multiplications.emplace_back(work.op.name, std::get<GemmShape>(work.op.shape).n);
+    return multiplications;
+  };
+  using List = std::vector<std::pair<std::string, std::int64_t>>;
+  CHECK(repeated(model) == List{{"k", 1024}, {"proj", 8192}, {"fc1", 28672}});
+  model.activation = Activation::gelu;
+  CHECK(repeated(model) == List{{"k", 1024}, {"proj", 8192}});  // the sixth is the last, which is not needed
+}
+
+TEST_CASE("layer: DTensor copies what it gathers and reduces, keeps it, and overlaps nothing", "[graph]") {
+  const Model model = llama3_70b();
+  struct Count {
+    int gathers = 0, reductions = 0, copies = 0, overlapped = 0;
+    bool operator==(const Count&) const = default;
+  };
+  const auto counted = [](const WorkList& list) {
+    Count count;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const Work& work = list[i];
+      const bool call = work.kind == Work::Kind::collective || work.kind == Work::Kind::start;
+      count.gathers += call && work.call.collective == Collective::all_gather ? 1 : 0;
+      count.reductions += call && work.call.collective == Collective::reduce_scatter ? 1 : 0;
+      count.copies += work.kind == Work::Kind::compute && work.op.name == "sequence_copy" ? 1 : 0;
+      count.overlapped += work.kind == Work::Kind::start && list[i + 1].kind != Work::Kind::join ? 1 : 0;
+    }
+    return count;
+  };
+  const auto passes = [&](bool dtensor, bool overlap, Recompute recompute) {
+    Plan plan = plan_of(model, 8, true, recompute);
+    plan.parallel.dtensor = dtensor;
+    plan.parallel.tp_comm_overlap = overlap;
+    const LayerWork work(model, plan);
+    return std::pair{counted(work.forward(0)),
+                     counted(work.backward(0, BackwardPart::all, recompute == Recompute::full))};
+  };
+  CHECK(passes(false, false, Recompute::none) == std::pair{Count{2, 2, 0, 0}, Count{4, 2, 0, 2}});
+  // Backward: the gradients of both results are gathered, those of both inputs reduced.
+  CHECK(passes(true, false, Recompute::none) == std::pair{Count{2, 2, 4, 0}, Count{2, 2, 4, 0}});
+  CHECK(passes(true, false, Recompute::selective_op).second == Count{4, 2, 6, 0});
+  CHECK(passes(true, false, Recompute::full).second == Count{4, 4, 8, 0});
+  // Asynchronous tensor parallelism exchanges in pieces, but not the sums of several input gradients.
+  CHECK(passes(true, true, Recompute::none) == std::pair{Count{2, 2, 0, 0}, Count{2, 2, 2, 0}});
+}
+
+TEST_CASE("layer: what is multiplied in 8 or 4 bits is quantised before it is gathered", "[graph]") {
+  const Model model = llama3_70b();
+  const auto list = [&](Precision precision, bool backward) {
+    Plan plan = plan_of(model, 8, true);
+    plan.training.dtype = precision;
+    const LayerWork work(model, plan);
+    return backward ? work.backward(0, BackwardPart::all, false) : work.forward(0);
+  };
+  const auto messages = [](const WorkList& of, Collective collective) {
+    std::set<std::int64_t> sizes;
+    for (const Work& work : of)
+      if ((work.kind == Work::Kind::collective || work.kind == Work::Kind::start) && work.call.collective == collective)
+        sizes.insert(work.call.size.count);
+    return sizes;
+  };
+  const auto moved = [](const WorkList& of, const std::string& name, Pass pass) {
+    const auto& shape = std::get<ElementwiseShape>(find(of, name, pass).shape);
+    return std::pair{shape.elements, shape.traffic.count};
+  };
+  constexpr std::int64_t kTensor = 8192 * 8192;  // tokens x hidden size
+  for (const bool backward : {false, true}) {
+    CHECK(messages(list(Precision::bf16, backward), Collective::all_gather) == std::set{2 * kTensor});
+    CHECK(messages(list(Precision::fp8, backward), Collective::all_gather) == std::set{kTensor});
+    CHECK(messages(list(Precision::mxfp8, backward), Collective::all_gather) == std::set{kTensor * 33 / 32});
+    CHECK(messages(list(Precision::nvfp4, backward), Collective::all_gather) == std::set{kTensor * 9 / 16});
+    CHECK(messages(list(Precision::nvfp4, backward), Collective::reduce_scatter) == std::set{2 * kTensor});
+  }
+  // A rank reads its eighth in 16 bits and writes one copy; the other is transposed after the gather.
+  const WorkList forward = list(Precision::fp8, false), backward = list(Precision::fp8, true);
+  CHECK(moved(forward, "fc1 cast", Pass::forward) == std::pair{kTensor / 8, kTensor / 8 * 3});
+  CHECK(moved(forward, "fc1 transpose", Pass::forward) == std::pair{kTensor, kTensor * 2});
+  CHECK(moved(backward, "fc2 cast", Pass::dgrad) == std::pair{kTensor / 8, kTensor / 8 * 3});
+  CHECK(moved(forward, "fc2 cast", Pass::forward).first == 8192 * 28672 / 8);  // already divided, never gathered
+  CHECK(moved(list(Precision::mxfp8, false), "fc1 cast", Pass::forward) ==
+        std::pair{kTensor / 8, kTensor / 8 * 2 + kTensor / 8 * 33 / 16});
+}
+
+TEST_CASE("layer: a compiled layer has no chains of element-wise operators, whatever its stack says", "[graph]") {
+  const Model model = llama3_70b();
+  Plan plan = plan_of(model, 1, false);
+  const auto moved = [&](const char* name) { return bytes_moved(model, plan, name, Pass::forward); };
+  plan.training.compiled = true;
+  const std::array fused{moved("rms_norm"), moved("rope"), moved("swiglu")};
+  plan.training.unfused_elementwise = true;
+  CHECK(std::array{moved("rms_norm"), moved("rope"), moved("swiglu")} == fused);
+  plan.training.compiled = false;
+  CHECK(moved("rope") > fused[1]);
+  CHECK(moved("swiglu") > fused[2]);
 }

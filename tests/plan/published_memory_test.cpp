@@ -99,7 +99,7 @@ TEST_CASE("torchtitan's peaks, as its allocator holds them, within 5 %", "[memor
   titan.global_batch_size = 512;
   titan.recompute = Recompute::full;
   fsdp.tp = 8;
-  fsdp.sequence_parallel = true;
+  fsdp.sequence_parallel = fsdp.dtensor = true;
   CHECK(reserved(llama3_70b(), plan_of(llama3_70b(), fsdp, titan, 32)) == Approx(71.9).epsilon(0.05));
   fsdp.tp_comm_overlap = true;
   CHECK(reserved(llama3_70b(), plan_of(llama3_70b(), fsdp, titan, 32)) == Approx(67.6).epsilon(0.05));

@@ -335,10 +335,7 @@ class RowReader {
     read_micro_batch(t, dp);
     t.flash_attention = flag("flash_attention", t.flash_attention);
     const std::string& compiled = text("compiled");
-    if (compiled == "torch.compile") {
-      t.compiled = true;
-      t.unfused_elementwise = false;
-    }
+    if (compiled == "torch.compile") t.compiled = true;
     read_graphs(t);
     // Megatron-Bridge's recipes of experts in MXFP8 that capture whole steps: docs/references.md#fused-experts.
     t.fused_experts = (t.fused_experts || mentions("fused grouped MLP")) && s.model.moe && t.dtype == Precision::mxfp8;

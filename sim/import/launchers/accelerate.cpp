@@ -189,19 +189,17 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
     settings.take("training.dtype");
   text += fmt::format("gradient_accumulation_steps: {}\n", t.global_batch_size / (t.micro_batch_size * dp));
   if (sharded || p.zero_stage == 0) settings.take("parallel.zero_stage");
-  settings.list("parallel.data_parallel");
   const bool by_type = !sharded                    ? t.grad_reduce_dtype == Precision::fp32
                        : t.dtype == Precision::fp8 ? t.grad_reduce_dtype == Precision::bf16
                                                    : t.grad_reduce_dtype == t.dtype;
-  if (by_type)
-    settings.take("training.grad_reduce_dtype");
-  else
-    settings.list("training.grad_reduce_dtype");
-  if (p.data_parallel == (sharded ? DataParallelKind::automatic : DataParallelKind::ddp))
-    settings.take("parallel.data_parallel");
+  settings.list_unless(by_type, "training.grad_reduce_dtype");
+  settings.list_unless(p.data_parallel == (sharded ? DataParallelKind::automatic : DataParallelKind::ddp),
+                       "parallel.data_parallel");
   settings.take("training.micro_batch_size");  // the data loader's; with the accumulation it makes the global batch
   settings.take("training.global_batch_size");
   if (sharded) {
+    settings.list_unless(p.dtensor, "parallel.dtensor");
+    settings.list_unless(t.recompute_early_stop, "training.recompute_early_stop");
     settings.take("parallel.reshard_after_forward");
     if (t.recompute == Recompute::full || t.recompute == Recompute::none) settings.take("training.recompute");
     text += fmt::format(

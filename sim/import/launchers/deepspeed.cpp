@@ -138,10 +138,8 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
   root["gradient_accumulation_steps"] = t.global_batch_size / (t.micro_batch_size * dp);
   root["zero_optimization"]["stage"] = settings.take("parallel.zero_stage").integer;
   root["zero_optimization"]["overlap_comm"] = settings.take("parallel.overlap_grad_reduce").boolean;
-  settings.list("parallel.overlap_param_gather");
-  if (p.overlap_param_gather == (p.zero_stage == 3)) settings.take("parallel.overlap_param_gather");
-  settings.list("parallel.data_parallel");
-  if (p.data_parallel == DataParallelKind::deepspeed) settings.take("parallel.data_parallel");
+  settings.list_unless(p.overlap_param_gather == (p.zero_stage == 3), "parallel.overlap_param_gather");
+  settings.list_unless(p.data_parallel == DataParallelKind::deepspeed, "parallel.data_parallel");
   if (settings.take("training.offload_optimizer").boolean)
     root["zero_optimization"]["offload_optimizer"]["device"] = "cpu";
   if (p.shard_group > 0) root["zero_optimization"]["mics_shard_size"] = settings.take("parallel.shard_group").integer;

@@ -149,8 +149,7 @@ Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   emit_recompute(said, settings, scenario.training);
   emit_experts(said, settings, scenario);
   if (scenario.parallel.cp > 1) said.push_back({"cp-comm-type", settings.take("parallel.cp_comm_type").string});
-  settings.list("training.transformer_engine");
-  if (scenario.training.transformer_engine) settings.take("training.transformer_engine");
+  settings.list_unless(scenario.training.transformer_engine, "training.transformer_engine");
   for (const char* covered : {"parallel.dp", "parallel.cp_comm_type", "training.train_tokens"}) settings.take(covered);
   return said;
 }

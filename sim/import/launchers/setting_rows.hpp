@@ -39,8 +39,11 @@ class RunSettings {
   /// Counts as said from now on.   Requires a key of a scenario: "parallel.tp"
   const JsonNode& take(const std::string& ours);
   bool is_default(const std::string& ours) const;
-  /// The launcher has a default of its own: lists the setting, unless it is taken, although it is a scenario's default.
-  void list(const std::string& ours) { listed_[ours] = true; }
+  /// The launcher has a default of its own: taken if it is the same, else listed, although it may be a scenario's default.
+  void list_unless(bool same, const std::string& ours) {
+    listed_[ours] = true;
+    if (same) take(ours);
+  }
   /// "parallel.tp=8", as --set takes it, of each setting that was not taken and differs from a scenario's default.
   std::vector<std::string> left() const;
 

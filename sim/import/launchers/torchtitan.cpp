@@ -336,8 +336,7 @@ void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) 
   settings.take("training.micro_batch_size");
   const bool fp32 = t.dtype == Precision::fp32;
   toml.set("mixed_precision_param", fp32 ? "float32" : "bfloat16");
-  settings.list("training.grad_reduce_dtype");
-  if (t.grad_reduce_dtype == Precision::fp32) settings.take("training.grad_reduce_dtype");
+  settings.list_unless(t.grad_reduce_dtype == Precision::fp32, "training.grad_reduce_dtype");
   toml.set("mixed_precision_reduce", "float32");  // the only type that torchtitan reduces in
   const bool fp8 = t.dtype == Precision::fp8;
   if (fp8 || t.dtype == Precision::mxfp8 || t.dtype == Precision::bf16 || fp32) settings.take("training.dtype");
@@ -378,8 +377,8 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
     settings.take("parallel.cp_comm_type");
     toml.set("context_parallel_rotate_method", p.cp_comm_type == ContextExchange::p2p ? "alltoall" : "allgather");
   }
-  settings.list("parallel.sequence_parallel");
-  if (p.sequence_parallel == (p.tp > 1)) settings.take("parallel.sequence_parallel");
+  settings.list_unless(p.sequence_parallel == (p.tp > 1), "parallel.sequence_parallel");
+  settings.list_unless(p.dtensor, "parallel.dtensor");
 }
 
 void emit_pipeline(Toml& toml, RunSettings& settings, const Scenario& scenario) {
@@ -415,11 +414,10 @@ void emit_recompute(Toml& toml, RunSettings& settings, const Training& t) {
   if (op) toml.set("selective_ac_option", "op");
   toml.section("compile");
   toml.set_flag("enable", settings.take("training.compiled").boolean);
-  settings.list("training.cross_entropy");
-  if (t.cross_entropy == (t.compiled ? CrossEntropy::automatic : CrossEntropy::pytorch))
-    settings.take("training.cross_entropy");
-  settings.list("training.unfused_elementwise");
-  if (t.unfused_elementwise != t.compiled) settings.take("training.unfused_elementwise");
+  settings.list_unless(t.cross_entropy == (t.compiled ? CrossEntropy::automatic : CrossEntropy::pytorch),
+                       "training.cross_entropy");
+  settings.list_unless(t.unfused_elementwise != t.compiled, "training.unfused_elementwise");
+  settings.list_unless(t.recompute_early_stop, "training.recompute_early_stop");
 }
 
 EmittedRun emit_torchtitan(const Scenario& scenario) {
