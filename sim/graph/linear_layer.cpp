@@ -43,13 +43,14 @@ void multiply_adapters(OpWriter& writer, const Linear& linear, Pass pass) {
                      n * width.to, 3 * writer.shape.element_bytes);
 }
 
-/// True if the rows that are multiplied have been gathered: inputs of a column-parallel layer, output gradients of a row-parallel one.
+/// True if the rows that are multiplied have been gathered: inputs of a column-parallel layer, output gradients of a
+/// row-parallel one.
 bool multiplies_gathered(const LayerShape& shape, const Linear& linear, Pass pass) {
   return shape.sequence_parallel && linear.split == (pass == Pass::forward ? MatrixSplit::column : MatrixSplit::row);
 }
 
-/// Each tensor rank quantises its part of what is gathered. Copies with scales per block are gathered for the weight gradient, too; with a
-/// scale per tensor it is transposed from the gathered one.
+/// Each tensor rank quantises its part of what is gathered. The copy for the weight gradient is gathered, too, where it has
+/// scales per block, and transposed from the gathered one where it has one scale.
 void quantise_operand(OpWriter& writer, const Linear& linear, Pass pass, std::int64_t columns) {
   const LayerShape& shape = writer.shape;
   const std::int64_t whole = rows(shape, linear) * columns;
@@ -94,7 +95,8 @@ Bytes gathered_message(const LayerShape& shape, Precision multiplied) {
   return Bytes{std::llround(static_cast<double>(shape.tokens * shape.model.hidden_size) * quantised_size(multiplied))};
 }
 
-/// DTensor: parts of a sequence to parts of the tensor, or back. Asynchronous tensor parallelism exchanges them in place.
+/// DTensor: parts of a sequence to parts of the tensor, or back. Asynchronous tensor parallelism exchanges them in
+/// place.
 void copy_whole_tensor(OpWriter& writer, Pass pass, Bytes tensor) {
   const LayerShape& shape = writer.shape;
   if (!shape.keeps_gathered()) return;

@@ -31,8 +31,8 @@ struct Linear {
 /// `linear`, frozen and with adapters as the training settings want it for `target` ("qkv", "proj", "fc1", "fc2").
 Linear tuned(const LayerShape& shape, Linear linear, const std::string& target);
 
-/// With sequence parallelism: gathers [T, h] from the tensor ranks' parts of the sequence. What is multiplied in 8 or 4 bits is quantised
-/// before (docs/references.md#narrow-gathers).
+/// With sequence parallelism: gathers [T, h] from the tensor ranks' parts of the sequence. What is multiplied in 8 or 4
+/// bits is quantised before (docs/references.md#narrow-gathers).
 void gather_sequence(OpWriter& writer, Precision multiplied = Precision::bf16);
 /// With gathers_layers(): gathers the [T, width] result of a linear layer, or of attention.
 void gather_result(OpWriter& writer, std::int64_t width);
@@ -58,9 +58,10 @@ void linear_forward(OpWriter& writer, const Linear& linear);
 /// Backward of the second layer of a pair. Row-parallel: its output gradient has been gathered; the input gradient
 /// needs no reduction. With gathers_layers() it is a column-parallel one.
 void row_backward(OpWriter& writer, const Linear& linear, BackwardPart part);
-/// Backward of a column-parallel layer. With DTensor nothing is gathered, and the reduction waits for both gradients, since the input's is
-/// a sum over several matrices that is not reduced in pieces. Else the input is gathered again during the computation of the input gradient,
+/// Backward of a column-parallel layer. The input is gathered again during the computation of the input gradient,
 /// which is reduced during the computation of the weight gradient.
+/// With DTensor nothing is gathered, and the reduction waits for both gradients: the input's is a sum over several
+/// matrices.
 void column_backward(OpWriter& writer, const Linear& linear, BackwardPart part);
 
 }  // namespace tracecast

@@ -27,8 +27,8 @@ void recompute_selected_operators(OpWriter& writer) {
   qk_norm(writer, Pass::forward);
   rope(writer, Pass::forward);
   multiply_every_second(attention_output(s));
+  if (s.model.is_moe_layer(s.layer)) return norm_forward(writer);
   gather_input(LinearPart::mlp);
-  if (s.model.is_moe_layer(s.layer)) return;
   Linear part = fc1(s, width);
   part.out /= gate_factor(s.model);
   for (int i = 0; i < gate_factor(s.model); ++i) multiply_every_second(part);

@@ -7,9 +7,9 @@
 
 namespace tracecast {
 
-/// What torchtitan's op-level option repeats of a layer: multiplications with even numbers in their order (keys, the output of attention,
-/// and the second matrix of a gated feed-forward), and element-wise work. The last multiplication is not needed; experts are left
-/// as they are.   Source: torchtitan, _apply_ac_to_transformer_block (docs/references.md#op-level)
+/// What torchtitan's op-level option repeats of a layer: multiplications with even numbers in their order (keys, the output
+/// of attention, the second matrix of a gated feed-forward), and element-wise work. The last multiplication is not needed;
+/// experts are left as they are.   Source: torchtitan, _apply_ac_to_transformer_block (docs/references.md#op-level)
 void recompute_selected_operators(OpWriter& writer);
 /// What training.recompute_modules repeats of a layer.
 void recompute_modules(OpWriter& writer);

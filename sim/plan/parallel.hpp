@@ -161,9 +161,9 @@ struct Parallel {
   bool overlap_p2p = true;          ///< sends and receives do not block the compute stream
   bool scatter_gather_p2p = false;  ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
   TensorSplit tp_split = TensorSplit::column_row;
-  /// Tensor parallelism is PyTorch's DTensor. With sequence_parallel a collective gathers and reduces along the first dimension, the
-  /// batch, so that the whole tensor is copied once more; inputs are kept as they were gathered, not gathered again for weight
-  /// gradients; and no collective of the backward runs beside multiplications (docs/references.md#dtensor).
+  /// Tensor parallelism is PyTorch's DTensor. With sequence_parallel a collective works along the first dimension, the
+  /// batch, so that the whole tensor is copied once more; inputs are kept as they were gathered, not gathered again for
+  /// weight gradients; no collective of the backward runs beside multiplications (docs/references.md#dtensor).
   bool dtensor = false;
   bool tp_comm_overlap = false;  ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
   std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
@@ -288,9 +288,9 @@ struct Training {
   int expert_drift_steps = 0;      ///< steps in which shares of experts forget 1 - 1/e of what they were; 0: they stay
   Recompute recompute = Recompute::none;
   int recompute_num_layers = 0;  ///< with full: layers per virtual stage that are recomputed; 0: all
-  /// With full: the backward does not repeat a dense layer's last multiplication, nor what follows it, since it needs neither
-  /// (PyTorch's non-reentrant checkpointing; docs/references.md#early-stop). Transformer Engine's layers keep their operands only
-  /// after they ran, so they run again, and dropout's mask needs the result.
+  /// With full: the backward does not repeat a dense layer's last multiplication, nor what follows it, since it needs
+  /// neither (PyTorch's non-reentrant checkpointing; docs/references.md#early-stop). Transformer Engine's layers keep
+  /// their operands only after they ran, so they run again, and dropout's mask needs the result.
   bool recompute_early_stop = false;
   std::vector<std::string> recompute_modules = {};  ///< with none or selective (activations.hpp)
   /// Tensors that wait for the backward in fewer bits than 16: of "linear_inputs", "attention_output",

@@ -269,7 +269,8 @@ TEST_CASE("sequence parallelism: whole tensors of the layer in work", "[oracle][
   CHECK(whole_tensors(false, true) == 0);
   CHECK(whole_tensors(true, false) == 4);  // and what DTensor keeps: two norms' results, gathered
   CHECK(whole_tensors(true, true) == 2);
-  // Without recomputation they wait since the forward, in every layer: seven eighths more of two results than Megatron-LM keeps.
+  // Without recomputation they wait since the forward, in every layer: seven eighths more of two results than
+  // Megatron-LM keeps.
   training.recompute = Recompute::none;
   CHECK(whole_tensors(true, false) == 2);
   const auto kept = [&](bool dtensor) {

@@ -81,7 +81,10 @@ TEST_CASE("workers: waiting too long for a free one is an error", "[serve]") {
   CHECK(second == Outcome::busy);
   first.join();
   CHECK(slow == Outcome::slow);
-  CHECK(pool.ask("third").line == "third");
+  // The new worker may itself take long to start on a busy machine.
+  Reply third = pool.ask("third");
+  for (int again = 0; again < 5 && third.outcome == Outcome::slow; ++again) third = pool.ask("third");
+  CHECK(third.line == "third");
 }
 
 TEST_CASE("workers: of many askers each gets its own answer", "[serve]") {

@@ -39,7 +39,7 @@ class RunSettings {
   /// Counts as said from now on.   Requires a key of a scenario: "parallel.tp"
   const JsonNode& take(const std::string& ours);
   bool is_default(const std::string& ours) const;
-  /// The launcher has a default of its own: taken if it is the same, else listed, although it may be a scenario's default.
+  /// The launcher has a default of its own: taken if it is the same, else listed, even if it is a scenario's default.
   void list_unless(bool same, const std::string& ours) {
     listed_[ours] = true;
     if (same) take(ours);

@@ -31,8 +31,8 @@ inline constexpr double kAttentionT0 = 4e-6;
 ///   Hopper     cudnn  128 and 192 from cuDNN's training benchmark (H200); 64 and 256 by the ratio to 128 of vLLM's FA3
 ///              cudnn in fp8  128 (H200)
 ///              fa3, fa2  128 (and 64) without mask from FlashAttention's tables; causal s0 as cuDNN's
-///              cudnn8 (before mid 2024): cudnn's time x 1.35;  triton (with ALiBi; Ampere too): fa2's x 1.33, on Ampere with head
-///              size 64 as measured
+///              cudnn8 (before mid 2024): cudnn's time x 1.35;  triton (with ALiBi; Ampere too): fa2's x 1.33,
+///              on Ampere with head size 64 as measured
 ///   Blackwell  cudnn  128 and 192 (GB200); 64 by FA4's ratio, 256 by vLLM's
 ///              cudnn in fp8 and mxfp8  128 and 192 (GB200), 64 backward; 64 forward by FA4's ratio
 ///              RTX PRO 6000  fa2  as Ampere's, 64, 128 and 256 from SGLang's prefill
