@@ -99,7 +99,7 @@ Bytes gathered_message(const LayerShape& shape, Precision multiplied) {
 /// place.
 void copy_whole_tensor(OpWriter& writer, Pass pass, Bytes tensor) {
   const LayerShape& shape = writer.shape;
-  if (!shape.keeps_gathered()) return;
+  if (!shape.uses_dtensor()) return;
   writer.compute(OperatorKind::copy, pass, Precision::bf16, "sequence_copy",
                  ElementwiseShape{shape.tokens * shape.model.hidden_size, tensor * 2});
   writer.share_launch();
@@ -180,22 +180,22 @@ void column_backward(OpWriter& writer, const Linear& linear, BackwardPart part) 
   const bool split = linear.split == MatrixSplit::column && shape.tp > 1;
   const bool weights = has_weight_gradients(part) && (!linear.frozen || linear.adapter_rank > 0);
   const bool inputs = has_input_gradients(part);
-  const bool waits = shape.keeps_gathered();
-  const bool gathers = split && shape.sequence_parallel && weights && !waits;
+  const bool dtensor = shape.uses_dtensor();
+  const bool gathers = split && shape.sequence_parallel && weights && !dtensor;
   if (gathers)
     writer.collective(Traffic::tensor_parallel, Collective::all_gather, gathered_message(shape, linear.precision),
                       Work::Kind::start, kGather);
   if (inputs) multiply(writer, linear, Pass::dgrad);
   const auto reduce = [&] {
-    if (waits) copy_whole_tensor(writer, Pass::backward, shape.tensor_message());
+    copy_whole_tensor(writer, Pass::backward, shape.tensor_message());
     writer.collective(Traffic::tensor_parallel, shape.reduction(), input_gradient_message(shape, linear),
                       Work::Kind::start, kReduce);
   };
   const bool reduces = split && inputs;
-  if (reduces && !waits) reduce();
+  if (reduces && !dtensor) reduce();
   if (gathers) writer.join(kGather);
   if (weights) weight_gradient(writer, linear);
-  if (reduces && waits) reduce();
+  if (reduces && dtensor) reduce();
   if (reduces) writer.join(kReduce);
 }
 

@@ -48,7 +48,7 @@ struct LayerShape {
   /// tp_split gather: every linear layer is divided by columns, and its result is gathered before the next one.
   bool gathers_layers() const;
   /// Sequence parallelism of PyTorch's DTensor.
-  bool keeps_gathered() const { return sequence_parallel && plan.parallel.dtensor; }
+  bool uses_dtensor() const { return sequence_parallel && plan.parallel.dtensor; }
   /// The [T, h] message of tensor parallelism.
   Bytes tensor_message() const { return Bytes{tokens * model.hidden_size * element_bytes}; }
   /// The collective that adds up partial sums of the tensor ranks.

@@ -505,3 +505,18 @@ TEST_CASE("layer: a compiled layer has no chains of element-wise operators, what
   CHECK(moved("rope") > fused[1]);
   CHECK(moved("swiglu") > fused[2]);
 }
+
+TEST_CASE("layer: op-level recomputation gathers what it multiplies again, with DTensor", "[graph]") {
+  const auto gathers = [](const Model& model) {
+    Plan plan = plan_of(model, 8, true, Recompute::selective_op);
+    plan.parallel.dtensor = true;
+    const WorkList list = LayerWork(model, plan).backward(0, BackwardPart::all, false);
+    // Those of the backward itself come behind the last repeated operator.
+    const auto last = std::find_if(list.rbegin(), list.rend(), [](const Work& work) { return work.recomputed; });
+    return std::count_if(list.begin(), last.base(), [](const Work& work) {
+      return work.kind == Work::Kind::collective && work.call.collective == Collective::all_gather;
+    });
+  };
+  CHECK(gathers(llama3_70b()) == 2);
+  CHECK(gathers(tracecast::test::mixtral_8x7b()) == 1);  // its experts run once
+}
