@@ -3,7 +3,7 @@
   torch_llama.py run NAME [STEPS] [nvtx]   runs one of the cases below and prints a line of JSON: its scenario and step times
   torch_llama.py rows FOLDER               Markdown rows of such lines on standard input beside the forecasts in FOLDER
   torch_llama.py names                     the cases
-  torch_llama.py scenario NAME             the case as a scenario for `tracecast predict`
+  torch_llama.py scenario NAME TOPOLOGY    the case as a scenario for `tracecast predict`
 
 Parameters, gradients and AdamW's states are in bf16, attention is FlashAttention 2, norms and RoPE are written as torchtitan has them.
 """
@@ -30,7 +30,7 @@ CASES = {
 WARM_UP = 4
 
 
-def scenario(name):
+def scenario(name, topology):
     model, sequence, micro_batch, micro_batches, recompute, compiled = CASES[name]
     return {
         "model": dict(model, name=name),
@@ -41,7 +41,7 @@ def scenario(name):
             "recompute": recompute, "attention_kernel": "fa2", "cross_entropy": "pytorch",
             "compiled": compiled, "unfused_elementwise": not compiled, "fused_norms": not compiled,
         },
-        "cluster": {"topology": "dgx-h100", "world_size": 1},
+        "cluster": {"topology": topology, "world_size": 1},
     }
 
 
@@ -137,10 +137,12 @@ def run(name, steps, ranges):
             optimizer.zero_grad(set_to_none=True)
             torch.cuda.synchronize()
             times.append(time.perf_counter() - begin)
-    times = sorted(times[WARM_UP:])
+    times = times[WARM_UP:]
+    tenths = [statistics.median(times[len(times) * i // 10 : len(times) * (i + 1) // 10]) for i in range(10)] if len(times) >= 100 else []
+    times = sorted(times)
     print(json.dumps({"name": name, "gpu": torch.cuda.get_device_name(0), "torch": torch.__version__, "steps": len(times),
                       "lower_quartile_s": times[len(times) // 4], "median_s": statistics.median(times),
-                      "longest_s": times[-1], "loss": loss.item(),
+                      "longest_s": times[-1], "medians_of_tenths_s": tenths, "loss": loss.item(),
                       "peak_reserved_gib": torch.cuda.max_memory_reserved() / 2**30,
                       "peak_allocated_gib": torch.cuda.max_memory_allocated() / 2**30}), flush=True)
 
@@ -170,7 +172,7 @@ if __name__ == "__main__":
         rows(sys.argv[2])
     elif what == "names":
         print("\n".join(CASES))
-    elif what == "scenario" and len(sys.argv) == 3:
-        print(json.dumps(scenario(sys.argv[2]), indent=2))
+    elif what == "scenario" and len(sys.argv) == 4:
+        print(json.dumps(scenario(sys.argv[2], sys.argv[3]), indent=2))
     else:
         sys.exit(__doc__)
