@@ -14,7 +14,7 @@ void ConcurrentTransfers::sort() {
   for (const Transfer& each : all_) ends_.push_back(std::max(each.end, ends_.empty() ? each.end : ends_.back()));
 }
 
-double ConcurrentTransfers::alone(const TraceKernel& kernel, Bound bound) const {
+double ConcurrentTransfers::alone(const TraceKernel& kernel, GpuUse use) const {
   std::vector<const Transfer*> beside;
   auto after = std::lower_bound(all_.begin(), all_.end(), kernel.end_ns,
                                 [](const Transfer& each, std::int64_t time) { return each.start < time; });
@@ -29,7 +29,7 @@ double ConcurrentTransfers::alone(const TraceKernel& kernel, Bound bound) const 
   for (std::size_t i = 1; i < edges.size(); ++i) {
     std::int32_t speed = kFullSpeed;
     for (const Transfer* each : beside)
-      if (each->start < edges[i] && each->end > edges[i - 1]) speed = std::min(speed, each->speeds.of(bound));
+      if (each->start < edges[i] && each->end > edges[i - 1]) speed = std::min(speed, each->speeds.of(use));
     work += static_cast<double>(edges[i] - edges[i - 1]) * speed / kFullSpeed;
   }
   return work;

@@ -18,7 +18,7 @@ class ConcurrentTransfers {
   /// Call it after the last add().
   void sort();
   /// Nanoseconds that a kernel would have taken without them: the integral of its speed.
-  double alone(const TraceKernel& kernel, Bound bound) const;
+  double alone(const TraceKernel& kernel, GpuUse use) const;
 
  private:
   struct Transfer {

@@ -234,13 +234,14 @@ class Measurer {
     std::vector<bool> found(expected.operators.size(), false);
     for (std::size_t i = 0; i < step.size(); ++i) {
       const Place& place = places[i];
+      const GpuUse use = place.op >= 0 ? use_of(graph_.operators[static_cast<std::size_t>(place.op)])
+                                       : GpuUse{.bound = bound_of(step[i].traits.kind)};
       Duration time;
       double alone = 0;  // seconds
       for (const std::int32_t index : step[i].kernels) {
         const TraceKernel& kernel = trace.kernels[static_cast<std::size_t>(index)];
         time += time_of(kernel);
-        alone += has_length(kernel) ? transfers.alone(kernel, bound_of(step[i].traits.kind)) * 1e-9
-                                    : seconds(time_of(kernel));
+        alone += has_length(kernel) ? transfers.alone(kernel, use) * 1e-9 : seconds(time_of(kernel));
         if (place.op < 0) unmatched_[{short_kernel_name(kernel.name), place.match}] += time_of(kernel);
       }
       if (step[i].traits.sizes) ++sized_;

@@ -107,11 +107,13 @@ Costs::Costs(Profile profile, std::string attention_kernel, GemmSeconds gemm)
 }
 
 OperatorCost Costs::of(const Operator& op) const {
-  const OperatorCost rated = at_rated_clock(op);
-  if (profile_.clock == 1) return rated;
+  OperatorCost cost = at_rated_clock(op);
+  cost.beside_collectives = share_beside_collectives(op);
+  if (profile_.clock == 1) return cost;
   const double slower = modelled(op, profile_.clock).seconds / modelled(op, 1).seconds;
-  return {from_seconds(seconds(rated.duration) * slower), std::hypot(rated.spread, kPowerLawSpread * (slower - 1)),
-          rated.provenance};
+  cost.duration = from_seconds(seconds(cost.duration) * slower);
+  cost.spread = std::hypot(cost.spread, kPowerLawSpread * (slower - 1));
+  return cost;
 }
 
 OperatorCost Costs::at_rated_clock(const Operator& op) const {
@@ -119,8 +121,9 @@ OperatorCost Costs::at_rated_clock(const Operator& op) const {
       factor_in_training(op) * (op.kind == OperatorKind::optimizer ? 1 : profile_.in_training.slowest_gpu);
   const double factor_spread = kStandardDeviations * profile_.in_training.fit.residual;
   if (const MeasuredOperator* measured = measured_.exact(op))
-    return {from_seconds(measured->seconds * factor), std::hypot(measured->spread, factor_spread),
-            Provenance::measured};
+    return {.duration = from_seconds(measured->seconds * factor),
+            .spread = std::hypot(measured->spread, factor_spread),
+            .provenance = Provenance::measured};
   Modelled model = modelled(op, 1);
   double spread = kStandardDeviations * model.fit->residual;
   Provenance provenance = model.fit->samples > 0 ? Provenance::interpolated : Provenance::analytic;
@@ -129,7 +132,9 @@ OperatorCost Costs::at_rated_clock(const Operator& op) const {
     spread = std::min(spread, std::hypot(correction->spread, kSpreadPerDoubling * correction->distance));
     provenance = Provenance::interpolated;
   }
-  return {from_seconds(model.seconds * factor), std::hypot(spread, factor_spread), provenance};
+  return {.duration = from_seconds(model.seconds * factor),
+          .spread = std::hypot(spread, factor_spread),
+          .provenance = provenance};
 }
 
 Costs::Modelled Costs::modelled(const Operator& op, double clock) const {
@@ -198,6 +203,16 @@ Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {
   if (model == nullptr) model = &kUnknownMemory;
   return {memory_bound_seconds(*model, profile_.memory_bandwidth, std::get<ElementwiseShape>(op.shape).traffic),
           &model->fit};
+}
+
+double Costs::share_beside_collectives(const Operator& op) const {
+  constexpr double kTile = 256.0 * 128;
+  const auto* const shape = std::get_if<GemmShape>(&op.shape);
+  if (shape == nullptr || profile_.gemm_extra_waves <= 0) return 0;
+  const double tiles =
+      static_cast<double>(shape->batch) * static_cast<double>(shape->m) * static_cast<double>(shape->n) / kTile;
+  const double waves = std::max(1.0, tiles / profile_.sms);
+  return std::min(1.0, profile_.gemm_extra_waves / waves);
 }
 
 double Costs::factor_in_training(const Operator& op) const {

@@ -25,6 +25,8 @@ struct OperatorCost {
   Duration duration;  ///< median, in training
   double spread = 0;  ///< relative standard deviation of the true time around `duration`
   Provenance provenance = Provenance::analytic;
+  /// Share of the duration that is added while a collective holds SMs, besides the loss of these SMs.
+  double beside_collectives = 0;
 };
 
 /// Seconds of one isolated multiplication, as gemm_seconds.
@@ -64,6 +66,9 @@ class Costs {
   const AttentionModel& attention_model(const Operator& op) const;
   GpuPeak attention_peak(const Operator& op, const AttentionModel& model, double flops, double clock) const;
   Modelled modelled_memory_bound(const Operator& op) const;
+  /// OperatorCost::beside_collectives: a multiplication takes `gemm_extra_waves` of its waves of tiles of 256 x 128 longer, at most
+  /// as long again.
+  double share_beside_collectives(const Operator& op) const;
   double factor_in_training(const Operator& op) const;
 
   Profile profile_;

@@ -176,7 +176,10 @@ struct Profile {
   std::map<Precision, double> peak_flops;  ///< dense FLOP/s
   double memory_bandwidth = 0;             ///< bytes/s, specification
   Bytes memory;                            ///< what is usable, not the marketing figure
-  double host_bandwidth = 0;               ///< bytes/s to host memory, one direction (PCIe, NVLink-C2C); 0: not known
+  /// Waves of tiles by which a multiplication is longer while a collective holds SMs, besides the loss of these SMs
+  /// (engine/gpu_sharing.hpp); 0: its kernels have a thread block for each tile.
+  double gemm_extra_waves = 0;
+  double host_bandwidth = 0;  ///< bytes/s to host memory, one direction (PCIe, NVLink-C2C); 0: not known
   std::map<Precision, GemmModel> gemm;
   GemmModel grouped_gemm;
   std::vector<AttentionModel> attention;

@@ -108,9 +108,8 @@ class TemplateCompiler {
   void add_work(std::size_t index) {
     const Op& op = source_.ops[index];
     if (compute_events_ == nullptr || op.stream != kComputeStream) return;
-    const Bound bound =
-        op.payload < 0 ? Bound::nothing : bound_of(graph_.operators[static_cast<std::size_t>(op.payload)].op.kind);
-    out_.work.push_back({op.duration.picoseconds, result_.issue[index], bound, graph_.varying.row(op.payload)});
+    const GpuUse use = op.payload < 0 ? GpuUse{} : use_of(graph_.operators[static_cast<std::size_t>(op.payload)]);
+    out_.work.push_back({op.duration.picoseconds, result_.issue[index], use, graph_.varying.row(op.payload)});
   }
 
   // ---- Fused runs --------------------------------------------------------------------------------------------------

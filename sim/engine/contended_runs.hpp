@@ -81,7 +81,7 @@ class ContendedRuns {
     std::int64_t busy = 0;
     for (const Work& each : work_of(op)) {
       const std::int64_t start = std::max(time, host_base + each.issue);
-      time = progress.end_of(start, duration_of(each), each.bound);
+      time = progress.end_of(start, duration_of(each), each.use);
       busy += time - start;
     }
     return {time - ready, busy};
@@ -181,7 +181,7 @@ void ContendedRuns::execute(const FusedRun& run, std::size_t part, Timing& timin
     for (const Work& each : work(own.first_work, own.work_count)) {
       out.host_slack = std::max(out.host_slack, each.issue - (time - ready));
       const std::int64_t start = std::max(time, timing.host_base + each.issue);
-      time = progress.end_of(start, scale_duration({each.duration}, timing.slowdown).picoseconds, each.bound);
+      time = progress.end_of(start, scale_duration({each.duration}, timing.slowdown).picoseconds, each.use);
       busy += time - start;
     }
     return time;

@@ -11,6 +11,10 @@ Bound bound_of(OperatorKind kind) {
   return multiplies ? Bound::compute : Bound::memory;
 }
 
+GpuUse use_of(const CostedOperator& op) {
+  return {bound_of(op.op.kind), static_cast<std::uint16_t>(std::lround(op.cost.beside_collectives * kWholeExtra))};
+}
+
 double speed_during(const Profile& gpu, Bound bound, const CollectiveCost& cost, Bytes size) {
   constexpr double kMinSpeed = 0.1;
   double taken = 0;
@@ -28,8 +32,10 @@ std::vector<Speeds> speeds_beside_collectives(const StepGraph& graph, const Prof
   };
   std::vector<Speeds> speeds;
   speeds.reserve(graph.collectives.size());
-  for (const CostedCollective& each : graph.collectives)
-    speeds.push_back({rounded(Bound::compute, each), rounded(Bound::memory, each)});
+  for (const CostedCollective& each : graph.collectives) {
+    const bool told = each.traffic == Traffic::tensor_parallel || each.traffic == Traffic::expert_parallel;
+    speeds.push_back({rounded(Bound::compute, each), rounded(Bound::memory, each), !told && each.cost.channels > 0});
+  }
   return speeds;
 }
 

@@ -7,6 +7,15 @@
 ///
 ///   compute-bound   1 - channels / SMs
 ///   memory-bound    1 - 2 size / duration / memory bandwidth        every byte is read once and written once
+///   multiplication  1 / (1 / (1 - channels / SMs) + e)              where its kernels are one block for each SM
+///
+/// Such a kernel hands its tiles out to the blocks that run, but the first tile of each block is the block's own. Blocks that find
+/// their SM taken begin when others end: their first tiles last one wave more, and the tiles of the others no longer end
+/// together, half a wave on average. So e = 1.5 waves over those of the multiplication (OperatorCost::beside_collectives), but
+/// one for a single wave. Measured on H200 with cuBLAS 13.1 (docs/validation/gpu.md#beside-a-collective): eight multiplications
+/// beside 4 to 32 blocks, within 5 % where they take more than two waves; without e they are 14 % too fast. Attention and
+/// memory-bound kernels are as above within 3 %. Libraries that run a multiplication beside the exchange it belongs to tell it how
+/// many SMs are left (docs/references.md#sm-margins): e is for data- and context-parallel collectives alone.
 ///
 /// Several concurrent collectives leave the smallest of their shares. Shares are integers in units of 1 / kFullSpeed, and
 ///
@@ -17,8 +26,8 @@
 /// instant count together. So the result depends neither on the order of events nor on how time is divided. On a slow rank,
 /// the duration is the slowed one.
 ///
-/// Compared with Galvatron's overlap coefficient of 8-GPU A100 nodes, 1.126 (12 of 108 SMs). Leaves out: transfers slowed by
-/// compute, transfers that move less per second on shared links, caches, clocks, and pipeline messages, which copy engines
+/// Compared with Galvatron's overlap coefficient of 8-GPU A100 nodes, 1.126 (12 of 108 SMs). Leaves out: transfers that wait for
+/// the kernels before them or are slowed by compute, transfers that move less per second on shared links, caches, clocks, and pipeline messages, which copy engines
 /// move.
 #pragma once
 
@@ -38,24 +47,37 @@ inline constexpr std::int32_t kFullSpeed = 1 << 20;
 enum class Bound : std::uint8_t { nothing, compute, memory };
 Bound bound_of(OperatorKind kind);
 
+/// What an operator uses of a GPU that it shares with transfers.
+struct GpuUse {
+  Bound bound = Bound::nothing;
+  std::uint16_t extra = 0;  ///< e, in units of 1 / kWholeExtra; only of compute-bound operators
+};
+inline constexpr std::int32_t kWholeExtra = 1 << 15;
+GpuUse use_of(const CostedOperator& op);
+
 /// The speeds that operators keep; 1 / kFullSpeed of their full speed.
 struct Speeds {
-  std::int32_t compute_bound = kFullSpeed;
+  std::int32_t compute_bound = kFullSpeed;  ///< without e
   std::int32_t memory_bound = kFullSpeed;
+  bool unexpected = false;  ///< SMs are taken of which multiplications were not told
 
-  std::int32_t of(Bound bound) const {
-    if (bound == Bound::nothing) return kFullSpeed;
-    return bound == Bound::compute ? compute_bound : memory_bound;
+  std::int32_t of(GpuUse use) const {
+    if (use.bound == Bound::nothing) return kFullSpeed;
+    if (use.bound == Bound::memory) return memory_bound;
+    if (!unexpected || use.extra == 0) return compute_bound;
+    constexpr std::int64_t kWhole = std::int64_t{kFullSpeed} * kWholeExtra;
+    return static_cast<std::int32_t>(kWhole * compute_bound / (kWhole + std::int64_t{use.extra} * compute_bound));
   }
   bool full() const { return compute_bound == kFullSpeed && memory_bound == kFullSpeed; }
   bool operator==(const Speeds&) const = default;
 };
 
 inline Speeds slowest(const Speeds& a, const Speeds& b) {
-  return {std::min(a.compute_bound, b.compute_bound), std::min(a.memory_bound, b.memory_bound)};
+  return {std::min(a.compute_bound, b.compute_bound), std::min(a.memory_bound, b.memory_bound),
+          a.unexpected || b.unexpected};
 }
 
-/// The share of its full speed, 0.1 to 1, that an operator keeps while the collective moves.
+/// The share of its full speed, 0.1 to 1 and without e, that an operator keeps while the collective moves.
 double speed_during(const Profile& gpu, Bound bound, const CollectiveCost& cost, Bytes size);
 
 /// [collective of the graph] The speeds that it leaves to concurrent compute on `gpu`.

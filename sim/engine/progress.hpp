@@ -21,7 +21,7 @@ inline constexpr std::int64_t kUnknownEnd = std::numeric_limits<std::int64_t>::m
 struct Work {
   std::int64_t duration = 0;  ///< ps without transfers, on a rank that is not slow
   std::int64_t issue = 0;     ///< ps after the template's beginning on the host
-  Bound bound = Bound::nothing;
+  GpuUse use;
   std::int32_t row = -1;  ///< of VaryingWork
 };
 
@@ -67,10 +67,10 @@ class Progress {
   std::int64_t until() const { return until_; }
 
   /// The end of an operation that starts at `start`.
-  std::int64_t end_of(std::int64_t start, std::int64_t duration, Bound bound) {
+  std::int64_t end_of(std::int64_t start, std::int64_t duration, GpuUse use) {
     if (duration <= 0) return start;
-    if (duration > kMaxShort) return end_of_long(start, duration, bound);
-    return advance(start, static_cast<std::uint64_t>(duration) * kFullSpeed, bound);
+    if (duration > kMaxShort) return end_of_long(start, duration, use);
+    return advance(start, static_cast<std::uint64_t>(duration) * kFullSpeed, use);
   }
 
  private:
@@ -78,14 +78,14 @@ class Progress {
   /// The work of a longer operation takes more than 64 bits.
   static constexpr std::int64_t kMaxShort = std::numeric_limits<std::int64_t>::max() / kFullSpeed;
 
-  std::int64_t end_of_long(std::int64_t start, std::int64_t duration, Bound bound) {
-    return advance(start, wide(duration) * wide(kFullSpeed), bound);
+  std::int64_t end_of_long(std::int64_t start, std::int64_t duration, GpuUse use) {
+    return advance(start, wide(duration) * wide(kFullSpeed), use);
   }
 
   template <class Number>
-  std::int64_t advance(std::int64_t time, Number work, Bound bound) {
+  std::int64_t advance(std::int64_t time, Number work, GpuUse use) {
     while (true) {
-      const auto speed = static_cast<Number>(speeds_at(time).of(bound));
+      const auto speed = static_cast<Number>(speeds_at(time).of(use));
       constexpr Number kFull = kFullSpeed;  // a power of two
       const auto needed =
           static_cast<std::int64_t>(speed == kFull ? (work + kFull - 1) / kFull : (work + speed - 1) / speed);

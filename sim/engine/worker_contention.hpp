@@ -283,7 +283,7 @@ inline void Worker<Recorder>::end_single_run(const OpContext& at, const StreamOp
   progress.begin(moving);
   const std::span<const Work> work = contention_->runs.work_of(op);
   recorder_.on_compute(at, op, run.ready, [&](std::size_t member, std::int64_t start) {
-    return progress.end_of(start, duration_alone(at, work[member]), work[member].bound);
+    return progress.end_of(start, duration_alone(at, work[member]), work[member].use);
   });
   record(at, op.records, {run.ready, run.ready, at.state->clock, -1});
 }

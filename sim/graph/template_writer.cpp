@@ -43,6 +43,7 @@ std::int32_t CostTable::operator_index(const Operator& op, bool recomputed) {
   }
   const auto index = static_cast<std::int32_t>(graph_.operators.size());
   graph_.operators.push_back({op, costs().of(op), recomputed});
+  if (plan_.training.sm_margin) graph_.operators.back().cost.beside_collectives = 0;
   if (varies) add_batches(index);
   same_name.push_back(index);
   return index;

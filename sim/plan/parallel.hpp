@@ -326,6 +326,9 @@ struct Training {
   /// Multiplications of 8-bit experts apply and quantise the gated activation, forward and backward (Transformer Engine's
   /// grouped MLP).
   bool fused_experts = false;
+  /// Multiplications leave the SMs free that data- and context-parallel collectives take, and lose nothing besides (Transformer
+  /// Engine's NVTE_EXT_MARGIN_SM, PyTorch's SM carveout; engine/gpu_sharing.hpp).
+  bool sm_margin = false;
   double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
   CrossEntropy cross_entropy = CrossEntropy::automatic;
   /// 16-bit gradients stay beside the fp32 ones that they are added to after each micro-batch (DeepSpeed's BF16_Optimizer;

@@ -48,6 +48,19 @@ TEST_CASE("costs: a fitted model is interpolation, a specification is analytic, 
   CHECK(specified.spread > fitted.spread);
 }
 
+TEST_CASE("costs: beside a collective a multiplication takes waves of tiles longer, at most as long again", "[cost]") {
+  Profile profile = small_profile();
+  CHECK(Costs(profile).of(gemm(25600)).beside_collectives == 0);
+  profile.gemm_extra_waves = 1.5;
+  const Costs costs(profile);
+  // 100 x 10 tiles of 256 x 128 on 100 SMs: 10 waves.
+  CHECK(costs.of(gemm(25600)).beside_collectives == Approx(0.15));
+  CHECK(costs.of(gemm(25600, Pass::wgrad, Precision::fp8)).beside_collectives == Approx(0.15));
+  CHECK(costs.of(gemm(2560)).beside_collectives == 1);  // one wave
+  CHECK(costs.of(gemm(256)).beside_collectives == 1);
+  CHECK(costs.of(elementwise(OperatorKind::norm, 1_MiB)).beside_collectives == 0);
+}
+
 TEST_CASE("costs: a group of one multiplication is a plain one", "[cost]") {
   Profile profile = small_profile();
   profile.grouped_gemm = profile.gemm.at(Precision::bf16);

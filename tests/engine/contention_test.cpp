@@ -46,6 +46,7 @@ class RandomWork {
     for (const OperatorKind kind : {OperatorKind::gemm, OperatorKind::norm}) {
       graph_.operators.emplace_back();
       graph_.operators.back().op.kind = kind;
+      graph_.operators.back().cost.beside_collectives = 0.25 * pick(5);
     }
     for (std::int32_t slot = 0; slot < 4; ++slot)
       for (int each = 0; each < kCalls; ++each) graph_.collectives.push_back(call(slot));
@@ -308,14 +309,20 @@ class StepByStep {
     if (rank.at[kComputeStream] >= queue.size()) return;
     Doing& compute = doing(queue[rank.at[kComputeStream]]);
     if (compute.start < 0) return;
-    double speed = 1;
+    std::int64_t speed = kFullSpeed;
+    std::int64_t extra = 0;
+    const bool has_operator = compute.op->payload >= 0;
     for (const Doing* each : moving) {
-      if (compute.op->payload < 0) continue;
+      if (!has_operator) continue;
       const CostedCollective& call = graph_.collectives[static_cast<std::size_t>(each->op->payload)];
-      const OperatorKind kind = graph_.operators[static_cast<std::size_t>(compute.op->payload)].op.kind;
-      speed = std::min(speed, speed_during(gpu_, bound_of(kind), call.cost, call.call.size));
+      const CostedOperator& op = graph_.operators[static_cast<std::size_t>(compute.op->payload)];
+      const double share = speed_during(gpu_, bound_of(op.op.kind), call.cost, call.call.size);
+      speed = std::min<std::int64_t>(speed, std::lround(share * kFullSpeed));
+      if (op.op.kind == OperatorKind::gemm && call.traffic == Traffic::gradients && call.cost.channels > 0)
+        extra = use_of(op).extra;
     }
-    compute.progress += std::lround(speed * kFullSpeed);
+    constexpr std::int64_t kWhole = std::int64_t{kFullSpeed} * kWholeExtra;
+    compute.progress += kWhole * speed / (kWhole + extra * speed);
   }
 
   const StepGraph& graph_;

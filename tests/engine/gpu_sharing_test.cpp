@@ -1,10 +1,16 @@
 #include "sim/engine/gpu_sharing.hpp"
 
+#include <cmath>
+#include <map>
+
 #include <catch2/catch.hpp>
 
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/io/csv_table.hpp"
+#include "sim/io/files.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -69,6 +75,78 @@ TEST_CASE("GPU sharing: compute hidden by a longer transfer runs at the remainin
   // 800 MB in 1 ms, read once and written once, is 1.6 TB/s of 3.2: memory-bound work at half its speed.
   CHECK(compute_end(two_streams(200_us, 1_ms, OperatorKind::norm)) == 400_us);
   CHECK(compute_end(two_streams(200_us, Duration{})) == 200_us);
+}
+
+TEST_CASE("GPU sharing: a multiplication of one block for each SM loses tiles besides the SMs", "[oracle][engine]") {
+  StepGraph graph = two_streams(200_us, 1_ms);
+  graph.operators[0].cost.beside_collectives = 0.5;
+  CHECK(compute_end(graph) == 400_us);  // the library knows how many SMs are left
+  graph.collectives[0].traffic = Traffic::gradients;
+  CHECK(seconds(compute_end(graph)) == Approx(500e-6).epsilon(1e-5));  // 1 / (1 / 0.5 + 0.5) of its speed
+  graph.collectives[0].cost.channels = 0;
+  CHECK(compute_end(graph) == 200_us);  // every block has its SM
+  graph.collectives[0].cost.channels = 66;
+  graph.operators[0].op.kind = OperatorKind::norm;
+  CHECK(compute_end(graph) == 400_us);  // bandwidth alone
+}
+
+/// What is measured of one kind of operator beside blocks, and what the model says.
+struct Beside {
+  double worst = 0;  ///< relative
+  double squares = 0;
+  double sum = 0;
+  int count = 0;
+
+  void add(double modelled, double measured) {
+    const double error = std::log(modelled / measured);
+    worst = std::max(worst, std::abs(error));
+    squares += error * error;
+    sum += error;
+    ++count;
+  }
+  double mean() const { return sum / count; }
+  double root_mean_square() const { return std::sqrt(squares / count); }
+};
+
+TEST_CASE("GPU sharing: kernels of an H200 beside blocks that copy", "[oracle][engine][h200]") {
+  // tools/gpu-checks --parts contention, 2026-11-27: driver 580.159.04, cuBLAS 13.1.0, cuDNN 9.19, PyTorch 2.11.
+  const Result<CsvTable> table = CsvTable::read(source_dir() / "tests/data/h200_contention.csv");
+  REQUIRE(table);
+  const Profile gpu = read_profile(source_dir() / "kernels/profiles/h200.json").value();
+  const Costs costs(gpu);
+  std::map<std::string, Beside> kinds;
+  Beside without;
+  for (std::size_t row = 0; row < table->rows(); ++row) {
+    const auto number = [&](const char* column) { return table->number(row, column).value_or(0); };
+    const std::string& kind = table->text(row, "kind");
+    const double copied = 1e9 * number("reached_gb_per_s");
+    Operator op;
+    op.kind = kind == "gemm" ? OperatorKind::gemm : kind == "attention" ? OperatorKind::attention : OperatorKind::norm;
+    CollectiveCost cost;
+    cost.channels = static_cast<int>(number("blocks"));
+    cost.duration = 1_s;
+    double speed = speed_during(gpu, bound_of(op.kind), cost, Bytes{std::llround(copied)});
+    const double measured = number("beside_us") / number("alone_us");
+    if (op.kind != OperatorKind::gemm) {
+      kinds[kind].add(1 / speed, measured);
+      continue;
+    }
+    op.precision = Precision::bf16;
+    op.shape = GemmShape{std::llround(number("m")), std::llround(number("n")), std::llround(number("k"))};
+    const double tiles = number("m") * number("n") / (256 * 128);
+    if (tiles < 2 * gpu.sms) continue;
+    without.add(1 / speed, measured);
+    const Speeds speeds{static_cast<std::int32_t>(std::lround(speed * kFullSpeed)), kFullSpeed, true};
+    speed = static_cast<double>(speeds.of(use_of({op, costs.of(op)}))) / kFullSpeed;
+    kinds[kind].add(1 / speed, measured);
+  }
+  for (const auto& [kind, all] : kinds) {
+    INFO(kind << ": mean " << all.mean() << ", root mean square " << all.root_mean_square() << ", worst " << all.worst);
+    CHECK(std::abs(all.mean()) < 0.02);
+    CHECK(all.root_mean_square() < 0.06);
+  }
+  CHECK(kinds.size() == 3);
+  CHECK(without.mean() < -0.12);
 }
 
 TEST_CASE("GPU sharing: compute longer than a transfer is slowed while the transfer moves", "[oracle][engine]") {
@@ -145,6 +223,14 @@ TEST_CASE("GPU sharing: a step whose transfers slow its compute", "[metamorphic]
   CHECK(folded.step_time.picoseconds > step(false, false).step_time.picoseconds);
   CHECK(folded.step_time == step(true, true).step_time);
   CHECK(folded.spans.empty());
+  const auto with_waves = [&](double waves, bool margin) {
+    Scenario other = scenario;
+    other.profile.gemm_extra_waves = waves;
+    other.training.sm_margin = margin;
+    return forecast(other)->timeline.step_time;
+  };
+  CHECK(with_waves(1.5, false) > with_waves(0, false));
+  CHECK(with_waves(1.5, true) == with_waves(0, false));
   scenario.profile.sms *= 1000;
   scenario.profile.memory_bandwidth *= 1000;
   const double fast = seconds(step(true, false).step_time);

@@ -27,6 +27,7 @@ Profile full_profile() {
   profile.sms = 132;
   profile.peak_flops = {{Precision::bf16, 989.4e12}, {Precision::nvfp4, 1.0 / 3}};
   profile.memory_bandwidth = 3350e9;
+  profile.gemm_extra_waves = 1.5;
   profile.host_bandwidth = 15750e6;
   profile.memory = 79_GiB;
   GemmModel gemm{1e-6,
@@ -121,15 +122,15 @@ TEST_CASE("profile file: each error has its own message", "[io][error]") {
         "full.json:11: memory_bandwidth = \"3350 GB\": has the unknown unit 'GB' (allowed: B/s kB/s MB/s GB/s TB/s "
         "MiB/s GiB/s TiB/s b/s kb/s Mb/s Gb/s Tb/s)");
   CHECK(complaint("\"wave_weight\": 0.18", "\"wave_weight\": 1.8") ==
-        "full.json:24: gemm.bf16.wave_weight = 1.8: is not between 0 and 1");
-  CHECK(complaint("\"bf16\": {", "\"bf61\": {") == "full.json:15: gemm.bf61: unknown key (did you mean 'bf16'?)");
+        "full.json:25: gemm.bf16.wave_weight = 1.8: is not between 0 and 1");
+  CHECK(complaint("\"bf16\": {", "\"bf61\": {") == "full.json:16: gemm.bf61: unknown key (did you mean 'bf16'?)");
   CHECK(complaint("\"kind\": \"norm\"", "\"kind\": \"nrom\"").find("memory_bound[0].kind = \"nrom\": ") !=
         std::string::npos);
   CHECK(complaint("\"seconds\": 0.0074", "\"seconds\": -1").find("measured[0].seconds = -1: is not positive") !=
         std::string::npos);
   CHECK(complaint("\"up_to_rows\": 0,", "\"up_to_rows\": 128,") ==
-        "full.json:14: gemm = {1 key}: has no tile for any number of rows (the last one without up_to_rows)");
-  CHECK(complaint("-30,", "") == "full.json:14: gemm = {1 key}: has choices at 179 nodes (allowed: none or 180)");
+        "full.json:15: gemm = {1 key}: has no tile for any number of rows (the last one without up_to_rows)");
+  CHECK(complaint("-30,", "") == "full.json:15: gemm = {1 key}: has choices at 179 nodes (allowed: none or 180)");
   CHECK(complaint("\"together\": 2", "\"together\": 0").find("gemm.bf16.tiles[0].together = 0: is not positive") !=
         std::string::npos);
   CHECK(complaint("\"m\": 70,", "").find("measured[0].shape.m: is missing") != std::string::npos);

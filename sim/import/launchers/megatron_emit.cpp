@@ -154,15 +154,18 @@ Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   return said;
 }
 
-/// What Megatron-LM asks of the environment (docs/references.md#format-megatron).
-std::string environment_of(const Scenario& scenario) {
+/// What Megatron-LM and Transformer Engine take from the environment (docs/references.md#format-megatron).
+std::string environment_of(const Scenario& scenario, RunSettings& settings) {
   const Parallel& p = scenario.parallel;
+  // As many as NVIDIA's recipes leave (docs/references.md#sm-margins).
+  const std::string margin = settings.take("training.sm_margin").boolean ? "export NVTE_EXT_MARGIN_SM=16\n" : "";
   const bool groups = p.tp > 1 || p.cp > 1;
   const bool before_blackwell = !scenario.profile.architecture.starts_with("Blackwell");
   if (p.zero_stage > 1)
-    return fmt::format("unset CUDA_DEVICE_MAX_CONNECTIONS  # Megatron FSDP refuses 1{}\n",
+    return margin +
+           fmt::format("unset CUDA_DEVICE_MAX_CONNECTIONS  # Megatron FSDP refuses 1{}\n",
                        groups && before_blackwell ? ", which tensor and context parallelism would prefer" : "");
-  return groups && before_blackwell ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "";
+  return margin + (groups && before_blackwell ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "");
 }
 
 /// The section and the name of a setting in Megatron-Bridge, and its value if it is a flag there.
@@ -204,7 +207,7 @@ EmittedRun emit_megatron(const Scenario& given) {
     said.push_back({"use-flash-attn"});
   else
     said.push_back({"attention-backend", "unfused"});
-  std::string text = environment_of(scenario) + "LAYOUT_ARGS=(\n";
+  std::string text = environment_of(scenario, settings) + "LAYOUT_ARGS=(\n";
   for (const auto& [key, value] : said) text += fmt::format("  --{}{}{}\n", key, value.empty() ? "" : " ", value);
   return {text + ")\n", settings.left()};
 }

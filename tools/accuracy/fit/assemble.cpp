@@ -176,6 +176,8 @@ Result<Profile> Assembler::profile(const Gpu& gpu) {
   for (auto& [precision, peak] : start->peak_flops) peak *= gpu.dies * gpu.clock;
   start->memory_bandwidth *= gpu.dies;
   start->sms *= gpu.dies;
+  // engine/gpu_sharing.hpp; not known of other architectures
+  if (start->architecture == "Hopper") start->gemm_extra_waves = 1.5;
   start->name = gpu.name;
   start->gpu = gpu.title;
   if (*gpu.note != '\0') start->source += std::string("; ") + gpu.note;
