@@ -27,8 +27,8 @@
 /// the duration is the slowed one.
 ///
 /// Compared with Galvatron's overlap coefficient of 8-GPU A100 nodes, 1.126 (12 of 108 SMs). Leaves out: transfers that wait for
-/// the kernels before them or are slowed by compute, transfers that move less per second on shared links, caches, clocks, and pipeline messages, which copy engines
-/// move.
+/// the kernels before them or are slowed by compute, transfers that move less per second on shared links, caches, clocks, and
+/// pipeline messages, which copy engines move.
 #pragma once
 
 #include <algorithm>

@@ -80,9 +80,14 @@ TEST_CASE("GPU sharing: compute hidden by a longer transfer runs at the remainin
 TEST_CASE("GPU sharing: a multiplication of one block for each SM loses tiles besides the SMs", "[oracle][engine]") {
   StepGraph graph = two_streams(200_us, 1_ms);
   graph.operators[0].cost.beside_collectives = 0.5;
-  CHECK(compute_end(graph) == 400_us);  // the library knows how many SMs are left
-  graph.collectives[0].traffic = Traffic::gradients;
-  CHECK(seconds(compute_end(graph)) == Approx(500e-6).epsilon(1e-5));  // 1 / (1 / 0.5 + 0.5) of its speed
+  for (const Traffic told : {Traffic::tensor_parallel, Traffic::expert_parallel}) {
+    graph.collectives[0].traffic = told;
+    CHECK(compute_end(graph) == 400_us);  // the library knows how many SMs are left
+  }
+  for (const Traffic untold : {Traffic::gradients, Traffic::parameters, Traffic::context_parallel}) {
+    graph.collectives[0].traffic = untold;
+    CHECK(seconds(compute_end(graph)) == Approx(500e-6).epsilon(1e-5));  // 1 / (1 / 0.5 + 0.5) of its speed
+  }
   graph.collectives[0].cost.channels = 0;
   CHECK(compute_end(graph) == 200_us);  // every block has its SM
   graph.collectives[0].cost.channels = 66;
