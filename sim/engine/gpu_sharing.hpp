@@ -9,8 +9,8 @@
 ///   memory-bound    1 - 2 size / duration / memory bandwidth        every byte is read once and written once
 ///   multiplication  1 / (1 / (1 - channels / SMs) + e)              where its kernels are one block for each SM
 ///
-/// Such a kernel hands its tiles out to the blocks that run, but the first tile of each block is the block's own. Blocks that find
-/// their SM taken begin when others end: their first tiles last one wave more, and the tiles of the others no longer end
+/// Such a kernel seems to hand its tiles out to the blocks that run, but the first tile of each block is the block's own. Blocks
+/// that find their SM taken begin when others end: their first tiles last one wave more, and the tiles of the others no longer end
 /// together, half a wave on average. So e = 1.5 waves over those of the multiplication (OperatorCost::beside_collectives), but
 /// one for a single wave. Measured on H200 with cuBLAS 13.1 (docs/validation/gpu.md#beside-a-collective): eight multiplications
 /// beside 4 to 32 blocks, within 5 % where they take more than two waves; without e they are 14 % too fast. Attention and
