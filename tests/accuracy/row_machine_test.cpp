@@ -37,11 +37,11 @@ Cluster eight() {
   return cluster;
 }
 
-std::string fitted(Cluster cluster, int gpus, const char* words) {
+std::string fitted(Cluster cluster, int gpus, const char* words, bool by_network = false) {
   ReportedMachine reported;
   reported.gpus_per_node = gpus;
   reported.links_between_nodes = words;
-  const bool told = !adapt_node(cluster, reported).empty();
+  const bool told = !adapt_node(cluster, reported, by_network).empty();
   return std::to_string(cluster.node.gpus) + "/" + std::to_string(cluster.node.gpus_per_host) + " " +
          std::to_string(cluster.node.nics) + " x " +
          std::to_string(cluster.node.nic_rate.bytes_per_second / 125'000'000) + (told ? " told" : "");
@@ -104,13 +104,15 @@ TEST_CASE("row machine: a node has the GPUs and NICs that are reported, or its s
   CHECK(fitted(alone, 8, "2x 100Gb/s") == "8/8 2 x 100 told");
   CHECK(fitted(alone, 8, "100GbE") == "8/8 1 x 100 told");
   CHECK(fitted(alone, 8, "200Gb/s per node") == "8/8 1 x 200 told");
+  CHECK(fitted(eight(), 8, "4x Omni-Path 100Gb/s per node") == "8/8 4 x 100 told");
+  CHECK(fitted(eight(), 8, "4x Omni-Path 100Gb/s per node", true) == "8/8 8 x 400");  // the machine's own network
 }
 
 TEST_CASE("row machine: up to four GPUs of a node are cabled to each other", "[accuracy]") {
   Cluster cluster = eight();
   ReportedMachine reported;
   reported.gpus_per_node = 4;
-  adapt_node(cluster, reported);
+  adapt_node(cluster, reported, false);
   CHECK(cluster.node.link == IntraLink::nvlink_mesh);
   CHECK_FALSE(cluster.node.nvls);
 }

@@ -243,10 +243,11 @@ void set_pcie_rate(NodeSpec& node, const Profile& profile) {
   node.pcie.bytes_per_second = std::llround(kOfPcie * profile.host_bandwidth);
 }
 
-std::string adapt_node(Cluster& cluster, const ReportedMachine& reported) {
+std::string adapt_node(Cluster& cluster, const ReportedMachine& reported, bool by_network) {
   const NodeSpec before = cluster.node;
   adapt_gpus(cluster.node, reported.gpus_per_node);
-  if (const auto network = reported_network(reported.links_between_nodes)) adapt_network(cluster, *network);
+  const std::optional<ReportedNetwork> network = reported_network(reported.links_between_nodes);
+  if (network && !by_network) adapt_network(cluster, *network);
   const NodeSpec& node = cluster.node;
   if (node.gpus_per_host == before.gpus_per_host && node.nics == before.nics && node.nic_rate == before.nic_rate)
     return "";

@@ -56,7 +56,7 @@ struct ReportedMachine {
 struct MachineClass {
   const char* topology;
   const char* profile;  ///< "": that of the topology
-  bool by_network;      ///< it was found by its network
+  bool by_network;      ///< it was found by its network, which it has
 };
 /// nullptr for an unknown GPU.
 const MachineClass* find_machine(const ReportedMachine& reported);
@@ -64,7 +64,8 @@ const MachineClass* find_machine(const ReportedMachine& reported);
 /// Where PCIe connects the GPUs of a node: sets its rate by the generation of the GPU's board.
 void set_pcie_rate(NodeSpec& node, const Profile& profile);
 
-/// Changes the node of the reference system to the reported one. Returns what was changed, one sentence, or "".
-std::string adapt_node(Cluster& cluster, const ReportedMachine& reported);
+/// Changes the node of the reference system to the reported one. A machine that was found by its network keeps it: its NICs may
+/// be known by what they reach, not by their name. Returns what was changed, one sentence, or "".
+std::string adapt_node(Cluster& cluster, const ReportedMachine& reported, bool by_network);
 
 }  // namespace tracecast::accuracy

@@ -172,7 +172,8 @@ class RowReader {
     s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, 16'777'216));
     s.cluster.max_nodes = 0;  // a machine of this kind, of any size
     set_pcie_rate(s.cluster.node, s.profile);
-    if (std::string changed = adapt_node(s.cluster, reported_machine); !changed.empty()) assume(std::move(changed));
+    if (std::string changed = adapt_node(s.cluster, reported_machine, machine->by_network); !changed.empty())
+      assume(std::move(changed));
     if (s.cluster.node.nics == 0 && s.cluster.world_size > s.cluster.node.gpus)
       return add_error("inter_node_link",
                        fmt::format("must say how nodes of {} GPUs are connected", s.cluster.node.gpus));
