@@ -27,10 +27,10 @@ double ConcurrentTransfers::alone(const TraceKernel& kernel, GpuUse use) const {
   std::sort(edges.begin(), edges.end());
   double work = 0;
   for (std::size_t i = 1; i < edges.size(); ++i) {
-    std::int32_t speed = kFullSpeed;
+    Speeds speeds;
     for (const Transfer* each : beside)
-      if (each->start < edges[i] && each->end > edges[i - 1]) speed = std::min(speed, each->speeds.of(use));
-    work += static_cast<double>(edges[i] - edges[i - 1]) * speed / kFullSpeed;
+      if (each->start < edges[i] && each->end > edges[i - 1]) speeds = slowest(speeds, each->speeds);
+    work += static_cast<double>(edges[i] - edges[i - 1]) * speeds.of(use) / kFullSpeed;
   }
   return work;
 }

@@ -3,11 +3,13 @@
   torch_contention.py run LIBRARY        prints lines of JSON: each operator beside thread blocks that copy, or only hold their SMs;
                                          what the copies reach beside it; how long a short transfer waits for the kernels before it
   torch_contention.py rows               Markdown tables of such lines on standard input
+  torch_contention.py csv                the operators of such lines as tests/data/h200_contention.csv has them
 
 LIBRARY is transfer.cu as a shared library. Operators are PyTorch's: cuBLAS, FlashAttention 2, cuDNN, element-wise kernels, AdamW.
 """
 
 import json
+import re
 import statistics
 import sys
 import time
@@ -127,9 +129,9 @@ def operators(torch):
         "FlashAttention 2, backward": lambda: attention(SDPBackend.FLASH_ATTENTION, True),
         "cuDNN attention, forward": lambda: attention(SDPBackend.CUDNN_ATTENTION, False),
         "cuDNN attention, backward": lambda: attention(SDPBackend.CUDNN_ATTENTION, True),
-        "sum of two, 16384 x 8192": lambda: add(),
-        "RMSNorm, 16384 x 8192": lambda: norm(),
-        "AdamW, 268 million parameters": lambda: adamw(),
+        "sum of two, 16384 x 8192": add,
+        "RMSNorm, 16384 x 8192": norm,
+        "AdamW, 268 million parameters": adamw,
     }
     cases = {}
     for name, make in makers.items():
@@ -256,10 +258,25 @@ def rows():
                   f"{1e6 * r['median_wait_s']:.0f} us | {1e6 * r['longest_wait_s']:.0f} us |")
 
 
+def csv():
+    """A table of the results on standard input, without the waits."""
+    print("operator,kind,m,n,k,blocks,copied_gb_per_s,alone_us,beside_us,reached_gb_per_s")
+    for r in map(json.loads, sys.stdin):
+        if "operator" not in r:
+            continue
+        found = re.search(r"(?:GEMM|weight gradient) (\d+) x (\d+) x (\d+)$", r["operator"])
+        kind = "gemm" if found else "attention" if r["bound"] == "compute" else "memory"
+        name = r["operator"] if found else re.sub(r", \d.*", "", r["operator"]).replace(",", "")
+        print(",".join([name, kind, *(found.groups() if found else ("", "", "")), str(r["blocks"]), f"{r['wanted'] / 1e9:.0f}",
+                        f"{1e6 * r['alone_s']:.1f}", f"{1e6 * r['beside_s']:.1f}", f"{r['reached'] / 1e9:.0f}"]))
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["run"] and len(sys.argv) == 3:
         run(sys.argv[2])
     elif sys.argv[1:] == ["rows"]:
         rows()
+    elif sys.argv[1:] == ["csv"]:
+        csv()
     else:
         sys.exit(__doc__)
