@@ -7,7 +7,8 @@ namespace {
 
 constexpr double kStart = 15e-6;  ///< five to six kernels of about 3 us
 constexpr double kEfficiency = 0.3;
-constexpr double kMemoryEfficiency = 0.5;
+constexpr double kMemoryEfficiency = 0.5;         ///< with the delta rule
+constexpr double kMemoryEfficiencyOfSums = 0.37;  ///< Mamba-2
 
 /// FLOPs that follow one another: two products per chunk; backward once more for the states and twice for their gradients.
 double chain_flops(const Operator& op, const ScanShape& shape) {
@@ -26,7 +27,8 @@ const Fit& unmeasured_fit() {
 double scan_seconds(const GpuPeak& gpu, const Operator& op) {
   const double together = flops(op).count / (kEfficiency * gpu.flops);
   const double chain = chain_flops(op, std::get<ScanShape>(op.shape)) / (kEfficiency * gpu.flops / gpu.sms);
-  const double memory = static_cast<double>(compulsory_traffic(op).count) / (kMemoryEfficiency * gpu.bandwidth);
+  const double efficiency = std::get<ScanShape>(op.shape).delta ? kMemoryEfficiency : kMemoryEfficiencyOfSums;
+  const double memory = static_cast<double>(compulsory_traffic(op).count) / (efficiency * gpu.bandwidth);
   return kStart + std::max({together, chain, memory});
 }
 

@@ -49,12 +49,17 @@ bool multiplies_gathered(const LayerShape& shape, const Linear& linear, Pass pas
   return shape.sequence_parallel && linear.split == (pass == Pass::forward ? MatrixSplit::column : MatrixSplit::row);
 }
 
+/// True if tensor ranks quantise before they gather. A scale for each row is taken of the gathered operand.
+bool gathers_quantised(const LayerShape& shape, Precision multiplied) {
+  return is_narrow(multiplied) && !shape.training.row_scales;
+}
+
 /// Each tensor rank quantises its part of what is gathered. The copy for the weight gradient is gathered, too, where it has
 /// scales per block, and transposed from the gathered one where it has one scale.
 void quantise_operand(OpWriter& writer, const Linear& linear, Pass pass, std::int64_t columns) {
   const LayerShape& shape = writer.shape;
   const std::int64_t whole = rows(shape, linear) * columns;
-  if (!is_narrow(linear.precision) || !multiplies_gathered(shape, linear, pass))
+  if (!gathers_quantised(shape, linear.precision) || !multiplies_gathered(shape, linear, pass))
     return quantise(writer, linear.name, linear.precision, pass, whole);
   const bool transposed = linear.precision == Precision::fp8;
   quantise(writer, linear.name, linear.precision, pass, shape.local_tokens * columns, transposed ? 1 : 2);
@@ -89,9 +94,9 @@ void weight_gradient(OpWriter& writer, const Linear& linear) {
   writer.gradients(linear.trained());
 }
 
-/// The [T, h] message of a gather whose result is multiplied in this precision: it is quantised first.
+/// The [T, h] message of a gather whose result is multiplied in this precision.
 Bytes gathered_message(const LayerShape& shape, Precision multiplied) {
-  if (!is_narrow(multiplied)) return shape.tensor_message();
+  if (!gathers_quantised(shape, multiplied)) return shape.tensor_message();
   return Bytes{std::llround(static_cast<double>(shape.tokens * shape.model.hidden_size) * quantised_size(multiplied))};
 }
 

@@ -11,28 +11,41 @@ namespace {
 /// Words that one rank holds.
 std::int64_t vocabulary(const LayerShape& s) { return ceil_div(s.model.vocab_size, s.tp); }
 
-/// Three all-reduces of one fp32 value per token: maximum, target logit, sum of exponentials.
+/// All-reduces of one fp32 value per token: maximum, target logit, sum of exponentials. Megatron-LM's compiled loss adds the last two
+/// together, Transformer Engine's kernel gathers all three. docs/references.md#vocabulary-parallel-loss
 void loss_reductions(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   if (s.tp == 1) return;
-  for (int i = 0; i < 3; ++i) writer.collective(Traffic::tensor_parallel, Collective::all_reduce, Bytes{s.tokens * 4});
+  const Bytes value{s.tokens * 4};
+  const CrossEntropy loss = loss_of(s.plan);
+  if (loss == CrossEntropy::fused && s.training.transformer_engine)
+    return writer.collective(Traffic::tensor_parallel, Collective::all_gather, value * (3 * s.tp));
+  writer.collective(Traffic::tensor_parallel, Collective::all_reduce, value);
+  if (loss == CrossEntropy::fused_native)
+    return writer.collective(Traffic::tensor_parallel, Collective::all_reduce, value * 2);
+  writer.collective(Traffic::tensor_parallel, Collective::all_reduce, value);
+  writer.collective(Traffic::tensor_parallel, Collective::all_reduce, value);
 }
 
 /// Per logit, fp32 inside (docs/references.md#loss-bytes). Megatron-LM's: cast, maximum, difference, exponential, sum, quotient; product,
-/// cast. PyTorch's: cast, log-softmax, which reads three times; zeros, softmax's gradient, which reads four times, cast. Compiled with
-/// the model: the same three reads, of 16-bit logits; backward reads them once and writes the gradient. Fused: one kernel each way.
+/// cast. Compiled by Megatron-LM: cast and maximum; difference, exponential and sum; quotient; product and cast. PyTorch's: cast,
+/// log-softmax, which reads three times; zeros, softmax's gradient, which reads four times, cast. Compiled with
+/// the model: the same three reads, of 16-bit logits; backward reads them once and writes the gradient. Fused: one kernel each way;
+/// Transformer Engine's forward reads twice and writes the gradient, which the backward scales.
 Moved loss_traffic(const LayerShape& s) {
   if (s.training.compiled && s.training.cross_entropy == CrossEntropy::automatic) return {6, 4};
   switch (loss_of(s.plan)) {
     case CrossEntropy::vocab_parallel:
       return {38, 14};
+    case CrossEntropy::fused_native:
+      return {22, 10};
     case CrossEntropy::pytorch:
       return {22, 26};
     case CrossEntropy::fused:
     case CrossEntropy::automatic:
       break;
   }
-  return {4, 4};
+  return s.training.transformer_engine ? Moved{6, 4} : Moved{4, 4};
 }
 
 void cross_entropy(OpWriter& writer, Pass pass) {

@@ -200,6 +200,7 @@ class ScenarioReader {
     if (is_of_stack("parallel.moe_dispatcher")) p.moe_dispatcher = Parallel{}.moe_dispatcher;
     if (is_of_stack("training.moe_dispatch_dtype"))
       scenario_.training.moe_dispatch_dtype = Training{}.moe_dispatch_dtype;
+    if (is_of_stack("training.expert_capacity_factor")) scenario_.training.expert_capacity_factor = 0;
   }
 
   void read_model_of(ObjectReader& root) {

@@ -86,7 +86,8 @@ TokenBytes head_activations(const Model& model, const Plan& plan);
 TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
 /// What the loss works with beside what it keeps, per logit (Training::cross_entropy):
 ///
-///   vocab_parallel  the gradient, as the output layer reads it                                                      2
+///   vocab_parallel, fused_native
+///                   the gradient, as the output layer reads it                                                      2
 ///   pytorch         fp32 gradients of the negative log-likelihood and of the log-softmax                            8
 ///     with tp > 1   and the exponential that PyTorch's loss_parallel writes beside them                            12
 ///   fused           the gradient                                                                                    2

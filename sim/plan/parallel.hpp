@@ -249,6 +249,7 @@ struct EnumNames<MuonTensorMode> {
 enum class CrossEntropy {
   automatic,       ///< pytorch with zero_stage 2 and 3, which are FSDP's and DeepSpeed's, else vocab_parallel
   vocab_parallel,  ///< Megatron-LM's, in place in fp32
+  fused_native,    ///< the same, compiled (Megatron-LM's --cross-entropy-loss-fusion)
   pytorch,         ///< cross_entropy: fp32 probabilities and gradients beside the logits
   fused,           ///< one kernel, logits and gradient in 16 bit
 };
@@ -256,6 +257,7 @@ template <>
 struct EnumNames<CrossEntropy> {
   static constexpr NamedValue<CrossEntropy> table[] = {{CrossEntropy::automatic, "automatic"},
                                                        {CrossEntropy::vocab_parallel, "vocab_parallel"},
+                                                       {CrossEntropy::fused_native, "fused_native"},
                                                        {CrossEntropy::pytorch, "pytorch"},
                                                        {CrossEntropy::fused, "fused"}};
 };
@@ -329,6 +331,8 @@ struct Training {
   /// Multiplications leave the SMs free that data- and context-parallel collectives take, and lose nothing besides (Transformer
   /// Engine's NVTE_EXT_MARGIN_SM, PyTorch's SM carveout; engine/gpu_sharing.hpp).
   bool sm_margin = false;
+  /// With fp8: one scale for each row or column of an operand, not one for the tensor (torchao's recipe "rowwise").
+  bool row_scales = false;
   double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
   CrossEntropy cross_entropy = CrossEntropy::automatic;
   /// 16-bit gradients stay beside the fp32 ones that they are added to after each micro-batch (DeepSpeed's BF16_Optimizer;

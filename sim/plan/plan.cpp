@@ -88,6 +88,8 @@ void check_precision(PlanCheck& check, const Model& model, const Training& t) {
     check.fault("training.fp8_param_gather", "true",
                 fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));
   }
+  if (t.row_scales && t.dtype != Precision::fp8)
+    check.fault("training.row_scales", "true", fmt::format("needs training.dtype fp8, not {}", to_string(t.dtype)));
   if (t.fp8_attention && t.dtype != Precision::fp8 && t.dtype != Precision::mxfp8) {
     check.fault("training.fp8_attention", "true",
                 fmt::format("needs a training.dtype of fp8 or mxfp8, not {}", to_string(t.dtype)));

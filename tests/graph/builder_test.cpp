@@ -9,6 +9,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/graph/small_scenario.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using tracecast::test::small_scenario;
@@ -217,6 +218,26 @@ TEST_CASE("builder: an all-reduce costs the host one call, whatever an operator 
   CHECK(host_times(80e-6, false)[1] == Times{25'000'000});
   CHECK(host_times(80e-6, true)[0] == Times{80'000'000});  // gathers and scatters of the sequence
   CHECK(host_times(10e-6, false)[1] == Times{10'000'000});
+}
+
+TEST_CASE("builder: multiplications in fp8 with a scale for each row take 1.3 times as long", "[oracle][graph]") {
+  Scenario scenario = shipped_scenario("p5-llama3-70b-64", {"training.dtype=fp8"});
+  const StepGraph whole = run_forecast(scenario).graph;
+  scenario.training.row_scales = true;
+  const StepGraph rows = run_forecast(scenario).graph;
+  int multiplications = 0;
+  for (const CostedOperator& of_rows : rows.operators) {
+    if (of_rows.op.kind != OperatorKind::gemm) continue;
+    const auto same = std::find_if(whole.operators.begin(), whole.operators.end(), [&](const CostedOperator& each) {
+      return each.op == of_rows.op && each.recomputed == of_rows.recomputed;
+    });
+    REQUIRE(same != whole.operators.end());
+    const bool narrow = of_rows.op.precision == Precision::fp8;
+    CHECK(static_cast<double>(of_rows.cost.duration.picoseconds) ==
+          Approx((narrow ? 1.3 : 1.0) * static_cast<double>(same->cost.duration.picoseconds)));
+    multiplications += narrow ? 1 : 0;
+  }
+  CHECK(multiplications >= 12);  // four matrices, each multiplied three times
 }
 
 TEST_CASE("builder: a multiplication of experts costs the host a call for each local expert", "[oracle][graph][moe]") {

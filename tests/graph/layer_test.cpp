@@ -327,11 +327,34 @@ TEST_CASE("layer: the loss moves what the framework's kernels read and write", "
   CHECK(moved(CrossEntropy::vocab_parallel) == std::pair<std::int64_t, std::int64_t>{38, 14});
   CHECK(moved(CrossEntropy::automatic) == moved(CrossEntropy::vocab_parallel));
   CHECK(moved(CrossEntropy::pytorch) == std::pair<std::int64_t, std::int64_t>{22, 26});
+  CHECK(moved(CrossEntropy::fused_native) == std::pair<std::int64_t, std::int64_t>{22, 10});
   CHECK(moved(CrossEntropy::fused) == std::pair<std::int64_t, std::int64_t>{4, 4});
+  plan.training.transformer_engine = true;
+  CHECK(moved(CrossEntropy::fused) == std::pair<std::int64_t, std::int64_t>{6, 4});
+  plan.training.transformer_engine = false;
   plan.training.compiled = true;
   plan.parallel.zero_stage = 3;
   CHECK(moved(CrossEntropy::automatic) == std::pair<std::int64_t, std::int64_t>{6, 4});
   CHECK(moved(CrossEntropy::pytorch) == std::pair<std::int64_t, std::int64_t>{22, 26});  // a loss that was not compiled
+}
+
+TEST_CASE("layer: fused losses over a divided vocabulary exchange fewer messages", "[graph]") {
+  const Model model = llama3_70b();
+  Plan plan = plan_of(model, 8, true);
+  using Message = std::pair<Collective, std::int64_t>;  // per token
+  const auto messages = [&](CrossEntropy kind) {
+    plan.training.cross_entropy = kind;
+    std::vector<Message> found;
+    for (const Work& work : LayerWork(model, plan).head_forward())
+      if (work.kind == Work::Kind::collective && work.call.size.count < 8192 * 1024)
+        found.emplace_back(work.call.collective, work.call.size.count / 8192);
+    return found;
+  };
+  const Message value{Collective::all_reduce, 4};
+  CHECK(messages(CrossEntropy::vocab_parallel) == std::vector{value, value, value});
+  CHECK(messages(CrossEntropy::fused_native) == std::vector{value, Message{Collective::all_reduce, 8}});
+  plan.training.transformer_engine = true;
+  CHECK(messages(CrossEntropy::fused) == std::vector{Message{Collective::all_gather, 12 * 8}});
 }
 
 TEST_CASE("layer: a split backward does every operator of the whole one once", "[graph]") {
@@ -458,9 +481,11 @@ TEST_CASE("layer: DTensor copies what it gathers and reduces, keeps it, and over
 
 TEST_CASE("layer: what is multiplied in 8 or 4 bits is quantised before it is gathered", "[graph]") {
   const Model model = llama3_70b();
+  bool by_row = false;
   const auto list = [&](Precision precision, bool backward) {
     Plan plan = plan_of(model, 8, true);
     plan.training.dtype = precision;
+    plan.training.row_scales = by_row;
     const LayerWork work(model, plan);
     return backward ? work.backward(0, BackwardPart::all, false) : work.forward(0);
   };
@@ -491,6 +516,11 @@ TEST_CASE("layer: what is multiplied in 8 or 4 bits is quantised before it is ga
   CHECK(moved(forward, "fc2 cast", Pass::forward).first == 8192 * 28672 / 8);  // already divided, never gathered
   CHECK(moved(list(Precision::mxfp8, false), "fc1 cast", Pass::forward) ==
         std::pair{kTensor / 8, kTensor / 8 * 2 + kTensor / 8 * 33 / 16});
+  // A scale for each row is taken of what was gathered in 16 bits.
+  by_row = true;
+  for (const bool back : {false, true})
+    CHECK(messages(list(Precision::fp8, back), Collective::all_gather) == std::set{2 * kTensor});
+  CHECK(moved(list(Precision::fp8, false), "fc1 cast", Pass::forward).first == kTensor);
 }
 
 TEST_CASE("layer: a compiled layer has no chains of element-wise operators, whatever its stack says", "[graph]") {

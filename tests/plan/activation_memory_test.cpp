@@ -232,6 +232,7 @@ TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle
   };
   CHECK(bytes_per_logit(CrossEntropy::automatic, 1, 1) == std::pair(4.0, 2.0));
   CHECK(bytes_per_logit(CrossEntropy::vocab_parallel, 2, 1) == std::pair(4.0, 2.0));
+  CHECK(bytes_per_logit(CrossEntropy::fused_native, 2, 1) == std::pair(4.0, 2.0));
   CHECK(bytes_per_logit(CrossEntropy::automatic, 2, 1) == std::pair(4.0, 8.0));
   CHECK(bytes_per_logit(CrossEntropy::pytorch, 0, 1) == std::pair(4.0, 8.0));
   CHECK(bytes_per_logit(CrossEntropy::pytorch, 0, 2).second == 12);

@@ -138,6 +138,15 @@ void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenari
     said.push_back({"moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor)});
 }
 
+void emit_loss(Settings& said, RunSettings& settings, const Training& t) {
+  if (t.cross_entropy == CrossEntropy::pytorch) return;
+  settings.take("training.cross_entropy");
+  const bool kernel = t.cross_entropy == CrossEntropy::fused;
+  if (!kernel && t.cross_entropy != CrossEntropy::fused_native) return;
+  said.push_back({"cross-entropy-loss-fusion"});
+  said.push_back({"cross-entropy-fusion-impl", kernel ? "te" : "native"});
+}
+
 Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   Settings said;
   for (const auto& [key, value] : emit_rows(settings, kMegatronRows))
@@ -147,6 +156,7 @@ Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   emit_sharding(said, settings, scenario);
   emit_precision(said, settings, scenario.training);
   emit_recompute(said, settings, scenario.training);
+  emit_loss(said, settings, scenario.training);
   emit_experts(said, settings, scenario);
   if (scenario.parallel.cp > 1) said.push_back({"cp-comm-type", settings.take("parallel.cp_comm_type").string});
   settings.list_unless(scenario.training.transformer_engine, "training.transformer_engine");
@@ -226,7 +236,8 @@ EmittedRun emit_megatron_bridge(const Scenario& given) {
     if (row.kind == Kind::flag) absent.push_back({row.theirs, "false"});
     if (row.kind == Kind::negated) absent.push_back({"overlap-p2p-comm", "true"});
   }
-  for (const char* flag : {"use-distributed-optimizer", "use-megatron-fsdp", "overlap-param-gather"})
+  for (const char* flag :
+       {"use-distributed-optimizer", "use-megatron-fsdp", "overlap-param-gather", "cross-entropy-loss-fusion"})
     if (!is_said(flag) && (scenario.parallel.zero_stage > 0 || flag != Name("overlap-param-gather")))
       absent.push_back({flag, "false"});
   said.insert(said.end(), absent.begin(), absent.end());

@@ -23,7 +23,7 @@ constexpr std::array kBridgeRows{
 };
 
 /// Arguments whose names begin so change nothing that is forecast.
-constexpr std::array<Name, 65> kWithoutEffect{"adam-",
+constexpr std::array<Name, 64> kWithoutEffect{"adam-",
                                               "apply-layernorm-1p",
                                               "async-save",
                                               "attention-dropout",
@@ -32,7 +32,6 @@ constexpr std::array<Name, 65> kWithoutEffect{"adam-",
                                               "check-for",
                                               "ckpt",
                                               "clip-grad",
-                                              "cross-entropy",
                                               "data-",
                                               "decoupled-",
                                               "dist-ckpt",
@@ -427,6 +426,24 @@ void import_optimizer(RunImport& run) {
   if (muon && steps) run.put("training.muon_steps", *steps, "muon-num-ns-steps");
 }
 
+/// Overrides of Megatron-Bridge keep what their recipe fuses.
+void import_loss(RunImport& run, bool bridge) {
+  constexpr Name kFusion = "cross-entropy-loss-fusion", kImplementation = "cross-entropy-fusion-impl";
+  constexpr std::array kImplementations{std::pair<Name, Name>{"native", "fused_native"},
+                                        std::pair<Name, Name>{"te", "fused"}, std::pair<Name, Name>{"linear", "fused"}};
+  const std::optional<bool> fusion = run.flag(kFusion);
+  const std::optional<Name> implementation = run.choice<Name>(kImplementation, kImplementations);
+  if (run.word(kImplementation) == "linear" && fusion.value_or(bridge))
+    run.assume("cross-entropy-fusion-impl linear: counted as te, after the output layer");
+  if (bridge && !fusion && !implementation) return;
+  const bool fused = fusion.value_or(bridge);
+  const Name single = run.given_count("parallel.zero_stage", 0) < 2 ? "automatic" : "vocab_parallel";
+  run.put("training.cross_entropy", std::string(fused ? implementation.value_or("fused_native") : single),
+          run.has(kFusion)           ? kFusion
+          : run.has(kImplementation) ? kImplementation
+                                     : Name());
+}
+
 void import_dispatcher(RunImport& run) {
   constexpr std::array kDispatchers{std::pair<Name, Name>{"alltoall", "alltoall"},
                                     std::pair<Name, Name>{"flex", "deepep"}};
@@ -505,6 +522,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_cuda_graphs(run);
   name_what_is_not_modelled(run);
   import_optimizer(run);
+  import_loss(run, bridge);
   import_dispatcher(run);
   import_context_parallel(run);
   import_duration(run);

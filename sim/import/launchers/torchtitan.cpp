@@ -235,6 +235,19 @@ void import_torchtitan_recompute(RunImport& run) {
   run.recompute_interval_key = kOption;
 }
 
+constexpr Name kFloat8Recipe = "quantize.linear.float8.recipe_name";
+
+/// One scale for a tensor, or one for each row.
+void import_float8(RunImport& run) {
+  constexpr std::array kRecipes{std::pair{Name("tensorwise"), false}, std::pair{Name("rowwise"), true},
+                                std::pair{Name("rowwise_with_gw_hp"), true}};
+  if (!run.has(kFloat8Recipe)) return;
+  if (run.word(kFloat8Recipe) == "rowwise_with_gw_hp")
+    run.assume(fmt::format("{} rowwise_with_gw_hp: weight gradients are multiplied in fp8 here", kFloat8Recipe));
+  if (const auto by_row = run.choice<bool>(kFloat8Recipe, kRecipes))
+    run.put_flag("training.row_scales", *by_row, kFloat8Recipe);
+}
+
 /// float8 and mx are model converters.
 void import_precision(RunImport& run) {
   constexpr std::array kTypes{std::pair<Name, Name>{"bfloat16", "bf16"}, std::pair<Name, Name>{"float32", "fp32"}};
@@ -257,6 +270,7 @@ void import_precision(RunImport& run) {
     if (!float8 && each.string.find("mx") == std::string::npos)
       return run.error(kConverters, "is not supported (allowed: float8 mx)");
     run.put("training.dtype", std::string(float8 ? "fp8" : "mxfp8"), kConverters);
+    if (float8) import_float8(run);
     if (float8 && run.flag("quantize.linear.float8.enable_fsdp_float8_all_gather").value_or(false))
       run.assume("quantize.linear.float8.enable_fsdp_float8_all_gather: parameters are gathered in bf16 here");
   }
@@ -343,6 +357,11 @@ void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) 
   if (fp8 || t.dtype == Precision::mxfp8) {
     toml.section("model");
     toml.set_list("converters", fp8 ? "float8" : "mx");
+    settings.take("training.row_scales");
+    if (t.row_scales) {
+      toml.section("quantize.linear.float8");
+      toml.set("recipe_name", "rowwise");
+    }
   }
 }
 

@@ -1,0 +1,33 @@
+/// \file
+/// Runs that tests import from files of launchers.
+#pragma once
+
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sim/import/importers.hpp"
+#include "tests/support/shipped.hpp"
+
+namespace tracecast {
+
+inline RunGivens givens(const std::string& model, int gpus) {
+  return {.model = model, .topology = "dgx-h100", .gpus = gpus, .overrides = {"training.seq_length=4096"}};
+}
+
+inline ImportedRun imported(const std::string& format, const std::string& content, const std::string& file,
+                            const RunGivens& given) {
+  const Result<ImportedRun> run = import_run(format, content, file, given, shipped_data());
+  INFO((run ? "" : to_string(run.error())));
+  REQUIRE(run.has_value());
+  return *run;
+}
+
+inline std::string refusal(const std::string& format, const std::string& content, const std::string& file,
+                           const RunGivens& given) {
+  const Result<ImportedRun> run = import_run(format, content, file, given, shipped_data());
+  REQUIRE_FALSE(run.has_value());
+  return to_string(run.error());
+}
+
+}  // namespace tracecast

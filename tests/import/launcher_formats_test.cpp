@@ -1,0 +1,107 @@
+// What launchers say of the formats of numbers and of the loss, read and written.
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sim/import/importers.hpp"
+#include "tests/import/launched.hpp"
+#include "tests/support/shipped.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+const std::string kArguments =
+    "pretrain_gpt.py --num-layers 16 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 --vocab-size 32000 "
+    "--max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --bf16 --use-flash-attn";
+
+Training megatron_run(const std::string& arguments) {
+  return imported("megatron", kArguments + arguments + "\n", "run.sh", givens("", 8)).scenario.training;
+}
+
+bool emits(const std::string& format, const Scenario& scenario, const std::string& words) {
+  return emit_run(format, scenario).text.find(words) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("launchers: Megatron's attention in 8 bits", "[io][launch]") {
+  const std::string narrow = " --fp8-format hybrid --fp8-recipe tensorwise";
+  CHECK_FALSE(megatron_run(narrow).fp8_attention);
+  CHECK(megatron_run(narrow + " --fp8-dot-product-attention").fp8_attention);
+  CHECK(megatron_run(narrow + " --fp8-dot-product-attention --fp8-multi-head-attention").fp8_attention);
+  CHECK(refusal("megatron", kArguments + " --fp8-dot-product-attention\n", "run.sh", givens("", 8))
+            .find("(training.fp8_attention) = true: needs a training.dtype of fp8 or mxfp8, not bf16") !=
+        std::string::npos);
+}
+
+TEST_CASE("launchers: Megatron's loss, in one kernel after the other unless it is fused", "[io][launch]") {
+  CHECK(megatron_run("").cross_entropy == CrossEntropy::automatic);  // its own without FSDP
+  CHECK(megatron_run(" --cross-entropy-fusion-impl te").cross_entropy == CrossEntropy::automatic);
+  CHECK(megatron_run(" --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params --ckpt-format "
+                     "fsdp_dtensor")
+            .cross_entropy == CrossEntropy::vocab_parallel);
+  CHECK(megatron_run(" --cross-entropy-loss-fusion").cross_entropy == CrossEntropy::fused_native);
+  CHECK(megatron_run(" --cross-entropy-loss-fusion --cross-entropy-fusion-impl native").cross_entropy ==
+        CrossEntropy::fused_native);
+  CHECK(megatron_run(" --cross-entropy-loss-fusion --cross-entropy-fusion-impl te").cross_entropy ==
+        CrossEntropy::fused);
+  const ImportedRun linear =
+      imported("megatron", kArguments + " --cross-entropy-loss-fusion --cross-entropy-fusion-impl linear\n", "run.sh",
+               givens("", 8));
+  CHECK(linear.scenario.training.cross_entropy == CrossEntropy::fused);
+  CHECK_THAT(
+      linear.assumptions,
+      Catch::VectorContains(std::string("cross-entropy-fusion-impl linear: counted as te, after the output layer")));
+  CHECK(refusal("megatron", kArguments + " --cross-entropy-fusion-impl triton\n", "run.sh", givens("", 8))
+            .find("cross-entropy-fusion-impl = \"triton\"") != std::string::npos);
+
+  // Overrides of Megatron-Bridge keep what their recipe fuses, which is that of its stack.
+  const auto bridge = [](const std::string& model) {
+    return imported("megatron-bridge", "model:\n  tensor_model_parallel_size: 2\n" + model, "r.yaml",
+                    {.model = "llama-3.1-8b",
+                     .topology = "dgx-h100",
+                     .gpus = 8,
+                     .overrides = {"training.seq_length=4096", "training.global_batch_size=64"}})
+        .scenario.training.cross_entropy;
+  };
+  CHECK(bridge("") == CrossEntropy::fused_native);
+  CHECK(bridge("  cross_entropy_loss_fusion: false\n") == CrossEntropy::automatic);
+  CHECK(bridge("  cross_entropy_fusion_impl: te\n") == CrossEntropy::fused);
+
+  const auto scenario = [](const char* loss) {
+    return shipped_scenario("p5-llama3-70b-64", {std::string("training.cross_entropy=") + loss});
+  };
+  CHECK_FALSE(emits("megatron", scenario("vocab_parallel"), "cross-entropy"));
+  CHECK(emits("megatron", scenario("fused_native"),
+              "--cross-entropy-loss-fusion\n  --cross-entropy-fusion-impl native\n"));
+  CHECK(emits("megatron", scenario("fused"), "--cross-entropy-loss-fusion\n  --cross-entropy-fusion-impl te\n"));
+  CHECK(emits("megatron-bridge", scenario("vocab_parallel"), "  cross_entropy_loss_fusion: false\n"));
+  CHECK(emits("megatron-bridge", scenario("fused"),
+              "  cross_entropy_loss_fusion: true\n  cross_entropy_fusion_impl: te\n"));
+  const EmittedRun inexpressible = emit_run("megatron", scenario("pytorch"));
+  CHECK_THAT(inexpressible.unmapped, Catch::VectorContains(std::string("training.cross_entropy=\"pytorch\"")));
+}
+
+TEST_CASE("launchers: torchtitan's scales for tensors and for rows", "[io][launch]") {
+  const auto run = [](const std::string& recipe) {
+    const std::string toml =
+        "[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = [\"float8\"]\n[training]\nlocal_batch_size = 1\n" +
+        std::string("seq_len = 8192\n[parallelism]\ndata_parallel_shard_degree = -1\n") + recipe;
+    return imported("torchtitan", toml, "a.toml",
+                    {.model = "llama-3.1-8b", .topology = "dgx-h100", .gpus = 8, .overrides = {}});
+  };
+  const auto named = [&](const char* recipe) {
+    return run(std::string("[quantize.linear.float8]\nrecipe_name = \"") + recipe + "\"\n");
+  };
+  CHECK_FALSE(run("").scenario.training.row_scales);
+  CHECK_FALSE(named("tensorwise").scenario.training.row_scales);
+  CHECK(named("rowwise").scenario.training.row_scales);
+  const ImportedRun wide = named("rowwise_with_gw_hp");
+  CHECK(wide.scenario.training.row_scales);
+  CHECK_THAT(wide.assumptions, Catch::VectorContains(std::string(
+                                   "quantize.linear.float8.recipe_name rowwise_with_gw_hp: weight gradients "
+                                   "are multiplied in fp8 here")));
+  CHECK(emits("torchtitan", named("rowwise").scenario, "[quantize.linear.float8]\nrecipe_name = \"rowwise\"\n"));
+  CHECK_FALSE(emits("torchtitan", named("tensorwise").scenario, "recipe_name"));
+}
