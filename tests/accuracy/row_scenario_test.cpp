@@ -179,9 +179,75 @@ TEST_CASE("row: GPT-like models have the dropout of their stack, others none", "
 TEST_CASE("row: the dispatcher of a stack is for models with experts", "[accuracy]") {
   CHECK(row(",framework", ",Megatron-Bridge 25.11").value().scenario.parallel.moe_dispatcher ==
         MoeDispatcher::alltoall);
-  CHECK(row(",framework,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-Bridge 25.11,8,2,1024")
+  CHECK(row(",framework,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-Bridge,8,2,1024")
             .value()
             .scenario.parallel.moe_dispatcher == MoeDispatcher::hybridep);
+}
+
+TEST_CASE("row: an unreported dispatcher is that of the release's recipes", "[accuracy]") {
+  const auto dispatcher = [](const char* framework, const char* gpu, const char* experts) {
+    const std::string text = fmt::format(
+        "layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,attention_kind,moe_experts,"
+        "moe_topk,moe_ffn_hidden\n4,4096,32,32000,4096,128,{},16,{},{},8,1024\n",
+        gpu, framework, experts);
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value())
+        .value()
+        .scenario.parallel.moe_dispatcher;
+  };
+  CHECK(dispatcher("Megatron-Bridge 25.11", "H100", ",128") == MoeDispatcher::alltoall);
+  CHECK(dispatcher("Megatron-Bridge 26.02", "B200", ",128") == MoeDispatcher::alltoall);
+  CHECK(dispatcher("Megatron-Bridge 25.11", "H100", "mla,256") == MoeDispatcher::deepep);  // DeepSeek-V3
+  CHECK(dispatcher("Megatron-Bridge 25.11", "GB200", ",128") == MoeDispatcher::hybridep);  // NVLink between hosts
+  CHECK(dispatcher("Megatron-Bridge 26.04", "H100", ",128") == MoeDispatcher::hybridep);
+  CHECK(dispatcher("Megatron-Bridge", "H100", ",128") == MoeDispatcher::hybridep);
+  CHECK(dispatcher("Megatron-Core (MoE dev)", "H100", ",128") == MoeDispatcher::hybridep);
+}
+
+TEST_CASE("row: dropped tokens go by all-to-all, which overlaps with nothing", "[accuracy]") {
+  const auto drops = [](const char* notes) {
+    return row(",framework,moe_experts,moe_topk,moe_ffn_hidden,ep,moe_dispatcher,moe_a2a_overlap,notes",
+               std::string(",Megatron-Bridge 25.09,8,2,1024,8,hybridep,True,") + notes)
+        .value();
+  };
+  const RowScenario dropping = drops("MoE with token drop");
+  CHECK(dropping.scenario.training.expert_capacity_factor == 1);
+  CHECK(dropping.scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall);
+  CHECK(dropping.scenario.parallel.pp_schedule != "combined-1f1b");
+  CHECK(assumes(dropping, "tokens are dropped"));
+  CHECK(drops("").scenario.training.expert_capacity_factor == 0);
+  CHECK(drops("").scenario.parallel.moe_dispatcher == MoeDispatcher::hybridep);
+  CHECK(drops("").scenario.parallel.pp_schedule == "combined-1f1b");
+}
+
+TEST_CASE("row: parts of Qwen3 and DeepSeek-V3 that their tables leave out", "[accuracy]") {
+  CHECK(row(",model_name", ",Qwen3-14B").value().scenario.model.qk_norm);
+  CHECK_FALSE(row(",model_name", ",Llama-3-8B").value().scenario.model.qk_norm);
+
+  const auto predicting = [](const char* columns, const char* values) {
+    return row(columns, values).value().scenario.model.mtp_layers;
+  };
+  CHECK(predicting(",notes", ",MTP layer trained as well") == 1);
+  CHECK(predicting(",assumptions", ",MTP layer assumed") == 1);
+  CHECK(predicting(",notes", ",") == 0);
+  // The launcher's layout takes precedence.
+  CHECK(predicting(",pp,vp,pp_layout,notes", ",2,1,Et*16|t*16mL,") == 1);
+  CHECK(predicting(",pp,vp,pp_layout,notes", ",2,1,Et*16|t*16L,MTP layer counted") == 0);
+
+  const auto stages = [](const char* layers, int pp, int vp) {
+    const std::string text = fmt::format(
+        "layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,attention_kind,moe_experts,"
+        "moe_topk,moe_ffn_hidden,pp,vp\n{},7168,128,129280,4096,512,H100,256,NeMo 25.07,mla,256,8,2048,{},{}\n",
+        layers, pp, vp);
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value())
+        .value()
+        .scenario.parallel.pp_layout;
+  };
+  CHECK(stages("61", 8, 1) == std::vector{8, 8, 8, 8, 8, 8, 8, 5});
+  CHECK(stages("61", 4, 1) == std::vector{16, 16, 16, 13});
+  CHECK(stages("61", 8, 2).back() == 1);
+  CHECK(stages("61", 8, 4).back() == 0);
+  CHECK(stages("61", 8, 4).front() == 1);
+  CHECK(stages("60", 8, 1).back() == 7);  // another model
 }
 
 TEST_CASE("row: a pipeline of which only the depth is reported is interleaved where the stack overlaps messages",
@@ -340,12 +406,13 @@ TEST_CASE("row: a vocabulary that is not reported is the stack's, else the gener
   CHECK(vocabulary("somebody") == 51200);
 }
 
-TEST_CASE("row: scales by row cost multiplications in fp8", "[accuracy]") {
-  const auto factors = [](const char* detail) {
-    return row(",precision,precision_detail", std::string(",fp8,") + detail).value().scenario.profile.in_training;
+TEST_CASE("row: scales by row, of fp8", "[accuracy]") {
+  const auto by_row = [](const char* values) {
+    return row(",precision,precision_detail", values).value().scenario.training.row_scales;
   };
-  CHECK(factors("rowwise").gemm_fp8 == Approx(1.3 * factors("tensorwise").gemm_fp8));
-  CHECK(factors("rowwise").gemm == factors("tensorwise").gemm);
+  CHECK(by_row(",fp8,rowwise"));
+  CHECK_FALSE(by_row(",fp8,tensorwise"));
+  CHECK_FALSE(by_row(",bf16,rowwise"));
 }
 
 TEST_CASE("row: a release in the framework's name is the age of its libraries", "[oracle][accuracy]") {

@@ -70,6 +70,8 @@ TEST_CASE("stacks: a recipe is chosen by a run's columns, by all that it names",
   CHECK(name("NeMo/Megatron-Core", "DGX Cloud", "source_path", recipe) == "nemotron-4-340b");
   CHECK(name("NeMo/Megatron-Core", "DGX Cloud", "source_path",
              "dgxc-benchmarking repo @ tag v25.02: nemotron/README_15b") == "megatron-core");
+  const char* grok = "dgxc-benchmarking repo @ tag v25.02: grok1/README_314b.md";
+  CHECK(name("NeMo of 2024", "DGX Cloud", "source_path", grok) == "grok-1");
   CHECK(find_stack(stacks, "NVIDIA NeMo 25.04")->name == "megatron-core");  // a word of the name
   CHECK(find_stack(stacks, "Primus (torchtitan)")->name == "torchtitan");
   CHECK(find_stack(stacks, "MyNeMo") == nullptr);

@@ -27,11 +27,6 @@ constexpr std::int64_t kPackedSpan =
 /// Models with latent attention and so many experts limit the groups of a token: docs/references.md#deepseek-v3
 constexpr int kDeepSeekExperts = 256;
 
-/// Time of fp8 GEMMs with a scale for each row, in PyTorch, relative to one scale for the tensor. Llama 3 8B on 8
-/// H100 reaches 6,420 tokens/s with row scales and 7,190 with one scale (torchtitan, commit 7a04053): 12 % of a step,
-/// of which these GEMMs are 40 %.
-constexpr double kScalesByRow = 1.3;
-
 /// A word of a table and the name used here.
 struct Word {
   const char* in_table;
@@ -116,10 +111,22 @@ class RowReader {
       assume("latent attention with DeepSeek-V3's ranks and head sizes");
     }
     if (text("arch") == "moe" || reported("moe_experts")) read_experts(m);
+    m.qk_norm = text("model_name").starts_with("Qwen3");
+    if (predicts_two_tokens()) {
+      m.mtp_layers = 1;
+      assume("one layer of multi-token prediction");
+    }
     if (text("task") == "sft") {
       m.sliding_window = kPackedSpan;
       assume(fmt::format("packed fine-tuning: a token attends to {} others", kPackedSpan));
     }
+  }
+
+  /// A launcher's layout names layers of multi-token prediction; without one, the row says whether there is such a layer.
+  bool predicts_two_tokens() const {
+    const auto said = [&](const char* column) { return text(column).find("MTP layer") != std::string::npos; };
+    if (reported("pp_layout")) return text("pp_layout").find('m') != std::string::npos;
+    return said("notes") || said("assumptions");
   }
 
   /// Blocks with a gated MLP are Llama's, others GPT's. MPT has neither biases nor a table of positions.
@@ -238,10 +245,13 @@ class RowReader {
     return text("source_detail").find(words) != std::string::npos || text("notes").find(words) != std::string::npos;
   }
 
-  /// The dispatcher of experts, of a column or of the words of the source.
+  /// The dispatcher of experts, of a column or of the words of the source, else that of its release's recipes.
   void read_dispatcher(Parallel& p) {
     if (!result_.scenario.model.moe) {
       p.moe_dispatcher = Parallel{}.moe_dispatcher;
+    } else if (drops_tokens()) {
+      p.moe_dispatcher = MoeDispatcher::alltoall;
+      assume("tokens are dropped: experts by all-to-all, which does not overlap with other micro-batches");
     } else if (const std::string& named = text("moe_dispatcher"); !named.empty()) {
       p.moe_dispatcher = named == "hybridep" ? MoeDispatcher::hybridep
                          : named == "deepep" ? MoeDispatcher::deepep
@@ -252,7 +262,28 @@ class RowReader {
       p.moe_dispatcher = MoeDispatcher::deepep;
     } else if (mentions("all-to-all")) {
       p.moe_dispatcher = MoeDispatcher::alltoall;
+    } else if (precedes_hybridep_on_nodes()) {
+      p.moe_dispatcher =
+          result_.scenario.model.moe->routing_groups > 0 ? MoeDispatcher::deepep : MoeDispatcher::alltoall;
+      assume(fmt::format("dispatcher of experts not reported: {}, as in recipes of that release",
+                         to_string(p.moe_dispatcher)));
     }
+  }
+
+  /// Experts take at most their capacity, which Megatron-Core allowed with its all-to-all only, and recipes that drop tokens
+  /// do not overlap exchanges. docs/references.md#token-drop
+  bool drops_tokens() const { return result_.scenario.model.moe && mentions("token drop"); }
+
+  /// Megatron-Bridge's recipes before release 26.04 choose HybridEP on racks only: docs/references.md#bridge-dispatchers
+  bool precedes_hybridep_on_nodes() const {
+    const double year = year_of_release(text("framework"));
+    return text("framework").starts_with("Megatron-Bridge") && year > 0 && year < 2026.25 && !has_racks();
+  }
+
+  /// True if NVLink connects several hosts.
+  bool has_racks() const {
+    const NodeSpec& node = result_.scenario.cluster.node;
+    return node.gpus > node.gpus_per_host;
   }
 
   void read_stages(Parallel& p) {
@@ -289,13 +320,14 @@ class RowReader {
   /// Megatron's overlap_moe_expert_parallel_comm, on its own schedules.
   bool overlaps_experts(const Parallel& p) const {
     const bool own = p.pp == 1 || p.pp_schedule == "1f1b" || p.pp_schedule == "interleaved-1f1b";
-    return own && p.ep > 1 && result_.scenario.model.moe && flag("moe_a2a_overlap", false);
+    return own && p.ep > 1 && result_.scenario.model.moe && !drops_tokens() && flag("moe_a2a_overlap", false);
   }
 
-  /// The launcher's own layout, "Et*4|(t*4|)*14tmL". Layers of multi-token prediction are left out, as in the model.
-  bool read_layout(Parallel& p) const {
+  /// The launcher's own layout, "Et*4|(t*4|)*14tmL". Layers of multi-token prediction stand on the last stage.
+  bool read_layout(Parallel& p) {
     std::string layout = text("pp_layout");
     while (!layout.empty() && (layout.back() == ';' || layout.back() == ' ')) layout.pop_back();
+    if (layout.empty()) layout = layout_of_recipe(p);
     if (layout.empty()) return false;
     const std::optional<std::vector<int>> stages = parse_pipeline_layout(layout);
     const int layers = result_.scenario.model.num_layers;
@@ -304,6 +336,21 @@ class RowReader {
       return false;
     p.pp_layout = *stages;
     return true;
+  }
+
+  /// Of DeepSeek-V3 and Kimi K2, as NeMo and Megatron-Bridge divide them, with fewer layers where the loss is.
+  /// docs/references.md#deepseek-recipes
+  std::string layout_of_recipe(const Parallel& p) {
+    const Model& m = result_.scenario.model;
+    if (!m.latent_attention || !m.moe || m.num_layers != 61) return {};
+    const int stages = p.pp * p.vpp;
+    const char* layout = stages == 4    ? "Et*16|(t*16|)*2t*13mL"
+                         : stages == 8  ? "Et*8|(t*8|)*6t*5mL"
+                         : stages == 16 ? "Et*4|(t*4|)*14tmL"
+                         : stages == 32 ? "Et|(tt|)*30mL"
+                                        : "";
+    if (*layout != '\0') assume(fmt::format("layers divided as in recipes: {}", layout));
+    return layout;
   }
 
   void divide_layers(Parallel& p) {
@@ -363,7 +410,7 @@ class RowReader {
     const std::string& graph = text("cuda_graph");
     const bool experts = result_.scenario.model.moe.has_value();
     const bool some = text("compiled") == "cuda_graph" || mentions("CUDA graphs");
-    if (experts && mentions("token drop")) t.expert_capacity_factor = 1;
+    if (drops_tokens()) t.expert_capacity_factor = 1;
     if (some && (!experts || t.expert_capacity_factor > 0)) {
       t.cuda_graphs = true;
     } else if (!graph.empty() && !graph.starts_with("none")) {
@@ -379,8 +426,7 @@ class RowReader {
   /// Megatron-Bridge's recipes of experts capture attention and router on racks (docs/references.md#rack-graphs); a row that
   /// reports the exchange reports graphs, too.
   bool guesses_graphs() {
-    const NodeSpec& node = result_.scenario.cluster.node;
-    if (stack_ == nullptr || stack_->name != "megatron-bridge" || node.gpus <= node.gpus_per_host) return false;
+    if (stack_ == nullptr || stack_->name != "megatron-bridge" || !has_racks()) return false;
     if (reported("recipe") || reported("moe_dispatcher") || reported("moe_a2a_overlap")) return false;
     assume("CUDA graphs not reported: of attention and router, as in recipes for racks");
     return true;
@@ -405,8 +451,7 @@ class RowReader {
     t.dtype = *precision;
     if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
     if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
-    if (text("precision_detail").find("rowwise") != std::string::npos)
-      result_.scenario.profile.in_training.gemm_fp8 *= kScalesByRow;
+    t.row_scales = t.dtype == Precision::fp8 && text("precision_detail").find("rowwise") != std::string::npos;
     if (!reported("precision")) assume("precision not reported: bf16");
     if (stack_ != nullptr) drop_unfit_precision(*stack_, t);
   }
