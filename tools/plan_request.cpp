@@ -221,6 +221,21 @@ std::vector<std::string> overrides_of(const PlanOptions& options, const std::str
   return overrides;
 }
 
+/// The error, with the options that set these keys in place of --set.
+Error by_options(Error error, const std::string& topology, int gpus, int batch) {
+  for (Diagnostic& each : error.diagnostics) {
+    if (each.file != "--set") continue;
+    const char* option = !topology.empty() && each.key == "cluster.topology"     ? "--topology"
+                         : gpus > 0 && each.key == "cluster.world_size"          ? "--gpus"
+                         : batch > 0 && each.key == "training.global_batch_size" ? "--global-batch"
+                                                                                 : nullptr;
+    if (option == nullptr) continue;
+    each.file.clear();
+    each.key = option;
+  }
+  return error;
+}
+
 /// Errors: those of the files; every machine is too small.
 Result<Machines> find_machines(const PlanOptions& options) {
   const Result<Sizes> sizes = sizes_of(options);
@@ -240,7 +255,7 @@ Result<Machines> find_machines(const PlanOptions& options) {
             result.left_out.push_back(first.value + " GPUs: " + first.message);
             continue;
           }
-          if (!scenario) return tl::unexpected(scenario.error());
+          if (!scenario) return tl::unexpected(by_options(scenario.error(), topology, gpus, batch));
           add_choices(std::move(*scenario), overrides, variant.text, result.choices);
         }
   if (result.choices.empty() && too_large) return tl::unexpected(*too_large);

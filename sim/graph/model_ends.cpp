@@ -11,8 +11,8 @@ namespace {
 /// Words that one rank holds.
 std::int64_t vocabulary(const LayerShape& s) { return ceil_div(s.model.vocab_size, s.tp); }
 
-/// All-reduces of one fp32 value per token: maximum, target logit, sum of exponentials. Megatron-LM's compiled loss adds the last two
-/// together, Transformer Engine's kernel gathers all three. docs/references.md#vocabulary-parallel-loss
+/// All-reduces of one fp32 value per token: maximum, target logit, sum of exponentials. Megatron-LM's compiled loss reduces the
+/// last two as one message, Transformer Engine's kernel gathers all three. docs/references.md#vocabulary-parallel-loss
 void loss_reductions(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   if (s.tp == 1) return;

@@ -187,7 +187,8 @@ double tokens_in_exchange(const Parallel& p, const Training& training) {
 ExpertLoad expert_load(const MixtureOfExperts& moe, const Parallel& parallel, const Training& training) {
   const double factor = training.expert_capacity_factor;
   if (training.expert_routing == ExpertRouting::even && training.expert_tokens.empty())
-    return {factor > 0 ? std::min(training.expert_imbalance, factor) : training.expert_imbalance, 0};
+    return {factor > 0 ? std::min(training.expert_imbalance, factor) : training.expert_imbalance,
+            factor > 0 ? std::max(0.0, 1 - factor) : 0};
   RandomStream random(25, 0, 0);
   ExpertLoad mean{0, 0};
   for (int layer = 0; layer < kRoutingDraws; ++layer) {

@@ -35,7 +35,7 @@ struct ExpertLoad {
 };
 
 /// With expert_routing even and without expert_tokens: expert_imbalance, bounded by expert_capacity_factor where one is set, and
-/// no dropped copies.
+/// dropped copies only of a factor below 1: what an imbalance drops depends on loads that it does not say.
 /// Requires   a checked model, ep dividing its experts, dp filled in
 ExpertLoad expert_load(const MixtureOfExperts& moe, const Parallel& parallel, const Training& training);
 

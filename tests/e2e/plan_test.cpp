@@ -201,6 +201,12 @@ TEST_CASE("plan: every error is one message", "[e2e][search][error]") {
         "--recompute = some: is unknown (allowed: none selective selective_op full)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --schedule 2f2b") ==
         "--schedule = 2f2b: unknown schedule (see tracecast schedule --help)\n");
+  CHECK(complaint(sandbox, "llama3-405b-16k --topology dgx-h101") ==
+        "--topology = \"dgx-h101\": unknown topology 'dgx-h101' (did you mean 'dgx-h100'?)\n");
+  CHECK(
+      complaint(sandbox, "llama3-405b-16k --set cluster.topology=dgx-h101").starts_with("--set: cluster.topology = "));
+  CHECK(complaint(sandbox, "p5-llama3-70b-64 --topology laptop --gpus 4096") ==
+        "--gpus = 4096: is more than laptop has (allowed: 1 to 1)\n");
   CHECK(complaint(sandbox, "pipeline-1f1b --days 3").starts_with("--tokens: is needed for --days and --budget"));
 }
 

@@ -59,6 +59,10 @@ TEST_CASE("routing: a given imbalance is bounded by the capacity", "[plan][moe]"
   CHECK(fullest() == 1.25);
   training.expert_imbalance = 1.1;
   CHECK(fullest() == 1.1);
+  CHECK(expert_load(deepseek(), {}, training).dropped == 0);
+  training.expert_capacity_factor = 0.75;
+  CHECK(fullest() == 0.75);
+  CHECK(expert_load(deepseek(), {}, training).dropped == 0.25);
 }
 
 TEST_CASE("routing: counted tokens, dealt out and dropped", "[oracle][plan][moe]") {
