@@ -250,7 +250,7 @@ Result<Machines> find_machines(const PlanOptions& options) {
           const std::vector<std::string> overrides = overrides_of(options, topology, variant, gpus, batch);
           Result<Scenario> scenario = read_with_topology(options.scenario, overrides);
           if (!scenario && sizes->gpus.size() > 1 && is_too_large(scenario.error())) {
-            if (!too_large) too_large = scenario.error();
+            if (!too_large) too_large = by_options(scenario.error(), topology, gpus, batch);
             const Diagnostic& first = scenario.error().diagnostics.front();
             result.left_out.push_back(first.value + " GPUs: " + first.message);
             continue;

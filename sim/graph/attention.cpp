@@ -233,9 +233,9 @@ Linear cross_output(const LayerShape& s) {
 
 void cross_attention_forward(OpWriter& writer) {
   norm_forward(writer);
-  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));
+  gather_sequence(writer, LinearPart::attention);
   linear_forward(writer, cross_query(writer.shape));
-  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));  // the encoder's result
+  gather_sequence(writer, LinearPart::attention);  // the encoder's result
   linear_forward(writer, cross_key_value(writer.shape));
   attention_core(writer, Pass::forward, false);
   linear_forward(writer, cross_output(writer.shape));
@@ -247,7 +247,7 @@ void cross_attention_forward(OpWriter& writer) {
 void cross_attention_backward(OpWriter& writer, BackwardPart part, bool recompute_core) {
   const LayerShape& s = writer.shape;
   residual_backward(writer, part);
-  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));
+  gather_sequence(writer, LinearPart::attention);
   row_backward(writer, cross_output(s), part);
   if (has_input_gradients(part)) core_backward(writer, false, recompute_core);
   column_backward(writer, cross_key_value(s), part);
@@ -339,7 +339,7 @@ void output_gate(OpWriter& writer, Pass pass) {
 void attention_forward(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   norm_forward(writer);
-  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));
+  gather_sequence(writer, LinearPart::attention);
   for (const Linear& linear : attention_inputs(s)) linear_forward(writer, linear);
   copy_qkv(writer, Pass::forward);
   qk_norm(writer, Pass::forward);
@@ -357,7 +357,7 @@ void attention_backward(OpWriter& writer, BackwardPart part, bool recompute_core
   const LayerShape& s = writer.shape;
   if (s.attends_encoder()) cross_attention_backward(writer, part, recompute_core);
   residual_backward(writer, part);
-  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));
+  gather_sequence(writer, LinearPart::attention);
   row_backward(writer, attention_output(s), part);
   if (has_input_gradients(part)) {
     output_gate(writer, Pass::backward);

@@ -53,7 +53,7 @@ void dense_forward(OpWriter& writer) {
   const std::int64_t width = s.model.ffn_hidden_size;
   writer.capture(GraphModule::mlp, [&] {
     norm_forward(writer);
-    gather_sequence(writer, s.precision_of(LinearPart::mlp));
+    gather_sequence(writer, LinearPart::mlp);
     linear_forward(writer, fc1(s, width));
     gather_result(writer, gate_factor(s.model) * width);
     activation(writer, Pass::forward, dense_activated(s));
@@ -69,7 +69,7 @@ void dense_backward(OpWriter& writer, BackwardPart part) {
   const std::int64_t width = s.model.ffn_hidden_size;
   writer.capture(GraphModule::mlp, [&] {
     residual_backward(writer, part);
-    gather_sequence(writer, s.precision_of(LinearPart::mlp));
+    gather_sequence(writer, LinearPart::mlp);
     row_backward(writer, fc2(s, width), part);
     if (has_input_gradients(part)) activation(writer, Pass::backward, dense_activated(s));
     column_backward(writer, fc1(s, width), part);

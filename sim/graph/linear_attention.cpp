@@ -95,7 +95,7 @@ Linear linear_attention_output(const LayerShape& s) {
 void linear_attention_forward(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   norm_forward(writer);
-  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));
+  gather_sequence(writer, LinearPart::attention);
   for (const Linear& linear : linear_attention_inputs(s)) linear_forward(writer, linear);
   exchange(writer, exchanged_width(s));
   convolution(writer, Pass::forward);
@@ -110,7 +110,7 @@ void linear_attention_forward(OpWriter& writer) {
 void linear_attention_backward(OpWriter& writer, BackwardPart part) {
   const LayerShape& s = writer.shape;
   residual_backward(writer, part);
-  gather_sequence(writer, writer.shape.precision_of(LinearPart::attention));
+  gather_sequence(writer, LinearPart::attention);
   row_backward(writer, linear_attention_output(s), part);
   if (has_input_gradients(part)) {
     exchange(writer, values(s));

@@ -123,11 +123,12 @@ Linear tuned(const LayerShape& shape, Linear linear, const std::string& target) 
   return linear;
 }
 
-void gather_sequence(OpWriter& writer, Precision multiplied) {
-  if (!writer.shape.sequence_parallel) return;
-  const Bytes message = gathered_message(writer.shape, multiplied);
+void gather_sequence(OpWriter& writer, std::optional<LinearPart> part) {
+  const LayerShape& shape = writer.shape;
+  if (!shape.sequence_parallel) return;
+  const Bytes message = gathered_message(shape, part ? shape.precision_of(*part) : Precision::bf16);
   writer.collective(Traffic::tensor_parallel, Collective::all_gather, message);
-  if (!writer.shape.plan.parallel.tp_comm_overlap) copy_whole_tensor(writer, Pass::forward, message);
+  if (!shape.plan.parallel.tp_comm_overlap) copy_whole_tensor(writer, Pass::forward, message);
 }
 
 void gather_result(OpWriter& writer, std::int64_t width) {

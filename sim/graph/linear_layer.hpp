@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "sim/graph/op_writer.hpp"
@@ -31,9 +32,9 @@ struct Linear {
 /// `linear`, frozen and with adapters as the training settings want it for `target` ("qkv", "proj", "fc1", "fc2").
 Linear tuned(const LayerShape& shape, Linear linear, const std::string& target);
 
-/// With sequence parallelism: gathers [T, h] from the tensor ranks' parts of the sequence. What is multiplied in 8 or 4
-/// bits is quantised before (docs/references.md#narrow-gathers).
-void gather_sequence(OpWriter& writer, Precision multiplied = Precision::bf16);
+/// With sequence parallelism: gathers [T, h] from the tensor ranks' parts of the sequence, for these linear layers or, without
+/// `part`, in 16 bits. What is multiplied in 8 or 4 bits is quantised before (docs/references.md#narrow-gathers).
+void gather_sequence(OpWriter& writer, std::optional<LinearPart> part = {});
 /// With gathers_layers(): gathers the [T, width] result of a linear layer, or of attention.
 void gather_result(OpWriter& writer, std::int64_t width);
 /// Adds up the [T, h] partial sums of a row-parallel layer.

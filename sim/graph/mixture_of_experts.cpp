@@ -207,7 +207,7 @@ void activate_chunk(OpWriter& writer, Pass pass) {
 void shared_forward(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   if (moe(s).shared_ffn_hidden == 0) return;
-  gather_sequence(writer, shared_fc1(s).precision);
+  gather_sequence(writer, LinearPart::mlp);
   linear_forward(writer, shared_fc1(s));
   activation(writer, Pass::forward, shared_activated(s));
   linear_forward(writer, shared_fc2(s));
@@ -217,7 +217,7 @@ void shared_forward(OpWriter& writer) {
 void shared_backward(OpWriter& writer, BackwardPart part) {
   const LayerShape& s = writer.shape;
   if (moe(s).shared_ffn_hidden == 0) return;
-  gather_sequence(writer, shared_fc1(s).precision);
+  gather_sequence(writer, LinearPart::mlp);
   row_backward(writer, shared_fc2(s), part);
   if (has_input_gradients(part)) activation(writer, Pass::backward, shared_activated(s));
   column_backward(writer, shared_fc1(s), part);

@@ -17,7 +17,7 @@ void loss_reductions(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   if (s.tp == 1) return;
   const Bytes value{s.tokens * 4};
-  const CrossEntropy loss = loss_of(s.plan);
+  const CrossEntropy loss = loss_of(s.plan.parallel, s.training);
   if (loss == CrossEntropy::fused && s.training.transformer_engine)
     return writer.collective(Traffic::tensor_parallel, Collective::all_gather, value * (3 * s.tp));
   writer.collective(Traffic::tensor_parallel, Collective::all_reduce, value);
@@ -34,7 +34,7 @@ void loss_reductions(OpWriter& writer) {
 /// Transformer Engine's forward reads twice and writes the gradient, which the backward scales.
 Moved loss_traffic(const LayerShape& s) {
   if (s.training.compiled && s.training.cross_entropy == CrossEntropy::automatic) return {6, 4};
-  switch (loss_of(s.plan)) {
+  switch (loss_of(s.plan.parallel, s.training)) {
     case CrossEntropy::vocab_parallel:
       return {38, 14};
     case CrossEntropy::fused_native:

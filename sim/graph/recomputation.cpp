@@ -20,7 +20,7 @@ void recompute_selected_operators(OpWriter& writer) {
   };
   const auto gather_input = [&](LinearPart part) {
     norm_forward(writer);
-    if (s.uses_dtensor()) gather_sequence(writer, s.precision_of(part));
+    if (s.uses_dtensor()) gather_sequence(writer, part);
   };
   gather_input(LinearPart::attention);
   for (const Linear& linear : separate_attention_inputs(s)) multiply_every_second(linear);

@@ -278,10 +278,9 @@ double logits(const Model& model, const Plan& plan) {
 
 }  // namespace
 
-CrossEntropy loss_of(const Plan& plan) {
-  const CrossEntropy chosen = plan.training.cross_entropy;
-  if (chosen != CrossEntropy::automatic) return chosen;
-  return plan.parallel.zero_stage >= 2 ? CrossEntropy::pytorch : CrossEntropy::vocab_parallel;
+CrossEntropy loss_of(const Parallel& parallel, const Training& training) {
+  if (training.cross_entropy != CrossEntropy::automatic) return training.cross_entropy;
+  return parallel.zero_stage >= 2 ? CrossEntropy::pytorch : CrossEntropy::vocab_parallel;
 }
 
 bool repeats(const Training& training, RecomputeModule module) { return has(training.recompute_modules, module); }
@@ -360,7 +359,7 @@ TokenBytes embedding_activations(const Model& model) {
 
 TokenBytes head_activations(const Model& model, const Plan& plan) {
   const double hidden = activation_size(plan.training) * static_cast<double>(model.hidden_size);
-  const double kept = loss_of(plan) == CrossEntropy::fused ? activation_size(plan.training) : 4;
+  const double kept = loss_of(plan.parallel, plan.training) == CrossEntropy::fused ? activation_size(plan.training) : 4;
   const TokenBytes head{.split = kept * logits(model, plan), .whole = (model.final_norm ? 2 : 1) * hidden};
   TokenBytes bytes = head;
   for (int layer = 0; layer < model.mtp_layers; ++layer) {
@@ -385,8 +384,10 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan) {
 }
 
 TokenBytes loss_workspace(const Model& model, const Plan& plan) {
+  const CrossEntropy loss = loss_of(plan.parallel, plan.training);
+  if (loss == CrossEntropy::fused && plan.training.transformer_engine) return {};
   double bytes = activation_size(plan.training);
-  if (loss_of(plan) == CrossEntropy::pytorch) bytes = plan.parallel.tp > 1 ? 4 + 4 + 4 : 4 + 4;
+  if (loss == CrossEntropy::pytorch) bytes = plan.parallel.tp > 1 ? 4 + 4 + 4 : 4 + 4;
   return {.split = bytes * logits(model, plan)};
 }
 

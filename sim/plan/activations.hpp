@@ -76,7 +76,7 @@ TokenBytes layer_weight_gradient_inputs(const Model& model, const Plan& plan, in
 bool is_recomputed(const Plan& plan, int layer);
 
 /// What the loss works in; never automatic.
-CrossEntropy loss_of(const Plan& plan);
+CrossEntropy loss_of(const Parallel& parallel, const Training& training);
 
 /// Dropout mask of the embedding.
 TokenBytes embedding_activations(const Model& model);
@@ -91,8 +91,9 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
 ///   pytorch         fp32 gradients of the negative log-likelihood and of the log-softmax                            8
 ///     with tp > 1   and the exponential that PyTorch's loss_parallel writes beside them                            12
 ///   fused           the gradient                                                                                    2
+///     with transformer_engine it is written over the logits                                                         0
 ///
-/// Source: Megatron-LM's cross_entropy.py; PyTorch's derivatives of nll_loss and _log_softmax, and loss.py of its tensor
+/// Source: Megatron-LM's cross_entropy.py; docs/references.md#loss-fusion; PyTorch's derivatives of nll_loss and _log_softmax, and loss.py of its tensor
 /// parallelism; flash_attn's CrossEntropyLoss (llm-foundry's default). Without them the torchtitan rows of
 /// scenarios/runs/published.csv come out 20 to 40 % too small, and with PyTorch's 28 rows of llm-foundry would not fit.
 TokenBytes loss_workspace(const Model& model, const Plan& plan);

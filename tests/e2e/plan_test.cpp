@@ -176,7 +176,7 @@ TEST_CASE("plan: machines of other GPUs and of other sizes stand beside each oth
   CHECK(sizes["machines"].size() == 1);
   CHECK(sizes["left_out"] == Json{"1024 GPUs: is more than abci-a has (allowed: 1 to 960)"});
   CHECK(complaint(sandbox, "megatron-sc21-1.7b --topology abci-a --gpus 1024,2048") ==
-        "--set: cluster.world_size = 1024: is more than abci-a has (allowed: 1 to 960)\n");
+        "--gpus = 1024: is more than abci-a has (allowed: 1 to 960)\n");
 }
 
 TEST_CASE("plan: every error is one message", "[e2e][search][error]") {

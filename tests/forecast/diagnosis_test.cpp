@@ -165,6 +165,14 @@ TEST_CASE("diagnosis: a run that is as fast as its forecast has no cause", "[for
   CHECK(d.causes.front().name == "forecast");
 }
 
+TEST_CASE("diagnosis: a run with a scale for each row may have fallen back to 16 bits", "[forecast][diagnosis]") {
+  const Scenario scaled = shipped_scenario("p5-llama3-70b-64", {"training.dtype=fp8", "training.row_scales=true"});
+  StepEvidence evidence;
+  evidence.step_s = forecast(shipped_scenario("p5-llama3-70b-64"), {}).value().forecast.step_time_s;
+  const Diagnosis d = diagnose(scaled, evidence, {}).value();
+  CHECK(std::ranges::count(d.causes, "no_narrow_precision", &DiagnosedCause::name) == 1);
+}
+
 TEST_CASE("diagnosis: routing may be more uneven than the scenario's law", "[forecast][diagnosis][moe]") {
   Scenario healthy = healthy_runs().back();
   healthy.training.expert_routing = ExpertRouting::skewed;

@@ -12,6 +12,10 @@ TEST_CASE("settings text: precision names the tensors in higher precision", "[re
   Model model;
   Training training;
   CHECK(precision_text(model, training) == "precision: linear layers bf16; gradients fp32, optimizer states fp32");
+  training.dtype = Precision::fp8;
+  training.row_scales = true;
+  CHECK(precision_text(model, training).starts_with("precision: linear layers fp8 with a scale for each row; "));
+  training.row_scales = false;
   training.dtype = Precision::fp8_block;
   training.bf16_modules = {"attention"};
   training.bf16_layers_end = 2;

@@ -1,4 +1,5 @@
 // What launchers say of the formats of numbers and of the loss, read and written.
+#include <algorithm>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -56,17 +57,31 @@ TEST_CASE("launchers: Megatron's loss, in one kernel after the other unless it i
   CHECK(refusal("megatron", kArguments + " --cross-entropy-fusion-impl triton\n", "run.sh", givens("", 8))
             .find("cross-entropy-fusion-impl = \"triton\"") != std::string::npos);
 
-  // Overrides of Megatron-Bridge keep what their recipe fuses, which is that of its stack.
-  const auto bridge = [](const std::string& model) {
-    return imported("megatron-bridge", "model:\n  tensor_model_parallel_size: 2\n" + model, "r.yaml",
-                    {.model = "llama-3.1-8b",
-                     .topology = "dgx-h100",
-                     .gpus = 8,
-                     .overrides = {"training.seq_length=4096", "training.global_batch_size=64"}})
-        .scenario.training.cross_entropy;
+  CHECK_THAT(imported("megatron",
+                      kArguments + " --cross-entropy-loss-fusion --cross-entropy-fusion-impl te"
+                                   " --transformer-impl local\n",
+                      "run.sh", givens("", 8))
+                 .assumptions,
+             Catch::VectorContains(std::string("cross-entropy-fusion-impl te beside transformer-impl local: counted "
+                                               "with three all-reduces, as other fused losses")));
+  CHECK(imported("accelerate", "distributed_type: MEGATRON_LM\n", "a.yaml", givens("llama-3.1-8b", 8))
+            .scenario.training.cross_entropy == CrossEntropy::automatic);
+
+  // Recipes of Megatron-Bridge have Transformer Engine's.
+  const std::string recipe = "training.cross_entropy = fused, as Megatron-Bridge's recipes choose";
+  const auto bridge = [&](const std::string& model) {
+    const ImportedRun run = imported("megatron-bridge", "model:\n  tensor_model_parallel_size: 2\n" + model, "r.yaml",
+                                     {.model = "llama-3.1-8b",
+                                      .topology = "dgx-h100",
+                                      .gpus = 8,
+                                      .overrides = {"training.seq_length=4096", "training.global_batch_size=64"}});
+    CHECK(std::ranges::count(run.assumptions, recipe) == (model.empty() ? 1 : 0));
+    return run.scenario.training.cross_entropy;
   };
-  CHECK(bridge("") == CrossEntropy::fused_native);
+  CHECK(bridge("") == CrossEntropy::fused);
+  CHECK(bridge("  cross_entropy_loss_fusion: true\n") == CrossEntropy::fused);
   CHECK(bridge("  cross_entropy_loss_fusion: false\n") == CrossEntropy::automatic);
+  CHECK(bridge("  cross_entropy_fusion_impl: native\n") == CrossEntropy::fused_native);
   CHECK(bridge("  cross_entropy_fusion_impl: te\n") == CrossEntropy::fused);
 
   const auto scenario = [](const char* loss) {
@@ -81,6 +96,9 @@ TEST_CASE("launchers: Megatron's loss, in one kernel after the other unless it i
               "  cross_entropy_loss_fusion: true\n  cross_entropy_fusion_impl: te\n"));
   const EmittedRun inexpressible = emit_run("megatron", scenario("pytorch"));
   CHECK_THAT(inexpressible.unmapped, Catch::VectorContains(std::string("training.cross_entropy=\"pytorch\"")));
+  // FSDP's is PyTorch's, too.
+  const EmittedRun automatic = emit_run("megatron", shipped_scenario("p5-llama3-70b-64", {"parallel.zero_stage=3"}));
+  CHECK_THAT(automatic.unmapped, Catch::VectorContains(std::string("training.cross_entropy=\"automatic\"")));
 }
 
 TEST_CASE("launchers: torchtitan's scales for tensors and for rows", "[io][launch]") {
@@ -97,6 +115,10 @@ TEST_CASE("launchers: torchtitan's scales for tensors and for rows", "[io][launc
   CHECK_FALSE(run("").scenario.training.row_scales);
   CHECK_FALSE(named("tensorwise").scenario.training.row_scales);
   CHECK(named("rowwise").scenario.training.row_scales);
+  const ImportedRun old = run("[float8]\nrecipe_name = \"rowwise\"\nenable_fsdp_float8_all_gather = true\n");
+  CHECK(old.scenario.training.row_scales);
+  CHECK_THAT(old.assumptions, Catch::VectorContains(std::string("float8.enable_fsdp_float8_all_gather: parameters are "
+                                                                "gathered in bf16 here")));
   const ImportedRun wide = named("rowwise_with_gw_hp");
   CHECK(wide.scenario.training.row_scales);
   CHECK_THAT(wide.assumptions, Catch::VectorContains(std::string(

@@ -215,8 +215,8 @@ TEST_CASE("the ends of the model: embedding dropout, norm and head inputs, fp32 
 TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle][memory]") {
   const Model model = llama3_8b();
   const std::int64_t logits = 2048LL * 128256;
+  Training training = megatron();
   const auto bytes_per_logit = [&](CrossEntropy loss, int zero_stage, int tp) {
-    Training training = megatron();
     training.cross_entropy = loss;
     Parallel parallel;
     parallel.zero_stage = zero_stage;
@@ -237,6 +237,9 @@ TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle
   CHECK(bytes_per_logit(CrossEntropy::pytorch, 0, 1) == std::pair(4.0, 8.0));
   CHECK(bytes_per_logit(CrossEntropy::pytorch, 0, 2).second == 12);
   CHECK(bytes_per_logit(CrossEntropy::fused, 2, 1) == std::pair(2.0, 2.0));
+  training.transformer_engine = true;
+  CHECK(bytes_per_logit(CrossEntropy::fused, 2, 1) == std::pair(2.0, 0.0));
+  CHECK(bytes_per_logit(CrossEntropy::fused_native, 2, 1) == std::pair(4.0, 2.0));
 }
 
 TEST_CASE("recompute_modules: experts that run again keep neither rows nor scores", "[oracle][memory]") {

@@ -338,7 +338,8 @@ class RowReader {
     return true;
   }
 
-  /// Of DeepSeek-V3 and Kimi K2, as NeMo and Megatron-Bridge divide them, with fewer layers where the loss is.
+  /// Of DeepSeek-V3 and Kimi K2, as NeMo and Megatron-Bridge divide them, with fewer layers where the loss is; for other
+  /// software, too, of which no division is known.
   /// docs/references.md#deepseek-recipes
   std::string layout_of_recipe(const Parallel& p) {
     const Model& m = result_.scenario.model;
@@ -349,7 +350,7 @@ class RowReader {
                          : stages == 16 ? "Et*4|(t*4|)*14tmL"
                          : stages == 32 ? "Et|(tt|)*30mL"
                                         : "";
-    if (*layout != '\0') assume(fmt::format("layers divided as in recipes: {}", layout));
+    if (*layout != '\0') assume(fmt::format("layers divided as in NVIDIA's recipes: {}", layout));
     return layout;
   }
 

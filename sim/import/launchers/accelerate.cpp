@@ -126,6 +126,7 @@ void import_megatron_section(RunImport& run) {
   constexpr Name kDistributed = "megatron_lm_config.megatron_lm_use_distributed_optimizer";
   run.put("stack", std::string("megatron-core"));
   import_rows(run, kMegatronRows, AbsentFlag::is_false);
+  run.put("training.cross_entropy", std::string("automatic"));  // without --cross-entropy-loss-fusion
   if (run.flag(kRecompute).value_or(false)) run.put("training.recompute", std::string("selective"), kRecompute);
   if (run.flag(kDistributed).value_or(false)) run.put("parallel.zero_stage", 1, kDistributed);
   if (const auto count = run.count(kMicro)) {

@@ -7,6 +7,7 @@
 
 #include "sim/import/launchers/megatron_settings.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
+#include "sim/plan/activations.hpp"
 #include "sim/plan/optimizer_matrices.hpp"
 #include "sim/plan/stages.hpp"
 
@@ -138,11 +139,12 @@ void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenari
     said.push_back({"moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor)});
 }
 
-void emit_loss(Settings& said, RunSettings& settings, const Training& t) {
-  if (t.cross_entropy == CrossEntropy::pytorch) return;
-  settings.take("training.cross_entropy");
-  const bool kernel = t.cross_entropy == CrossEntropy::fused;
-  if (!kernel && t.cross_entropy != CrossEntropy::fused_native) return;
+/// Megatron has PyTorch's loss not even with FSDP.
+void emit_loss(Settings& said, RunSettings& settings, const Scenario& s) {
+  const CrossEntropy loss = loss_of(s.parallel, s.training);
+  settings.list_unless(loss != CrossEntropy::pytorch, "training.cross_entropy");
+  const bool kernel = loss == CrossEntropy::fused;
+  if (!kernel && loss != CrossEntropy::fused_native) return;
   said.push_back({"cross-entropy-loss-fusion"});
   said.push_back({"cross-entropy-fusion-impl", kernel ? "te" : "native"});
 }
@@ -156,7 +158,7 @@ Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   emit_sharding(said, settings, scenario);
   emit_precision(said, settings, scenario.training);
   emit_recompute(said, settings, scenario.training);
-  emit_loss(said, settings, scenario.training);
+  emit_loss(said, settings, scenario);
   emit_experts(said, settings, scenario);
   if (scenario.parallel.cp > 1) said.push_back({"cp-comm-type", settings.take("parallel.cp_comm_type").string});
   settings.list_unless(scenario.training.transformer_engine, "training.transformer_engine");

@@ -426,7 +426,7 @@ void import_optimizer(RunImport& run) {
   if (muon && steps) run.put("training.muon_steps", *steps, "muon-num-ns-steps");
 }
 
-/// Overrides of Megatron-Bridge keep what their recipe fuses.
+/// Recipes of Megatron-Bridge choose Transformer Engine's fused loss. docs/references.md#loss-fusion
 void import_loss(RunImport& run, bool bridge) {
   constexpr Name kFusion = "cross-entropy-loss-fusion", kImplementation = "cross-entropy-fusion-impl";
   constexpr std::array kImplementations{std::pair<Name, Name>{"native", "fused_native"},
@@ -435,10 +435,16 @@ void import_loss(RunImport& run, bool bridge) {
   const std::optional<Name> implementation = run.choice<Name>(kImplementation, kImplementations);
   if (run.word(kImplementation) == "linear" && fusion.value_or(bridge))
     run.assume("cross-entropy-fusion-impl linear: counted as te, after the output layer");
-  if (bridge && !fusion && !implementation) return;
   const bool fused = fusion.value_or(bridge);
+  if (bridge && !fusion && !implementation)
+    run.assume("training.cross_entropy = fused, as Megatron-Bridge's recipes choose");
+  if (fused && implementation == "fused" && run.word("transformer-impl") == "local")
+    run.assume(
+        "cross-entropy-fusion-impl te beside transformer-impl local: counted with three all-reduces, as other fused "
+        "losses");
   const Name single = run.given_count("parallel.zero_stage", 0) < 2 ? "automatic" : "vocab_parallel";
-  run.put("training.cross_entropy", std::string(fused ? implementation.value_or("fused_native") : single),
+  run.put("training.cross_entropy",
+          std::string(fused ? implementation.value_or(bridge ? "fused" : "fused_native") : single),
           run.has(kFusion)           ? kFusion
           : run.has(kImplementation) ? kImplementation
                                      : Name());

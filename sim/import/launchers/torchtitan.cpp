@@ -235,17 +235,20 @@ void import_torchtitan_recompute(RunImport& run) {
   run.recompute_interval_key = kOption;
 }
 
-constexpr Name kFloat8Recipe = "quantize.linear.float8.recipe_name";
+constexpr Name kFloat8Section = "quantize.linear.float8";
+constexpr Name kOldFloat8Section = "float8";  ///< until the middle of 2025
 
 /// One scale for a tensor, or one for each row.
-void import_float8(RunImport& run) {
+void import_float8(RunImport& run, Name section) {
   constexpr std::array kRecipes{std::pair{Name("tensorwise"), false}, std::pair{Name("rowwise"), true},
                                 std::pair{Name("rowwise_with_gw_hp"), true}};
-  if (!run.has(kFloat8Recipe)) return;
-  if (run.word(kFloat8Recipe) == "rowwise_with_gw_hp")
-    run.assume(fmt::format("{} rowwise_with_gw_hp: weight gradients are multiplied in fp8 here", kFloat8Recipe));
-  if (const auto by_row = run.choice<bool>(kFloat8Recipe, kRecipes))
-    run.put_flag("training.row_scales", *by_row, kFloat8Recipe);
+  const std::string recipe = fmt::format("{}.recipe_name", section),
+                    gather = fmt::format("{}.enable_fsdp_float8_all_gather", section);
+  if (run.flag(gather).value_or(false)) run.assume(fmt::format("{}: parameters are gathered in bf16 here", gather));
+  if (!run.has(recipe)) return;
+  if (run.word(recipe) == "rowwise_with_gw_hp")
+    run.assume(fmt::format("{} rowwise_with_gw_hp: weight gradients are multiplied in fp8 here", recipe));
+  if (const auto by_row = run.choice<bool>(recipe, kRecipes)) run.put_flag("training.row_scales", *by_row, recipe);
 }
 
 /// float8 and mx are model converters.
@@ -270,9 +273,8 @@ void import_precision(RunImport& run) {
     if (!float8 && each.string.find("mx") == std::string::npos)
       return run.error(kConverters, "is not supported (allowed: float8 mx)");
     run.put("training.dtype", std::string(float8 ? "fp8" : "mxfp8"), kConverters);
-    if (float8) import_float8(run);
-    if (float8 && run.flag("quantize.linear.float8.enable_fsdp_float8_all_gather").value_or(false))
-      run.assume("quantize.linear.float8.enable_fsdp_float8_all_gather: parameters are gathered in bf16 here");
+    for (const Name section : {kFloat8Section, kOldFloat8Section})
+      if (float8) import_float8(run, section);
   }
 }
 
