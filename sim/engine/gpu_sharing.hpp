@@ -14,8 +14,9 @@
 /// together, half a wave on average. So e = 1.5 waves over those of the multiplication (OperatorCost::beside_collectives), but
 /// one for a single wave. Measured on H200 with cuBLAS 13.1 (docs/validation/gpu.md#beside-a-collective): eight multiplications
 /// beside 4 to 32 blocks, within 5 % where they take more than two waves; without e they are 14 % too fast. Attention is
-/// as above within 2 %, memory-bound kernels within 4 % (root mean square; RMSNorm is up to 12 % slower). Libraries that run a multiplication beside the exchange it belongs to tell it how
-/// many SMs are left (docs/references.md#sm-margins): e is for data- and context-parallel collectives alone.
+/// as above within 2 %, memory-bound kernels within 4 % (root mean square; RMSNorm is up to 12 % slower). Libraries that run a
+/// multiplication beside the exchange it belongs to tell it how many SMs are left (docs/references.md#sm-margins): e is for data-
+/// and context-parallel collectives alone.
 ///
 /// Several concurrent collectives leave the smallest of their shares. Shares are integers in units of 1 / kFullSpeed, and
 ///

@@ -21,13 +21,13 @@ namespace tracecast {
 
 std::string precision_text(const Model& model, const Training& training) {
   std::string text = fmt::format("precision: linear layers {}", to_string(training.dtype));
+  if (training.row_scales) text += " with a scale for each row";
   if (is_narrow(training.dtype)) {
     std::vector<std::string> wide;
     if (!training.bf16_modules.empty())
       wide.push_back(fmt::format("those of {}", fmt::join(training.bf16_modules, " and ")));
     if (training.bf16_layers_start > 0) wide.push_back(fmt::format("the first {} layers", training.bf16_layers_start));
     if (training.bf16_layers_end > 0) wide.push_back(fmt::format("the last {} layers", training.bf16_layers_end));
-    if (training.row_scales) text += " with a scale for each row";
     if (!wide.empty()) text += fmt::format(" but {} (bf16)", fmt::join(wide, ", "));
     text += fmt::format("; embedding,{} output layer, norms and attention bf16", model.moe ? " router," : "");
     text += training.fp8_param_gather ? "; no 16-bit copy of quantised weights"

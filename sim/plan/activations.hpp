@@ -93,8 +93,8 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
 ///   fused           the gradient                                                                                    2
 ///     with transformer_engine it is written over the logits                                                         0
 ///
-/// Source: Megatron-LM's cross_entropy.py; docs/references.md#loss-fusion; PyTorch's derivatives of nll_loss and _log_softmax, and loss.py of its tensor
-/// parallelism; flash_attn's CrossEntropyLoss (llm-foundry's default). Without them the torchtitan rows of
+/// Source: Megatron-LM's cross_entropy.py; docs/references.md#loss-fusion; PyTorch's derivatives of nll_loss and _log_softmax,
+/// and loss.py of its tensor parallelism; flash_attn's CrossEntropyLoss (llm-foundry's default). Without them the torchtitan rows of
 /// scenarios/runs/published.csv come out 20 to 40 % too small, and with PyTorch's 28 rows of llm-foundry would not fit.
 TokenBytes loss_workspace(const Model& model, const Plan& plan);
 

@@ -22,6 +22,15 @@ Result<RowScenario> row(const std::string& columns, const std::string& values) {
   return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value());
 }
 
+/// The parallelism of a run of a model with experts; `values` of kColumnsWithExperts.
+constexpr const char* kColumnsWithExperts =
+    "layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,attention_kind,moe_experts,"
+    "moe_topk,moe_ffn_hidden,pp,vp\n";
+Parallel parallel_with_experts(const std::string& values) {
+  const CsvTable table = CsvTable::parse(kColumnsWithExperts + values + "\n", "t.csv").value();
+  return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.parallel;
+}
+
 bool assumes(const RowScenario& row, const std::string& words) {
   return std::any_of(row.assumptions.begin(), row.assumptions.end(),
                      [&](const std::string& sentence) { return sentence.find(words) != std::string::npos; });
@@ -186,13 +195,8 @@ TEST_CASE("row: the dispatcher of a stack is for models with experts", "[accurac
 
 TEST_CASE("row: an unreported dispatcher is that of the release's recipes", "[accuracy]") {
   const auto dispatcher = [](const char* framework, const char* gpu, const char* experts) {
-    const std::string text = fmt::format(
-        "layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,attention_kind,moe_experts,"
-        "moe_topk,moe_ffn_hidden\n4,4096,32,32000,4096,128,{},16,{},{},8,1024\n",
-        gpu, framework, experts);
-    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value())
-        .value()
-        .scenario.parallel.moe_dispatcher;
+    return parallel_with_experts(fmt::format("4,4096,32,32000,4096,128,{},16,{},{},8,1024,,", gpu, framework, experts))
+        .moe_dispatcher;
   };
   CHECK(dispatcher("Megatron-Bridge 25.11", "H100", ",128") == MoeDispatcher::alltoall);
   CHECK(dispatcher("Megatron-Bridge 26.02", "B200", ",128") == MoeDispatcher::alltoall);
@@ -234,13 +238,9 @@ TEST_CASE("row: parts of Qwen3 and DeepSeek-V3 that their tables leave out", "[a
   CHECK(predicting(",pp,vp,pp_layout,notes", ",2,1,Et*16|t*16L,MTP layer counted") == 0);
 
   const auto stages = [](const char* layers, int pp, int vp) {
-    const std::string text = fmt::format(
-        "layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,attention_kind,moe_experts,"
-        "moe_topk,moe_ffn_hidden,pp,vp\n{},7168,128,129280,4096,512,H100,256,NeMo 25.07,mla,256,8,2048,{},{}\n",
-        layers, pp, vp);
-    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value())
-        .value()
-        .scenario.parallel.pp_layout;
+    return parallel_with_experts(
+               fmt::format("{},7168,128,129280,4096,512,H100,256,NeMo 25.07,mla,256,8,2048,{},{}", layers, pp, vp))
+        .pp_layout;
   };
   CHECK(stages("61", 8, 1) == std::vector{8, 8, 8, 8, 8, 8, 8, 5});
   CHECK(stages("61", 4, 1) == std::vector{16, 16, 16, 13});

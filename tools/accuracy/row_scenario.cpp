@@ -339,8 +339,7 @@ class RowReader {
   }
 
   /// Of DeepSeek-V3 and Kimi K2, as NeMo and Megatron-Bridge divide them, with fewer layers where the loss is; for other
-  /// software, too, of which no division is known.
-  /// docs/references.md#deepseek-recipes
+  /// software, too, of which no division is known. docs/references.md#deepseek-recipes
   std::string layout_of_recipe(const Parallel& p) {
     const Model& m = result_.scenario.model;
     if (!m.latent_attention || !m.moe || m.num_layers != 61) return {};

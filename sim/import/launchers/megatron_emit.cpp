@@ -139,7 +139,7 @@ void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenari
     said.push_back({"moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor)});
 }
 
-/// Megatron has PyTorch's loss not even with FSDP.
+/// PyTorch's loss cannot be chosen, not even with FSDP.
 void emit_loss(Settings& said, RunSettings& settings, const Scenario& s) {
   const CrossEntropy loss = loss_of(s.parallel, s.training);
   settings.list_unless(loss != CrossEntropy::pytorch, "training.cross_entropy");

@@ -433,9 +433,9 @@ void import_loss(RunImport& run, bool bridge) {
                                         std::pair<Name, Name>{"te", "fused"}, std::pair<Name, Name>{"linear", "fused"}};
   const std::optional<bool> fusion = run.flag(kFusion);
   const std::optional<Name> implementation = run.choice<Name>(kImplementation, kImplementations);
-  if (run.word(kImplementation) == "linear" && fusion.value_or(bridge))
-    run.assume("cross-entropy-fusion-impl linear: counted as te, after the output layer");
   const bool fused = fusion.value_or(bridge);
+  if (fused && run.word(kImplementation) == "linear")
+    run.assume("cross-entropy-fusion-impl linear: counted as te, after the output layer");
   if (bridge && !fusion && !implementation)
     run.assume("training.cross_entropy = fused, as Megatron-Bridge's recipes choose");
   if (fused && implementation == "fused" && run.word("transformer-impl") == "local")

@@ -235,8 +235,8 @@ void import_torchtitan_recompute(RunImport& run) {
   run.recompute_interval_key = kOption;
 }
 
-constexpr Name kFloat8Section = "quantize.linear.float8";
-constexpr Name kOldFloat8Section = "float8";  ///< until the middle of 2025
+constexpr const char* kFloat8Section = "quantize.linear.float8";
+constexpr const char* kOldFloat8Section = "float8";  ///< of earlier releases
 
 /// One scale for a tensor, or one for each row.
 void import_float8(RunImport& run, Name section) {
@@ -273,8 +273,8 @@ void import_precision(RunImport& run) {
     if (!float8 && each.string.find("mx") == std::string::npos)
       return run.error(kConverters, "is not supported (allowed: float8 mx)");
     run.put("training.dtype", std::string(float8 ? "fp8" : "mxfp8"), kConverters);
-    for (const Name section : {kFloat8Section, kOldFloat8Section})
-      if (float8) import_float8(run, section);
+    if (!float8) continue;
+    for (const Name section : {kFloat8Section, kOldFloat8Section}) import_float8(run, section);
   }
 }
 
@@ -361,7 +361,7 @@ void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) 
     toml.set_list("converters", fp8 ? "float8" : "mx");
     settings.take("training.row_scales");
     if (t.row_scales) {
-      toml.section("quantize.linear.float8");
+      toml.section(kFloat8Section);
       toml.set("recipe_name", "rowwise");
     }
   }
