@@ -62,7 +62,7 @@ void late_data(Scenario& s, double size, int) { s.profile.host.step_overhead += 
 void all_in_bf16(Scenario& s, double, int) {
   Training& t = s.training;
   t.dtype = Precision::bf16;
-  t.fp8_param_gather = t.fused_experts = t.fp8_attention = t.row_scales = false;
+  t.fp8_param_gather = t.fused_experts = t.fp8_attention = t.fp8_output_layer = t.row_scales = false;
   t.low_precision_activations.clear();
 }
 

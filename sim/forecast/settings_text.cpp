@@ -29,7 +29,8 @@ std::string precision_text(const Model& model, const Training& training) {
     if (training.bf16_layers_start > 0) wide.push_back(fmt::format("the first {} layers", training.bf16_layers_start));
     if (training.bf16_layers_end > 0) wide.push_back(fmt::format("the last {} layers", training.bf16_layers_end));
     if (!wide.empty()) text += fmt::format(" but {} (bf16)", fmt::join(wide, ", "));
-    text += fmt::format("; embedding,{} output layer, norms and attention bf16", model.moe ? " router," : "");
+    text += fmt::format("; embedding,{}{} norms and attention bf16", model.moe ? " router," : "",
+                        training.fp8_output_layer ? "" : " output layer,");
     text += training.fp8_param_gather ? "; no 16-bit copy of quantised weights"
                                       : "; quantised copies beside 16-bit weights";
     if (!training.low_precision_activations.empty())

@@ -317,7 +317,7 @@ std::vector<Linear> cross_attention_linears(const LayerShape& s) {
 void rope(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
   if (s.model.position != Position::rope) return;
-  const Moved moved = s.training.runs_chains() ? kUnfusedRope : widened(kFusedRope, s);
+  const Moved moved = s.training.runs_chains() && !s.training.fused_rope ? kUnfusedRope : widened(kFusedRope, s);
   writer.elementwise(OperatorKind::rope, pass, "rope", s.tokens * (heads(s) + kv_heads(s)) * qk_dim(s), moved.in(pass));
 }
 

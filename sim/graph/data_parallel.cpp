@@ -112,6 +112,11 @@ EventRef DataParallel::reduce(TemplateWriter& writer, const GradientBucket& buck
   return offloads() ? to_host(writer, bucket, reduced) : reduced;
 }
 
+bool DataParallel::sums_everywhere() const {
+  const Plan& plan = context_.plan;
+  return plan.parallel.zero_stage == 1 && (plan.parallel.zero1_allreduce || adds_gradients_apart(plan.training));
+}
+
 EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready) {
   const Slot slot = bucket.expert ? Slot::expert_gradients : Slot::gradients;
   const Bytes size{bucket.parameters * gradient_bytes()};
@@ -120,7 +125,10 @@ EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const Gradient
   };
   EventRef done = ready;
   if (active() && context_.table.placement(slot).ranks > 1) {
-    const Collective what = sharded(1) ? Collective::reduce_scatter : Collective::all_reduce;
+    // With a shard group: in it the bytes of a reduce-scatter and of a gather, between groups those of shards, as NCCL's
+    // rings over all ranks move them.
+    const bool scatters = sharded(1) && !sums_everywhere();
+    const Collective what = scatters ? Collective::reduce_scatter : Collective::all_reduce;
     std::vector<EventRef> waits{done};
     const Slot other = bucket.expert ? Slot::gradients : Slot::expert_gradients;
     if (bucket.after && context_.table.placement(other).ranks > 1)

@@ -124,6 +124,8 @@ class DataParallel {
   BuildContext& context() const { return context_; }
 
  private:
+  /// True if ZeRO-1's gradients are summed on every rank.
+  bool sums_everywhere() const;
   bool reduces_over_replicas() const { return !averages() && context_.table.placement(Slot::replicas).ranks > 1; }
   /// True if `slot` has other ranks and the framework is PyTorch's FSDP.
   bool copies_units(Slot slot) const { return reduces_units() && active() && context_.table.placement(slot).ranks > 1; }

@@ -219,6 +219,11 @@ std::int64_t LayerWork::head_parameters() const {
   return sum + (copies_table() ? embedding_parameters() : 0);
 }
 
+std::int64_t LayerWork::quantised_head() const {
+  const Linear output = output_layer(shape(kNoLayer));
+  return is_narrow(output.precision) && !output.tied ? output.in * output.out : 0;
+}
+
 std::int64_t LayerWork::head_expert_parameters() const {
   std::int64_t sum = 0;
   for (int layer = model_.layers(); layer < model_.layers() + model_.mtp_layers; ++layer)

@@ -62,6 +62,8 @@ class LayerWork {
   std::int64_t layer_parameters(int layer) const { return parameters(layer).total(); }
   std::int64_t embedding_parameters() const;
   std::int64_t head_parameters() const;
+  /// Of them, what 8- or 4-bit multiplications read of the output layer.
+  std::int64_t quantised_head() const;
   /// Of the routed experts in layer_parameters(layer) and head_parameters().
   std::int64_t expert_parameters(int layer) const;
   std::int64_t head_expert_parameters() const;

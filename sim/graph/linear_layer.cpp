@@ -79,6 +79,18 @@ void multiply(OpWriter& writer, const Linear& linear, Pass pass) {
   multiply_adapters(writer, linear, pass);
 }
 
+/// The sum of the output gradients over the tokens, which one kernel reads once more; a row-parallel layer's bias is added
+/// to the sums of all ranks, with sequence parallelism of a part of the tokens. Transformer Engine and XLA sum while they do
+/// other work. docs/references.md#bias-gradients
+void bias_gradient(OpWriter& writer, const Linear& linear) {
+  const LayerShape& shape = writer.shape;
+  if (!linear.biased || linear.frozen || shape.training.transformer_engine || shape.training.compiled) return;
+  const std::int64_t tokens = linear.split == MatrixSplit::row ? shape.local_tokens : rows(shape, linear);
+  writer.elementwise(OperatorKind::residual, Pass::backward, linear.name + " bias_gradient", tokens * linear.out,
+                     shape.element_bytes);
+  writer.share_launch();
+}
+
 void weight_gradient(OpWriter& writer, const Linear& linear) {
   const bool adds = multiplication_adds(writer.shape.training);
   const std::int64_t n = rows(writer.shape, linear);
@@ -91,6 +103,7 @@ void weight_gradient(OpWriter& writer, const Linear& linear) {
     gemm(linear.name + " lora_b", Precision::bf16, linear.out, linear.adapter_rank);
     gemm(linear.name + " lora_a", Precision::bf16, linear.adapter_rank, linear.in);
   }
+  bias_gradient(writer, linear);
   writer.gradients(linear.trained());
 }
 
@@ -119,14 +132,22 @@ Bytes input_gradient_message(const LayerShape& shape, const Linear& linear) {
 
 Linear tuned(const LayerShape& shape, Linear linear, const std::string& target) {
   linear.frozen = !shape.trains_weights();
+  const Model& model = shape.model;
+  linear.biased = (target == "qkv" && model.qkv_bias && !model.latent_attention) ||
+                  (target == "proj" && model.attention_output_bias) ||
+                  ((target == "fc1" || target == "fc2") && model.mlp_bias);
   if (has_adapter(shape.training, target)) linear.adapter_rank = shape.training.lora_rank;
   return linear;
 }
 
 void gather_sequence(OpWriter& writer, std::optional<LinearPart> part) {
+  gather_sequence(writer, part ? writer.shape.precision_of(*part) : Precision::bf16);
+}
+
+void gather_sequence(OpWriter& writer, Precision multiplied) {
   const LayerShape& shape = writer.shape;
   if (!shape.sequence_parallel) return;
-  const Bytes message = gathered_message(shape, part ? shape.precision_of(*part) : Precision::bf16);
+  const Bytes message = gathered_message(shape, multiplied);
   writer.collective(Traffic::tensor_parallel, Collective::all_gather, message);
   if (!shape.plan.parallel.tp_comm_overlap) copy_whole_tensor(writer, Pass::forward, message);
 }
@@ -187,6 +208,7 @@ void column_backward(OpWriter& writer, const Linear& linear, BackwardPart part) 
   const bool weights = has_weight_gradients(part) && (!linear.frozen || linear.adapter_rank > 0);
   const bool inputs = has_input_gradients(part);
   const bool dtensor = shape.uses_dtensor();
+  const bool beside_weights = !dtensor && (shape.sequence_parallel || shape.plan.parallel.tp_async_allreduce);
   const bool gathers = split && shape.sequence_parallel && weights && !dtensor;
   if (gathers)
     writer.collective(Traffic::tensor_parallel, Collective::all_gather, gathered_message(shape, linear.precision),
@@ -198,10 +220,10 @@ void column_backward(OpWriter& writer, const Linear& linear, BackwardPart part) 
                       Work::Kind::start, kReduce);
   };
   const bool reduces = split && inputs;
-  if (reduces && !dtensor) reduce();
+  if (reduces && beside_weights) reduce();
   if (gathers) writer.join(kGather);
   if (weights) weight_gradient(writer, linear);
-  if (reduces && dtensor) reduce();
+  if (reduces && !beside_weights) reduce();
   if (reduces) writer.join(kReduce);
 }
 

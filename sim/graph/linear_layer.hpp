@@ -23,18 +23,22 @@ struct Linear {
   Precision precision = Precision::bf16;
   bool tied = false;    ///< shares its matrix with the embedding on this rank, or with another use of the output layer
   bool frozen = false;  ///< passes gradients on, but has no weight gradient
+  bool biased = false;  ///< a vector of `out` is added to the result
   std::int64_t adapter_rank = 0;  ///< of its LoRA adapters (plan/fine_tuning.hpp); 0: none
   std::int64_t parameters() const { return (tied ? 0 : in * out) + adapters(); }
   std::int64_t adapters() const { return adapter_rank * (in + out); }
   std::int64_t trained() const { return (tied || frozen ? 0 : in * out) + adapters(); }
 };
 
-/// `linear`, frozen and with adapters as the training settings want it for `target` ("qkv", "proj", "fc1", "fc2").
+/// `linear`, frozen and with adapters as the training settings want it, and with a bias as the model has it, for `target`
+/// ("qkv", "proj", "fc1", "fc2").
 Linear tuned(const LayerShape& shape, Linear linear, const std::string& target);
 
 /// With sequence parallelism: gathers [T, h] from the tensor ranks' parts of the sequence, for these linear layers or, without
 /// `part`, in 16 bits. What is multiplied in 8 or 4 bits is quantised before (docs/references.md#narrow-gathers).
 void gather_sequence(OpWriter& writer, std::optional<LinearPart> part = {});
+/// The same for what is multiplied in `multiplied`.
+void gather_sequence(OpWriter& writer, Precision multiplied);
 /// With gathers_layers(): gathers the [T, width] result of a linear layer, or of attention.
 void gather_result(OpWriter& writer, std::int64_t width);
 /// Adds up the [T, h] partial sums of a row-parallel layer.

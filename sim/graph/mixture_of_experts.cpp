@@ -199,6 +199,28 @@ void grouped_fc2(OpWriter& writer, Pass pass, int parts) {
           pass == Pass::forward && fuses_activation(s));
 }
 
+bool pads_experts(const LayerShape& s) {
+  const Training& t = s.training;
+  return t.padded_experts && is_narrow(s.precision_of(LinearPart::experts)) && !fuses_activation(s) &&
+         t.expert_capacity_factor == 0 && s.plan.parallel.moe_dispatcher != MoeDispatcher::hybridep;
+}
+
+/// Runs `experts` on copies of the tokens and of their probabilities that are padded for each expert, and copies the
+/// results back; the backward does the same with gradients. docs/references.md#expert-padding
+void padded(OpWriter& writer, Pass pass, const std::function<void()>& experts) {
+  const LayerShape& s = writer.shape;
+  if (!pads_experts(s)) return experts();
+  const std::int64_t tokens = ceil_div(expert_tokens(s), chunks(s));
+  const auto copy = [&](const char* name, std::int64_t elements, std::int64_t bytes) {
+    writer.elementwise(OperatorKind::permute, pass, name, elements, 2 * bytes);
+    writer.share_launch();
+  };
+  copy("pad", tokens * s.model.hidden_size, s.element_bytes);
+  copy("pad_probabilities", tokens, 4);
+  experts();
+  copy("unpad", tokens * s.model.hidden_size, s.element_bytes);
+}
+
 void activate_chunk(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
   if (!fuses_activation(s)) activation(writer, pass, ceil_div(expert_tokens(s), chunks(s)) * expert_width(s));
@@ -234,9 +256,11 @@ void routed_forward(OpWriter& writer, bool with_shared) {
   if (waits_for_counts(writer)) writer.host_sync();
   permute(writer, Pass::forward, "permute");
   const auto experts = [&] {
-    grouped_fc1(writer, Pass::forward, parts);
-    activate_chunk(writer, Pass::forward);
-    grouped_fc2(writer, Pass::forward, parts);
+    padded(writer, Pass::forward, [&] {
+      grouped_fc1(writer, Pass::forward, parts);
+      activate_chunk(writer, Pass::forward);
+      grouped_fc2(writer, Pass::forward, parts);
+    });
   };
   const auto shared = [&] { shared_forward(writer); };
   const bool overlaps = writer.shape.plan.parallel.moe_shared_overlap;
@@ -250,11 +274,13 @@ void routed_backward(OpWriter& writer, BackwardPart part, const std::function<vo
   const bool weights = has_weight_gradients(part) && writer.shape.trains_weights();
   permute(writer, Pass::backward, "unpermute");
   const auto experts = [&] {
-    grouped_fc2(writer, Pass::dgrad, parts);
-    if (weights) grouped_fc2(writer, Pass::wgrad, parts);
-    activate_chunk(writer, Pass::backward);
-    grouped_fc1(writer, Pass::dgrad, parts);
-    if (weights) grouped_fc1(writer, Pass::wgrad, parts);
+    padded(writer, Pass::backward, [&] {
+      grouped_fc2(writer, Pass::dgrad, parts);
+      if (weights) grouped_fc2(writer, Pass::wgrad, parts);
+      activate_chunk(writer, Pass::backward);
+      grouped_fc1(writer, Pass::dgrad, parts);
+      if (weights) grouped_fc1(writer, Pass::wgrad, parts);
+    });
   };
   exchange_tokens(writer, Pass::backward, experts, overlapped);
   permute(writer, Pass::backward, "permute");

@@ -27,20 +27,23 @@ void loss_reductions(OpWriter& writer) {
   writer.collective(Traffic::tensor_parallel, Collective::all_reduce, value);
 }
 
+constexpr Moved kPyTorchLoss{22, 26};
+
 /// Per logit, fp32 inside (docs/references.md#loss-bytes). Megatron-LM's: cast, maximum, difference, exponential, sum, quotient; product,
 /// cast. Compiled by Megatron-LM: cast and maximum; difference, exponential and sum; quotient; product and cast. PyTorch's: cast,
 /// log-softmax, which reads three times; zeros, softmax's gradient, which reads four times, cast. Compiled with
 /// the model: the same three reads, of 16-bit logits; backward reads them once and writes the gradient. Fused: one kernel each way;
 /// Transformer Engine's forward reads twice and writes the gradient, which the backward scales.
 Moved loss_traffic(const LayerShape& s) {
-  if (s.training.compiled && s.training.cross_entropy == CrossEntropy::automatic) return {6, 4};
   switch (loss_of(s.plan.parallel, s.training)) {
     case CrossEntropy::vocab_parallel:
       return {38, 14};
     case CrossEntropy::fused_native:
       return {22, 10};
     case CrossEntropy::pytorch:
-      return {22, 26};
+      return kPyTorchLoss;
+    case CrossEntropy::compiled:
+      return {6, 4};
     case CrossEntropy::fused:
     case CrossEntropy::automatic:
       break;
@@ -51,6 +54,14 @@ Moved loss_traffic(const LayerShape& s) {
 void cross_entropy(OpWriter& writer, Pass pass) {
   writer.elementwise(OperatorKind::cross_entropy, pass, "cross_entropy", writer.shape.tokens * vocabulary(writer.shape),
                      loss_traffic(writer.shape).in(pass));
+}
+
+/// Each metric casts the logits to fp32 and takes PyTorch's log-softmax of them. docs/references.md#train-metrics
+void metric_losses(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  for (int metric = 0; metric < s.training.metric_losses; ++metric)
+    writer.elementwise(OperatorKind::cross_entropy, Pass::forward, "metric", s.tokens * vocabulary(s),
+                       kPyTorchLoss.forward);
 }
 
 Linear prediction_projection(const LayerShape& s) {
@@ -65,7 +76,8 @@ Linear prediction_projection(const LayerShape& s) {
 std::int64_t table_parameters(const LayerShape& s) { return vocabulary(s) * s.model.hidden_size; }
 
 Linear output_layer(const LayerShape& s, bool again) {
-  Linear linear{"lm_head", s.model.hidden_size, vocabulary(s), MatrixSplit::column, Precision::bf16};
+  const Precision precision = s.training.fp8_output_layer ? s.training.dtype : Precision::bf16;
+  Linear linear{"lm_head", s.model.hidden_size, vocabulary(s), MatrixSplit::column, precision};
   linear.tied = again || (s.model.tied_embeddings && s.plan.parallel.pp == 1);
   linear.frozen = s.training.lora_rank > 0;
   return linear;
@@ -98,15 +110,19 @@ void embedding_gradient(OpWriter& writer) {
 }
 
 void head_forward(OpWriter& writer, bool again) {
+  const Linear output = output_layer(writer.shape, again);
   if (writer.shape.model.final_norm) norm_forward(writer);
-  gather_sequence(writer);
-  linear_forward(writer, output_layer(writer.shape, again));
+  gather_sequence(writer, output.precision);
+  linear_forward(writer, output);
   cross_entropy(writer, Pass::forward);
   loss_reductions(writer);
 }
 
 void head_backward(OpWriter& writer, BackwardPart part, bool again) {
-  if (has_input_gradients(part)) cross_entropy(writer, Pass::backward);
+  if (has_input_gradients(part)) {
+    if (!again) metric_losses(writer);
+    cross_entropy(writer, Pass::backward);
+  }
   column_backward(writer, output_layer(writer.shape, again), part);
   if (writer.shape.model.final_norm) norm_backward(writer, part);
 }

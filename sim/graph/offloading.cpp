@@ -15,14 +15,16 @@ ActivationCopies::ActivationCopies(DataParallel& data, TemplateWriter& writer, c
       writer_(writer),
       chunk_(chunk),
       backward_(backward),
-      active_(data.context().plan.training.offload_activations && chunk.stage.num_layers > 0) {
-  if (!active_ || !backward_) return;
+      offloaded_(offloaded_layers(data.context().plan.training, chunk.stage)) {
+  if (offloaded_ == 0 || !backward_) return;
+  // The last two layers of the chunk have none behind them whose end starts their copies.
   const int last = chunk_.stage.num_layers - 1;
+  if (!is_offloaded(last) && !is_offloaded(last - 1)) return;
   const EventRef start = event("backward begins", 0);
   writer_.mark_as(start);
   // The first only waits for its stream, unless no second one of this template limits how far it runs ahead.
-  fetch(last, last > 0 ? EventRef{} : start);
-  if (last > 0) fetch(last - 1, start);
+  if (is_offloaded(last)) fetch(last, is_offloaded(last - 1) ? EventRef{} : start);
+  if (is_offloaded(last - 1)) fetch(last - 1, start);
 }
 
 EventRef ActivationCopies::event(const char* purpose, int position) const {
@@ -35,15 +37,17 @@ Bytes ActivationCopies::size(int position) const {
 }
 
 void ActivationCopies::before(int position) {
-  if (!active_) return;
-  if (backward_) return writer_.wait(event(kBack, position));
-  if (position >= 2) writer_.wait(event(kOnHost, position - 2));
+  if (backward_ && is_offloaded(position)) return writer_.wait(event(kBack, position));
+  if (!backward_ && is_offloaded(position - 2)) writer_.wait(event(kOnHost, position - 2));
 }
 
 void ActivationCopies::after(int position) {
-  if (!active_) return;
-  if (!backward_) return copy_out(position);
-  if (position < 2) return;
+  if (!backward_) {
+    if (is_offloaded(position)) copy_out(position);
+    if (position == chunk_.stage.num_layers - 1) wait_at_end(position);
+    return;
+  }
+  if (!is_offloaded(position - 2)) return;
   const EventRef done = event("layer undone", position);
   writer_.mark_as(done);
   fetch(position - 2, done);
@@ -53,8 +57,11 @@ void ActivationCopies::copy_out(int position) {
   const EventRef done = event("layer done", position);
   writer_.mark_as(done);
   data_.copy(writer_, Lane::to_host, size(position), {done}, event(kOnHost, position));
-  const int last = chunk_.stage.num_layers - 1;
-  if (position == last) writer_.wait(event(kOnHost, last > 0 ? last - 1 : last));
+}
+
+void ActivationCopies::wait_at_end(int last) {
+  const int position = last > 0 ? last - 1 : last;
+  if (is_offloaded(position)) writer_.wait(event(kOnHost, position));
 }
 
 void ActivationCopies::fetch(int position, EventRef when) {

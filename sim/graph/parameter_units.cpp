@@ -41,6 +41,7 @@ RankParameters ParameterUnits::parameters_of(const Stage& stage, int unit) const
     set(work_.embedding_parameters(), 0, work_.trained_embedding());
   } else if (stage.head && unit == head(stage)) {
     set(work_.head_parameters(), work_.head_expert_parameters(), work_.trained_head());
+    own.quantised = work_.quantised_head();
   } else {
     return layer_parameters(stage.first_layer + unit - (stage.embedding ? 1 : 0));
   }

@@ -196,11 +196,16 @@ class ScenarioReader {
     const auto is_of_stack = [&](const char* key) { return !scenario_.locations.contains(key); };
     Parallel& p = scenario_.parallel;
     if (p.tp == 1 && is_of_stack("parallel.sequence_parallel")) p.sequence_parallel = false;
+    // Userbuffers need sequence parallelism.
+    const bool overlaps =
+        (p.tp == 1 || p.sequence_parallel) && recipes_overlap_tensor_ranks(scenario_.model, scenario_.training);
+    if (!overlaps && is_of_stack("parallel.tp_comm_overlap")) p.tp_comm_overlap = false;
     if (scenario_.model.moe) return;
     if (is_of_stack("parallel.moe_dispatcher")) p.moe_dispatcher = Parallel{}.moe_dispatcher;
     if (is_of_stack("training.moe_dispatch_dtype"))
       scenario_.training.moe_dispatch_dtype = Training{}.moe_dispatch_dtype;
     if (is_of_stack("training.expert_capacity_factor")) scenario_.training.expert_capacity_factor = 0;
+    if (is_of_stack("training.padded_experts")) scenario_.training.padded_experts = false;
   }
 
   void read_model_of(ObjectReader& root) {

@@ -117,6 +117,10 @@ void drop_unfit_precision(const Stack& stack, Training& training) {
   if (!eight_bits && stack.training.fp8_param_gather) training.fp8_param_gather = false;
 }
 
+bool recipes_overlap_tensor_ranks(const Model& model, const Training& training) {
+  return training.dtype != Precision::nvfp4 && !model.moe;
+}
+
 const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source,
                         const ColumnOfRow& column) {
   const auto answers = [&column](const Stack& stack) {

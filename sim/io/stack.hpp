@@ -79,6 +79,10 @@ void prepare_profile(Profile& profile, const Stack* stack, bool experts, int ran
 /// apply to 8-bit recipes only (Megatron-Bridge's mixed_precision.py). Values that differ from the stack's are kept.
 void drop_unfit_precision(const Stack& stack, Training& training);
 
+/// Whether today's recipes of a stack with tp_comm_overlap have it for this model and precision: not with experts, not in
+/// NVFP4 (docs/references.md#bridge-recipes).
+bool recipes_overlap_tensor_ranks(const Model& model, const Training& training);
+
 /// The value of a column of a table's row, by its name.
 using ColumnOfRow = std::function<std::string(const std::string&)>;
 

@@ -280,7 +280,8 @@ double logits(const Model& model, const Plan& plan) {
 
 CrossEntropy loss_of(const Parallel& parallel, const Training& training) {
   if (training.cross_entropy != CrossEntropy::automatic) return training.cross_entropy;
-  return parallel.zero_stage >= 2 ? CrossEntropy::pytorch : CrossEntropy::vocab_parallel;
+  if (training.compiled) return CrossEntropy::compiled;
+  return parallel.zero_stage >= 2 || parallel.dtensor ? CrossEntropy::pytorch : CrossEntropy::vocab_parallel;
 }
 
 bool repeats(const Training& training, RecomputeModule module) { return has(training.recompute_modules, module); }
@@ -359,7 +360,9 @@ TokenBytes embedding_activations(const Model& model) {
 
 TokenBytes head_activations(const Model& model, const Plan& plan) {
   const double hidden = activation_size(plan.training) * static_cast<double>(model.hidden_size);
-  const double kept = loss_of(plan.parallel, plan.training) == CrossEntropy::fused ? activation_size(plan.training) : 4;
+  const CrossEntropy loss = loss_of(plan.parallel, plan.training);
+  const bool one_kernel = loss == CrossEntropy::fused || loss == CrossEntropy::compiled;
+  const double kept = one_kernel ? activation_size(plan.training) : 4;
   const TokenBytes head{.split = kept * logits(model, plan), .whole = (model.final_norm ? 2 : 1) * hidden};
   TokenBytes bytes = head;
   for (int layer = 0; layer < model.mtp_layers; ++layer) {

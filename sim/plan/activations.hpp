@@ -81,7 +81,7 @@ CrossEntropy loss_of(const Parallel& parallel, const Training& training);
 /// Dropout mask of the embedding.
 TokenBytes embedding_activations(const Model& model);
 /// Input of the final norm and of the output layer, and what the loss keeps of the logits: fp32 exponentials or
-/// log-probabilities, of a fused loss the 16-bit logits; the same for every multi-token-prediction layer, with that layer's own.
+/// log-probabilities, of a fused or compiled loss the 16-bit logits; the same for every multi-token-prediction layer, with that layer's own.
 TokenBytes head_activations(const Model& model, const Plan& plan);
 TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
 /// What the loss works with beside what it keeps, per logit (Training::cross_entropy):

@@ -46,17 +46,20 @@ double layer_bytes(const Model& model, const Plan& plan, int layer) {
   return rank_bytes(layer_activations(model, plan, layer, mode), plan);
 }
 
-double stage_layer_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+/// Of the stage's layers from the `from`-th to the one before the `to`-th.
+double layers_bytes(const Model& model, const Plan& plan, const Stage& stage, int from, int to) {
   double bytes = 0;
-  for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
-    bytes += layer_bytes(model, plan, layer);
-  }
+  for (int layer = from; layer < to; ++layer) bytes += layer_bytes(model, plan, stage.first_layer + layer);
   return bytes;
+}
+
+double bytes_on_host(const Model& model, const Plan& plan, const Stage& stage) {
+  return layers_bytes(model, plan, stage, 0, offloaded_layers(plan.training, stage));
 }
 
 /// On the GPU: without what layers have on the host.
 double stage_bytes(const Model& model, const Plan& plan, const Stage& stage) {
-  double bytes = plan.training.offload_activations ? 0 : stage_layer_bytes(model, plan, stage);
+  double bytes = layers_bytes(model, plan, stage, offloaded_layers(plan.training, stage), stage.num_layers);
   if (stage.embedding) bytes += rank_bytes(embedding_activations(model), plan);
   if (stage.head) bytes += rank_bytes(head_activations(model, plan), plan);
   return bytes;
@@ -88,11 +91,12 @@ double recomputed_bytes(const Model& model, const Plan& plan, const Stage& stage
 
 /// Layers whose activations are on the GPU while they cross PCIe: the one that runs and two that are being copied (offloading.hpp).
 double crossing_bytes(const Model& model, const Plan& plan, const Stage& stage) {
-  if (!plan.training.offload_activations) return 0;
+  const int layers = offloaded_layers(plan.training, stage);
   double largest = 0;
-  for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer)
-    largest = std::max(largest, layer_bytes(model, plan, layer));
-  return 3 * largest;
+  for (int layer = 0; layer < layers; ++layer)
+    largest = std::max(largest, layer_bytes(model, plan, stage.first_layer + layer));
+  // The copy of a chunk's last layer may run on into the next forward.
+  return (layers == stage.num_layers ? 3 : std::min(layers, 3)) * largest;
 }
 
 /// What one pipeline rank holds: its chunks, and the units that its parameters are gathered in.
@@ -345,8 +349,7 @@ double peak_activations(const std::vector<Action>& actions, const std::vector<Ch
 /// The same actions, for what layers have on the host: a forward brings it, the backward takes it back.
 double peak_on_host(const Model& model, const Plan& plan, const std::vector<Action>& actions, const RankShare& share) {
   std::vector<ChunkBytes> chunks;
-  for (const Stage& stage : share.stages)
-    chunks.push_back({plan.training.offload_activations ? stage_layer_bytes(model, plan, stage) : 0, 0, 1});
+  for (const Stage& stage : share.stages) chunks.push_back({bytes_on_host(model, plan, stage), 0, 1});
   return peak_activations(actions, chunks);
 }
 
@@ -430,6 +433,11 @@ Bytes activation_bytes(const Model& model, const Plan& plan, const Stage& stage)
 
 Bytes layer_activation_bytes(const Model& model, const Plan& plan, int layer) {
   return to_bytes(layer_bytes(model, plan, layer));
+}
+
+int offloaded_layers(const Training& training, const Stage& stage) {
+  if (!training.offload_activations) return 0;
+  return training.offload_layers > 0 ? std::min(training.offload_layers, stage.num_layers) : stage.num_layers;
 }
 
 Bytes weight_gradient_bytes(const Model& model, const Plan& plan, const Stage& stage) {

@@ -86,6 +86,8 @@ Bytes activation_bytes(const Model& model, const Plan& plan, const Stage& stage)
 ///   op-level (torchtitan):     2Th, attention's result and log-sum-exp, half of every matrix multiplication's result
 /// Source: docs/references.md#activation-bytes
 Bytes layer_activation_bytes(const Model& model, const Plan& plan, int layer);
+/// Layers of a virtual stage whose activations wait on the host, its first.
+int offloaded_layers(const Training& training, const Stage& stage);
 
 /// What a backward_input leaves for the backward_weight of the same stage: inputs and output gradients of every weight.
 Bytes weight_gradient_bytes(const Model& model, const Plan& plan, const Stage& stage);

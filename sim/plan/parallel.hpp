@@ -155,6 +155,9 @@ struct Parallel {
   std::string rank_order = "tp-cp-ep-dp-pp";  ///< fastest-varying first; any permutation
   bool overlap_grad_reduce = true;            ///< gradient buckets leave during the last backward
   bool overlap_param_gather = true;           ///< parameters arrive during the next forward
+  /// With zero_stage 1 gradients are summed on every rank, not only where their optimizer states are (InternLM; DeepSpeed's
+  /// BF16_Optimizer always does).
+  bool zero1_allreduce = false;
   /// Parameters are gathered over a communicator of their own, beside the reduction of gradients (FSDP2's
   /// set_separate_reduce_scatter_group, Megatron-LM's --create-all-gather-group). Else both share one, as by default.
   bool separate_gather_group = false;
@@ -165,6 +168,9 @@ struct Parallel {
   /// batch, so that the whole tensor is copied once more; inputs are kept as they were gathered, not gathered again for
   /// weight gradients; no collective of the backward runs beside multiplications (docs/references.md#dtensor).
   bool dtensor = false;
+  /// Without sequence parallelism: the gradients of a divided matrix's input are summed over the tensor ranks beside its
+  /// weight gradient, else after it (Megatron-LM before 2022; docs/references.md#async-allreduce).
+  bool tp_async_allreduce = true;
   bool tp_comm_overlap = false;  ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
   std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
   DataParallelKind data_parallel = DataParallelKind::automatic;
@@ -247,19 +253,19 @@ struct EnumNames<MuonTensorMode> {
 
 /// What the loss works in.
 enum class CrossEntropy {
-  automatic,       ///< pytorch with zero_stage 2 and 3, which are FSDP's and DeepSpeed's, else vocab_parallel
+  automatic,  ///< with `compiled` compiled; pytorch with zero_stage 2 and 3 (FSDP, DeepSpeed) or dtensor; else vocab_parallel
   vocab_parallel,  ///< Megatron-LM's, in place in fp32
   fused_native,    ///< the same, compiled (Megatron-LM's --cross-entropy-loss-fusion)
   pytorch,         ///< cross_entropy: fp32 probabilities and gradients beside the logits
+  compiled,        ///< PyTorch's by torch.compile, or XLA's: one kernel each way, 16-bit logits
   fused,           ///< one kernel, logits and gradient in 16 bit
 };
 template <>
 struct EnumNames<CrossEntropy> {
-  static constexpr NamedValue<CrossEntropy> table[] = {{CrossEntropy::automatic, "automatic"},
-                                                       {CrossEntropy::vocab_parallel, "vocab_parallel"},
-                                                       {CrossEntropy::fused_native, "fused_native"},
-                                                       {CrossEntropy::pytorch, "pytorch"},
-                                                       {CrossEntropy::fused, "fused"}};
+  static constexpr NamedValue<CrossEntropy> table[] = {
+      {CrossEntropy::automatic, "automatic"},       {CrossEntropy::vocab_parallel, "vocab_parallel"},
+      {CrossEntropy::fused_native, "fused_native"}, {CrossEntropy::pytorch, "pytorch"},
+      {CrossEntropy::compiled, "compiled"},         {CrossEntropy::fused, "fused"}};
 };
 
 struct Training {
@@ -269,8 +275,8 @@ struct Training {
   Precision dtype = Precision::bf16;              ///< of the matrix multiplications
   Precision grad_reduce_dtype = Precision::fp32;  ///< of gradient accumulation and reduction
   /// With an 8- or 4-bit dtype: linear layers that stay in bf16, of "attention", "mlp" (dense and shared) and "experts".
-  /// Embedding, router, output layer and norms always do, attention itself without fp8_attention (DeepSeek-V3 3.3,
-  /// Transformer Engine).
+  /// Embedding, router and norms always do, the output layer without fp8_output_layer, attention itself without
+  /// fp8_attention (DeepSeek-V3 3.3, Transformer Engine).
   std::vector<std::string> bf16_modules = {};
   /// First and last layers whose linear layers all stay in bf16 (Megatron's --first-last-layers-bf16).
   int bf16_layers_start = 0;
@@ -313,7 +319,8 @@ struct Training {
   bool offload_optimizer = false;   ///< optimizer states and the update are on the host (ZeRO-Offload)
   bool offload_parameters = false;  ///< zero_stage 3 with offload_optimizer: shards wait on the host (ZeRO-Infinity)
   bool offload_activations = false;  ///< those of layers wait on the host from the forward to the backward
-  bool cuda_graphs = false;          ///< no launch cost per operator
+  int offload_layers = 0;    ///< with offload_activations: so many of the first layers of a virtual stage; 0: all
+  bool cuda_graphs = false;  ///< no launch cost per operator
   /// Without cuda_graphs: parts of layers of which each is launched by one graph (GraphModule). Everything else is eager.
   std::vector<std::string> cuda_graph_modules = {};
   bool compiled = false;  ///< element-wise chains are fused (torch.compile, XLA)
@@ -325,6 +332,12 @@ struct Training {
   bool unfused_elementwise = false;
   /// With unfused_elementwise: RMSNorm is one kernel nevertheless, as nn.RMSNorm is in PyTorch 2.11 (docs/validation/gpu.md).
   bool fused_norms = false;
+  bool fused_rope = false;  ///< with unfused_elementwise: RoPE is one kernel nevertheless (FlashAttention's)
+  /// The output layer multiplies in dtype where that has 8 or 4 bits (Megatron-LM's fp8_output_proj), else in bf16.
+  bool fp8_output_layer = false;
+  /// Tokens of 8- or 4-bit experts without a capacity are copied so that each expert has a multiple of 16 or 32, and back
+  /// (Megatron-Core, where neither dispatcher nor router pads; docs/references.md#expert-padding).
+  bool padded_experts = false;
   /// Multiplications of 8-bit experts apply and quantise the gated activation, forward and backward (Transformer Engine's
   /// grouped MLP).
   bool fused_experts = false;
@@ -335,6 +348,8 @@ struct Training {
   bool row_scales = false;
   double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
   CrossEntropy cross_entropy = CrossEntropy::automatic;
+  int metric_losses =
+      0;  ///< metrics of a step that take the loss of all logits once more (docs/references.md#train-metrics)
   /// 16-bit gradients stay beside the fp32 ones that they are added to after each micro-batch (DeepSpeed's BF16_Optimizer;
   /// adds_gradients_apart). Where the multiplication adds to the fp32 ones itself (Megatron-LM's gradient accumulation
   /// fusion) there are none.

@@ -51,6 +51,10 @@ bool check_training(PlanCheck& check, const Training& t) {
   good = check.at_least("training.global_batch_size", t.global_batch_size, 1) && good;
   good = check.at_most("training.global_batch_size", t.global_batch_size, kMaxBatch) && good;
   check.at_least("training.recompute_num_layers", t.recompute_num_layers, 0);
+  check.at_least("training.offload_layers", t.offload_layers, 0);
+  if (t.offload_layers > 0 && !t.offload_activations)
+    check.fault("training.offload_layers", fmt::to_string(t.offload_layers),
+                "needs training.offload_activations = true");
   check.names<RecomputeModule>("training.recompute_modules", t.recompute_modules);
   check.names<GraphModule>("training.cuda_graph_modules", t.cuda_graph_modules);
   check_low_precision_activations(check, t);
@@ -90,6 +94,9 @@ void check_precision(PlanCheck& check, const Model& model, const Training& t) {
   }
   if (t.row_scales && t.dtype != Precision::fp8)
     check.fault("training.row_scales", "true", fmt::format("needs training.dtype fp8, not {}", to_string(t.dtype)));
+  if (t.fp8_output_layer && !is_narrow(t.dtype))
+    check.fault("training.fp8_output_layer", "true",
+                fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));
   if (t.fp8_attention && t.dtype != Precision::fp8 && t.dtype != Precision::mxfp8) {
     check.fault("training.fp8_attention", "true",
                 fmt::format("needs a training.dtype of fp8 or mxfp8, not {}", to_string(t.dtype)));
@@ -101,6 +108,8 @@ void check_precision(PlanCheck& check, const Model& model, const Training& t) {
   }
   if (t.fused_norms && !t.unfused_elementwise)
     check.fault("training.fused_norms", "true", "needs training.unfused_elementwise = true: otherwise norms are fused");
+  if (t.fused_rope && !t.unfused_elementwise)
+    check.fault("training.fused_rope", "true", "needs training.unfused_elementwise = true: otherwise RoPE is fused");
   if (t.fused_experts && model.moe && !is_narrow(t.dtype)) {
     check.fault("training.fused_experts", "true",
                 fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));

@@ -126,6 +126,9 @@ std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, co
     head.push_back({Part::embedding, Split::tensor, model.vocab_size * model.hidden_size, false});
   }
   add(head, trains_head);
+  if (plan.training.fp8_output_layer)
+    for (const ParameterGroup& group : head)
+      if (group.part == Part::output && group.matrix) units.back().quantised += share(group, model, plan.parallel);
   return units;
 }
 

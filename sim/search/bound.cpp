@@ -181,7 +181,8 @@ Duration BoundTable::cut_bound(const LayoutState& state, const Layout& layout) c
 }
 
 std::int64_t BoundTable::stream_bound(const LayoutState& state) {
-  const bool copies = state.plan.training.offload_activations;
+  const Training& training = state.plan.training;
+  const bool copies = training.offload_activations && training.offload_layers == 0;
   if (!state.shards && !copies) return 0;
   const auto pcie = static_cast<double>(scenario_.cluster.node.pcie.bytes_per_second);
   const std::int64_t passes = state.microbatches / state.shape->replicas;
@@ -315,6 +316,7 @@ bool BoundTable::set_sharding(LayoutState& state, const Layout& layout) {
   training.offload_optimizer = layout.offload.optimizer;
   training.offload_parameters = layout.offload.parameters;
   training.offload_activations = layout.offload.activations;
+  training.offload_layers = layout.offload.activations ? scenario_.training.offload_layers : 0;
   const bool reduces = p.dp * p.cp > 1 && !has_servers(p) && !averages_parameters(p);
   state.traffic = reduces ? &traffic_of(layout, p.dp) : nullptr;
   state.shards = reduces && p.zero_stage == 3;

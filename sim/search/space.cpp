@@ -151,6 +151,7 @@ void apply_layout(const Layout& layout, const Model& model, Parallel& p, Trainin
   if (layout.zero_stage != 3) p.reshard_group = 0;
   if (layout.zero_stage == 0) p.shard_group = 0;
   p.sequence_parallel = layout.sequence_parallel && layout.tp > 1;
+  if (layout.tp > 1 && !p.sequence_parallel) p.tp_comm_overlap = false;
   p.pp_layout.clear();
   const int chunks = layout.pp * layout.vpp;
   p.account_for_embedding = p.account_for_loss = model.layers() % chunks != 0;
@@ -159,6 +160,7 @@ void apply_layout(const Layout& layout, const Model& model, Parallel& p, Trainin
   training.offload_optimizer = layout.offload.optimizer;
   training.offload_parameters = layout.offload.parameters;
   training.offload_activations = layout.offload.activations;
+  if (!layout.offload.activations) training.offload_layers = 0;
 }
 
 Scenario with_layout(const Scenario& scenario, const Layout& layout) {

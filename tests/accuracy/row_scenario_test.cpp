@@ -204,7 +204,7 @@ TEST_CASE("row: an unreported dispatcher is that of the release's recipes", "[ac
   CHECK(dispatcher("Megatron-Bridge 25.11", "GB200", ",128") == MoeDispatcher::hybridep);  // NVLink between hosts
   CHECK(dispatcher("Megatron-Bridge 26.04", "H100", ",128") == MoeDispatcher::hybridep);
   CHECK(dispatcher("Megatron-Bridge", "H100", ",128") == MoeDispatcher::hybridep);
-  CHECK(dispatcher("Megatron-Core (MoE dev)", "H100", ",128") == MoeDispatcher::hybridep);
+  CHECK(dispatcher("Megatron-Core (MoE dev)", "H100", ",128") == MoeDispatcher::deepep);
 }
 
 TEST_CASE("row: dropped tokens go by all-to-all, which overlaps with nothing", "[accuracy]") {
@@ -422,4 +422,144 @@ TEST_CASE("row: a release in the framework's name is the age of its libraries", 
   const double newer = gemm("NeMo 24.07"), older = gemm("NeMo 24.03");
   CHECK(older / newer == Approx(std::exp(kFasterPerYear / 3)));  // four months
   CHECK(gemm("NeMo 24.13") == gemm("NeMo"));                     // no month: the stack's own
+}
+
+TEST_CASE("row: what recipes of Megatron-Bridge say by release, precision and model", "[accuracy]") {
+  const auto experts = [](const char* model, const char* gpu, const char* framework, const char* more,
+                          const char* values) {
+    const std::string text = fmt::format(
+        "{},model_name,attention_kind,framework,moe_experts,moe_topk,moe_ffn_hidden,moe_shared_ffn_hidden,ep{}\n"
+        "61,7168,128,18432,129280,4096,1024,{},64,{},{},{},256,8,2048,2048,8{}\n",
+        kNeeded, more, gpu, model, std::string(model) == "DeepSeek-V3" ? "mla" : "mha", framework, values);
+    const CsvTable table = CsvTable::parse(text, "t.csv").value();
+    const Result<RowScenario> read = scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value());
+    REQUIRE(read.has_value());
+    return read->scenario;
+  };
+  const auto narrow = [&](const char* model, const char* gpu, const char* framework) {
+    return experts(model, gpu, framework, ",cuda_graph,precision", ",full_iteration,mxfp8").training;
+  };
+  const Training later = narrow("DeepSeek-V3", "GB300", "Megatron-Bridge 26.06");
+  CHECK(later.fp8_output_layer);
+  CHECK(later.fp8_attention);
+  CHECK_FALSE(later.padded_experts);
+  CHECK_FALSE(narrow("DeepSeek-V3", "GB200", "Megatron-Bridge 26.06").fp8_attention);
+  CHECK(narrow("DeepSeek-V3", "GB200", "Megatron-Bridge 26.06").fp8_output_layer);
+  CHECK_FALSE(narrow("DeepSeek-V3", "B200", "Megatron-Bridge 26.06").fp8_output_layer);
+  CHECK_FALSE(narrow("Qwen3-235B", "GB200", "Megatron-Bridge 26.06").fp8_output_layer);
+  CHECK(narrow("Qwen3-235B", "GB200", "Megatron-Bridge 26.06").fp8_attention);
+  CHECK(narrow("GPT-OSS-120B", "B200", "Megatron-Bridge 26.06").fp8_output_layer);
+  const Training earlier = narrow("Qwen3-30B", "GB200", "Megatron-Bridge 25.09");
+  CHECK_FALSE((earlier.fused_experts || earlier.fp8_attention || earlier.fp8_output_layer));
+  CHECK(earlier.padded_experts);
+  // Shared experts run beside an all-to-all of DeepSeek-V3, unless exchanges overlap.
+  const auto beside = [&](const char* model, const char* more, const char* values) {
+    return experts(model, "B200", "Megatron-Bridge 25.09", more, values).parallel.moe_shared_overlap;
+  };
+  CHECK(beside("DeepSeek-V3", ",notes", ",token drop"));
+  CHECK_FALSE(beside("DeepSeek-V3", ",moe_dispatcher", ",deepep"));
+  CHECK_FALSE(beside("DeepSeek-V3", ",moe_dispatcher,moe_a2a_overlap", ",alltoall,True"));
+  CHECK_FALSE(beside("Qwen3-235B", ",notes", ",token drop"));
+  // Graphs of parts of layers are guessed for releases that have them.
+  const auto guessed = [&](const char* framework) {
+    return experts("DeepSeek-V3", "GB200", framework, "", "").training.cuda_graph_modules.size();
+  };
+  CHECK(guessed("Megatron-Bridge 25.09") == 0);
+  CHECK(guessed("Megatron-Bridge 25.11") == 2);
+  CHECK(guessed("Megatron-Bridge") == 2);
+  // A reported scope says more than a capacity.
+  const Training scoped = experts("DeepSeek-V3", "GB200", "Megatron-Bridge 25.09", ",notes,compiled,cuda_graph",
+                                  ",token drop,cuda_graph,none")
+                              .training;
+  CHECK_FALSE(scoped.cuda_graphs);
+  CHECK(experts("DeepSeek-V3", "GB200", "Megatron-Bridge 25.09", ",notes,compiled", ",token drop,cuda_graph")
+            .training.cuda_graphs);
+  // Muon.
+  const Scenario muon =
+      experts("Kimi-K2", "GB300", "Megatron-Bridge 26.04", ",notes,precision", ",Muon optimizer,mxfp8");
+  CHECK(muon.training.optimizer == OptimizerKind::muon);
+  CHECK_FALSE((muon.training.fp8_param_gather || muon.parallel.overlap_param_gather));
+}
+
+TEST_CASE("row: tensor-parallel overlap of recipes, and what a row says of it", "[accuracy]") {
+  const auto overlaps = [](const char* precision, const char* reported, const char* experts) {
+    return row(",framework,tp,seq_parallel,precision,tp_comm_overlap,moe_experts,moe_topk,moe_ffn_hidden",
+               fmt::format(",Megatron-Bridge,4,1,{},{},{}", precision, reported, experts))
+        .value()
+        .scenario.parallel.tp_comm_overlap;
+  };
+  CHECK(overlaps("fp8", "", ",,"));
+  CHECK_FALSE(overlaps("nvfp4", "", ",,"));
+  CHECK_FALSE(overlaps("fp8", "", "8,2,1024"));
+  CHECK_FALSE(overlaps("fp8", "0", ",,"));
+  CHECK(overlaps("nvfp4", "1", ",,"));
+  const auto qwen = [](const char* framework) {
+    return row(",model_name,framework,tp,seq_parallel,precision,moe_experts,moe_topk,moe_ffn_hidden",
+               fmt::format(",Qwen3-235B-A22B,{},2,1,fp8,8,2,1024", framework))
+        .value()
+        .scenario.parallel.tp_comm_overlap;
+  };
+  CHECK(qwen("Megatron-Bridge 25.11"));
+  CHECK_FALSE(qwen("Megatron-Bridge 26.04"));
+  CHECK_FALSE(qwen("Megatron-Core"));
+}
+
+TEST_CASE("row: families of models whose tables print sizes only", "[accuracy]") {
+  const auto model = [](const char* name, const char* gated) {
+    return row(",model_name,gated_mlp,moe_experts,moe_topk,moe_ffn_hidden",
+               fmt::format(",{},{},{}", name, gated, std::string(name).starts_with("GPT-OSS") ? "8,2,1024" : ",,"))
+        .value()
+        .scenario.model;
+  };
+  const Model nemotron = model("Nemotron-4-15B", "0"), mpt = model("MPT-1B", "0"), oss = model("GPT-OSS-120B", "1");
+  CHECK(nemotron.position == Position::rope);
+  CHECK(nemotron.activation == Activation::relu);
+  CHECK_FALSE((nemotron.qkv_bias || nemotron.attention_output_bias || nemotron.mlp_bias));
+  CHECK(mpt.position == Position::learned);
+  CHECK((mpt.qkv_bias && mpt.attention_output_bias && mpt.mlp_bias && mpt.norm_bias));
+  CHECK(oss.sliding_window == 128);
+  CHECK(oss.global_layer_interval == 2);
+  CHECK((oss.attention_sinks && oss.qkv_bias && oss.moe->expert_bias));
+}
+
+TEST_CASE("row: offloaded layers, layers that are recomputed, orders of ranks, and other words", "[accuracy]") {
+  const auto training = [](const char* columns, const char* values) {
+    return row(columns, values).value().scenario.training;
+  };
+  CHECK(training(",cpu_offload_layers", ",20").offload_activations);
+  CHECK(training(",cpu_offload_layers", ",20").offload_layers == 20);
+  CHECK(training(",notes", ",activation offload").offload_layers == 0);
+  CHECK(training(",notes", ",activation offload").offload_activations);
+  CHECK_FALSE(training(",notes", ",nothing").offload_activations);
+  const auto partial = [](const char* values) {
+    const Training t = row(",recompute,recompute_detail,pp", values).value().scenario.training;
+    return t.recompute == Recompute::full ? t.recompute_num_layers : 0;
+  };
+  CHECK(partial(",partial_layers,full on 5 layers of each stage,2") == 5);
+  CHECK(partial(",partial_layers,full on 21 of 32 layers,1") == 21);
+  CHECK(partial(",partial_layers,full on 21 of 32 layers,2") == 0);  // of which stage is not said
+  CHECK(partial(",partial_layers,some,1") == 0);
+  CHECK(training(",recompute,recompute_detail", ",selective_other,core_attn norm").recompute == Recompute::selective);
+  CHECK(training(",recompute,recompute_detail", ",selective_other,norm").recompute == Recompute::none);
+  CHECK_FALSE(
+      assumes(row(",recompute,recompute_detail", ",selective_other,core_attn").value(), "left out of the time"));
+  // A stack repeats norms, unless the row says what is repeated.
+  CHECK(training(",framework,recompute", ",InternEvo,none").recompute_modules == std::vector<std::string>{"norm"});
+  CHECK(training(",framework,recompute", ",InternEvo,full").recompute_modules.empty());
+  CHECK(training(",framework,recompute,recompute_detail", ",InternEvo,selective_other,norm act").recompute_modules ==
+        std::vector<std::string>{"norm", "activation"});
+  CHECK(training(",precision,precision_detail", ",fp8,fp8 all-gather").fp8_param_gather);
+  CHECK_FALSE(training(",precision,precision_detail", ",fp8,tensorwise").fp8_param_gather);
+  const auto parallel = [](const char* note) {
+    return row(",notes", std::string(",") + note).value().scenario.parallel;
+  };
+  CHECK(parallel("ranks in the order tp-cp-pp-dp").rank_order == "tp-cp-ep-pp-dp");
+  CHECK(parallel("").rank_order == Parallel{}.rank_order);
+  CHECK(parallel("torch DDP").data_parallel == DataParallelKind::ddp);
+  CHECK(parallel("").data_parallel == DataParallelKind::automatic);
+  const auto schedule = [](const char* word) {
+    return row(",schedule,pp", fmt::format(",{},2", word)).value().scenario.parallel.pp_schedule;
+  };
+  CHECK(schedule("zb_1p") == "zb-auto-1p");
+  CHECK(schedule("zb_2p") == "zb-auto-2p");
 }

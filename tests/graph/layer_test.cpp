@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -549,4 +550,93 @@ TEST_CASE("layer: op-level recomputation gathers what it multiplies again, with 
   };
   CHECK(gathers(llama3_70b()) == 2);
   CHECK(gathers(tracecast::test::mixtral_8x7b()) == 1);  // its experts run once
+}
+
+TEST_CASE("layer: without asynchronous all-reduces an input's gradient waits for that of the weights", "[graph]") {
+  const Model model = llama3_70b();
+  const auto order = [&](bool asynchronous, bool sequence_parallel) {
+    Plan plan = plan_of(model, 8, sequence_parallel);
+    plan.parallel.tp_async_allreduce = asynchronous;
+    const WorkList list = LayerWork(model, plan).backward(0, BackwardPart::all, false);
+    const auto position = [&](const auto& is) { return std::find_if(list.begin(), list.end(), is) - list.begin(); };
+    const auto weights =
+        position([](const Work& work) { return work.op.name == "fc1" && work.op.pass == Pass::wgrad; });
+    const auto reduction = position([](const Work& work) {
+      return work.kind == Work::Kind::start && work.call.collective != Collective::all_gather;
+    });
+    return reduction < weights;
+  };
+  CHECK(order(true, false));
+  CHECK_FALSE(order(false, false));
+  CHECK(order(false, true));  // Megatron-LM's sequence parallelism always overlaps
+}
+
+TEST_CASE("layer: a bias is summed by a kernel of its own where nothing fuses it", "[graph][oracle]") {
+  Model model = llama3_70b();
+  model.qkv_bias = model.mlp_bias = true;
+  const auto sums = [&](auto change, int tp = 1) {
+    Plan plan = plan_of(model, tp, tp > 1);
+    change(plan.training);
+    std::map<std::string, std::int64_t> moved;
+    for (const Work& work : LayerWork(model, plan).backward(0, BackwardPart::all, false))
+      if (work.op.name.ends_with(" bias_gradient"))
+        moved[work.op.name] = std::get<ElementwiseShape>(work.op.shape).traffic.count;
+    return moved;
+  };
+  // 8,192 tokens, read once in 16 bits; attention's output has no bias.
+  CHECK(sums([](Training&) {}) == std::map<std::string, std::int64_t>{{"fc1 bias_gradient", 2LL * 8192 * 2 * 28672},
+                                                                      {"fc2 bias_gradient", 2LL * 8192 * 8192},
+                                                                      {"qkv bias_gradient", 2LL * 8192 * 10240}});
+  // With sequence parallelism fc2's bias is added to an eighth of the tokens, fc1's to all.
+  CHECK(sums([](Training&) {}, 8).at("fc2 bias_gradient") == 2LL * 1024 * 8192);
+  CHECK(sums([](Training&) {}, 8).at("fc1 bias_gradient") == 2LL * 8192 * 2 * 28672 / 8);
+  CHECK(sums([](Training& t) { t.transformer_engine = true; }).empty());
+  CHECK(sums([](Training& t) { t.compiled = true; }).empty());
+  model.qkv_bias = model.mlp_bias = false;
+  CHECK(sums([](Training&) {}).empty());
+}
+
+TEST_CASE("layer: the output layer is in 16 bits unless told otherwise", "[graph][precision]") {
+  const Model model = llama3_70b();
+  const auto precision = [&](bool narrow) {
+    Plan plan = plan_of(model, 1, false);
+    plan.training.dtype = Precision::mxfp8;
+    plan.training.fp8_output_layer = narrow;
+    const LayerWork work(model, plan);
+    const WorkList list = work.head_backward(BackwardPart::all);
+    CHECK(find(list, "lm_head", Pass::wgrad).precision == find(list, "lm_head", Pass::dgrad).precision);
+    CHECK(work.quantised_head() == (narrow ? model.vocab_size * model.hidden_size : 0));
+    return find(work.head_forward(), "lm_head").precision;
+  };
+  CHECK(precision(false) == Precision::bf16);
+  CHECK(precision(true) == Precision::mxfp8);
+  // Tensor ranks gather its input quantised, forward as backward.
+  const auto gathered = [&](bool narrow) {
+    Plan plan = plan_of(model, 8, true);
+    plan.training.dtype = Precision::fp8;
+    plan.training.fp8_output_layer = narrow;
+    const LayerWork work(model, plan);
+    std::set<std::int64_t> sizes;
+    for (const WorkList& list : {work.head_forward(), work.head_backward(BackwardPart::all)})
+      for (const Work& each : list)
+        if (each.call.collective == Collective::all_gather && each.call.size.count > 0)
+          sizes.insert(each.call.size.count);
+    return sizes;
+  };
+  CHECK(gathered(false) == std::set<std::int64_t>{2LL * 8192 * 8192});
+  CHECK(gathered(true) == std::set<std::int64_t>{8192LL * 8192});
+}
+
+TEST_CASE("layer: metrics take the loss of all logits again", "[graph][oracle]") {
+  const Model model = llama3_70b();
+  Plan plan = plan_of(model, 1, false);
+  const auto moved = [&] {
+    std::int64_t sum = 0;
+    for (const Work& work : LayerWork(model, plan).head_backward(BackwardPart::all))
+      if (work.op.name == "metric") sum += std::get<ElementwiseShape>(work.op.shape).traffic.count;
+    return sum;
+  };
+  CHECK(moved() == 0);
+  plan.training.metric_losses = 2;
+  CHECK(moved() == 2LL * 22 * 8192 * model.vocab_size);  // fp32: a cast, and a log-softmax that reads three times
 }

@@ -191,6 +191,41 @@ TEST_CASE("moe: fused experts leave out the activation and the casts of what it 
   CHECK(to_string(wide.error()) == "training.fused_experts = true: needs an 8- or 4-bit training.dtype, not bf16");
 }
 
+TEST_CASE("moe: tokens of 8-bit experts are padded and back where nobody else pads", "[oracle][graph][moe]") {
+  const Model model = deepseek_layer();
+  Settings settings;
+  settings.training.padded_experts = true;
+  settings.training.dtype = Precision::fp8;
+  const auto copies = [&](const Settings& of, bool backward) {
+    const LayerWork work(model, plan_of(model, of));
+    std::vector<std::int64_t> moved;
+    for (const Work& each : backward ? work.backward(0, BackwardPart::all, false) : work.forward(0))
+      if (each.op.name.find("pad") != std::string::npos) {
+        CHECK(each.shares_launch);
+        moved.push_back(std::get<ElementwiseShape>(each.op.shape).traffic.count);
+      }
+    return moved;
+  };
+  // 8 copies of 8,192 tokens in 16 bits, read and written, and an fp32 probability of each.
+  const std::vector<std::int64_t> expected{8LL * 8192 * 7168 * 4, 8LL * 8192 * 8, 8LL * 8192 * 7168 * 4};
+  CHECK(copies(settings, false) == expected);
+  CHECK(copies(settings, true) == expected);
+  const auto without = [&](auto change) {
+    Settings changed = settings;
+    change(changed);
+    return copies(changed, false).empty();
+  };
+  CHECK(without([](Settings& s) { s.training.padded_experts = false; }));
+  CHECK(without([](Settings& s) { s.training.dtype = Precision::bf16; }));
+  CHECK(without([](Settings& s) { s.training.expert_capacity_factor = 1; }));
+  CHECK(without([](Settings& s) { s.parallel.moe_dispatcher = MoeDispatcher::hybridep; }));
+  CHECK_FALSE(without([](Settings& s) { s.parallel.moe_dispatcher = MoeDispatcher::deepep; }));
+  CHECK(without([](Settings& s) {
+    s.training.dtype = Precision::mxfp8;
+    s.training.fused_experts = true;
+  }));
+}
+
 TEST_CASE("moe: imbalance multiplies what is exchanged and what the experts do", "[oracle][graph][moe]") {
   const Model model = deepseek_layer();
   Settings settings;

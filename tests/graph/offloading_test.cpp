@@ -62,6 +62,30 @@ TEST_CASE("offloaded activations cross PCIe once out and once back, layer by lay
   CHECK(forecast(scenario, {.unfold = true}).value().timeline.step_time == moved.timeline.step_time);
 }
 
+TEST_CASE("offloaded activations of the first layers only", "[graph][memory][oracle]") {
+  Scenario scenario = small_scenario(1, 1, 1);
+  const ForecastRun plain = run(scenario);
+  scenario.training.offload_activations = true;
+  const Bytes layer = layer_activation_bytes(scenario.model, plain.plan, 0);
+  for (const int layers : {1, 2, 3, 6, 7, 8, 9}) {  // of 8
+    CAPTURE(layers);
+    scenario.training.offload_layers = layers;
+    const ForecastRun moved = run(scenario);
+    const int offloaded = std::min(layers, 8);
+    CHECK(copied(moved, Lane::to_host).calls == 8 * offloaded);
+    CHECK(copied(moved, Lane::from_host).calls == 8 * offloaded);
+    CHECK(copied(moved, Lane::from_host).size == 8 * offloaded * layer);
+    const MemoryByKind& before = plain.forecast.memory[0];
+    const MemoryByKind& after = moved.forecast.memory[0];
+    CHECK(after.host == offloaded * layer);
+    CHECK(before.activations - after.activations == offloaded * layer);
+    CHECK(after.transient - before.transient == (offloaded == 8 ? 3 : std::min(offloaded, 3)) * layer);
+    CHECK(forecast(scenario, {.unfold = true}).value().timeline.step_time == moved.timeline.step_time);
+  }
+  scenario.training.offload_activations = false;
+  CHECK(to_string(forecast(scenario).error()).find("training.offload_layers = 9: needs") != std::string::npos);
+}
+
 TEST_CASE("what layers do not hide of the copies is exposed: size / PCIe must fit into their time", "[graph]") {
   Scenario scenario = small_scenario(1, 1, 1);
   scenario.profile.host = {};  // the launches of the copies are not what is asked

@@ -1,4 +1,6 @@
 // Bytes that each strategy moves, on the step graph itself. Source: docs/references.md#tensor-parallel-traffic
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
@@ -74,6 +76,28 @@ TEST_CASE("traffic: FSDP gathers twice with resharding and once without", "[orac
   // The AWS P5 guide's 70B over 8 GPUs: 140 GB x 7/8 = 122.5 GB per gather; two gathers and a reduce-scatter are 367.5
   // GB, not 245.
   CHECK(3 * 140e9 * 7 / 8 == 367.5e9);
+}
+
+TEST_CASE("traffic: ZeRO-1 sums gradients where their states are, or everywhere", "[oracle][graph]") {
+  const auto reductions = [](auto change) {
+    Scenario scenario = small_scenario(1, 1, 8);
+    scenario.training.global_batch_size = 8;
+    scenario.parallel.zero_stage = 1;
+    change(scenario);
+    const ForecastRun run = forecast(scenario).value();
+    std::set<Collective> kinds;
+    for (const CostedCollective& each : run.graph.collectives)
+      if (each.traffic == Traffic::gradients) kinds.insert(each.call.collective);
+    return kinds;
+  };
+  const std::set scatter{Collective::reduce_scatter}, everywhere{Collective::all_reduce};
+  CHECK(reductions([](Scenario&) {}) == scatter);
+  CHECK(reductions([](Scenario& s) { s.parallel.zero1_allreduce = true; }) == everywhere);
+  CHECK(reductions([](Scenario& s) { s.training.keep_16bit_gradients = true; }) == everywhere);  // BF16_Optimizer
+  CHECK(reductions([](Scenario& s) {
+          s.parallel.zero1_allreduce = true;
+          s.parallel.zero_stage = 2;
+        }) == scatter);
 }
 
 TEST_CASE("traffic: expert dispatch and combine", "[oracle][graph]") {

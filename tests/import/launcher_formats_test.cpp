@@ -119,6 +119,13 @@ TEST_CASE("launchers: torchtitan's scales for tensors and for rows", "[io][launc
   CHECK(old.scenario.training.row_scales);
   CHECK_THAT(old.assumptions, Catch::VectorContains(std::string("float8.enable_fsdp_float8_all_gather: parameters are "
                                                                 "gathered in bf16 here")));
+  CHECK_FALSE(old.scenario.training.fp8_param_gather);
+  for (const char* tensorwise : {"[float8]\n", "[quantize.linear.float8]\nrecipe_name = \"tensorwise\"\n"}) {
+    const ImportedRun quantised = run(std::string(tensorwise) + "enable_fsdp_float8_all_gather = true\n");
+    CHECK(quantised.scenario.training.fp8_param_gather);
+    CHECK(emits("torchtitan", quantised.scenario, "[quantize.linear.float8]\nenable_fsdp_float8_all_gather = true\n"));
+  }
+  CHECK_FALSE(run("").scenario.training.fp8_param_gather);
   const ImportedRun wide = named("rowwise_with_gw_hp");
   CHECK(wide.scenario.training.row_scales);
   CHECK_THAT(wide.assumptions, Catch::VectorContains(std::string(

@@ -51,6 +51,13 @@ TEST_CASE("stacks: the longest beginning of a framework's name decides", "[io]")
   CHECK(name("Megatron-LM fork") == "megatron-lm");
   CHECK(name("NeMo/Megatron-Core") == "megatron-core");
   CHECK(name("NeMo 24.07") == "nemo-2024");
+  CHECK(name("NeMo 24.12") == "megatron-core");
+  CHECK(name("NeMo 25.04") == "nemo-2025");
+  CHECK(name("Megatron-LM (2021)") == "megatron-lm-2021");
+  CHECK(name("Megatron-Core 0.8") == "megatron-core-2024");
+  CHECK(name("Megatron-Core (MoE zoo)") == "megatron-moe");
+  CHECK(name("torchtitan (2024)") == "torchtitan-2024");
+  CHECK(name("torchtitan") == "torchtitan");
   CHECK(name("somebody's own") == "none");
   CHECK(find_stack(stacks, "NeMo/Megatron-Core", "MLPerf Training v3.1")->name == "mlperf-2023");
   CHECK(find_stack(stacks, "NeMo/Megatron-Core", "MLPerf Training v5.1")->name == "megatron-core");
@@ -72,7 +79,8 @@ TEST_CASE("stacks: a recipe is chosen by a run's columns, by all that it names",
              "dgxc-benchmarking repo @ tag v25.02: nemotron/README_15b") == "megatron-core");
   const char* grok = "dgxc-benchmarking repo @ tag v25.02: grok1/README_314b.md";
   CHECK(name("NeMo of 2024", "DGX Cloud", "source_path", grok) == "grok-1");
-  CHECK(find_stack(stacks, "NVIDIA NeMo 25.04")->name == "megatron-core");  // a word of the name
+  CHECK(name("NeMo 24.12", "DGX Cloud", "source_path", grok) == "grok-1");
+  CHECK(find_stack(stacks, "NVIDIA NeMo 25.04")->name == "nemo-2025");  // a word of the name
   CHECK(find_stack(stacks, "Primus (torchtitan)")->name == "torchtitan");
   CHECK(find_stack(stacks, "MyNeMo") == nullptr);
   CHECK(find_stack(stacks, "NeMo 24.07")->name == "nemo-2024");  // no columns, no recipe

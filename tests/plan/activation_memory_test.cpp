@@ -237,6 +237,10 @@ TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle
   CHECK(bytes_per_logit(CrossEntropy::pytorch, 0, 1) == std::pair(4.0, 8.0));
   CHECK(bytes_per_logit(CrossEntropy::pytorch, 0, 2).second == 12);
   CHECK(bytes_per_logit(CrossEntropy::fused, 2, 1) == std::pair(2.0, 2.0));
+  training.compiled = true;  // a compiled loss keeps 16-bit logits only, unless another is asked for
+  CHECK(bytes_per_logit(CrossEntropy::automatic, 2, 1) == std::pair(2.0, 2.0));
+  CHECK(bytes_per_logit(CrossEntropy::pytorch, 2, 1) == std::pair(4.0, 8.0));
+  training.compiled = false;
   training.transformer_engine = true;
   CHECK(bytes_per_logit(CrossEntropy::fused, 2, 1) == std::pair(2.0, 0.0));
   CHECK(bytes_per_logit(CrossEntropy::fused_native, 2, 1) == std::pair(4.0, 2.0));

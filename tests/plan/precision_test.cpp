@@ -112,6 +112,13 @@ TEST_CASE("precision: settings that do not go together", "[error][plan][precisio
   CHECK(mistakes(model, training) ==
         "training.fused_norms = true: needs training.unfused_elementwise = true: otherwise norms are fused");
   training = training_of(Precision::bf16);
+  training.fused_rope = true;
+  CHECK(mistakes(model, training) ==
+        "training.fused_rope = true: needs training.unfused_elementwise = true: otherwise RoPE is fused");
+  training = training_of(Precision::bf16);
+  training.fp8_output_layer = true;
+  CHECK(mistakes(model, training) == "training.fp8_output_layer = true: needs an 8- or 4-bit training.dtype, not bf16");
+  training = training_of(Precision::bf16);
   training.fp8_param_gather = true;
   CHECK(mistakes(model, training) == "training.fp8_param_gather = true: needs an 8- or 4-bit training.dtype, not bf16");
   for (const auto& [dtype, name] : {std::pair{Precision::bf16, "bf16"}, std::pair{Precision::nvfp4, "nvfp4"},

@@ -93,6 +93,8 @@ TEST_CASE("search: bounds hold with different layers, frozen parts and offloaded
         "training.bf16_layers_end=1"}},
       {"llama2-7b-abci", {"training.frozen_fraction=0.5"}},
       {"llama2-7b-abci", {"training.lora_rank=16"}},
+      {"llama2-7b-abci", {"training.offload_activations=true", "training.offload_layers=4"}},
+      {"llama2-7b-abci", {"parallel.zero1_allreduce=true", "parallel.tp_async_allreduce=false"}},
       {"llama2-7b-abci", {"parallel.rank_order=dp-tp-cp-pp"}},
       {"llama2-7b-abci", {"parallel.sharding_strategy=SHARD_GRAD_OP", "parallel.zero_stage=3"}},
       {"llama2-7b-abci", {"model=mixtral-8x7b", "cluster.topology=dgx-h100"}},

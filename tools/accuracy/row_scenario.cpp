@@ -33,7 +33,7 @@ struct Word {
   const char* name;
 };
 constexpr std::array kSchedules{Word{"1f1b", "1f1b"},          Word{"interleaved_1f1b", "interleaved-1f1b"},
-                                Word{"zb_1p", "zb-h1"},        Word{"zb_2p", "zb-h2"},
+                                Word{"zb_1p", "zb-auto-1p"},   Word{"zb_2p", "zb-auto-2p"},
                                 Word{"v_half", "v-half"},      Word{"v_min", "v-min"},
                                 Word{"zbv_formatted", "zb-v"}, Word{"zero_bubble", "zb-h1"},
                                 Word{"dualpipe", "dualpipe"},  Word{"dualpipev", "dualpipev"},
@@ -111,6 +111,7 @@ class RowReader {
       assume("latent attention with DeepSeek-V3's ranks and head sizes");
     }
     if (text("arch") == "moe" || reported("moe_experts")) read_experts(m);
+    if (text("model_name").starts_with("GPT-OSS")) complete_gpt_oss(m);
     m.qk_norm = text("model_name").starts_with("Qwen3");
     if (predicts_two_tokens()) {
       m.mtp_layers = 1;
@@ -129,16 +130,26 @@ class RowReader {
     return said("notes") || said("assumptions");
   }
 
-  /// Blocks with a gated MLP are Llama's, others GPT's. MPT has neither biases nor a table of positions.
+  /// Blocks with a gated MLP are Llama's, others GPT's, but for Nemotron's: docs/references.md#families
   void set_family(Model& m) {
     if (flag("gated_mlp", true)) return;
-    const bool mpt = text("framework").starts_with("Composer");
-    m.activation = Activation::gelu;
+    const bool nemotron = text("model_name").starts_with("Nemotron");
+    m.activation = nemotron ? Activation::relu : Activation::gelu;
     m.norm = Norm::layer_norm;
-    m.position = mpt ? Position::alibi : Position::learned;
-    m.qkv_bias = m.attention_output_bias = m.mlp_bias = m.norm_bias = !mpt;
-    m.max_position_embeddings = mpt ? 0 : fields_.count("seq_len", 2048);
+    m.position = nemotron ? Position::rope : Position::learned;
+    m.qkv_bias = m.attention_output_bias = m.mlp_bias = !nemotron;
+    m.norm_bias = true;
+    m.max_position_embeddings = nemotron ? 0 : fields_.count("seq_len", 2048);
     if (stack_ != nullptr) m.dropout = stack_->dropout;
+  }
+
+  /// Tables print no more than its sizes. docs/references.md#families
+  void complete_gpt_oss(Model& m) {
+    m.sliding_window = 128;
+    m.global_layer_interval = 2;
+    m.attention_sinks = m.qkv_bias = m.attention_output_bias = true;
+    if (m.moe) m.moe->router_bias = m.moe->expert_bias = true;
+    assume("GPT-OSS: a window of 128 tokens in every second layer, sinks, biases");
   }
 
   void read_experts(Model& m) {
@@ -210,8 +221,8 @@ class RowReader {
     p.pp = std::max(1, fields_.small_count("pp", 1));
     p.cp = std::max(1, fields_.small_count("cp", 1));
     p.ep = std::max(1, fields_.small_count("ep", 1));
-    // All runs of Megatron-Core's stacks that report it do not split experts.
-    const bool unsplit = stack_ != nullptr && (stack_->name == "megatron-core" || stack_->name == "megatron-bridge");
+    // All runs of Megatron-Core's stacks of 2025 and later that report it do not split experts.
+    const bool unsplit = stack_ != nullptr && stack_->training.transformer_engine && stack_->released >= 2025;
     p.etp = result_.scenario.model.moe ? fields_.small_count("etp", unsplit && p.ep > 1 ? 1 : 0) : 0;
     p.vpp = std::max(1, fields_.small_count("vp", 1));
     if (std::int64_t{p.tp} * p.pp * p.cp > world || world % (p.tp * p.pp * p.cp) != 0)
@@ -231,6 +242,11 @@ class RowReader {
     if (p.tp == 1) p.scatter_gather_p2p = false;
     if (p.sequence_parallel) p.scatter_gather_p2p = false;
     p.tp_comm_overlap = p.tp > 1 && p.sequence_parallel && flag("tp_comm_overlap", p.tp_comm_overlap);
+    if (mentions("order tp-cp-pp-dp")) p.rank_order = "tp-cp-ep-pp-dp";
+    if (mentions("torch DDP")) {
+      p.data_parallel = DataParallelKind::ddp;
+      p.overlap_grad_reduce = true;
+    }
     read_stages(p);
     if (stack_ != nullptr && p.zero_stage >= 1) {
       const int group = p.shard_group > 0 ? p.shard_group : ranks;
@@ -238,6 +254,14 @@ class RowReader {
       if (group > 1)
         result_.scenario.profile.host.step_overhead_per_rank += seconds(stack_->shard_rank_overhead) * group / world;
     }
+  }
+
+  bool is_deepseek() const { return text("model_name").starts_with("DeepSeek"); }
+  bool is_bridge() const { return text("framework").starts_with("Megatron-Bridge"); }
+  /// A release of Megatron-Bridge from that year on, or one without a date.
+  bool is_bridge_since(double year) const {
+    const double released = year_of_release(text("framework"));
+    return is_bridge() && (released == 0 || released >= year);
   }
 
   /// True if the name of the run or a note has these words.
@@ -268,6 +292,9 @@ class RowReader {
       assume(fmt::format("dispatcher of experts not reported: {}, as in recipes of that release",
                          to_string(p.moe_dispatcher)));
     }
+    // The provider of DeepSeek's models has it, and only other dispatchers and overlapped exchanges turn it off.
+    if (is_bridge() && is_deepseek() && p.moe_dispatcher == MoeDispatcher::alltoall && !flag("moe_a2a_overlap", false))
+      p.moe_shared_overlap = result_.scenario.model.moe && result_.scenario.model.moe->shared_ffn_hidden > 0;
   }
 
   /// Experts take at most their capacity, which Megatron-Core allowed with its all-to-all only, and recipes that drop tokens
@@ -275,10 +302,7 @@ class RowReader {
   bool drops_tokens() const { return result_.scenario.model.moe && mentions("token drop"); }
 
   /// Megatron-Bridge's recipes before release 26.04 choose HybridEP on racks only: docs/references.md#bridge-dispatchers
-  bool precedes_hybridep_on_nodes() const {
-    const double year = year_of_release(text("framework"));
-    return text("framework").starts_with("Megatron-Bridge") && year > 0 && year < 2026.25 && !has_racks();
-  }
+  bool precedes_hybridep_on_nodes() const { return is_bridge() && !is_bridge_since(2026.25) && !has_racks(); }
 
   /// True if NVLink connects several hosts.
   bool has_racks() const {
@@ -385,13 +409,36 @@ class RowReader {
     const std::string& compiled = text("compiled");
     if (compiled == "torch.compile") t.compiled = true;
     read_graphs(t);
-    // Megatron-Bridge's recipes of experts in MXFP8 that capture whole steps: docs/references.md#fused-experts.
-    t.fused_experts = (t.fused_experts || mentions("fused grouped MLP")) && s.model.moe && t.dtype == Precision::mxfp8;
-    // The same recipes: docs/references.md#fp8-attention
-    t.fp8_attention = t.fused_experts && t.flash_attention && has_attention_in(s.profile, t.attention_kernel, t.dtype);
-    if (mentions("activation offload")) t.offload_activations = true;
+    read_narrow_recipe(t);
+    t.offload_layers = fields_.small_count("cpu_offload_layers", 0);
+    t.offload_activations = t.offload_layers > 0 || mentions("activation offload");
+    if (mentions("Muon optimizer")) use_muon();
     read_routing(t);
     read_recompute(t);
+    if (t.recompute == Recompute::full) t.recompute_modules.clear();  // a stack's
+  }
+
+  /// Megatron-Bridge's recipes of experts in MXFP8 that capture whole steps, of release 26.06 and later: experts in one kernel
+  /// (docs/references.md#fused-experts), attention and the output layer in 8 bits (#fp8-attention, #fp8-output-layer).
+  void read_narrow_recipe(Training& t) {
+    const Scenario& s = result_.scenario;
+    const bool whole_step = t.fused_experts && (!is_bridge() || is_bridge_since(2026.4));
+    const bool mxfp8 = s.model.moe && t.dtype == Precision::mxfp8;
+    t.fused_experts = mxfp8 && (whole_step || mentions("fused grouped MLP"));
+    const bool gpt_oss = text("model_name").starts_with("GPT-OSS");
+    t.fp8_attention = t.fused_experts && !(is_deepseek() && text("gpu") == "GB200") && t.flash_attention &&
+                      has_attention_in(s.profile, t.attention_kernel, t.dtype);
+    t.fp8_output_layer = mxfp8 && whole_step && is_bridge_since(2026.4) && (gpt_oss || (is_deepseek() && has_racks()));
+    // Transformer Engine 2.12 multiplies unpadded tokens: docs/references.md#expert-padding
+    if (is_bridge_since(2026.25)) t.padded_experts = false;
+  }
+
+  /// Megatron-Core's distributed Muon: states of whole matrices, and no quantised parameters. docs/references.md#kimi-recipe
+  void use_muon() {
+    Scenario& s = result_.scenario;
+    s.training.optimizer = OptimizerKind::muon;
+    s.training.fp8_param_gather = s.parallel.overlap_param_gather = false;
+    assume("Muon: parameters gathered in 16 bits after the step");
   }
 
   /// Balanced unless the row says that the model's own router ran. docs/references.md#expert-routing
@@ -411,7 +458,7 @@ class RowReader {
     const bool experts = result_.scenario.model.moe.has_value();
     const bool some = text("compiled") == "cuda_graph" || mentions("CUDA graphs");
     if (drops_tokens()) t.expert_capacity_factor = 1;
-    if (some && (!experts || t.expert_capacity_factor > 0)) {
+    if (some && graph.empty() && (!experts || t.expert_capacity_factor > 0)) {
       t.cuda_graphs = true;
     } else if (!graph.empty() && !graph.starts_with("none")) {
       t.cuda_graphs = has_word(graph, "full_iteration");
@@ -423,10 +470,10 @@ class RowReader {
     t.fused_experts = has_word(graph, "full_iteration") && !graph.starts_with("none");
   }
 
-  /// Megatron-Bridge's recipes of experts capture attention and router on racks (docs/references.md#rack-graphs); a row that
-  /// reports the exchange reports graphs, too.
+  /// Megatron-Bridge's recipes of experts since 25.11 capture attention and router on racks (docs/references.md#rack-graphs); a row
+  /// that reports the exchange reports graphs, too.
   bool guesses_graphs() {
-    if (stack_ == nullptr || stack_->name != "megatron-bridge" || !has_racks()) return false;
+    if (!is_bridge_since(2025.85) || !has_racks()) return false;
     if (reported("recipe") || reported("moe_dispatcher") || reported("moe_a2a_overlap")) return false;
     assume("CUDA graphs not reported: of attention and router, as in recipes for racks");
     return true;
@@ -451,9 +498,14 @@ class RowReader {
     t.dtype = *precision;
     if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
     if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
+    // torchao's enable_fsdp_float8_all_gather
+    if (text("precision_detail").find("fp8 all-gather") != std::string::npos) t.fp8_param_gather = true;
     t.row_scales = t.dtype == Precision::fp8 && text("precision_detail").find("rowwise") != std::string::npos;
     if (!reported("precision")) assume("precision not reported: bf16");
     if (stack_ != nullptr) drop_unfit_precision(*stack_, t);
+    const bool early_qwen = is_bridge() && !is_bridge_since(2026) && text("model_name").starts_with("Qwen3");
+    if (!reported("tp_comm_overlap") && !early_qwen && !recipes_overlap_tensor_ranks(result_.scenario.model, t))
+      result_.scenario.parallel.tp_comm_overlap = false;
   }
 
   void read_micro_batch(Training& t, int dp) {
@@ -483,11 +535,22 @@ class RowReader {
           1, result_.scenario.model.num_layers / (2 * result_.scenario.parallel.pp * result_.scenario.parallel.vpp));
     } else if (recompute == "selective_other" && read_modules(t, detail)) {
       return;
+    } else if (const int layers = layers_in(detail); recompute == "partial_layers" && layers > 0) {
+      t.recompute = Recompute::full;
+      t.recompute_num_layers = layers;
     } else if (recompute.starts_with("selective") || recompute == "partial_layers") {
       assume(fmt::format("recomputation of '{}' is left out of the time", detail.empty() ? recompute : detail));
     } else if (recompute.empty()) {
       result_.guess_recompute = true;
     }
+  }
+
+  /// "full on 5 layers of each stage", or of all layers where there is one stage; 0: the text says something else.
+  int layers_in(const std::string& detail) const {
+    constexpr std::string_view kBeginning = "full on ";
+    const Parallel& p = result_.scenario.parallel;
+    const bool each = p.pp * p.vpp == 1 || detail.find("each stage") != std::string::npos;
+    return each && detail.starts_with(kBeginning) ? std::atoi(detail.c_str() + kBeginning.size()) : 0;
   }
 
   /// What the launcher's recipe recomputes: modules, or all of some layers of every virtual stage.
@@ -496,17 +559,19 @@ class RowReader {
       t.recompute = Recompute::full;
       t.recompute_num_layers = layers;
     } else if (const std::string& modules = text("recompute_modules"); !modules.empty() && modules != "[]") {
-      if (has_word(modules, "core_attn")) t.recompute = Recompute::selective;
       read_modules(t, modules);
     }
   }
 
   /// Megatron-Core's --recompute-modules that are modelled. False: there is none.
   bool read_modules(Training& t, const std::string& detail) {
+    const bool attention = has_word(detail, "core_attn");
+    if (attention) t.recompute = Recompute::selective;
+    t.recompute_modules.clear();  // a stack's
     for (const auto& [word, module] : {Word{"norm", "norm"}, Word{"act", "activation"}, Word{"up_proj", "mla_up"}})
       if (detail.find(word) != std::string::npos) t.recompute_modules.emplace_back(module);
     if (has_word(detail, "moe")) t.recompute_modules.emplace_back("moe");
-    if (t.recompute_modules.empty()) return false;
+    if (t.recompute_modules.empty()) return attention;
     assume(fmt::format("recomputation of '{}': norms, activations, up-projections and experts of it", detail));
     return true;
   }

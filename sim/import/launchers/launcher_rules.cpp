@@ -302,7 +302,7 @@ constexpr std::array kRules{
 
 /// Whether a setting, "parallel.tp=8", belongs to a layout.
 bool is_of_layout(Name setting) {
-  constexpr std::array<Name, 18> kKeys{"parallel.tp=",
+  constexpr std::array<Name, 19> kKeys{"parallel.tp=",
                                        "parallel.cp=",
                                        "parallel.ep=",
                                        "parallel.etp=",
@@ -319,7 +319,8 @@ bool is_of_layout(Name setting) {
                                        "training.recompute=",
                                        "training.offload_optimizer=",
                                        "training.offload_parameters=",
-                                       "training.offload_activations="};
+                                       "training.offload_activations=",
+                                       "training.offload_layers="};
   return std::ranges::any_of(kKeys, [&](Name key) { return setting.starts_with(key); });
 }
 

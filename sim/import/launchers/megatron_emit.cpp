@@ -134,6 +134,7 @@ void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenari
   const bool flexible = scenario.parallel.moe_dispatcher != MoeDispatcher::alltoall;
   said.push_back({"moe-token-dispatcher-type", flexible ? "flex" : "alltoall"});
   if (flexible) said.push_back({"moe-flex-dispatcher-backend", to_string(scenario.parallel.moe_dispatcher)});
+  settings.list_unless(scenario.training.padded_experts, "training.padded_experts");
   settings.take("training.expert_capacity_factor");
   if (scenario.training.expert_capacity_factor > 0)
     said.push_back({"moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor)});
@@ -142,7 +143,7 @@ void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenari
 /// PyTorch's loss cannot be chosen, not even with FSDP.
 void emit_loss(Settings& said, RunSettings& settings, const Scenario& s) {
   const CrossEntropy loss = loss_of(s.parallel, s.training);
-  settings.list_unless(loss != CrossEntropy::pytorch, "training.cross_entropy");
+  settings.list_unless(loss != CrossEntropy::pytorch && loss != CrossEntropy::compiled, "training.cross_entropy");
   const bool kernel = loss == CrossEntropy::fused;
   if (!kernel && loss != CrossEntropy::fused_native) return;
   said.push_back({"cross-entropy-loss-fusion"});

@@ -99,7 +99,7 @@ constexpr std::array<Name, 70> kWithoutEffectOfWhole{"add-extra-token",
                                                      "bias-",
                                                      "clone-scatter",
                                                      "config-logger",
-                                                     "cpu-offloading-",
+                                                     "cpu-offloading-double",
                                                      "create-attention-mask",
                                                      "cuda-graph-warmup",
                                                      "dataloader-type",
@@ -509,6 +509,20 @@ void import_duration(RunImport& run) {
 
 }  // namespace
 
+/// Activations of the first layers of a rank.
+void import_offloading(RunImport& run) {
+  constexpr Name kLayers = "cpu-offloading-num-layers";
+  const std::int64_t layers = run.count(kLayers).value_or(0);
+  const bool on = run.flag("cpu-offloading").value_or(true);
+  const bool activations = run.flag("cpu-offloading-activations").value_or(true);
+  const bool weights = run.flag("cpu-offloading-weights").value_or(false);
+  if (!on || layers <= 0) return;
+  if (weights) run.assume(fmt::format("{}: weights stay on the GPU here", kLayers));
+  if (!activations) return;
+  run.put_flag("training.offload_activations", true, kLayers);
+  run.put("training.offload_layers", layers, kLayers);
+}
+
 void import_megatron_settings(RunImport& run, bool bridge) {
   import_gpus(run);
   import_rows(run, kMegatronRows, bridge ? AbsentFlag::is_open : AbsentFlag::is_false);
@@ -529,6 +543,9 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   name_what_is_not_modelled(run);
   import_optimizer(run);
   import_loss(run, bridge);
+  import_offloading(run);
+  if (run.flag("no-async-tensor-model-parallel-allreduce").value_or(false))
+    run.put_flag("parallel.tp_async_allreduce", false, "no-async-tensor-model-parallel-allreduce");
   import_dispatcher(run);
   import_context_parallel(run);
   import_duration(run);

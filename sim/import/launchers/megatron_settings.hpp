@@ -32,6 +32,7 @@ inline constexpr std::array kMegatronRows{
     SettingRow{"training.bf16_layers_end", "num-layers-at-end-in-bf16", SettingRow::Kind::count},
     SettingRow{"training.fp8_param_gather", "fp8-param-gather", SettingRow::Kind::flag},
     SettingRow{"training.fp8_attention", "fp8-dot-product-attention", SettingRow::Kind::flag},
+    SettingRow{"training.fp8_output_layer", "fp8-output-proj", SettingRow::Kind::flag},
 };
 
 /// What the arguments of Megatron-LM set, or with `bridge` the YAML of Megatron-Bridge and NeMo. There an absent flag keeps

@@ -244,11 +244,16 @@ void import_float8(RunImport& run, Name section) {
                                 std::pair{Name("rowwise_with_gw_hp"), true}};
   const std::string recipe = fmt::format("{}.recipe_name", section),
                     gather = fmt::format("{}.enable_fsdp_float8_all_gather", section);
-  if (run.flag(gather).value_or(false)) run.assume(fmt::format("{}: parameters are gathered in bf16 here", gather));
+  const bool gathers = run.flag(gather).value_or(false);
+  if (gathers && !run.has(recipe)) run.put_flag("training.fp8_param_gather", true, gather);
   if (!run.has(recipe)) return;
   if (run.word(recipe) == "rowwise_with_gw_hp")
     run.assume(fmt::format("{} rowwise_with_gw_hp: weight gradients are multiplied in fp8 here", recipe));
-  if (const auto by_row = run.choice<bool>(recipe, kRecipes)) run.put_flag("training.row_scales", *by_row, recipe);
+  const auto by_row = run.choice<bool>(recipe, kRecipes);
+  if (!by_row) return;
+  run.put_flag("training.row_scales", *by_row, recipe);
+  if (gathers && *by_row) run.assume(fmt::format("{}: parameters are gathered in bf16 here", gather));
+  if (gathers && !*by_row) run.put_flag("training.fp8_param_gather", true, gather);
 }
 
 /// float8 and mx are model converters.
@@ -360,10 +365,10 @@ void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) 
     toml.section("model");
     toml.set_list("converters", fp8 ? "float8" : "mx");
     settings.take("training.row_scales");
-    if (t.row_scales) {
-      toml.section(kFloat8Section);
-      toml.set("recipe_name", "rowwise");
-    }
+    if (fp8) settings.take("training.fp8_param_gather");
+    if (t.row_scales || (fp8 && t.fp8_param_gather)) toml.section(kFloat8Section);
+    if (t.row_scales) toml.set("recipe_name", "rowwise");
+    if (fp8 && t.fp8_param_gather) toml.set_flag("enable_fsdp_float8_all_gather", true);
   }
 }
 
@@ -435,8 +440,7 @@ void emit_recompute(Toml& toml, RunSettings& settings, const Training& t) {
   if (op) toml.set("selective_ac_option", "op");
   toml.section("compile");
   toml.set_flag("enable", settings.take("training.compiled").boolean);
-  settings.list_unless(t.cross_entropy == (t.compiled ? CrossEntropy::automatic : CrossEntropy::pytorch),
-                       "training.cross_entropy");
+  settings.list_unless(t.cross_entropy == CrossEntropy::automatic, "training.cross_entropy");
   settings.list_unless(t.unfused_elementwise != t.compiled, "training.unfused_elementwise");
   settings.list_unless(t.recompute_early_stop, "training.recompute_early_stop");
 }
