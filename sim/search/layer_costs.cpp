@@ -48,6 +48,9 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp, KnownPacks&
   plan.training = scenario.training;
   apply_layout(layout, scenario.model, plan.parallel, plan.training);
   Parallel& p = plan.parallel;
+  // These costs serve all zero stages: of the two losses that follow from them the shorter one.
+  if (plan.training.cross_entropy == CrossEntropy::automatic && !plan.training.compiled)
+    plan.training.cross_entropy = CrossEntropy::pytorch;
   PlanCheck no_faults;
   apply_strategy(no_faults, p);
   p.dp = dp;

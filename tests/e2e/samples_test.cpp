@@ -207,7 +207,7 @@ std::vector<Format> formats() {
       {"torchtitan",
        "torchtitan-toml",
        {{"deepseek_v3_671b.toml", "training.global_batch_size = 1024"},
-        {"llama3_405b.toml", "\"fp8_param_gather\": true"},
+        {"llama3_405b.toml", "training.global_batch_size = 16: 2 sequences"},
         {"llama3_8b.toml", "training.global_batch_size = 64"},
         {"llama4_17bx16e.toml", "training.global_batch_size = 64"}},
        "--model llama-3-8b --topology dgx-h100 --gpus 64"},
