@@ -539,6 +539,7 @@ TEST_CASE("row: offloaded layers, layers that are recomputed, orders of ranks, a
   CHECK(partial(",partial_layers,full on 21 of 32 layers,1") == 21);
   CHECK(partial(",partial_layers,full on 21 of 32 layers,2") == 0);  // of which stage is not said
   CHECK(partial(",partial_layers,some,1") == 0);
+  CHECK(partial(",partial_layers,full on 99999999999999999999 layers,1") == 100'000);
   CHECK(training(",recompute,recompute_detail", ",selective_other,core_attn norm").recompute == Recompute::selective);
   CHECK(training(",recompute,recompute_detail", ",selective_other,norm").recompute == Recompute::none);
   CHECK_FALSE(

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <optional>
 
@@ -550,7 +551,8 @@ class RowReader {
     constexpr std::string_view kBeginning = "full on ";
     const Parallel& p = result_.scenario.parallel;
     const bool each = p.pp * p.vpp == 1 || detail.find("each stage") != std::string::npos;
-    return each && detail.starts_with(kBeginning) ? std::atoi(detail.c_str() + kBeginning.size()) : 0;
+    if (!each || !detail.starts_with(kBeginning)) return 0;
+    return static_cast<int>(std::clamp(std::strtol(detail.c_str() + kBeginning.size(), nullptr, 10), 0L, 100'000L));
   }
 
   /// What the launcher's recipe recomputes: modules, or all of some layers of every virtual stage.
