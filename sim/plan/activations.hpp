@@ -81,7 +81,8 @@ CrossEntropy loss_of(const Parallel& parallel, const Training& training);
 /// Dropout mask of the embedding.
 TokenBytes embedding_activations(const Model& model);
 /// Input of the final norm and of the output layer, and what the loss keeps of the logits: fp32 exponentials or
-/// log-probabilities, of a fused or compiled loss the 16-bit logits; the same for every multi-token-prediction layer, with that layer's own.
+/// log-probabilities, of a fused or compiled loss the 16-bit logits; the same for every multi-token-prediction layer, with
+/// that layer's own.
 TokenBytes head_activations(const Model& model, const Plan& plan);
 TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
 /// What the loss works with beside what it keeps, per logit (Training::cross_entropy):
@@ -90,6 +91,7 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
 ///                   the gradient, as the output layer reads it                                                      2
 ///   pytorch         fp32 gradients of the negative log-likelihood and of the log-softmax                            8
 ///     with tp > 1   and the exponential that PyTorch's loss_parallel writes beside them                            12
+///   compiled        the gradient                                                                                    2
 ///   fused           the gradient                                                                                    2
 ///     with transformer_engine it is written over the logits                                                         0
 ///

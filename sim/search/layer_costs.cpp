@@ -48,7 +48,7 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp, KnownPacks&
   plan.training = scenario.training;
   apply_layout(layout, scenario.model, plan.parallel, plan.training);
   Parallel& p = plan.parallel;
-  // These costs serve all zero stages: of the two losses that follow from them the shorter one.
+  // Of the two losses that follow from the zero stage the shorter one, since all stages share its cost.
   if (plan.training.cross_entropy == CrossEntropy::automatic && !plan.training.compiled)
     plan.training.cross_entropy = CrossEntropy::pytorch;
   PlanCheck no_faults;
@@ -192,7 +192,10 @@ int placing_dp(const Scenario& scenario, const Layout& layout, int dp) {
 }
 
 LayerCosts layer_costs(const CostSources& from, const Layout& layout, int dp, bool pairs) {
-  OneRank rank(from, layout, dp, {Slot::tensor, Slot::context, Slot::expert});
+  // All zero stages share these costs, so that what ZeRO-3 alone does, such as casts of gathered weights, is left out.
+  Layout whole = layout;
+  whole.zero_stage = 1;
+  OneRank rank(from, whole, dp, {Slot::tensor, Slot::context, Slot::expert});
   const Training& training = rank.plan().training;
   // With recompute_num_layers the recomputed layers depend on the stage: the bound recomputes none.
   const bool recompute = training.recompute == Recompute::full && training.recompute_num_layers == 0;

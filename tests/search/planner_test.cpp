@@ -222,6 +222,31 @@ TEST_CASE("search: bounds of a whole space equal those of single layouts", "[sea
   CHECK(next == all.end());
 }
 
+TEST_CASE("search: a bound does not depend on the layouts that were bounded before", "[search][differential]") {
+  const std::string dtype = GENERATE("bf16", "fp8");  // with fp8, ZeRO-3 quantises weights for every use
+  const Scenario scenario =
+      shipped_scenario("llama2-7b-abci", {"cluster.topology=dgx-h100", "cluster.world_size=8", "parallel.dp=0",
+                                          "parallel.tp=1", "parallel.pp=1", "training.dtype=" + dtype});
+  Layout sharded;
+  sharded.zero_stage = 3;
+  Layout whole = sharded;
+  whole.zero_stage = 1;
+  BoundTable one_way(scenario);
+  BoundTable other_way(scenario);
+  const auto whole_first = one_way.bound(whole);
+  const auto sharded_first = other_way.bound(sharded);
+  REQUIRE(whole_first.has_value());
+  REQUIRE(sharded_first.has_value());
+  CHECK(*one_way.bound(sharded) == *sharded_first);
+  CHECK(*other_way.bound(whole) == *whole_first);
+  // The loss of ZeRO-3 is PyTorch's, which is the shorter one.
+  REQUIRE(scenario.training.cross_entropy == CrossEntropy::automatic);
+  Scenario named = scenario;
+  named.training.cross_entropy = CrossEntropy::pytorch;
+  BoundTable of_named(named);
+  CHECK(sharded_first->step_time == of_named.bound(sharded)->step_time);
+}
+
 TEST_CASE("search: tensor parallelism that does not divide heads, hidden size and vocabulary has no bound",
           "[search]") {
   Scenario scenario = shipped_scenario("llama2-7b-abci", {"cluster.world_size=8", "parallel.tp=1", "parallel.pp=1",
