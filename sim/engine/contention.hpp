@@ -56,8 +56,13 @@ class PendingQueue {
     return rank;
   }
 
- private:
   using Entry = std::pair<std::int64_t, std::int32_t>;
+  const std::vector<Entry>& entries() const { return entries_; }
+  void move_on(std::int64_t by) {
+    for (Entry& each : entries_) each.first += by;
+  }
+
+ private:
   static bool later(const Entry& a, const Entry& b) { return a.first > b.first; }
 
   std::vector<Entry> entries_;

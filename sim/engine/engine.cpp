@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "sim/engine/worker_compute.hpp"
 #include "sim/engine/worker_contention.hpp"
 #include "sim/engine/worker_lockstep.hpp"
+#include "sim/engine/worker_steady.hpp"
 #include "sim/engine/worker_transfers.hpp"
 
 namespace tracecast {
@@ -41,14 +43,23 @@ std::int64_t run_on_threads(State& state, int threads) {
   return executed;
 }
 
+struct Executed {
+  std::int64_t operations = 0;
+  std::int64_t skipped = 0;
+};
+
 template <class Recorder>
-std::int64_t run_on_one_thread(State& state, Recorder& recorder, const EngineOptions& options,
-                               const LinkSharing* sharing) {
+Executed run_on_one_thread(State& state, Recorder& recorder, const EngineOptions& options, const LinkSharing* sharing) {
   Worker<Recorder> worker(state, recorder);
   worker.share_links(sharing);
-  if (options.slowing_gpu != nullptr) worker.slow_compute(speeds_beside_collectives(state.graph, *options.slowing_gpu));
+  if (options.slowing_gpu != nullptr) {
+    worker.slow_compute(speeds_beside_collectives(state.graph, *options.slowing_gpu));
+    if (std::is_same_v<Recorder, NoSpans> && !options.every_period &&
+        (sharing == nullptr || sharing->network.moves_on()))
+      worker.skip_steady_state(engine::SteadyState::find(state.graph, state.compiled));
+  }
   worker.run();
-  return worker.executed();
+  return {worker.executed(), worker.skipped()};
 }
 
 /// Operations are fused where collectives concern one rank only. Other groups of ranks may run in lockstep.
@@ -97,14 +108,14 @@ Result<Timeline> run_engine(const StepGraph& graph, const EngineOptions& options
                     graph.ranks.size(), bytes / 1e9, kMostMemory / 1e9));
   State state(graph, compiled);
   const int threads = std::min(options.threads, static_cast<int>(graph.ranks.size() / kRanksPerThread));
-  std::int64_t executed = 0;
+  Executed executed;
   std::vector<Span> spans;
   if (options.record_spans) {
     SpanRecorder recorder(state);
     executed = run_on_one_thread(state, recorder, options, sharing);
-    spans = recorder.sorted();
+    spans = recorder.take();
   } else if (threads > 1 && sharing == nullptr && options.slowing_gpu == nullptr) {
-    executed = run_on_threads(state, threads);
+    executed.operations = run_on_threads(state, threads);
   } else {
     NoSpans none;
     executed = run_on_one_thread(state, none, options, sharing);
@@ -113,7 +124,8 @@ Result<Timeline> run_engine(const StepGraph& graph, const EngineOptions& options
     return tl::unexpected<Error>(engine::deadlock_report(state));
   Timeline timeline = finalize(state);
   timeline.spans = std::move(spans);
-  timeline.events = executed;
+  timeline.events = executed.operations;
+  timeline.skipped = executed.skipped;
   return timeline;
 }
 

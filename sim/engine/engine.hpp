@@ -25,7 +25,8 @@ struct LinkSharing {
 
 struct EngineOptions {
   bool record_spans = false;
-  int threads = 1;  ///< for large graphs; one if spans are recorded, links are shared or compute is slowed
+  int threads = 1;            ///< for large graphs; one if spans are recorded, links are shared or compute is slowed
+  bool every_period = false;  ///< simulates the whole steady state, period by period: for tests
   const Profile* slowing_gpu = nullptr;  ///< transfers slow compute as on this GPU (gpu_sharing.hpp); null: not
 };
 

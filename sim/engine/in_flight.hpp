@@ -32,6 +32,13 @@ class InFlightTransfers {
 
   const InFlightTransfer& of(std::int32_t index) const { return all_[static_cast<std::size_t>(index)]; }
 
+  /// It began `by` ps later, and is of a micro-batch that is later by `microbatches`.
+  void move_on(std::int32_t index, std::int64_t by, std::int32_t microbatches) {
+    InFlightTransfer& moved = all_[static_cast<std::size_t>(index)];
+    moved.start += by;
+    if (moved.message != nullptr) moved.message += microbatches;
+  }
+
   InFlightTransfer remove(std::int32_t index) {
     free_.push_back(index);
     return all_[static_cast<std::size_t>(index)];

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/engine/state.hpp"
@@ -47,8 +48,9 @@ class SpanRecorder {
   /// The last span of `stream` recorded `event`.
   void on_record(const Event& event, std::int32_t stream);
 
-  /// All spans by rank, stream and order of execution; their causes are indices into the result.
-  std::vector<Span> sorted() const;
+  /// All spans by rank, stream and order of execution; their causes are indices into the result.   Requires that every stream has
+  /// finished.
+  std::vector<Span> take() { return std::move(spans_); }
 
  private:
   std::int32_t add(const OpContext& at, std::int32_t op, std::int64_t arrival, std::int64_t start, std::int64_t end,
@@ -60,6 +62,7 @@ class SpanRecorder {
 
   const State& state_;
   std::vector<Span> spans_;
+  std::vector<std::int32_t> next_;            ///< [stream] where its next span goes
   std::vector<std::int32_t> last_;            ///< [stream] its last span
   std::vector<std::int32_t> cause_;           ///< [stream] of the transfer that it waits in
   std::vector<std::int32_t> event_spans_;     ///< [event], then [local event]

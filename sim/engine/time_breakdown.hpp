@@ -61,6 +61,19 @@ class TimeBreakdown {
     time_.exposed[static_cast<std::size_t>(traffic)].picoseconds += time;
   }
 
+  const Interval& last_transfer() const { return last_; }
+
+  /// Adds `times` times what has been added since `before`. A transfer that has not ended by `instant` is `by` later.
+  void repeat(const TimeBreakdown& before, std::int64_t times, std::int64_t instant, std::int64_t by) {
+    const auto add = [times](Duration& sum, Duration earlier) { sum += (sum - earlier) * times; };
+    add(time_.compute, before.time_.compute);
+    for (std::size_t i = 0; i < time_.exposed.size(); ++i) add(time_.exposed[i], before.time_.exposed[i]);
+    add(time_.bubble, before.time_.bubble);
+    add(time_.host, before.time_.host);
+    add(time_.optimizer, before.time_.optimizer);
+    if (last_.end > instant) last_ = {last_.arrival + by, last_.start + by, last_.end + by, last_.traffic};
+  }
+
   /// The breakdown at the end of the step. After its last compute a rank waits for its own transfers, then for others.
   RankTime finalize(std::int64_t compute_end, std::int64_t step_end) const {
     TimeBreakdown tail = *this;

@@ -45,6 +45,7 @@ struct Timeline {
   std::vector<Duration> ends;   ///< of the last operation of each rank; empty when executed
   std::vector<Span> spans;      ///< if requested; by rank, then by stream order
   std::int64_t events = 0;      ///< operations executed
+  std::int64_t skipped = 0;     ///< of these, in periods of the steady state that were not simulated one by one
 };
 
 }  // namespace tracecast

@@ -16,10 +16,13 @@
 #include "sim/engine/in_flight.hpp"
 #include "sim/engine/span_recorder.hpp"
 #include "sim/engine/state.hpp"
+#include "sim/engine/steady_state.hpp"
 #include "sim/graph/shared_transfers.hpp"
 #include "sim/network/flow_network.hpp"
 
 namespace tracecast::engine {
+
+class StateWriter;
 
 /// Executes the ranks that it owns; without an exchange it owns all ranks. `Recorder` is notified of every operation.
 ///
@@ -48,11 +51,16 @@ class Worker {
   }
 
   std::int64_t executed() const { return executed_; }
+  std::int64_t skipped() const { return skipped_; }
 
   /// Transfers slow compute; `beside`: [collective] the speeds that it leaves.   Requires no exchange
   void slow_compute(std::vector<Speeds> beside) {
     contention_ = std::make_unique<Contention>(state_.graph, state_.compiled, std::move(beside));
   }
+
+  /// Periods that repeat are skipped (steady_state.hpp).   Requires slow_compute(), a Recorder that keeps nothing, and a
+  /// network that moves on
+  void skip_steady_state(std::unique_ptr<SteadyState> found) { steady_ = std::move(found); }
 
   /// Transfers that share links end when the network says so.   Requires no exchange
   void share_links(const LinkSharing* sharing) { sharing_ = sharing; }
@@ -229,6 +237,27 @@ class Worker {
   void begin_moving(const WaitList& waiters, std::int64_t start, std::int32_t kind);
   void end_moving(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end);
 
+  // ---- The steady state: worker_steady.hpp -------------------------------------------------------------------------
+
+  void host_decides(const OpContext& at) {
+    if (steady_ != nullptr) steady_->host_decided[static_cast<std::size_t>(at.state->rank)] = true;
+  }
+  void skip_periods(std::int64_t& instant);
+  std::vector<std::int64_t> outline_at(std::int64_t instant, std::int32_t periods) const;
+  const RepeatedItems& repeated(std::int32_t rank) const;
+  std::optional<std::pair<std::int32_t, std::int32_t>> items_at(std::int32_t rank) const;
+  std::optional<SteadySnapshot> describe(std::int64_t instant, std::int32_t periods) const;
+  void describe_streams(std::int32_t rank, std::int32_t periods, StateWriter& out) const;
+  void describe_events(std::int32_t rank, std::int32_t periods, const SteadySnapshot& snapshot, StateWriter& out) const;
+  std::int32_t slots_of_messages() const;
+  void describe_compute(std::int32_t rank, StateWriter& out) const;
+  void describe_transfers(std::int32_t microbatches, StateWriter& out) const;
+  bool same_state(const SteadySnapshot& before, const SteadySnapshot& now) const;
+  std::int32_t periods_left(const SteadySnapshot& before, const SteadySnapshot& now) const;
+  void move_on_periods(const SteadySnapshot& before, const SteadySnapshot& now, std::int64_t& instant);
+  void move_on_rank(std::int32_t rank, std::int32_t periods, std::int64_t instant, std::int64_t by);
+  void move_on_events(std::int32_t rank, std::int32_t periods, const SteadySnapshot& now, std::int64_t by);
+
   // ---- Transfers: worker_transfers.hpp -----------------------------------------------------------------------------
 
   void finish(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end, std::int32_t cause);
@@ -253,12 +282,14 @@ class Worker {
   Exchange* const exchange_;
   const LinkSharing* sharing_ = nullptr;
   std::unique_ptr<Contention> contention_;  ///< null: transfers do not slow compute
+  std::unique_ptr<SteadyState> steady_;     ///< null: all periods are simulated
   const std::int32_t number_;
   std::vector<std::int32_t> runnable_;
   InFlightTransfers in_flight_;
   std::vector<std::int32_t> due_;     ///< ranks whose pending run makes a record at the current instant
   std::vector<Interval> part_times_;  ///< of the fused run that is executed by parts
   std::int64_t executed_ = 0;
+  std::int64_t skipped_ = 0;  ///< of these, not one by one
 };
 
 }  // namespace tracecast::engine

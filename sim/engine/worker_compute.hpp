@@ -98,6 +98,7 @@ inline bool Worker<Recorder>::execute(const OpContext& at, const StreamOp& op) {
   }
   const std::int64_t issued = at.host_base + op.issue;
   s.arrival = std::max(ready, issued);
+  if (issued > ready) host_decides(at);
   if (op.lockstep_run >= 0) s.leaves_lockstep = false;
   recorder_.on_arrival(at, issued > ready, decisive);
   if (op.type == OpType::collective) return join_collective(at, op);
@@ -132,6 +133,7 @@ inline void Worker<Recorder>::compute(const OpContext& at, const StreamOp& op, s
   StreamState& s = *at.state;
   const RunDuration run = duration_of(at, op);
   const std::int64_t end = std::max(ready + run.total, at.host_base + run.lag);
+  if (end > ready + run.total) host_decides(at);
   if (s.lane == kComputeStream) {
     TimeBreakdown& breakdown = breakdown_of(at);
     if (decisive != nullptr) breakdown.add_wait(s.clock, ready, decisive->interval());

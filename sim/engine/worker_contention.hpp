@@ -14,16 +14,20 @@ template <class Recorder>
 inline void Worker<Recorder>::run_in_order_of_time() {
   PendingQueue& queue = contention_->queue;
   Duration now;
+  std::int64_t instant = 0;
   std::vector<std::int32_t> ended;
   while (true) {
     run_ahead();
+    if (steady_ != nullptr) skip_periods(instant);
     const Duration limit = queue.empty() ? FlowNetwork::kNoLimit : Duration{queue.front()};
     if (sharing_ != nullptr && sharing_->network.advance(now, ended, limit)) {
-      complete_transfers(ended, now.picoseconds);
+      instant = now.picoseconds;
+      complete_transfers(ended, instant);
     } else if (queue.empty()) {
       return;
     } else {
-      continue_runs(limit.picoseconds);
+      instant = limit.picoseconds;
+      continue_runs(instant);
     }
   }
 }
@@ -201,9 +205,11 @@ inline void Worker<Recorder>::time_run(const OpContext& at, const StreamOp& op) 
     time_fused_run(at, op, speeds, slowdown, rank);
   } else if (state_.compiled.fuses[static_cast<std::size_t>(at.state->rank)] && slowdown != kNoSlowdown) {
     run.length = time_single_run(at, op, run.ready);
+    if (run.length.total > run.length.busy) host_decides(at);
   } else {
     const RunDuration alone = duration_of(at, op);
     const std::int64_t end = std::max(run.ready + alone.total, at.host_base + alone.lag);
+    if (end > run.ready + alone.total) host_decides(at);
     run.length = {end - run.ready, alone.total};
     if (!speeds.full() || end > progress.until()) run.length = time_single_run(at, op, run.ready);
   }
@@ -232,6 +238,7 @@ inline void Worker<Recorder>::time_fused_run(const OpContext& at, const StreamOp
     contention_->runs.time(
         op.fused_run, slowdown, run.ready, at.host_base, [&](StreamId stream) { return streams_of(at)[stream].clock; },
         progress, valid_until, *rank.own);
+    if (run.ready < at.host_base + run.times->host_slack) host_decides(at);
   }
   run.length = run.times->length;
 }

@@ -14,11 +14,24 @@
 #include <limits>
 #include <vector>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/units.hpp"
 #include "sim/network/collective_flows.hpp"
 #include "sim/network/network_model.hpp"
 
 namespace tracecast {
+
+/// A transfer between its start and its end.
+struct TransferProgress {
+  std::int32_t transfer = -1;
+  std::int32_t kind = -1;
+  bool moving = false;     ///< its latency has passed
+  bool solved = false;     ///< shares links
+  Wide residual = 0;       ///< what is left to move, as of `since`
+  std::int64_t rate = 0;   ///< bytes per second
+  std::int64_t since = 0;  ///< ps
+  std::int64_t next = 0;   ///< ps, when its latency or it ends, if nothing changes
+};
 
 /// Kinds of transfers are registered beforehand (FluidNetwork::add_kind, SimGridNetwork::add_kind) and have numbers.
 class FlowNetwork {
@@ -37,6 +50,12 @@ class FlowNetwork {
   /// Requires that the caller has started all transfers that begin before that instant.
   virtual bool advance(Duration& now, std::vector<std::int32_t>& ended, Duration limit) = 0;
   bool advance(Duration& now, std::vector<std::int32_t>& ended) { return advance(now, ended, kNoLimit); }
+
+  /// Whether in_flight() and move_on() are there.
+  virtual bool moves_on() const { return false; }
+  virtual std::vector<TransferProgress> in_flight() const { return {}; }
+  /// Lets time pass in which nothing happens: everything in flight does as much later what it would have done.
+  virtual void move_on(Duration) {}
 
   static constexpr Duration kNoLimit{std::numeric_limits<std::int64_t>::max()};
 };

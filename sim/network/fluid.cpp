@@ -137,7 +137,9 @@ std::int32_t FluidNetwork::add_kind(TransferShape shape) {
 }
 
 void FluidNetwork::push_event(std::int32_t index, std::int64_t time) {
-  queue_.push(time, {index, ++in_flight(index).version});
+  InFlight& own = in_flight(index);
+  own.next = time;
+  queue_.push(time, {index, ++own.version});
 }
 
 void FluidNetwork::start(std::int32_t transfer, std::int32_t kind, Duration at) {
@@ -200,9 +202,28 @@ void FluidNetwork::finish(std::int32_t index, std::vector<std::int32_t>& ended) 
   if (kind.moving.picoseconds > 0)
     for (const LinkWeight& load : kind.loads) on(load) = {on(load).moving - 1, -1};
   if (done.flow >= 0) solver_.remove_flow(std::exchange(done.flow, -1));
-  ended.push_back(done.transfer);
+  ended.push_back(std::exchange(done.transfer, -1));
   ++done.version;
   free_.push_back(index);
+}
+
+std::vector<TransferProgress> FluidNetwork::in_flight() const {
+  std::vector<TransferProgress> all;
+  for (const InFlight& each : in_flight_)
+    if (each.transfer >= 0)
+      all.push_back(
+          {each.transfer, each.kind, each.moving, each.flow >= 0, each.residual, each.rate, each.since, each.next});
+  return all;
+}
+
+void FluidNetwork::move_on(Duration by) {
+  queue_ = {};
+  for (std::size_t index = 0; index < in_flight_.size(); ++index) {
+    InFlight& each = in_flight_[index];
+    if (each.transfer < 0) continue;
+    each.since += by.picoseconds;
+    push_event(static_cast<std::int32_t>(index), each.next + by.picoseconds);
+  }
 }
 
 /// Computes the rates from `now` on, and the ends that follow from them.

@@ -87,6 +87,10 @@ class FluidNetwork final : public FlowNetwork {
   using FlowNetwork::advance;
   bool advance(Duration& now, std::vector<std::int32_t>& ended, Duration limit) override;
 
+  bool moves_on() const override { return true; }
+  std::vector<TransferProgress> in_flight() const override;
+  void move_on(Duration by) override;
+
   std::int64_t events() const { return events_; }
 
  private:
@@ -100,7 +104,7 @@ class FluidNetwork final : public FlowNetwork {
   };
   /// A transfer between its start and its end.
   struct InFlight {
-    std::int32_t transfer = -1;
+    std::int32_t transfer = -1;  ///< -1: none
     std::int32_t kind = -1;
     std::int32_t flow = -1;    ///< in the solver; -1: during its latency, without loaded links, or alone on them
     std::int32_t version = 0;  ///< of its next event; events of older versions are ignored
@@ -108,6 +112,7 @@ class FluidNetwork final : public FlowNetwork {
     Wide residual = 0;  ///< bytes per second x ps left to move, as of `since`
     std::int64_t rate = 0;
     std::int64_t since = 0;
+    std::int64_t next = 0;  ///< ps, of its next event
   };
   struct Event {
     std::int32_t index;
