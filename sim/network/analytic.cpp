@@ -30,6 +30,7 @@ constexpr double kDirectBaseUs = 6.6;  ///< NCCL's LL base latency
 constexpr double kPeerUs = 0.3;        ///< per further peer: nccl_intranode alltoall, 2 to 8 ranks of A100 to B200
 constexpr double kNetworkHopUs = 5.0;  ///< NCCL's LL network hop between single ranks
 constexpr double kPostUs = 1.0;        ///< NCCL's cost of posting one message to a NIC
+constexpr int kGpusOfANode = 8;        ///< at most, where CollectiveTuning::net_mid_limit was fitted
 constexpr double kDirectChannels =
     16;  ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
 
@@ -166,7 +167,10 @@ class AnalyticNetwork final : public NetworkModel {
   /// Bytes whose transfer time is added for filling the pipeline.
   double fill(Bytes size, const GroupPlacement& group) const {
     const CollectiveTuning& tuning = cluster_.tuning;
-    if (group.nodes > 1) return (tuning.net_mid_size - 1) * bytes(std::min(size, tuning.net_mid_limit));
+    if (group.nodes > 1) {
+      const double longer = std::max(1.0, static_cast<double>(group.ranks_per_node) / kGpusOfANode);
+      return (tuning.net_mid_size - 1) * std::min(bytes(size), longer * bytes(tuning.net_mid_limit));
+    }
     return (tuning.mid_size - 1) * bytes(std::min(size, tuning.mid_limit));
   }
 
@@ -248,7 +252,8 @@ class AnalyticNetwork final : public NetworkModel {
     const double latency = latency_us(communicator, cost, call, group);
     const CollectiveAlgorithm& algorithm = row_of(cost.algorithm);
     const double corrected = cost.bandwidth * nccl_bandwidth_factor(cost, call.size) * bandwidth_factor(cost, group);
-    const double rate = std::min(corrected, wire_limit(algorithm, call, group));
+    const double inside = cost.switches > 0 ? cluster_.tuning.nvls_bandwidth * cost.switches : corrected;
+    const double rate = std::min({corrected, inside, wire_limit(algorithm, call, group)});
     const bool fills = cost.protocol == Protocol::simple && algorithm.fill_is_missing;
     // The correction of pipelines that fill was measured at the rate of NICs: they do not fill slower for a long link.
     const double slowdown = spans_sites(group) ? std::max(1.0, group.oversubscription * group.crossing) : 1;

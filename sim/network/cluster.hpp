@@ -103,7 +103,8 @@ struct FabricShape {
 /// bandwidth  NCCL's times the factor below. Inside a domain LL and LL128 keep NCCL's, which are measured limits
 /// fill       (mid_size - 1) min(size, mid_limit) / bandwidth: Simple and NVLS move whole slices and fill their pipeline
 ///            slowly. NCCL's model leaves this out and is 15-30 % too fast from 0.25 to 64 MiB. Not for trees, where
-///            NCCL's own table of factors includes it
+///            NCCL's own table of factors includes it. Between domains of more than 8 ranks, net_mid_limit grows with their
+///            number: the pipeline is longer (two full racks of GB200: docs/references.md#published-collectives)
 /// copy       one rank's share passes through its own memory once: size / ranks / copy_bandwidth (all_gather,
 ///            reduce_scatter, all_to_all), half of it for all_reduce
 struct CollectiveTuning {

@@ -87,11 +87,12 @@ double ring_rate(std::span<const double> ladder, double network, double inside, 
   return best;
 }
 
-/// One head per GPU of the node, each with a rate of the ladder.
-NcclGraph nvls_graph(double gpu, double network, const GroupPlacement& group, NcclArchitecture architecture) {
+/// One head per GPU of the node, each with a rate of the ladder and, between nodes, the NIC of its GPU: of `nic` GB/s.
+NcclGraph nvls_graph(double gpu, double network, double nic, const GroupPlacement& group,
+                     NcclArchitecture architecture) {
   const int heads = std::min(group.ranks_per_node, kMaxChannels);
   if (heads < 2) return {};
-  return {heads, step_below(ladder_intra(architecture), gpu / heads), network / heads};
+  return {heads, step_below(ladder_intra(architecture), gpu / heads), std::min(network / heads, nic)};
 }
 
 std::size_t index(Protocol protocol) {
@@ -145,7 +146,7 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
   const double gpu = nccl_gpu_rate(cluster.node, group, architecture);
   if (group.nodes == 1) {
     comm.ring = comm.tree = fill(ladder_intra(architecture), gpu);
-    if (cluster.node.nvls) comm.nvls = nvls_graph(gpu, 0, group, architecture);
+    if (cluster.node.nvls) comm.nvls = nvls_graph(gpu, 0, 0, group, architecture);
     return comm;
   }
   const double network = node_rate(cluster.node, group, architecture);
@@ -155,7 +156,7 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
   comm.ring = {channels, flow, flow};
   // Two nodes exchange each half of a tree once: twice the ring's rate, if the GPUs keep up.
   comm.tree = {channels, std::min(inside, 2 * network) / channels, flow};
-  if (cluster.node.nvls) comm.nvls = nvls_graph(gpu, network, group, architecture);
+  if (cluster.node.nvls) comm.nvls = nvls_graph(gpu, network, giga(cluster.node.nic_rate), group, architecture);
   if (cluster.tuning.sharp) comm.collnet = {channels, std::min(inside, 2 * network) / channels, network / channels};
   return comm;
 }

@@ -64,6 +64,7 @@ struct NcclCost {
   int intra_hops = 0;   ///< number of hops inside nodes
   int inter_hops = 0;   ///< number of hops between nodes
   double bandwidth = 0;
+  double switches = 0;  ///< of NVLS over several nodes: the bandwidth that the switches of the nodes allow; else 0
   int channels = 0;
   double latency_us() const { return base_us + intra_us + inter_us; }
 };

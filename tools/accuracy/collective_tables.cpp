@@ -81,12 +81,15 @@ int ranks_of(TableFields& fields, const char* column) {
   return static_cast<int>(std::min(ranks, kMaxRanks));
 }
 
-void read_own(TableFields& fields, const CsvTable&, Samples& out) {
+void read_own(TableFields& fields, const CsvTable& table, Samples& out) {
   CollectiveSample sample;
   sample.row = fields.row();
+  sample.source = fields.text("source");
   sample.topology = sample.system = fields.text("topology");
   sample.call = {fields.word("collective", kCollectives, Collective::all_reduce), {fields.size("bytes")}};
   sample.ranks = ranks_of(fields, "ranks");
+  if (!table.text(fields.row(), "ranks_per_domain").empty())
+    sample.ranks_per_domain = ranks_of(fields, "ranks_per_domain");
   sample.seconds = fields.positive("time_us") * 1e-6;
   out.push_back(std::move(sample));
 }
@@ -206,6 +209,13 @@ const Format* format_of(const CsvTable& table) {
 }
 
 }  // namespace
+
+std::vector<int> ranks_of_group(const Cluster& cluster, int ranks, int ranks_per_domain) {
+  const int in_domain = ranks_per_domain > 0 ? ranks_per_domain : cluster.node.gpus;
+  std::vector<int> all(static_cast<std::size_t>(ranks));
+  for (int i = 0; i < ranks; ++i) all[static_cast<std::size_t>(i)] = i / in_domain * cluster.node.gpus + i % in_domain;
+  return all;
+}
 
 bool is_collective_table(const CsvTable& table) { return format_of(table) != nullptr; }
 

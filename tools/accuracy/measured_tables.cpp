@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -153,28 +153,29 @@ class Machines {
     std::string problem;  ///< why it cannot be used; "": it can
     std::string column;   ///< of the field that the problem is in
   };
-  const Machine& find(const std::string& topology, int ranks) {
-    const auto [found, is_new] = machines_.try_emplace({topology, ranks});
-    if (is_new) make(found->second, topology, ranks);
+  const Machine& find(const CollectiveSample& sample) {
+    const auto [found, is_new] = machines_.try_emplace({sample.topology, sample.ranks, sample.ranks_per_domain});
+    if (is_new) make(found->second, sample);
     return found->second;
   }
 
  private:
-  void make(Machine& machine, const std::string& topology, int ranks) const {
+  void make(Machine& machine, const CollectiveSample& sample) const {
     const auto set_problem = [&machine](const char* column, const char* why) {
       machine.column = column;
       machine.problem = why;
     };
-    Result<Cluster> cluster = library_->topology(topology);
+    Result<Cluster> cluster = library_->topology(sample.topology);
     if (!cluster) return set_problem("topology", "unknown topology");
+    if (sample.ranks_per_domain > cluster->node.gpus)
+      return set_problem("ranks_per_domain", "is more than a scale-up domain has");
+    const std::vector<int> members = ranks_of_group(*cluster, sample.ranks, sample.ranks_per_domain);
+    cluster->world_size = members.back() + 1;
     const std::int64_t most =
         cluster->max_nodes > 0 ? std::int64_t{cluster->max_nodes} * cluster->node.gpus : std::int64_t{1} << 20;
-    if (ranks > most) return set_problem("ranks", "is more than the machine has");
-    cluster->world_size = ranks;
+    if (cluster->world_size > most) return set_problem("ranks", "is more than the machine has");
     const Result<Profile> profile = library_->profile(cluster->gpu);
     if (!profile) return set_problem("topology", "has a GPU without a profile");
-    std::vector<int> members(static_cast<std::size_t>(ranks));
-    std::iota(members.begin(), members.end(), 0);
     machine.group = place(*cluster, members, 1);
     machine.architecture = profile->architecture;
     machine.network = make_analytic_network(*cluster, profile->architecture);
@@ -182,7 +183,7 @@ class Machines {
   }
 
   const RowLibrary* library_;
-  std::map<std::pair<std::string, int>, Machine> machines_;
+  std::map<std::tuple<std::string, int, int>, Machine> machines_;
 };
 
 void add_to(SampleErrors& errors, const MeasuredSample& sample, std::vector<double>& absolute) {
@@ -271,7 +272,7 @@ Result<std::vector<MeasuredSample>> validate_collectives(const CsvTable& table, 
       samples.back().skipped = fmt::format("no topology for {}", curve.system);
       continue;
     }
-    const Machines::Machine& machine = machines.find(curve.topology, curve.ranks);
+    const Machines::Machine& machine = machines.find(curve);
     if (own_form && !machine.problem.empty()) return fail(table.error_at(curve.row, machine.column, machine.problem));
     samples.back().skipped = machine.problem.empty()
                                  ? unsupported_reason(machine.cluster, machine.architecture, curve.call, machine.group)

@@ -432,6 +432,7 @@ class RowReader {
     t.fp8_output_layer = mxfp8 && whole_step && is_bridge_since(2026.4) && (gpt_oss || (is_deepseek() && has_racks()));
     // Transformer Engine 2.12 multiplies unpadded tokens: docs/references.md#expert-padding
     if (is_bridge_since(2026.25)) t.padded_experts = false;
+    if (is_bridge_since(2026.4) && mxfp8) t.separate_expert_casts = false;  // docs/references.md#expert-casts
   }
 
   /// Megatron-Core's distributed Muon: states of whole matrices, and no quantised parameters. docs/references.md#kimi-recipe

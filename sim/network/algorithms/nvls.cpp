@@ -16,10 +16,11 @@ void tune(const TunerContext& c, NcclCost& cost) {
   if (c.protocol != Protocol::simple || graph.channels < 2 || c.comm.pcie) return;
   if (c.comm.nodes > 1 && c.comm.collnet.channels == 0) return;
   if (!c.is(Collective::all_reduce) && !c.gathers()) return;
-  double rate = nvls_channel_rate(c);
-  if (c.comm.nodes > 1) rate = std::min(rate, graph.inter);
+  const double inside = nvls_channel_rate(c);
+  const double rate = c.comm.nodes > 1 ? std::min(inside, graph.inter) : inside;
   cost.channels = graph.channels;
   cost.bandwidth = graph.channels * rate * c.comm.ranks / c.rounds();
+  if (c.comm.nodes > 1) cost.switches = graph.channels * inside * c.comm.ranks / c.rounds();
   cost.intra_us = c.intra(kHop);
   cost.intra_hops = 1;
   cost.inter_hops = c.comm.nodes == 1 ? 0 : 1;

@@ -15,10 +15,12 @@ void tune(const TunerContext& c, NcclCost& cost) {
   const NcclGraph& graph = c.comm.nvls;
   if (c.protocol != Protocol::simple || graph.channels < 2 || c.comm.pcie) return;
   if (c.comm.nodes == 1 || !c.is(Collective::all_reduce)) return;
-  double rate = std::min(nvls_channel_rate(c), graph.inter * (c.comm.nodes == 2 ? 2 : 1));
+  const double inside = nvls_channel_rate(c);
+  double rate = std::min(inside, graph.inter * (c.comm.nodes == 2 ? 2 : 1));
   rate = std::min(rate, c.limits().nvls_tree[nodes_index(c.comm.nodes)]);
   cost.channels = graph.channels;
   cost.bandwidth = graph.channels * rate * c.comm.ranks / c.rounds();
+  cost.switches = graph.channels * inside * c.comm.ranks / c.rounds();
   cost.intra_us = c.intra(kHop);
   cost.intra_hops = 1;
   cost.inter_hops = 2 * static_cast<int>(log2_floor(c.comm.nodes));

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -38,6 +37,9 @@ Free copies() {
           }};
 }
 
+/// Between domains that are larger than this, the links of the GPUs may be the limit and not the NICs.
+constexpr int kGpusOfANode = 8;
+
 bool several_nodes(const PreparedSample& sample) { return sample.group.nodes > 1; }
 bool direct(const PreparedSample& sample) {
   return sample.sample->call.collective == Collective::all_to_all ||
@@ -66,11 +68,15 @@ void add_inside(const std::vector<Machine>& machines, const CollectiveTuning& st
 }
 
 void add_between(const std::vector<Machine>& machines, const CollectiveTuning& start, std::vector<Free>& free) {
-  free.push_back(factor(&CollectiveTuning::net_bandwidth, start, 0.4, 1.7));
+  // Samples of racks are of all their GPUs, whose links are the limit: they do not tell what NICs reach. The parent's factors hold.
+  if (!any(machines,
+           [](const PreparedSample& s) { return several_nodes(s) && s.group.ranks_per_node > kGpusOfANode; })) {
+    free.push_back(factor(&CollectiveTuning::net_bandwidth, start, 0.4, 1.7));
+    free.push_back(factor(&CollectiveTuning::net_mid_size, start, 1, 4));
+    free.push_back(limit(&CollectiveTuning::net_mid_limit));
+  }
   free.push_back(factor(&CollectiveTuning::net_hop_latency, start, 0.2, 50));
   free.push_back(factor(&CollectiveTuning::net_ll_latency, start, 0.2, 90));
-  free.push_back(factor(&CollectiveTuning::net_mid_size, start, 1, 4));
-  free.push_back(limit(&CollectiveTuning::net_mid_limit));
   if (any(machines, [](const PreparedSample& s) { return several_nodes(s) && direct(s); }))
     free.push_back(factor(&CollectiveTuning::direct_bandwidth, start, 0.05, 1.1));
 }
@@ -96,6 +102,13 @@ std::string sources_of(const std::vector<Machine>& machines) {
   return text;
 }
 
+GroupPlacement placement_of(const Cluster& cluster, const CollectiveSample& sample) {
+  const std::vector<int> ranks = ranks_of_group(cluster, sample.ranks, sample.ranks_per_domain);
+  Cluster sized = cluster;
+  sized.world_size = ranks.back() + 1;
+  return place(sized, ranks, 1);
+}
+
 }  // namespace
 
 const std::vector<FabricKind>& fabric_kinds() {
@@ -103,8 +116,9 @@ const std::vector<FabricKind>& fabric_kinds() {
       {"A100 nodes, InfiniBand or RoCE",
        "",
        {"dgx-a100"},
-       {"dgx-a100", "selene", "hgx-a100-8x200g", "a100-4hdr", "internevo-a100", "jean-zay", "mdx"}},
+       {"dgx-a100", "selene", "hgx-a100-8x200g", "internevo-a100", "jean-zay", "mdx"}},
       {"A100, Azure NDv4", "A100 nodes, InfiniBand or RoCE", {"azure-ndv4"}, {"azure-ndv4"}},
+      {"A100, vTrain's nodes", "A100 nodes, InfiniBand or RoCE", {"a100-4hdr"}, {"a100-4hdr"}},
       {"A100, OCI", "A100 nodes, InfiniBand or RoCE", {"oci-bm-gpu4"}, {"oci-bm-gpu4"}},
       {"A100, ABCI", "A100 nodes, InfiniBand or RoCE", {"abci-a"}, {"abci-a"}, 0, true, true},
       {"A100, EFA", "A100 nodes, InfiniBand or RoCE", {"aws-p4de"}, {"aws-p4de", "aws-p4d"}, 75},
@@ -145,17 +159,12 @@ std::vector<PreparedSample> prepare(const Cluster& cluster, const std::vector<co
   std::map<Curve, double> weights;
   const auto own_weight = [](const CollectiveSample& s) { return s.call.size.count > 1 << 20 ? 2.0 : 1.0; };
   for (const CollectiveSample* sample : samples) weights[curve_of(*sample)] += own_weight(*sample);
-  std::map<int, GroupPlacement> groups;
+  std::map<std::pair<int, int>, GroupPlacement> groups;
   std::vector<PreparedSample> prepared;
   for (const CollectiveSample* sample : samples) {
-    if (groups.count(sample->ranks) == 0) {
-      std::vector<int> ranks(static_cast<std::size_t>(sample->ranks));
-      std::iota(ranks.begin(), ranks.end(), 0);
-      Cluster sized = cluster;
-      sized.world_size = sample->ranks;
-      groups[sample->ranks] = place(sized, ranks, 1);
-    }
-    prepared.push_back({sample, groups[sample->ranks], own_weight(*sample) / weights[curve_of(*sample)]});
+    const auto [found, added] = groups.try_emplace({sample->ranks, sample->ranks_per_domain});
+    if (added) found->second = placement_of(cluster, *sample);
+    prepared.push_back({sample, found->second, own_weight(*sample) / weights[curve_of(*sample)]});
   }
   return prepared;
 }
@@ -178,7 +187,14 @@ CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const Collecti
   std::vector<Parameter> parameters;
   for (const Free& f : free) parameters.push_back(f.range);
   const auto loss = [&](const std::vector<double>& values) { return log_error(machines, with(start, free, values)); };
-  CollectiveTuning tuning = with(start, free, minimize(parameters, loss, evaluations));
+  std::vector<double> values = minimize(parameters, loss, evaluations);
+  // A parent's minimum may lead into a worse one nearby: once more from NCCL's own numbers.
+  std::vector<Parameter> own = parameters;
+  const std::vector<Free> standard = free_parameters(machines, CollectiveTuning{});
+  for (std::size_t i = 0; i < own.size(); ++i) own[i].start = standard[i].range.start;
+  const std::vector<double> others = minimize(own, loss, evaluations);
+  if (loss(others) < loss(values)) values = others;
+  CollectiveTuning tuning = with(start, free, values);
   tuning.residual = log_error(machines, tuning);
   tuning.data = sources_of(machines);
   return tuning;

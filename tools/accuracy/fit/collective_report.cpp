@@ -44,8 +44,9 @@ void remove_member(std::string& text, const std::string& key) {
 }
 
 void remove_source(std::string& text) {
-  const std::size_t begin = text.find(",\n    \"collectives\": \"docs/");
-  if (begin != std::string::npos) text.erase(begin, text.find('\n', begin + 2) - begin);
+  const std::string source = ",\n    \"collectives\": \"";
+  const std::size_t begin = text.find(source + "docs/");
+  if (begin != std::string::npos) text.erase(begin, text.find('"', begin + source.size()) + 1 - begin);
 }
 
 double forecast(const NetworkModel& network, const CollectiveSample& sample, const GroupPlacement& group) {

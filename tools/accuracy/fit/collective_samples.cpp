@@ -12,11 +12,14 @@ bool is_fitted(const CollectiveSample& sample) {
 
 }  // namespace
 
-Result<std::vector<CollectiveSample>> read_collective_samples(const std::filesystem::path& data) {
+Result<std::vector<CollectiveSample>> read_collective_samples(const std::filesystem::path& data,
+                                                              const std::filesystem::path& published) {
+  const std::filesystem::path folder = data / "collectives";
   std::vector<CollectiveSample> fitted;
-  for (const char* file : {"nccl-tests/nccl_tests.csv", "aiconfigurator/nccl_intranode.csv.gz",
-                           "vidur/network_profiles.csv.gz", "simai-ratio/nic_ratio.csv"}) {
-    const Result<CsvTable> table = CsvTable::read(data / "collectives" / file);
+  for (const std::filesystem::path& file :
+       {folder / "nccl-tests/nccl_tests.csv", folder / "aiconfigurator/nccl_intranode.csv.gz",
+        folder / "vidur/network_profiles.csv.gz", folder / "simai-ratio/nic_ratio.csv", published}) {
+    const Result<CsvTable> table = CsvTable::read(file);
     if (!table) return tl::unexpected(table.error());
     const Result<std::vector<CollectiveSample>> samples = read_collectives(*table);
     if (!samples) return samples;

@@ -1,10 +1,10 @@
 /// \file
 /// Fits the corrections of NCCL's model to measured collectives and prints how well the forecasts then agree.
 ///
-///   fit_collectives --data DIR --topologies topologies         the table, with the tunings as they are
-///   fit_collectives --data DIR --topologies topologies --fit   fits, writes the tunings, then the table
+///   fit_collectives --data DIR --root .         the table, with the tunings as they are
+///   fit_collectives --data DIR --root . --fit   fits, writes the tunings, then the table
 ///
-/// DIR holds collectives/, public benchmarks that are not shipped with the project.
+/// DIR holds collectives/, public benchmarks that are not shipped with the project; scenarios/runs/collectives.csv is.
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -25,8 +25,9 @@ namespace {
 
 struct Options {
   std::filesystem::path data;
-  std::filesystem::path topologies;
+  std::filesystem::path root;
   std::filesystem::path document;
+  std::string kind;
   bool fit = false;
   bool held_out = false;
 };
@@ -40,7 +41,7 @@ Result<std::map<std::string, Cluster>> read_clusters(const Options& options) {
   std::map<std::string, Cluster> clusters;
   for (const FabricKind& kind : fabric_kinds())
     for (const std::string& name : kind.topologies) {
-      Result<Cluster> cluster = read_topology(options.topologies / (name + ".json"));
+      Result<Cluster> cluster = read_topology(options.root / "topologies" / (name + ".json"));
       if (!cluster) return tl::unexpected(cluster.error());
       clusters.emplace(name, *cluster);
     }
@@ -106,14 +107,12 @@ Errors held_out_errors(const std::vector<CollectiveSample>& samples, const std::
 
 Result<void> fit_all(const Options& options, const std::vector<CollectiveSample>& samples,
                      std::map<std::string, Cluster>& clusters) {
-  std::map<std::string, CollectiveTuning> tunings;
   for (const FabricKind& kind : fabric_kinds()) {
-    const CollectiveTuning start = with_facts(kind, kind.parent.empty() ? CollectiveTuning{} : tunings.at(kind.parent));
-    const CollectiveTuning tuning = fit_tuning(machines_of(kind, clusters, samples), start);
-    tunings.emplace(kind.name, tuning);
+    if (!options.kind.empty() && kind.name != options.kind) continue;
+    const CollectiveTuning tuning = fit_tuning(machines_of(kind, clusters, samples), start_of(kind, clusters));
     fmt::print(stderr, "{}: mean |log error| {:.3f}\n", kind.name, tuning.residual);
     for (const std::string& name : kind.topologies) {
-      const std::filesystem::path path = options.topologies / (name + ".json");
+      const std::filesystem::path path = options.root / "topologies" / (name + ".json");
       const Result<void> written = write_file(path, with_tuning(whole_file(path), tuning));
       if (!written) return written;
       const Result<Cluster> again = read_topology(path);  // as rounded in the file
@@ -135,7 +134,8 @@ Result<void> write_document(const std::filesystem::path& path, const std::string
 }
 
 Result<void> run(const Options& options) {
-  const Result<std::vector<CollectiveSample>> samples = read_collective_samples(options.data);
+  const Result<std::vector<CollectiveSample>> samples =
+      read_collective_samples(options.data, options.root / "scenarios/runs/collectives.csv");
   if (!samples) return tl::unexpected(samples.error());
   Result<std::map<std::string, Cluster>> clusters = read_clusters(options);
   if (!clusters) return tl::unexpected(clusters.error());
@@ -157,10 +157,11 @@ int main(int argc, char** argv) {
   CLI::App app("Compares forecasts of collectives with public measurements, and fits the corrections of NCCL's model.");
   Options options;
   app.add_option("--data", options.data, "the folder with collectives/")->required()->check(CLI::ExistingDirectory);
-  app.add_option("--topologies", options.topologies, "the folder of topology files")
+  app.add_option("--root", options.root, "the source tree: its topologies are read and, with --fit, written")
       ->required()
       ->check(CLI::ExistingDirectory);
   app.add_flag("--fit", options.fit, "fit first, and write the tunings into the topology files");
+  app.add_option("--kind", options.kind, "with --fit: fit this kind of machines only (fabric_kinds)");
   app.add_flag("--held-out", options.held_out,
                "add errors by tunings that have not seen the source, fitted for this only");
   app.add_option("--document", options.document, "also put the table behind the last heading of this Markdown file");
