@@ -107,6 +107,13 @@ Costs::Costs(Profile profile, std::string attention_kernel, GemmSeconds gemm)
 }
 
 OperatorCost Costs::of(const Operator& op) const {
+  if (const auto* const shape = std::get_if<ElementwiseShape>(&op.shape); shape != nullptr && shape->kernels > 1) {
+    Operator part = op;
+    part.shape = ElementwiseShape{shape->elements / shape->kernels, shape->traffic / shape->kernels};
+    OperatorCost cost = of(part);
+    cost.duration = cost.duration * shape->kernels;
+    return cost;
+  }
   OperatorCost cost = at_rated_clock(op);
   cost.beside_collectives = share_beside_collectives(op);
   if (profile_.clock == 1) return cost;

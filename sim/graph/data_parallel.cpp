@@ -5,6 +5,7 @@
 
 #include "sim/base/integers.hpp"
 #include "sim/cost/host_update.hpp"
+#include "sim/plan/precision.hpp"
 
 namespace tracecast {
 namespace {
@@ -119,7 +120,7 @@ bool DataParallel::sums_everywhere() const {
 
 EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready) {
   const Slot slot = bucket.expert ? Slot::expert_gradients : Slot::gradients;
-  const Bytes size{bucket.parameters * gradient_bytes()};
+  const Bytes size{bucket.parameters * reduced_gradient_size(context_.plan.training)};
   const auto event = [&](const char* purpose) {
     return context_.rank_event(purpose, bucket.chunk, bucket.index, bucket.every_microbatch);
   };

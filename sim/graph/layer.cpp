@@ -19,10 +19,15 @@ namespace {
 
 constexpr int kNoLayer = -1;  ///< both ends of the model
 
+/// Megatron-Core's scopes: a delta net is the attention of a transformer layer, Mamba-2 a layer of its own.
+GraphModule module_of(const LayerShape& s) {
+  return s.model.mixer(s.layer) == Mixer::mamba2 ? GraphModule::mamba : GraphModule::attn;
+}
+
 void mixer_forward(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   if (s.model.mixer(s.layer) == Mixer::none) return;
-  writer.capture(GraphModule::attn, [&] {
+  writer.capture(module_of(s), [&] {
     s.model.mixes_linearly(s.layer) ? linear_attention_forward(writer) : attention_forward(writer);
   });
 }
@@ -30,7 +35,7 @@ void mixer_forward(OpWriter& writer) {
 void mixer_backward(OpWriter& writer, BackwardPart part, bool recompute_core) {
   const LayerShape& s = writer.shape;
   if (s.model.mixer(s.layer) == Mixer::none) return;
-  writer.capture(GraphModule::attn, [&] {
+  writer.capture(module_of(s), [&] {
     s.model.mixes_linearly(s.layer) ? linear_attention_backward(writer, part)
                                     : attention_backward(writer, part, recompute_core);
   });

@@ -43,6 +43,15 @@ void convolution(OpWriter& writer, Pass pass) {
   writer.elementwise(OperatorKind::convolution, pass, "causal_conv", s.tokens * convolved(s), moved.in(pass));
 }
 
+/// Megatron-Core's Mamba-2 copies what its input projection wrote to sequences that lie one after the other; with one of them it
+/// does already. docs/references.md#linear-attention
+void separate_sequences(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  if (mixer(s) != Mixer::mamba2 || s.training.micro_batch_size == 1) return;
+  writer.elementwise(OperatorKind::permute, pass, "separate_sequences",
+                     s.tokens * (convolved(s) + values(s) + heads(s)), 2 * s.element_bytes);
+}
+
 void scan(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
   const std::int64_t cp = context_ranks(s);
@@ -98,6 +107,7 @@ void linear_attention_forward(OpWriter& writer) {
   gather_sequence(writer, LinearPart::attention);
   for (const Linear& linear : linear_attention_inputs(s)) linear_forward(writer, linear);
   exchange(writer, exchanged_width(s));
+  separate_sequences(writer, Pass::forward);
   convolution(writer, Pass::forward);
   scan(writer, Pass::forward);
   gated_norm(writer, Pass::forward);
@@ -117,6 +127,7 @@ void linear_attention_backward(OpWriter& writer, BackwardPart part) {
     gated_norm(writer, Pass::backward);
     scan(writer, Pass::backward);
     convolution(writer, Pass::backward);
+    separate_sequences(writer, Pass::backward);
     exchange(writer, exchanged_width(s));
   }
   const std::vector<Linear> inputs = linear_attention_inputs(s);

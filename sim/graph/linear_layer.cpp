@@ -14,10 +14,11 @@ std::int64_t rows(const LayerShape& shape, const Linear& linear) {
   return linear.split == MatrixSplit::replicated ? shape.local_tokens : shape.tokens;
 }
 
-void cast(OpWriter& writer, std::string name, Precision precision, Pass pass, std::int64_t elements, int copies) {
+void cast(OpWriter& writer, std::string name, Precision precision, Pass pass, std::int64_t elements, int copies,
+          std::int64_t kernels = 1) {
   const double moved = static_cast<double>(elements) * quantising_bytes(precision, copies);
   writer.compute(OperatorKind::cast, pass, Precision::bf16, std::move(name),
-                 ElementwiseShape{elements, Bytes{std::llround(moved)}});
+                 ElementwiseShape{elements, Bytes{std::llround(moved)}, static_cast<std::int32_t>(kernels)});
 }
 
 /// Forward x W^T, or the input gradient dy W: from `from` columns to `to`.
@@ -181,8 +182,8 @@ void add_gradients(OpWriter& writer, const std::string& name, std::int64_t eleme
 }
 
 void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements,
-              int copies) {
-  if (is_narrow(precision)) cast(writer, name + " cast", precision, pass, elements, copies);
+              int copies, std::int64_t kernels) {
+  if (is_narrow(precision)) cast(writer, name + " cast", precision, pass, elements, copies, kernels);
 }
 
 void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass,

@@ -47,9 +47,9 @@ void reduce_partial_sums(OpWriter& writer);
 void finish_block(OpWriter& writer);
 
 /// 8-bit and 4-bit operands are quantised from 16 bit, by default together with the transposed copy that the weight gradient
-/// needs (quantising_bytes). Nothing for wider operands.
+/// needs (quantising_bytes), by so many kernels. Nothing for wider operands.
 void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements,
-              int copies = 2);
+              int copies = 2, std::int64_t kernels = 1);
 /// ZeRO-3 has the weights in 16 bit each time they have been gathered: one copy is made for every use. Elsewhere copies
 /// are made once per step (end_of_step.hpp).
 void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements);

@@ -107,9 +107,25 @@ bool waits_for_counts(const OpWriter& writer) {
   return s.plan.parallel.ep > 1 && !known;
 }
 
+bool uses_hybridep(const LayerShape& s) {
+  return s.plan.parallel.moe_dispatcher == MoeDispatcher::hybridep && s.plan.parallel.ep > 1;
+}
+
+/// HybridEP permutes tokens inside the calls that exchange them. docs/references.md#hybridep-work
 void permute(OpWriter& writer, Pass pass, const std::string& name) {
   writer.elementwise(OperatorKind::permute, pass, name, routed_tokens(writer.shape) * writer.shape.model.hidden_size,
                      2 * writer.shape.element_bytes);
+  if (uses_hybridep(writer.shape)) writer.share_launch();
+}
+
+/// HybridEP's ranks first tell each other which of their tokens go to which experts, a byte for each. A backward, and what
+/// is recomputed, know it. docs/references.md#hybridep-work
+void gather_routing(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  if (!uses_hybridep(s) || pass != Pass::forward || writer.recomputed()) return;
+  writer.collective(Traffic::expert_parallel, Collective::all_gather,
+                    Bytes{s.local_tokens * s.plan.parallel.ep * moe(s).experts});
+  writer.share_launch();
 }
 
 /// Expert-tensor ranks work on the same tokens.
@@ -143,6 +159,7 @@ void exchange_tokens(OpWriter& writer, Pass pass, const std::function<void()>& e
   };
   const Precision to_experts = s.training.moe_dispatch_dtype;
   const Precision back = s.training.dtype == Precision::fp32 ? Precision::fp32 : Precision::bf16;
+  gather_routing(writer, pass);
   start(to_experts, kDispatch);
   if (overlapped) overlapped();
   for (int chunk = 0; chunk < chunks(s); ++chunk) {
@@ -166,6 +183,13 @@ bool fuses_activation(const LayerShape& s) {
   return s.training.fused_experts && is_narrow(s.precision_of(LinearPart::experts));
 }
 
+/// Kernels that quantise an operand of the experts. With one scale for a tensor each takes three: the largest value, the scale, the
+/// copy.
+std::int64_t cast_kernels(const LayerShape& s, Precision precision) {
+  if (!s.training.separate_expert_casts || fuses_activation(s)) return 1;
+  return experts_at_work(s) * (precision == Precision::fp8 ? 3 : 1);
+}
+
 /// One multiplication of every local expert, on one of `parts` parts of the tokens. `quantised`: an earlier
 /// multiplication wrote its input in few bits.
 void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t out, std::int64_t in, int parts,
@@ -181,7 +205,8 @@ void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t 
                                                    : GemmShape{per_expert, out, in, experts, false};
   if (!wgrad) {
     quantise_weights(writer, name, precision, pass, out * in * experts);
-    if (!quantised) quantise(writer, name, precision, pass, rows * (pass == Pass::dgrad ? out : in));
+    if (!quantised)
+      quantise(writer, name, precision, pass, rows * (pass == Pass::dgrad ? out : in), 2, cast_kernels(s, precision));
   }
   writer.compute(OperatorKind::grouped_gemm, pass, precision, name, operands);
   if (wgrad) add_gradients(writer, name, out * in * experts);

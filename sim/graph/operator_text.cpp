@@ -24,7 +24,8 @@ std::string sides(const FactorizationShape& s) {
                      s.interval > 1 ? fmt::format(", in one step of {}", s.interval) : "");
 }
 std::string sides(const ElementwiseShape& s) {
-  return fmt::format("{} elements, {} moved", s.elements, to_text(s.traffic));
+  return fmt::format("{} elements, {} moved{}", s.elements, to_text(s.traffic),
+                     s.kernels > 1 ? fmt::format(" by {} kernels", s.kernels) : "");
 }
 
 }  // namespace

@@ -206,6 +206,7 @@ class ScenarioReader {
       scenario_.training.moe_dispatch_dtype = Training{}.moe_dispatch_dtype;
     if (is_of_stack("training.expert_capacity_factor")) scenario_.training.expert_capacity_factor = 0;
     if (is_of_stack("training.padded_experts")) scenario_.training.padded_experts = false;
+    if (is_of_stack("training.separate_expert_casts")) scenario_.training.separate_expert_casts = false;
   }
 
   void read_model_of(ObjectReader& root) {

@@ -131,7 +131,8 @@ struct ScanShape {
 /// Memory-bound work: time goes by bytes read and written.
 struct ElementwiseShape {
   std::int64_t elements = 0;
-  Bytes traffic;  ///< read + written; lower bound, docs/references.md#elementwise-bytes
+  Bytes traffic;             ///< read + written; lower bound, docs/references.md#elementwise-bytes
+  std::int32_t kernels = 1;  ///< of equal parts, one after another
   auto operator<=>(const ElementwiseShape&) const = default;
 };
 

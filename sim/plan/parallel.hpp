@@ -94,14 +94,18 @@ struct EnumNames<MoeDispatcher> {
 
 /// A part of a layer that one CUDA graph launches, with Megatron-Core's names.
 enum class GraphModule {
-  attn,        ///< attention or its replacement, with its norm and residual
+  attn,        ///< attention or a delta net, with its norm and residual
+  mamba,       ///< the same of Mamba-2
   mlp,         ///< the same of a dense feed-forward
   moe_router,  ///< norm, router and shared experts
 };
 template <>
 struct EnumNames<GraphModule> {
   static constexpr NamedValue<GraphModule> table[] = {
-      {GraphModule::attn, "attn"}, {GraphModule::mlp, "mlp"}, {GraphModule::moe_router, "moe_router"}};
+      {GraphModule::attn, "attn"},
+      {GraphModule::mamba, "mamba"},
+      {GraphModule::mlp, "mlp"},
+      {GraphModule::moe_router, "moe_router"}};
 };
 
 /// Which experts the tokens of a layer choose.
@@ -338,6 +342,8 @@ struct Training {
   /// Tokens of 8- or 4-bit experts without a capacity are copied so that each expert has a multiple of 16 or 32, and back
   /// (Megatron-Core, where neither dispatcher nor router pads; docs/references.md#expert-padding).
   bool padded_experts = false;
+  /// Inputs of 8- or 4-bit experts are quantised expert by expert (Transformer Engine until 2026; docs/references.md#expert-casts).
+  bool separate_expert_casts = false;
   /// Multiplications of 8-bit experts apply and quantise the gated activation, forward and backward (Transformer Engine's
   /// grouped MLP).
   bool fused_experts = false;

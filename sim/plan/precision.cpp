@@ -19,4 +19,8 @@ bool adds_gradients_apart(const Training& training) {
          training.dtype != Precision::fp16 && training.dtype != Precision::fp32;
 }
 
+std::int64_t reduced_gradient_size(const Training& training) {
+  return element_size(adds_gradients_apart(training) ? Precision::bf16 : training.grad_reduce_dtype);
+}
+
 }  // namespace tracecast

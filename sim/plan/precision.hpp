@@ -33,4 +33,8 @@ double weight_copy_bytes(Precision precision);
 /// its gradients have no fp32 copy.   Source: docs/references.md#bf16-optimizer
 bool adds_gradients_apart(const Training& training);
 
+/// Bytes of a gradient that is reduced over the ranks: those of the type in which it is accumulated, but where adds_gradients_apart()
+/// the 16 bits that DeepSpeed communicates in by default.   Source: docs/references.md#bf16-optimizer
+std::int64_t reduced_gradient_size(const Training& training);
+
 }  // namespace tracecast

@@ -7,6 +7,7 @@
 #include "sim/network/measured_network.hpp"
 #include "sim/plan/parameter_states.hpp"
 #include "sim/plan/plan_check.hpp"
+#include "sim/plan/precision.hpp"
 #include "sim/plan/sharding.hpp"
 
 namespace tracecast {
@@ -224,7 +225,7 @@ double BoundTable::reduced_once(const LayoutState& state, const RankParameters& 
   const bool sharded = p.zero_stage >= 1;
   const auto occupation = [&](const PortRates& rates, std::int64_t trained) {
     const double times = reduces_every_microbatch(p) ? static_cast<double>(state.microbatches) : 1;
-    const auto bytes = static_cast<double>(trained * element_size(training.grad_reduce_dtype));
+    const auto bytes = static_cast<double>(trained * reduced_gradient_size(training));
     const double reduced = times * bytes * (sharded ? rates.reduce_scatter : rates.all_reduce);
     if (!sharded || training.offload_optimizer) return reduced;
     const double element = training.fp8_param_gather ? 0.5 : 2;

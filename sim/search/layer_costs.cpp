@@ -10,6 +10,7 @@
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/precision.hpp"
 #include "sim/plan/sharding.hpp"
 #include "sim/schedule/schedule.hpp"
 
@@ -158,7 +159,7 @@ UnitTraffic unit_traffic(const OneRank& rank, int unit) {
   add(sum.time.gathers, Collective::all_gather, Slot::gradients, bucket.dense_gathered, times);
   add(sum.time.expert_gathers, Collective::all_gather, Slot::expert_gradients, bucket.expert_gathered, times);
   if (plan.parallel.data_parallel == DataParallelKind::deepspeed) return sum;  // fills buckets of several units
-  const std::int64_t size = element_size(plan.training.grad_reduce_dtype);
+  const std::int64_t size = reduced_gradient_size(plan.training);
   add(sum.time.reductions, Collective::reduce_scatter, Slot::gradients, Bytes{bucket.parameters.trained * size}, 1);
   add(sum.time.expert_reductions, Collective::reduce_scatter, Slot::expert_gradients,
       Bytes{bucket.parameters.trained_experts * size}, 1);

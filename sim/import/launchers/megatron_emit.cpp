@@ -135,6 +135,7 @@ void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenari
   said.push_back({"moe-token-dispatcher-type", flexible ? "flex" : "alltoall"});
   if (flexible) said.push_back({"moe-flex-dispatcher-backend", to_string(scenario.parallel.moe_dispatcher)});
   settings.list_unless(scenario.training.padded_experts, "training.padded_experts");
+  settings.list_unless(scenario.training.separate_expert_casts, "training.separate_expert_casts");
   settings.take("training.expert_capacity_factor");
   if (scenario.training.expert_capacity_factor > 0)
     said.push_back({"moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor)});
