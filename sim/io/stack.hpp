@@ -16,6 +16,7 @@
 #include "sim/base/result.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cost/profile.hpp"
+#include "sim/model/model.hpp"
 #include "sim/plan/parallel.hpp"
 
 namespace tracecast {
