@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/forecast/schedule_runs.hpp"
+#include "sim/graph/stage_times.hpp"
 #include "sim/import/launchers/launcher.hpp"
 #include "sim/import/pytorch_schedule.hpp"
 #include "sim/io/compressed.hpp"
@@ -228,14 +229,7 @@ Result<ScheduleView> view_of(const Schedule& schedule, const Scenario& scenario,
   view.run = *run;
   view.rules = fmt::format("{}; times of the stages of {}, in milliseconds",
                            program != nullptr ? in_words({}, true) : "latency only", scenario.name);
-  for (const std::vector<int>& stages : schedule.stage_of) {
-    StageTime sum{0, 0, 0};
-    for (const int stage : stages) {
-      const StageTime& each = times->stages[static_cast<std::size_t>(stage)];
-      sum.forward += each.forward;
-      sum.backward_input += each.backward_input;
-      sum.backward_weight += each.backward_weight;
-    }
+  for (const StageTime& sum : rank_times(schedule, *times)) {
     const auto scale = static_cast<double>(times->scale);
     view.forward.push_back(static_cast<double>(sum.forward) / scale);
     view.backward_input.push_back(static_cast<double>(sum.backward_input) / scale);
@@ -385,7 +379,8 @@ void add_what(CLI::App& app, ScheduleOptions& o) {
   app.add_option("--group-size", o.request.group_size, "interleaved: micro-batches per group; 0: the schedule's own")
       ->check(at_least_zero())
       ->excludes(scenario);
-  app.add_option("--memory-limit", o.request.memory_limit, "zb-auto: micro-batches a rank may keep; 0: no limit")
+  app.add_option("--memory-limit", o.request.memory_limit,
+                 "zb-auto: forwards a rank may keep; one that waits for W counts half; 0: no limit")
       ->check(at_least_zero())
       ->excludes(scenario);
   app.add_option("--compare", o.compare, "more schedules, on the same time axis")->delimiter(',');

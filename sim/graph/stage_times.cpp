@@ -109,6 +109,20 @@ PipelineTimes stage_times(const StepInputs& inputs) {
   return times;
 }
 
+std::vector<StageTime> rank_times(const Schedule& schedule, const PipelineTimes& times) {
+  std::vector<StageTime> ranks;
+  for (const std::vector<int>& stages : schedule.stage_of) {
+    StageTime& sum = ranks.emplace_back(StageTime{0, 0, 0});
+    for (const int stage : stages) {
+      const StageTime& each = times.stages[static_cast<std::size_t>(stage)];
+      sum.forward += each.forward;
+      sum.backward_input += each.backward_input;
+      sum.backward_weight += each.backward_weight;
+    }
+  }
+  return ranks;
+}
+
 ScheduleTimes mean_rank_times(const Schedule& schedule, const PipelineTimes& times) {
   StageTime sum{0, 0, 0};
   for (const StageTime& stage : times.stages) {

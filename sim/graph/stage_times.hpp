@@ -7,6 +7,8 @@
 /// latency) and the optimizer.
 #pragma once
 
+#include <vector>
+
 #include "sim/graph/step_graph.hpp"
 #include "sim/graph/step_inputs.hpp"
 #include "sim/schedule/pipeline_times.hpp"
@@ -20,7 +22,10 @@ PipelineTimes stage_times(const StepInputs& inputs);
 /// How long the compute stream takes for a template on its own, see above.
 Duration time_alone(const StepGraph& graph, const Template& each);
 
-/// One micro-batch through all layers of a rank, the mean of all ranks: what schedules are searched with.
+/// One micro-batch through all layers of each rank.
+std::vector<StageTime> rank_times(const Schedule& schedule, const PipelineTimes& times);
+
+/// The mean of all ranks.
 ScheduleTimes mean_rank_times(const Schedule& schedule, const PipelineTimes& times);
 
 }  // namespace tracecast

@@ -15,14 +15,14 @@ namespace {
 /// One rank as it runs and is filled.
 class Rank {
  public:
-  Rank(const FillRule& rule, const Schedule& schedule, const PipelineTimes& times, int rank)
-      : rule_(rule), schedule_(schedule), times_(times), rank_(rank) {}
+  Rank(int limit, const Schedule& schedule, const PipelineTimes& times, int rank)
+      : limit_(limit), schedule_(schedule), times_(times), rank_(rank) {}
 
   /// Runs `action`, whose inputs are there at `ready`, and gives its end.
   std::int64_t run(const Action& action, std::int64_t ready) {
     while (due_ < inputs_.size() && fits(ready)) do_weight();
     const bool is_forward = action.kind == ActionKind::forward;
-    while (is_forward && inflight_ >= rule_.inflight_limit) do_weight();
+    while (is_forward && inflight_ >= limit_) do_weight();
     free_at_ = std::max(free_at_, ready) + duration(schedule_, times_, rank_, action);
     list_.push_back(action);
     if (is_forward) {
@@ -47,7 +47,7 @@ class Rank {
   }
   bool fits(std::int64_t ready) const {
     const std::int64_t gap = ready - free_at_;
-    return gap > 0 && 4 * gap >= rule_.gap_quarters * duration(schedule_, times_, rank_, next_weight());
+    return gap > 0 && 2 * gap >= duration(schedule_, times_, rank_, next_weight());
   }
   void do_weight() {
     const Action weight = next_weight();
@@ -57,7 +57,7 @@ class Rank {
     --inflight_;
   }
 
-  FillRule rule_;
+  int limit_;
   const Schedule& schedule_;
   const PipelineTimes& times_;
   int rank_;
@@ -70,9 +70,9 @@ class Rank {
 
 }  // namespace
 
-Schedule fill_weight_gradients(const Schedule& schedule, const PipelineTimes& times, const FillRule& rule) {
+Schedule fill_weight_gradients(const Schedule& schedule, const PipelineTimes& times, int limit) {
   std::vector<Rank> ranks;
-  for (int rank = 0; rank < schedule.ranks; ++rank) ranks.emplace_back(rule, schedule, times, rank);
+  for (int rank = 0; rank < schedule.ranks; ++rank) ranks.emplace_back(limit, schedule, times, rank);
   OutputTimes outputs(schedule, times.latency);
   run_order(schedule, [&](int rank, std::size_t index, const Dependencies& d) {
     const auto r = static_cast<std::size_t>(rank);

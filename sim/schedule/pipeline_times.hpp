@@ -12,14 +12,6 @@
 
 namespace tracecast {
 
-/// One micro-batch through one virtual stage.
-struct StageTime {
-  std::int64_t forward = 1;
-  std::int64_t backward_input = 1;
-  std::int64_t backward_weight = 1;
-  bool operator==(const StageTime&) const = default;
-};
-
 struct PipelineTimes {
   std::vector<StageTime> stages;           ///< [virtual stage]
   std::int64_t latency = 0;                ///< of one hop between ranks

@@ -69,6 +69,22 @@ struct ScheduleTimes {
   std::int64_t backward_input = 1;
   std::int64_t backward_weight = 1;
   std::int64_t latency = 0;  ///< of one hop between ranks
+  bool operator==(const ScheduleTimes&) const = default;
+};
+
+/// One micro-batch through one virtual stage, or through all of a rank.
+struct StageTime {
+  std::int64_t forward = 1;
+  std::int64_t backward_input = 1;
+  std::int64_t backward_weight = 1;
+  bool operator==(const StageTime&) const = default;
+};
+
+/// What a rank keeps of one micro-batch. Doubles cannot overflow; any unit will do.
+struct RankBytes {
+  double forward = 0;  ///< from the forward to the input gradient
+  double weight = 0;   ///< from the input gradient to the weight gradient
+  bool operator==(const RankBytes&) const = default;
 };
 
 struct ScheduleRequest {
@@ -79,7 +95,9 @@ struct ScheduleRequest {
   int chunks = 0;
   int group_size = 0;  ///< interleaved: micro-batches per group; 0: as interleaved_1f1b.cpp says, P when P divides M
   ScheduleTimes times = {};  ///< used by schedules that are searched for (zero-bubble auto) or event-driven (Hanayo)
-  double memory_limit = 0;   ///< auto-scheduler: activations in flight, in micro-batches of one rank; 0: unlimited
+  double memory_limit = 0;   ///< zb-auto: what a rank may keep, in forwards of the first two ranks; 0: unlimited
+  std::vector<StageTime> rank_times = {};  ///< zb-auto: [rank]; none: `times` on every rank
+  std::vector<RankBytes> rank_bytes = {};  ///< zb-auto: [rank]; none: the same on every rank, half of it until W
 };
 
 /// One row of the table of schedules, which --help, the error messages and the tests read. Each file of variants/ has its

@@ -5,6 +5,7 @@
 #include "sim/forecast/schedule_runs.hpp"
 #include "sim/forecast/timed_schedule.hpp"
 #include "sim/graph/builder.hpp"
+#include "sim/plan/memory.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -110,11 +111,31 @@ TEST_CASE("times of stages do not depend on who waits for messages", "[graph][sc
 }
 
 TEST_CASE("schedules that are searched for are made for the times of the run", "[graph][schedule]") {
-  const Estimate timed = *estimate(teaching({"parallel.pp_schedule=zb-auto-2p"}));
-  ScheduleRequest request{.ranks = timed.schedule.ranks, .microbatches = timed.schedule.microbatches};
-  request.times = mean_rank_times(timed.schedule, timed.times);
+  const Scenario scenario = teaching({"parallel.pp_schedule=zb-auto-2p"});
+  const Estimate timed = *estimate(scenario);
+  const Plan plan = *make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
+  const ScheduleRequest request = timed_request(scenario.model, plan, timed.schedule, timed.times);
+  CHECK(request.times == mean_rank_times(timed.schedule, timed.times));
   CHECK(request.times.forward > 1'000'000);  // picoseconds of a real forward
+  CHECK(request.rank_times == timed.times.stages);
   CHECK(*make_schedule("zb-auto-2p", request) == timed.schedule);
+}
+
+TEST_CASE("schedules are searched with what the ranks keep of a micro-batch", "[graph][schedule]") {
+  const Scenario scenario = teaching({"parallel.pp_schedule=zb-auto-2p"});
+  const Plan plan = *make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
+  const Estimate timed = *estimate(scenario);
+  const std::vector<RankBytes> bytes = timed_request(scenario.model, plan, timed.schedule, timed.times).rank_bytes;
+  REQUIRE(bytes.size() == plan.stages.size());
+  const auto count = [](Bytes size) { return static_cast<double>(size.count); };
+  const auto left = [&](std::size_t rank) {
+    return count(weight_gradient_bytes(scenario.model, plan, plan.stages[rank]));
+  };
+  for (std::size_t rank = 0; rank < bytes.size(); ++rank)
+    CHECK(bytes[rank].forward == count(activation_bytes(scenario.model, plan, plan.stages[rank])));
+  // Two 16-bit tensors of [b, s, h] that were received: of the first rank none.
+  CHECK(bytes[0].weight == left(0));
+  CHECK(bytes[1].weight == left(1) + 2.0 * 2 * static_cast<double>(plan.tokens() * scenario.model.hidden_size));
 }
 
 TEST_CASE("what a schedule cannot do is said in the words of the scenario", "[graph][schedule]") {

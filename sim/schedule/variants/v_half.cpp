@@ -13,7 +13,7 @@ Result<Schedule> make_v_half(const ScheduleRequest& request) {
   const Schedule order = repeat_building_block(request, {2, 1, 2, 1});
   // P+1 chunks is what the order itself needs; the next even number lets weight gradients wait for a gap.
   const int limit = 2 * (request.ranks / 2 + 1);
-  return fill_weight_gradients(order, uniform_times(order, request.times), {.inflight_limit = limit});
+  return fill_weight_gradients(order, uniform_times(order, request.times), limit);
 }
 
 }  // namespace

@@ -11,8 +11,7 @@ namespace {
 
 Result<Schedule> make_v_min(const ScheduleRequest& request) {
   const Schedule order = repeat_building_block(request, {1, 1, 1, 1});
-  return fill_weight_gradients(order, uniform_times(order, request.times),
-                               {.inflight_limit = 2 * ((request.ranks + 1) / 3 + 1)});
+  return fill_weight_gradients(order, uniform_times(order, request.times), 2 * ((request.ranks + 1) / 3 + 1));
 }
 
 }  // namespace

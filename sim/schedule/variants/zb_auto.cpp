@@ -1,25 +1,31 @@
-/// The zero-bubble auto-scheduler: given times and a memory limit, the best of a family of orders.
+/// The zero-bubble auto-scheduler: given times, bytes and a memory limit, the best of eight greedy orders.
 ///
-/// Rank r runs a (P-1-r) + b forwards ahead (a in 1 .. 2 in steps of 1/4, b 0 or 1, at most limit-1), then one forward and
-/// one input gradient in turn; weight gradients fill waits of at least 0 .. 4 quarters of their length and free memory
-/// at the limit (fill_weight_gradients). ZB-H1 and ZB-H2 are tried too, where they keep to the limit. The shortest
-/// makespan wins, the first found among equals.
+/// First, every rank runs one forward. Second, from the last rank back, each adds forwards until its first input gradient
+/// arrives or its memory is full; a rank runs fewer ahead than the rank before it. Third, rounds of one forward and one
+/// input gradient per rank follow. A rank that waits for either runs weight gradients, and so does one that needs
+/// memory. Fourth, the weight gradients that are left come last. Three choices (struct Choices) make the eight orders;
+/// the shortest span of a rank, from its own first start to its own last end, wins, the first found among equals.
 ///
-/// zb-auto takes the limit of the request (none: M micro-batches), zb-auto-1p P micro-batches as 1F1B's rank 0 has, and
-/// zb-auto-2p 2P. A search over a family, not a proof of optimality.
+/// The limit is k times the larger forward of ranks 0 and 1, in bytes: a micro-batch that waits for its weight gradient
+/// counts only what is left of it. zb-auto-1p has k = P, which 1F1B's rank 0 keeps, zb-auto-2p k = 2P, and zb-auto the k of
+/// the request (none: no limit). Requests without bytes keep 2 units from the forward and 1 from the input gradient.
 ///
-/// Source: the idea is Qi et al. 2023 (their heuristic and 1p/2p limits); with f, i, w = 2, 3, 1 at P = 4, M = 8 it
-/// reaches the 56 of their released scheduler (docs/references.md#zero-bubble).
+/// Two rules are our own, for requests that the released scheduler refuses: a rank can always keep one micro-batch, and
+/// where the input gradient leaves more than the forward kept (recomputation), that much is reserved from the forward on.
+///
+/// Source: sail-sg/zero-bubble-pipeline-parallelism, auto_schedule.py and zb_schedules.py (docs/references.md#zero-bubble);
+/// with f, i, w = 2, 3, 1 at P = 4, M = 8 its schedule takes 56. Its integer program is switched off there and left out here.
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
-#include <set>
+#include <utility>
+#include <vector>
 
-#include "sim/schedule/fill_weight_gradients.hpp"
-#include "sim/schedule/output_times.hpp"
+#include "sim/base/result.hpp"
 #include "sim/schedule/placement.hpp"
-#include "sim/schedule/run_order.hpp"
 #include "sim/schedule/variants.hpp"
 
 namespace tracecast {
@@ -27,84 +33,211 @@ namespace tracecast {
 namespace {
 
 constexpr std::array<std::string_view, 1> kZbAutoAliases{"ZB2P"};
+constexpr RankBytes kUnitBytes{.forward = 2, .weight = 1};
 
-/// Forwards and input gradients in turn, after warmup[rank] forwards.
-Schedule one_in_turn(const ScheduleRequest& request, const std::vector<int>& warmup) {
-  Schedule schedule = start_schedule(request, loop_placement(request.ranks, 1));
-  for (std::size_t rank = 0; rank < warmup.size(); ++rank) {
-    std::vector<Action>& list = schedule.actions[rank];
-    for (int m = 0; m < warmup[rank]; ++m) list.push_back(forward(0, m));
-    for (int m = 0; m < request.microbatches; ++m) {
-      if (m + warmup[rank] < request.microbatches) list.push_back(forward(0, m + warmup[rank]));
-      list.push_back(backward_input(0, m));
-    }
+struct Choices {
+  bool wait_for_first = false;   ///< no forward that would still run when the first input gradient arrives
+  bool delay_forwards = false;   ///< leave out forwards of a round that would delay an input gradient
+  bool fill_every_wait = false;  ///< not only the waits of ranks that idle most: with a weight gradient that ends late
+};
+
+constexpr std::array<bool, 2> kYesNo{true, false};
+
+/// One rank and what it has done so far.
+struct ScheduledRank {
+  StageTime time;
+  RankBytes bytes;
+  double limit = 0;
+  std::vector<Action> list = {};
+  std::vector<std::int64_t> forward_ends = {};  ///< [micro-batch]
+  std::vector<std::int64_t> input_ends = {};    ///< [micro-batch] of input gradients
+  int weights = 0;
+  std::int64_t free_at = 0;
+  std::int64_t idle = 0;  ///< after its first forward
+
+  int forwards() const { return static_cast<int>(forward_ends.size()); }
+  int inputs() const { return static_cast<int>(input_ends.size()); }
+  bool has_weight() const { return weights < inputs(); }
+  /// Is there memory for so many forwards and weight gradients in all? Multiplied out anew, so that nothing drifts.
+  bool fits(int all_forwards, int all_weights) const {
+    return (all_forwards - inputs()) * bytes.forward + (inputs() - all_weights) * bytes.weight <= limit;
   }
-  return schedule;
-}
 
-/// The distinct warm-ups to try.
-std::set<std::vector<int>> warmups(const ScheduleRequest& request, int limit) {
-  std::set<std::vector<int>> result;
-  for (int quarters = 4; quarters <= 8; ++quarters) {
-    for (int more = 0; more <= 1; ++more) {
-      std::vector<int> warmup;
-      for (int rank = 0; rank < request.ranks; ++rank) {
-        const int ahead = (quarters * (request.ranks - 1 - rank) + 2) / 4 + more;
-        warmup.push_back(std::min({ahead, limit - 1, request.microbatches}));
-      }
-      result.insert(warmup);
-    }
+  void put(const Action& action, std::int64_t arrival, std::int64_t duration) {
+    const std::int64_t start = std::max(free_at, arrival);
+    if (!list.empty()) idle += start - free_at;
+    free_at = start + duration;
+    list.push_back(action);
   }
-  return result;
-}
-
-/// Last end of a schedule whose messages are latency only: candidates are compared by it.
-std::int64_t makespan(const Schedule& schedule, const PipelineTimes& times) {
-  OutputTimes outputs(schedule, times.latency);
-  std::vector<std::int64_t> free_at(schedule.actions.size(), 0);
-  run_order(schedule, [&](int rank, std::size_t index, const Dependencies& d) {
-    const auto r = static_cast<std::size_t>(rank);
-    const std::int64_t start = std::max(free_at[r], outputs.ready(rank, d));
-    free_at[r] = start + duration(schedule, times, rank, schedule.actions[r][index]);
-    outputs.record(rank, d, free_at[r]);
-  });
-  return *std::max_element(free_at.begin(), free_at.end());
-}
-
-/// The most forwards that a rank keeps until their weight gradients are done.
-int peak_kept(const Schedule& schedule) {
-  int peak = 0;
-  for (const std::vector<Action>& list : schedule.actions) {
-    int kept = 0;
-    for (const Action& action : list) {
-      if (action.kind == ActionKind::forward) peak = std::max(peak, ++kept);
-      if (action.kind == ActionKind::backward_weight) --kept;
-    }
+  void put_forward(std::int64_t arrival) {
+    TRACECAST_ASSERT(fits(forwards() + 1, weights), "a forward keeps to the limit");
+    put(forward(0, forwards()), arrival, time.forward);
+    forward_ends.push_back(free_at);
   }
-  return peak;
+  void put_input(std::int64_t arrival) {
+    put(backward_input(0, inputs()), arrival, time.backward_input);
+    input_ends.push_back(free_at);
+  }
+  void put_weight() {
+    TRACECAST_ASSERT(has_weight(), "the limit leaves memory for one micro-batch");
+    put(backward_weight(0, weights), free_at, time.backward_weight);
+    ++weights;
+  }
+  std::int64_t span() const { return free_at - (forward_ends.front() - time.forward); }
+};
+
+std::vector<ScheduledRank> ranks_of(const ScheduleRequest& request, double microbatches_in_flight) {
+  std::vector<ScheduledRank> ranks(static_cast<std::size_t>(request.ranks));
+  TRACECAST_ASSERT(request.rank_times.empty() || request.rank_times.size() == ranks.size(), "every rank has a time");
+  TRACECAST_ASSERT(request.rank_bytes.empty() || request.rank_bytes.size() == ranks.size(), "every rank has bytes");
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const ScheduleTimes& same = request.times;
+    ranks[r].time = request.rank_times.empty() ? StageTime{same.forward, same.backward_input, same.backward_weight}
+                                               : request.rank_times[r];
+    ranks[r].bytes = request.rank_bytes.empty() ? kUnitBytes : request.rank_bytes[r];
+    ranks[r].bytes.forward = std::max(ranks[r].bytes.forward, ranks[r].bytes.weight);
+  }
+  const double unit = std::max(ranks.front().bytes.forward, ranks[ranks.size() > 1 ? 1 : 0].bytes.forward);
+  for (ScheduledRank& rank : ranks) rank.limit = std::max(microbatches_in_flight * unit, rank.bytes.forward);
+  return ranks;
 }
 
-/// Keeps the shortest schedule within the limit.
-class Best {
+class Greedy {
  public:
-  Best(const ScheduleRequest& request, int limit) : request_(request), limit_(limit) {}
-  void offer(Schedule schedule) {
-    if (peak_kept(schedule) > limit_) return;
-    const std::int64_t length = makespan(schedule, uniform_times(schedule, request_.times));
-    if (best_ && makespan_ <= length) return;
-    best_ = std::move(schedule);
-    makespan_ = length;
+  Greedy(std::vector<ScheduledRank> ranks, const ScheduleRequest& request, const Choices& choices)
+      : ranks_(std::move(ranks)),
+        latency_(request.times.latency),
+        microbatches_(request.microbatches),
+        choices_(choices) {
+    warm_up();
+    for (int round = 1; round < microbatches_; ++round) {
+      put_forwards();
+      put_inputs();
+    }
+    for (ScheduledRank& rank : ranks_) {
+      while (rank.has_weight()) rank.put_weight();
+    }
   }
-  Schedule take() {
-    TRACECAST_ASSERT(best_.has_value(), "one forward at a time keeps to every limit");
-    return std::move(*best_);
+
+  std::int64_t longest_span() const {
+    std::int64_t longest = 0;
+    for (const ScheduledRank& rank : ranks_) longest = std::max(longest, rank.span());
+    return longest;
+  }
+
+  std::vector<std::vector<Action>> take() {
+    std::vector<std::vector<Action>> lists;
+    for (ScheduledRank& rank : ranks_) lists.push_back(std::move(rank.list));
+    return lists;
   }
 
  private:
-  const ScheduleRequest& request_;
-  int limit_;
-  std::optional<Schedule> best_;
-  std::int64_t makespan_ = 0;
+  bool is_last(std::size_t r) const { return r + 1 == ranks_.size(); }
+
+  /// Of the rank's next forward.
+  std::int64_t forward_arrival(std::size_t r) const {
+    return r == 0 ? 0 : ranks_[r - 1].forward_ends[ranks_[r].forward_ends.size()] + latency_;
+  }
+  /// Of the gradient that its next input gradient reads.
+  std::int64_t gradient_arrival(std::size_t r) const {
+    return is_last(r) ? 0 : ranks_[r + 1].input_ends[ranks_[r].input_ends.size()] + latency_;
+  }
+
+  void put_forward(std::size_t r) {
+    ranks_[r].put_forward(forward_arrival(r));
+    longest_idle_ = std::max(longest_idle_, ranks_[r].idle);
+  }
+  void put_input(std::size_t r) {
+    ranks_[r].put_input(gradient_arrival(r));
+    longest_idle_ = std::max(longest_idle_, ranks_[r].idle);
+  }
+
+  void warm_up() {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) put_forward(r);
+    std::vector<int> ahead = forwards_ahead();
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      // Fewer than the rank before, unless that one has run all of them.
+      if (r > 0 && (ahead[r] < microbatches_ || ahead[r - 1] < microbatches_))
+        ahead[r] = std::max(1, std::min(ahead[r], ahead[r - 1] - 1));
+      while (ranks_[r].forwards() < ahead[r]) put_forward(r);
+    }
+    for (std::size_t r = ranks_.size(); r-- > 0;) put_input(r);
+  }
+
+  /// [rank] forwards until its first input gradient, by the times and the memory of that rank alone.
+  std::vector<int> forwards_ahead() const {
+    std::vector<int> ahead(ranks_.size(), 1);
+    std::int64_t arrival = 0;
+    for (std::size_t r = ranks_.size(); r-- > 0;) {
+      const ScheduledRank& rank = ranks_[r];
+      std::int64_t end = rank.free_at;
+      const auto runs_another = [&] {
+        if (is_last(r) || ahead[r] == microbatches_ || !rank.fits(ahead[r] + 1, 0)) return false;
+        return choices_.wait_for_first ? end + rank.time.forward <= arrival : end < arrival;
+      };
+      while (runs_another()) {
+        end += rank.time.forward;
+        ++ahead[r];
+      }
+      arrival = std::max(end, arrival) + rank.time.backward_input + latency_;
+    }
+    return ahead;
+  }
+
+  /// One forward of every rank that has one left, unless that rank or one behind it leaves it out.
+  void put_forwards() {
+    std::size_t begin = ranks_.size();
+    while (begin > 0 && runs_forward(begin - 1)) --begin;
+    for (std::size_t r = begin; r < ranks_.size(); ++r) {
+      ScheduledRank& rank = ranks_[r];
+      while (!rank.fits(rank.forwards() + 1, rank.weights)) rank.put_weight();
+      if (r > 0) fill_wait(rank, forward_arrival(r));
+      put_forward(r);
+    }
+  }
+
+  bool runs_forward(std::size_t r) const {
+    const ScheduledRank& rank = ranks_[r];
+    if (rank.forwards() >= microbatches_) return false;
+    if (!choices_.delay_forwards || is_last(r)) return true;
+    const ScheduledRank& next = ranks_[r + 1];
+    if (rank.forwards() < next.forwards() + 2) return true;
+    const std::int64_t arrival = next.free_at + next.time.forward + next.time.backward_input + latency_;
+    if (rank.free_at >= arrival) return false;
+    if (end_of_forward(rank) <= arrival) return true;
+    return arrival - rank.free_at > longest_idle_ - rank.idle;
+  }
+
+  /// After the weight gradients that make space for it.
+  static std::int64_t end_of_forward(const ScheduledRank& rank) {
+    int done = rank.weights;
+    while (done < rank.inputs() && !rank.fits(rank.forwards() + 1, done)) ++done;
+    return rank.free_at + (done - rank.weights) * rank.time.backward_weight + rank.time.forward;
+  }
+
+  void put_inputs() {
+    for (std::size_t r = ranks_.size(); r-- > 0;) {
+      ScheduledRank& rank = ranks_[r];
+      if (!is_last(r)) fill_wait(rank, gradient_arrival(r));
+      // Nobody waits for the first rank's last input gradients.
+      while (r == 0 && rank.forwards() == microbatches_ && rank.has_weight()) rank.put_weight();
+      put_input(r);
+    }
+  }
+
+  /// Weight gradients that end before `arrival`, and one that ends later where the rank would idle longer than any.
+  void fill_wait(ScheduledRank& rank, std::int64_t arrival) const {
+    while (rank.has_weight() && rank.free_at + rank.time.backward_weight <= arrival) rank.put_weight();
+    if (!rank.has_weight() || rank.free_at >= arrival) return;
+    const bool idles_longest = arrival - rank.free_at > longest_idle_ - rank.idle;
+    if (idles_longest || choices_.fill_every_wait) rank.put_weight();
+  }
+
+  std::vector<ScheduledRank> ranks_;
+  std::int64_t latency_;
+  int microbatches_;
+  Choices choices_;
+  std::int64_t longest_idle_ = 0;
 };
 
 Result<Schedule> search(const char* name, const ScheduleRequest& request, double microbatches_in_flight) {
@@ -115,26 +248,27 @@ Result<Schedule> search(const char* name, const ScheduleRequest& request, double
                  .value = {},
                  .message = std::string(name) + " needs memory for at least 1 micro-batch"});
   }
-  const int limit = static_cast<int>(std::min<double>(request.microbatches, std::floor(microbatches_in_flight)));
-  Best best(request, limit);
-  best.offer(*kZbH1.make(request));
-  best.offer(*kZbH2.make(request));
-  for (const std::vector<int>& warmup : warmups(request, limit)) {
-    const Schedule order = one_in_turn(request, warmup);
-    const PipelineTimes times = uniform_times(order, request.times);
-    for (int quarters = 0; quarters <= 4; ++quarters) {
-      best.offer(fill_weight_gradients(order, times, {.inflight_limit = limit, .gap_quarters = quarters}));
+  const std::vector<ScheduledRank> ranks = ranks_of(request, microbatches_in_flight);
+  std::optional<Greedy> best;
+  for (const bool wait_for_first : kYesNo) {
+    for (const bool delay_forwards : kYesNo) {
+      for (const bool fill_every_wait : kYesNo) {
+        Greedy order(ranks, request, {wait_for_first, delay_forwards, fill_every_wait});
+        if (!best || order.longest_span() < best->longest_span()) best = std::move(order);
+      }
     }
   }
-  return best.take();
+  Schedule schedule = start_schedule(request, loop_placement(request.ranks, 1));
+  schedule.actions = best->take();
+  return schedule;
 }
 
-double limit_or(const ScheduleRequest& request, int otherwise) {
+double limit_or(const ScheduleRequest& request, double otherwise) {
   return request.memory_limit > 0 ? request.memory_limit : otherwise;
 }
 
 Result<Schedule> make_zb_auto(const ScheduleRequest& request) {
-  return search("zb-auto", request, limit_or(request, request.microbatches));
+  return search("zb-auto", request, limit_or(request, std::numeric_limits<double>::max()));
 }
 
 Result<Schedule> make_zb_auto_1p(const ScheduleRequest& request) {
@@ -142,7 +276,7 @@ Result<Schedule> make_zb_auto_1p(const ScheduleRequest& request) {
 }
 
 Result<Schedule> make_zb_auto_2p(const ScheduleRequest& request) {
-  return search("zb-auto-2p", request, limit_or(request, 2 * request.ranks));
+  return search("zb-auto-2p", request, limit_or(request, 2.0 * request.ranks));
 }
 
 }  // namespace
