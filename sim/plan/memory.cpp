@@ -57,11 +57,15 @@ double bytes_on_host(const Model& model, const Plan& plan, const Stage& stage) {
   return layers_bytes(model, plan, stage, 0, offloaded_layers(plan.training, stage));
 }
 
+double head_bytes(const Model& model, const Plan& plan, const Stage& stage) {
+  return stage.head ? rank_bytes(head_activations(model, plan), plan) : 0;
+}
+
 /// On the GPU: without what layers have on the host.
 double stage_bytes(const Model& model, const Plan& plan, const Stage& stage) {
   double bytes = layers_bytes(model, plan, stage, offloaded_layers(plan.training, stage), stage.num_layers);
   if (stage.embedding) bytes += rank_bytes(embedding_activations(model), plan);
-  if (stage.head) bytes += rank_bytes(head_activations(model, plan), plan);
+  bytes += head_bytes(model, plan, stage);
   return bytes;
 }
 
@@ -89,14 +93,18 @@ double recomputed_bytes(const Model& model, const Plan& plan, const Stage& stage
   return largest;
 }
 
-/// Layers whose activations are on the GPU while they cross PCIe: the one that runs and two that are being copied (offloading.hpp).
+bool offloads_all(const Plan& plan, const Stage& stage) {
+  return offloaded_layers(plan.training, stage) == stage.num_layers;
+}
+
+/// Layers whose activations are on the GPU while they cross PCIe (offloading.hpp). If all do: the one that runs and two that are
+/// being copied, the last of a chunk into the next forward. If the first of them do: one besides those that stay.
 double crossing_bytes(const Model& model, const Plan& plan, const Stage& stage) {
   const int layers = offloaded_layers(plan.training, stage);
   double largest = 0;
   for (int layer = 0; layer < layers; ++layer)
     largest = std::max(largest, layer_bytes(model, plan, stage.first_layer + layer));
-  // The copy of a chunk's last layer may run on into the next forward.
-  return (layers == stage.num_layers ? 3 : std::min(layers, 3)) * largest;
+  return (offloads_all(plan, stage) ? 3 : 1) * largest;
 }
 
 /// What one pipeline rank holds: its chunks, and the units that its parameters are gathered in.
@@ -281,9 +289,13 @@ Workspace workspace(const Model& model, const Plan& plan, const RankShare& share
 }
 
 double transient_bytes(const Model& model, const Plan& plan, const RankShare& share, const Workspace& work) {
-  double crossing = 0;
-  for (const Stage& stage : share.stages) crossing = std::max(crossing, crossing_bytes(model, plan, stage));
-  double bytes = std::max(work.layer, work.loss) + crossing;
+  const double without_copies = std::max(work.layer, work.loss);
+  double bytes = without_copies;
+  for (const Stage& stage : share.stages) {
+    // Where some layers stay, the copies are over when the loss runs, and come back when what it keeps has been freed.
+    const double with_copies = offloads_all(plan, stage) ? without_copies : work.layer - head_bytes(model, plan, stage);
+    bytes = std::max(bytes, with_copies + crossing_bytes(model, plan, stage));
+  }
   if (reduces_every_microbatch(plan.parallel)) {
     const RankParameters unit = largest_unit(share, plan);
     bytes += static_cast<double>(unit.trained + unit.trained_experts) *

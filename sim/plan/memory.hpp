@@ -2,8 +2,9 @@
 /// Memory of every pipeline rank, by kind and over the schedule.
 ///
 /// With offload_optimizer the optimizer states are the host's, with offload_parameters the weights, with
-/// offload_activations the activations of layers, except the layer that runs and two that are being copied. Workers of
-/// parameter servers have no optimizer states: the servers do. ZeRO-2 that reduces once in a step (a pipeline's) accumulates whole gradients.
+/// offload_activations the activations of layers, except the layer that runs and two that are being copied; with offload_layers
+/// those of the first layers, except one. Workers of parameter servers have no optimizer states: the servers do. ZeRO-2 that
+/// reduces once in a step (a pipeline's) accumulates whole gradients.
 ///
 ///   peak = weights + gradients + optimizer + max over time (activations) + transient + fragmentation + fixed
 ///

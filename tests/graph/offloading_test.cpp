@@ -1,11 +1,17 @@
 // Activations and parameters that wait on the host (docs/references.md#offloading).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <string>
 
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
+#include "sim/graph/stage_times.hpp"
 #include "sim/graph/template_writer.hpp"
+#include "sim/plan/activations.hpp"
+#include "sim/plan/memory.hpp"
 #include "tests/graph/small_scenario.hpp"
 #include "tests/support/forecast_run.hpp"
 
@@ -79,11 +85,52 @@ TEST_CASE("offloaded activations of the first layers only", "[graph][memory][ora
     const MemoryByKind& after = moved.forecast.memory[0];
     CHECK(after.host == offloaded * layer);
     CHECK(before.activations - after.activations == offloaded * layer);
-    CHECK(after.transient - before.transient == (offloaded == 8 ? 3 : std::min(offloaded, 3)) * layer);
+    // All: three cross at a time. Some: one besides those that stay, but not while the loss runs.
+    const double kept = rank_bytes(head_activations(scenario.model, moved.plan), moved.plan);
+    const double loss = rank_bytes(loss_workspace(scenario.model, moved.plan), moved.plan);
+    const Bytes crossing{std::max<std::int64_t>(0, layer.count - std::llround(kept + loss))};
+    CHECK(after.transient - before.transient == (offloaded == 8 ? 3 * layer : crossing));
     CHECK(forecast(scenario, {.unfold = true}).value().timeline.step_time == moved.timeline.step_time);
   }
   scenario.training.offload_activations = false;
   CHECK(to_string(forecast(scenario).error()).find("training.offload_layers = 9: needs") != std::string::npos);
+}
+
+TEST_CASE("a stage that offloads some layers has one more of them on the GPU than those that stay",
+          "[memory][oracle]") {
+  Scenario scenario = small_scenario(1, 2, 1);
+  const auto transient = [&](int layers) {
+    scenario.training.offload_activations = layers > 0;
+    scenario.training.offload_layers = layers;
+    return run(scenario).forecast.memory[0].transient;  // of the first of two stages, without a loss
+  };
+  const Bytes before = transient(0);
+  const Bytes layer = layer_activation_bytes(scenario.model, run(scenario).plan, 0);
+  CHECK(transient(1) - before == layer);
+  CHECK(transient(3) - before == layer);
+  CHECK(transient(4) - before == 3 * layer);
+}
+
+TEST_CASE("copies of the first layers are spread over all layers", "[graph][oracle]") {
+  // Three of eight layers: L/n = 2, L mod n = 2. The copies begin after layers 0, 2 and 5 and are over after layers 2, 5 and 7:
+  // they have 2, 3 and 2 layers' time, and at least 2 layers of the backward, which take twice as long.
+  Scenario scenario = small_scenario(1, 1, 1);
+  scenario.profile.host = {};  // the launches of the copies are not what is asked
+  const ForecastRun plain = run(scenario);
+  Duration forward;
+  for (const Template& each : plain.graph.templates)
+    if (each.phase == Phase::forward) forward = std::max(forward, time_alone(plain.graph, each));
+  const double layer_s = seconds(forward) / 8;
+  const auto layer_bytes = static_cast<double>(layer_activation_bytes(scenario.model, plain.plan, 0).count);
+  scenario.training.offload_activations = true;
+  scenario.training.offload_layers = 3;
+  // Of a micro-batch, in layers; a copy lasts as long as `layers`.
+  const auto exposed_layers = [&](double layers) {
+    scenario.cluster.node.pcie = Bandwidth{std::llround(layer_bytes / (layers * layer_s))};
+    return exposed(run(scenario)) / 8 / layer_s;
+  };
+  CHECK(exposed_layers(1.9) < 0.1);
+  CHECK(exposed_layers(2.5) == Approx(0.5 + 0 + 0.5).margin(0.25));
 }
 
 TEST_CASE("what layers do not hide of the copies is exposed: size / PCIe must fit into their time", "[graph]") {
