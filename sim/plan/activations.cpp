@@ -394,6 +394,12 @@ TokenBytes loss_workspace(const Model& model, const Plan& plan) {
   return {.split = bytes * logits(model, plan)};
 }
 
+TokenBytes score_buffer(const Model& model, const Plan& plan) {
+  if (!plan.training.score_buffer || plan.training.flash_attention) return {};
+  return {.split = activation_size(plan.training) * model.num_attention_heads *
+                   static_cast<double>(plan.training.seq_length)};
+}
+
 TokenBytes gathered_workspace(const Model& model, const Plan& plan) {
   const Parallel& p = plan.parallel;
   if (!p.sequence_parallel || p.tp == 1) return {};

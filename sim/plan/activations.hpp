@@ -100,6 +100,9 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
 /// scenarios/runs/published.csv come out 20 to 40 % too small, and with PyTorch's 28 rows of llm-foundry would not fit.
 TokenBytes loss_workspace(const Model& model, const Plan& plan);
 
+/// Megatron-LM's buffer for the scores of one layer; nothing with flash attention.   Source: docs/references.md#score-buffer
+TokenBytes score_buffer(const Model& model, const Plan& plan);
+
 /// With sequence parallelism, what tensor ranks hold whole while a layer works: a gathered tensor, and the sums that are
 /// still to be scattered. Where collectives run in pieces inside the multiplications (tp_comm_overlap), neither is there.
 /// With parallel.dtensor the gathered inputs of attention and feed-forward, too, unless they wait since the forward

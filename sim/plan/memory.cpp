@@ -107,6 +107,13 @@ double crossing_bytes(const Model& model, const Plan& plan, const Stage& stage) 
   return (offloads_all(plan, stage) ? 3 : 1) * largest;
 }
 
+/// Does attention run on this stage?
+bool attends(const Model& model, const Stage& stage) {
+  for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer)
+    if (model.mixer(layer) == Mixer::attention) return true;
+  return false;
+}
+
 /// What one pipeline rank holds: its chunks, and the units that its parameters are gathered in.
 struct RankShare {
   std::vector<Stage> stages;                       ///< [chunk]
@@ -296,6 +303,8 @@ double transient_bytes(const Model& model, const Plan& plan, const RankShare& sh
     const double with_copies = offloads_all(plan, stage) ? without_copies : work.layer - head_bytes(model, plan, stage);
     bytes = std::max(bytes, with_copies + crossing_bytes(model, plan, stage));
   }
+  if (std::any_of(share.stages.begin(), share.stages.end(), [&](const Stage& s) { return attends(model, s); }))
+    bytes += rank_bytes(score_buffer(model, plan), plan);
   if (reduces_every_microbatch(plan.parallel)) {
     const RankParameters unit = largest_unit(share, plan);
     bytes += static_cast<double>(unit.trained + unit.trained_experts) *

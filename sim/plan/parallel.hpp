@@ -360,6 +360,7 @@ struct Training {
   /// adds_gradients_apart). Where the multiplication adds to the fp32 ones itself (Megatron-LM's gradient accumulation
   /// fusion) there are none.
   bool keep_16bit_gradients = false;
+  bool score_buffer = false;  ///< unfused attention writes scores into one buffer that is never freed (Megatron-LM)
   double reserved_memory_gib = 0;              ///< GPU memory not owned by any tensor, above context and communicators
   int lora_rank = 0;                           ///< of adapters beside frozen matrices (fine_tuning.hpp); 0: none
   std::vector<std::string> lora_targets = {};  ///< of "qkv", "proj", "fc1", "fc2"; empty: all

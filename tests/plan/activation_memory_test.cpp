@@ -57,6 +57,22 @@ TEST_CASE("Llama-3 70B keeps 274,432 bytes per token and layer, 281.0 MB at t = 
         Bytes{(274'432 + log_sum_exp) * 4096 / 8});
 }
 
+TEST_CASE("Megatron-LM's buffer of scores is there once, unless attention is fused", "[oracle][memory]") {
+  const Model model = gpt(4, 1024, 16, 51200, 2048);
+  Training training = megatron();
+  training.micro_batch_size = 2;
+  training.flash_attention = false;
+  Parallel parallel;
+  parallel.tp = 2;
+  const auto transient = [&] { return peak(model, plan_of(model, parallel, training)).transient; };
+  const Bytes without = transient();
+  training.score_buffer = true;
+  // 16 / 2 heads, 2 sequences, 16 bit.
+  CHECK(transient() - without == Bytes{2 * 8 * 2 * 2048 * 2048});
+  training.flash_attention = true;
+  CHECK(transient() == without);
+}
+
 TEST_CASE("recompute_modules: results of norms, activation functions and up-projections are not kept",
           "[oracle][memory]") {
   Training training = megatron();
