@@ -394,6 +394,10 @@ TokenBytes loss_workspace(const Model& model, const Plan& plan) {
   return {.split = bytes * logits(model, plan)};
 }
 
+TokenBytes stage_output(const Model& model, const Plan& plan) {
+  return {.split = activation_size(plan.training) * static_cast<double>(model.hidden_size)};
+}
+
 TokenBytes score_buffer(const Model& model, const Plan& plan) {
   if (!plan.training.score_buffer || plan.training.flash_attention) return {};
   return {.split = activation_size(plan.training) * model.num_attention_heads *

@@ -100,6 +100,10 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan);
 /// scenarios/runs/published.csv come out 20 to 40 % too small, and with PyTorch's 28 rows of llm-foundry would not fit.
 TokenBytes loss_workspace(const Model& model, const Plan& plan);
 
+/// What a stage hands to the next one, as DeepSpeed's pipeline engine keeps it until the backward: each tensor rank a part.
+/// Source: docs/references.md#stage-outputs
+TokenBytes stage_output(const Model& model, const Plan& plan);
+
 /// Megatron-LM's buffer for the scores of one layer; nothing with flash attention.   Source: docs/references.md#score-buffer
 TokenBytes score_buffer(const Model& model, const Plan& plan);
 

@@ -66,6 +66,7 @@ double stage_bytes(const Model& model, const Plan& plan, const Stage& stage) {
   double bytes = layers_bytes(model, plan, stage, offloaded_layers(plan.training, stage), stage.num_layers);
   if (stage.embedding) bytes += rank_bytes(embedding_activations(model), plan);
   bytes += head_bytes(model, plan, stage);
+  if (plan.parallel.keep_stage_outputs && !stage.head) bytes += rank_bytes(stage_output(model, plan), plan);
   return bytes;
 }
 

@@ -167,6 +167,8 @@ struct Parallel {
   bool separate_gather_group = false;
   bool overlap_p2p = true;          ///< sends and receives do not block the compute stream
   bool scatter_gather_p2p = false;  ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
+  /// Stages keep their outputs until the backward, each tensor rank a part (DeepSpeed's PipelineEngine); Megatron-LM frees them.
+  bool keep_stage_outputs = false;
   TensorSplit tp_split = TensorSplit::column_row;
   /// Tensor parallelism is PyTorch's DTensor. With sequence_parallel a collective works along the first dimension, the
   /// batch, so that the whole tensor is copied once more; inputs are kept as they were gathered, not gathered again for

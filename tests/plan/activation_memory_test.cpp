@@ -57,6 +57,24 @@ TEST_CASE("Llama-3 70B keeps 274,432 bytes per token and layer, 281.0 MB at t = 
         Bytes{(274'432 + log_sum_exp) * 4096 / 8});
 }
 
+TEST_CASE("DeepSpeed keeps outputs of stages until their backward, each tensor rank a part", "[oracle][memory]") {
+  const Model model = gpt(4, 1024, 16, 51200, 2048);
+  Training training = megatron();
+  training.micro_batch_size = 2;
+  Parallel parallel;
+  parallel.tp = 2;
+  parallel.pp = 2;
+  const Plan freed = plan_of(model, parallel, training);
+  parallel.keep_stage_outputs = true;
+  const Plan kept = plan_of(model, parallel, training);
+  const auto activations = [&](const Plan& plan, std::size_t rank) {
+    return peak_memory(model, plan, schedule_of(plan, "1f1b"))[rank].activations;
+  };
+  // 2 h of 2 x 2048 tokens over 2 tensor ranks; 1F1B's first of two ranks has two micro-batches in flight.
+  CHECK(activations(kept, 0) - activations(freed, 0) == 2 * Bytes{2 * 1024 * 2 * 2048 / 2});
+  CHECK(activations(kept, 1) == activations(freed, 1));
+}
+
 TEST_CASE("Megatron-LM's buffer of scores is there once, unless attention is fused", "[oracle][memory]") {
   const Model model = gpt(4, 1024, 16, 51200, 2048);
   Training training = megatron();

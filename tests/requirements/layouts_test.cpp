@@ -179,9 +179,9 @@ TEST_CASE("Megatron-DeepSpeed is Megatron's tp and pp with ZeRO-1, and its stack
           "[row-0-13][row-2-11][requirements][io]") {
   const std::string unfused = "training.flash_attention=false";  // the scenario says otherwise
   const std::string alike = "cluster.gpu_spread=0";              // the host's time as it is written below
-  Scenario composed =
-      shipped_scenario("llm-jp-13b-mdx", {unfused, alike, "parallel.scatter_gather_p2p=true",
-                                          "parallel.tp_async_allreduce=false", "training.keep_16bit_gradients=true"});
+  Scenario composed = shipped_scenario(
+      "llm-jp-13b-mdx", {unfused, alike, "parallel.scatter_gather_p2p=true", "parallel.keep_stage_outputs=true",
+                         "parallel.tp_async_allreduce=false", "training.keep_16bit_gradients=true"});
   composed.profile.host.launch = 84e-6 * composed.profile.in_training.slowest_gpu;
   const Scenario preset = shipped_scenario("llm-jp-13b-mdx", {unfused, alike, "stack=megatron-deepspeed"});
   CHECK(preset.parallel.zero_stage == 1);
