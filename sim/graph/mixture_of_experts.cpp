@@ -13,6 +13,7 @@ namespace tracecast {
 namespace {
 
 /// Tickets of exchanges in flight; those of other traffic are below.
+constexpr int kRouting = 900;
 constexpr int kDispatch = 1000;
 constexpr int kReturn = 2000;
 
@@ -118,13 +119,13 @@ void permute(OpWriter& writer, Pass pass, const std::string& name) {
   if (uses_hybridep(writer.shape)) writer.share_launch();
 }
 
-/// HybridEP's ranks first tell each other which of their tokens go to which experts, a byte for each. A backward, and what
-/// is recomputed, know it. docs/references.md#hybridep-work
+/// HybridEP's ranks first tell each other which of their tokens go to which experts, a byte for each: between nodes with NCCL, inside
+/// one with a kernel that writes to all others. Only the dispatch behind it waits for it. A backward, and what is recomputed, know it. docs/references.md#hybridep-work
 void gather_routing(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
   if (!uses_hybridep(s) || pass != Pass::forward || writer.recomputed()) return;
-  writer.collective(Traffic::expert_parallel, Collective::all_gather,
-                    Bytes{s.local_tokens * s.plan.parallel.ep * moe(s).experts});
+  writer.collective(Traffic::expert_parallel, s.expert_nodes > 1 ? Collective::all_gather : Collective::all_to_all,
+                    Bytes{s.local_tokens * s.plan.parallel.ep * moe(s).experts}, Work::Kind::start, kRouting);
   writer.share_launch();
 }
 

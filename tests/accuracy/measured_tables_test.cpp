@@ -229,6 +229,22 @@ TEST_CASE("nccl-tests' collection: known machines, unknown ones by their GPU, se
   CHECK(scored[0].group == "polaris all_reduce");
 }
 
+TEST_CASE("collectives of a table: a group may have few GPUs of each rack", "[accuracy]") {
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
+  const auto scored = [&](const std::string& per_domain) {
+    const std::string rows =
+        "source,topology,collective,ranks,ranks_per_domain,bytes,time_us\nx,gb200-nvl72,all_reduce,24," + per_domain +
+        ",17179869184,83650\n";
+    return validate_collectives(CsvTable::parse(rows, "c.csv").value(), library);
+  };
+  CHECK(std::abs(scored("8").value().front().error()) < 0.1);      // eight NICs of each of three racks
+  CHECK(scored("").value().front().predicted_s < 0.083650 / 1.5);  // inside one rack
+  CHECK(scored("4").value().front().predicted_s > 1.9 * scored("8").value().front().predicted_s);
+  const auto refused = scored("100");
+  REQUIRE_FALSE(refused);
+  CHECK(to_string(refused.error()) == "c.csv:2: ranks_per_domain = 100: is more than a scale-up domain has");
+}
+
 TEST_CASE("collectives of a table: errors are of those above 1 MiB", "[accuracy]") {
   const CsvTable table = CsvTable::parse(
                              "topology,collective,ranks,bytes,time_us\n"

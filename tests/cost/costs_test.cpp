@@ -181,6 +181,13 @@ TEST_CASE("costs: memory-bound work is t0 and traffic at its kind's efficiency",
   CHECK(costs.of(elementwise(OperatorKind::rope, Bytes{1'000'000'000})).duration == 1250_us);
 }
 
+TEST_CASE("costs: work of several kernels has the fixed time of each", "[oracle][cost]") {
+  const Costs costs(small_profile());
+  Operator casts = elementwise(OperatorKind::norm, Bytes{1'000'000'000});
+  std::get<ElementwiseShape>(casts.shape).kernels = 5;
+  CHECK(costs.of(casts).duration == 2_ms + 5 * 1_us);
+}
+
 TEST_CASE("costs: fp8 without parameters borrows 16-bit ones at the fp8 peak", "[cost]") {
   Profile profile = small_profile();
   profile.memory_bandwidth = 1e18;

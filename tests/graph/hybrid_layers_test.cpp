@@ -92,6 +92,30 @@ TEST_CASE("hybrid: shapes of Nemotron-H 56B on 8 tensor ranks", "[graph][hybrid]
   CHECK(work.kind(0) != work.kind(7));
 }
 
+TEST_CASE("hybrid: Mamba-2 copies several sequences apart, and has a CUDA graph of its own",
+          "[graph][hybrid][oracle]") {
+  const Model model = shipped("nemotron-h-56b");
+  const auto work_of = [&](std::int64_t sequences, const char* captured, int layer) {
+    Plan plan = plan_of(model, {.tp = 8});
+    plan.training.micro_batch_size = sequences;
+    plan.training.cuda_graph_modules = {captured};
+    return LayerWork(model, plan).forward(layer);
+  };
+  const auto copied = [](const WorkList& list) {
+    std::int64_t elements = 0;
+    for (const Work& each : list)
+      if (each.op.name == "separate_sequences") elements += std::get<ElementwiseShape>(each.op.shape).elements;
+    return elements;
+  };
+  const auto eager = [](const WorkList& list) {
+    return std::count_if(list.begin(), list.end(), [](const Work& each) { return !each.graphed; });
+  };
+  CHECK(copied(work_of(1, "attn", 0)) == 0);
+  CHECK(copied(work_of(2, "attn", 0)) == 2 * 8192 * (2 * 16384 + 2 * 2048 + 256) / 8);
+  CHECK(eager(work_of(1, "mamba", 0)) < eager(work_of(1, "attn", 0)));
+  CHECK(eager(work_of(1, "mamba", 7)) > eager(work_of(1, "attn", 7)));  // attention
+}
+
 TEST_CASE("hybrid: the matrices of every layer do the model's own FLOPs", "[graph][hybrid][oracle]") {
   const auto name = GENERATE("nemotron-3-nano-30b-a3b", "nemotron-h-8b", "qwen3-next-80b-a3b", "kimi-linear-48b-a3b");
   const Model model = shipped(name);

@@ -133,6 +133,58 @@ TEST_CASE("moe: DeepEP's kernels limit exchanges of more than eight ranks in one
   CHECK(limits(MoeDispatcher::deepep, 8, 1) == none);
 }
 
+TEST_CASE("moe: HybridEP permutes inside its calls, and gathers the routing before a forward", "[oracle][graph][moe]") {
+  const Model model = deepseek_layer();
+  const auto work_of = [&](MoeDispatcher dispatcher, bool backward) {
+    Settings settings;
+    settings.parallel.moe_dispatcher = dispatcher;
+    const Plan plan = plan_of(model, settings);
+    const LayerWork work(model, plan);
+    return backward ? work.backward(0, BackwardPart::all, false) : work.forward(0);
+  };
+  const auto launched_permutations = [&](MoeDispatcher dispatcher, bool backward) {
+    const WorkList list = work_of(dispatcher, backward);
+    return std::count_if(list.begin(), list.end(), [](const Work& each) {
+      return each.op.name.find("permute") != std::string::npos && !each.shares_launch;
+    });
+  };
+  const auto gathered = [&](MoeDispatcher dispatcher, bool backward) {
+    std::int64_t bytes = 0;
+    for (const Work& each : work_of(dispatcher, backward))
+      if (each.ticket == 900) bytes += each.call.size.count;
+    return bytes;
+  };
+  for (const bool backward : {false, true}) {
+    CHECK(launched_permutations(MoeDispatcher::deepep, backward) == 2);
+    CHECK(launched_permutations(MoeDispatcher::hybridep, backward) == 0);
+    CHECK(gathered(MoeDispatcher::deepep, backward) == 0);
+  }
+  CHECK(gathered(MoeDispatcher::hybridep, false) == 8192LL * 64 * 256);  // a byte for each token and expert
+  CHECK(gathered(MoeDispatcher::hybridep, true) == 0);
+}
+
+TEST_CASE("moe: experts' inputs are quantised one by one where the library has no kernel for all",
+          "[oracle][graph][moe]") {
+  const Model model = deepseek_layer();
+  const auto kernels = [&](Precision precision, bool separate, bool fused) {
+    Settings settings;
+    settings.training.dtype = precision;
+    settings.training.separate_expert_casts = separate;
+    settings.training.fused_experts = fused;
+    const Plan plan = plan_of(model, settings);
+    std::vector<std::int32_t> casts;
+    for (const Work& each : LayerWork(model, plan).forward(0))
+      if (each.op.name.starts_with("expert_fc") && each.op.kind == OperatorKind::cast)
+        casts.push_back(std::get<ElementwiseShape>(each.op.shape).kernels);
+    return casts;
+  };
+  // Four experts on each rank.
+  CHECK(kernels(Precision::mxfp8, true, false) == std::vector<std::int32_t>{4, 4});
+  CHECK(kernels(Precision::fp8, true, false) == std::vector<std::int32_t>{12, 12});
+  CHECK(kernels(Precision::mxfp8, false, false) == std::vector<std::int32_t>{1, 1});
+  CHECK(kernels(Precision::mxfp8, true, true) == std::vector<std::int32_t>{1});
+}
+
 TEST_CASE("moe: a CUDA graph of a module leaves one launch of it", "[oracle][graph]") {
   Model model = deepseek_layer();
   model.num_layers = 4;

@@ -100,6 +100,22 @@ TEST_CASE("traffic: ZeRO-1 sums gradients where their states are, or everywhere"
         }) == scatter);
 }
 
+TEST_CASE("traffic: DeepSpeed's bf16 optimizer sums in fp32 and reduces 16 bits", "[oracle][graph]") {
+  const auto reduced = [](bool apart) {
+    Scenario scenario = small_scenario(1, 1, 8);
+    scenario.training.global_batch_size = 8;
+    scenario.training.keep_16bit_gradients = apart;
+    scenario.training.grad_reduce_dtype = Precision::fp32;
+    const ForecastRun run = forecast(scenario).value();
+    std::int64_t bytes = 0;
+    for (const CostedCollective& each : run.graph.collectives)
+      if (each.traffic == Traffic::gradients) bytes += each.call.size.count;
+    return bytes;
+  };
+  CHECK(reduced(false) > 0);
+  CHECK(2 * reduced(true) == reduced(false));
+}
+
 TEST_CASE("traffic: expert dispatch and combine", "[oracle][graph]") {
   Model model = llama3_70b();
   model.hidden_size = 7168;
