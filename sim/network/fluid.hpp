@@ -109,10 +109,10 @@ class FluidNetwork final : public FlowNetwork {
     std::int32_t flow = -1;    ///< in the solver; -1: during its latency, without loaded links, or alone on them
     std::int32_t version = 0;  ///< of its next event; events of older versions are ignored
     bool moving = false;
-    Wide residual = 0;  ///< bytes per second x ps left to move, as of `since`
+    std::int64_t next = 0;  ///< ps, of its next event; here, so that a transfer fills one line of the cache
+    Wide residual = 0;      ///< bytes per second x ps left to move, as of `since`
     std::int64_t rate = 0;
     std::int64_t since = 0;
-    std::int64_t next = 0;  ///< ps, of its next event
   };
   struct Event {
     std::int32_t index;

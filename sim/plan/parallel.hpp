@@ -101,11 +101,10 @@ enum class GraphModule {
 };
 template <>
 struct EnumNames<GraphModule> {
-  static constexpr NamedValue<GraphModule> table[] = {
-      {GraphModule::attn, "attn"},
-      {GraphModule::mamba, "mamba"},
-      {GraphModule::mlp, "mlp"},
-      {GraphModule::moe_router, "moe_router"}};
+  static constexpr NamedValue<GraphModule> table[] = {{GraphModule::attn, "attn"},
+                                                      {GraphModule::mamba, "mamba"},
+                                                      {GraphModule::mlp, "mlp"},
+                                                      {GraphModule::moe_router, "moe_router"}};
 };
 
 /// Which experts the tokens of a layer choose.

@@ -22,7 +22,7 @@ struct CollectiveSample {
   std::string topology;  ///< file stem in topologies/; "": there is none for the machine
   int ranks = 0;
   int ranks_per_domain = 0;  ///< 0: all of a domain's GPUs, as far as there are ranks
-  CollectiveCall call;  ///< with the algorithm that was forced, if one was
+  CollectiveCall call;       ///< with the algorithm that was forced, if one was
   double seconds = 0;
   bool guessed = false;  ///< unknown machine: the reference system of its GPU is used
   std::string excluded;  ///< why it does not count ("its source calls the settings bad"); "": it counts
