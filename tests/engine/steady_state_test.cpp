@@ -57,6 +57,20 @@ TEST_CASE("steady state: skipped periods change no picosecond", "[differential][
   CHECK(skipped >= 3);
 }
 
+/// A host that is a little slower than its GPU is ahead for many periods before it decides a start.
+TEST_CASE("steady state: hosts of all speeds", "[differential][engine]") {
+  int skipped = 0;
+  for (double launch = 1e-6; launch < 5e-5; launch *= test::kSanitized ? 1.2 : 1.02) {
+    Scenario scenario = long_job(2, 4, 2, 96);
+    scenario.profile.host.launch = launch;
+    const Both both = run(scenario, NetworkKind::fluid, false);
+    INFO("launch " << launch);
+    check_equal(both);
+    skipped += both.skipped.skipped > 0 ? 1 : 0;
+  }
+  CHECK(skipped > 0);
+}
+
 /// Random layouts with slow ranks, slow hosts and one rank after the other, so that some steps never repeat.
 TEST_CASE("steady state: random jobs take the same time with and without every period", "[property][engine]") {
   std::mt19937 random(20261128);
