@@ -3,8 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
-#include <tuple>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "sim/engine/steady_state.hpp"
 #include "sim/engine/worker.hpp"
@@ -17,6 +20,11 @@ class StateWriter {
   explicit StateWriter(std::int64_t instant) : instant_(instant) {}
 
   void put(std::int64_t number) { numbers_.push_back(number); }
+  /// Before a list: no two states have the same numbers.
+  template <class List>
+  void put_size(const List& list) {
+    put(static_cast<std::int64_t>(list.size()));
+  }
   /// A time; 0: it was never set.
   void put_time(std::int64_t time) { put(time == 0 ? kNever : time - instant_); }
   /// A time that only matters while it has not passed.
@@ -105,8 +113,8 @@ inline const RepeatedItems& Worker<Recorder>::repeated(std::int32_t rank) const 
   return steady_->repetition.programs[static_cast<std::size_t>(program)];
 }
 
-/// The first and the last item that a rank's streams, or its host, are at; nothing unless those that still repeat do so. Streams that wait
-/// for what comes after are left out.
+/// The first and the last item that a rank's streams, or its host, are at; nothing before all of them have come to items that
+/// repeat, and when compute has left these. Streams that wait for what comes after are left out.
 template <class Recorder>
 inline std::optional<std::pair<std::int32_t, std::int32_t>> Worker<Recorder>::items_at(std::int32_t rank) const {
   const RepeatedItems& own = repeated(rank);
@@ -246,6 +254,7 @@ inline std::int32_t Worker<Recorder>::slots_of_messages() const {
 template <class Recorder>
 inline void Worker<Recorder>::describe_compute(std::int32_t rank, StateWriter& out) const {
   const RankContention& own = contention_->ranks[static_cast<std::size_t>(rank)];
+  out.put_size(own.moving);
   for (const MovingTransfer& each : own.moving) {
     out.put_time(each.start);
     each.end == kUnknownEnd ? out.put(kUnknownEnd) : out.put_time(each.end);
@@ -263,20 +272,25 @@ inline void Worker<Recorder>::describe_compute(std::int32_t rank, StateWriter& o
   out.put(run.released);
   out.put(run.outdated);
   run.changed == kUnknownEnd ? out.put(kUnknownEnd) : out.put_time(run.changed);
+  out.put(run.times != nullptr);
   if (run.times == nullptr) return;
   const RunTimes& times = *run.times;
   out.put(times.length.total);
   out.put(times.length.busy);
+  out.put_size(times.records);
   for (const RecordedEvent& each : times.records) {
     out.put(each.event);
     out.put(each.times);
   }
+  out.put_size(times.streams);
   for (const StreamUse& each : times.streams)
     for (const std::int64_t number : {std::int64_t{each.stream}, each.first, each.last}) out.put(number);
+  out.put_size(times.exposures);
   for (const Exposure& each : times.exposures) {
     out.put(static_cast<std::int64_t>(each.traffic));
     out.put(each.time);
   }
+  out.put_size(times.beyond);
   for (const MovingTransfer& each : times.beyond) {
     out.put(each.start);
     out.put(each.end);
@@ -291,6 +305,7 @@ template <class Recorder>
 inline void Worker<Recorder>::describe_transfers(std::int32_t microbatches, StateWriter& out) const {
   std::vector<std::pair<std::int64_t, std::int32_t>> pending = contention_->queue.entries();
   std::sort(pending.begin(), pending.end());
+  out.put_size(pending);
   for (const auto& [time, rank] : pending) {
     out.put_time(time);
     out.put(rank);

@@ -77,8 +77,8 @@ class DataParallel {
   void wait_for_bucket(TemplateWriter& writer, const Chunk& chunk, int unit);
 
   /// Reduces one bucket, number `index` of its chunk: all-reduce, or reduce-scatter if gradients or optimizer states
-  /// are sharded and no rank needs the sums of all (parallel.zero1_allreduce); with hybrid sharding also an all-reduce of the shard over the replicas, on a separate stream as in
-  /// FSDP. Returns the event at its end; none if there is no other rank to reduce with.
+  /// are sharded and no rank needs the sums of all (parallel.zero1_allreduce); with hybrid sharding also an all-reduce of the
+  /// shard over the replicas, on a separate stream as in FSDP. Returns the event at its end; none if there is no other rank to reduce with.
   struct GradientBucket {
     std::int64_t parameters = 0;
     bool expert = false;

@@ -119,8 +119,9 @@ void permute(OpWriter& writer, Pass pass, const std::string& name) {
   if (uses_hybridep(writer.shape)) writer.share_launch();
 }
 
-/// HybridEP's ranks first tell each other which of their tokens go to which experts, a byte for each: between nodes with NCCL, inside
-/// one with a kernel that writes to all others. Only the dispatch behind it waits for it. A backward, and what is recomputed, know it. docs/references.md#hybridep-work
+/// HybridEP's ranks first tell each other which of their tokens go to which experts, a byte for each: between nodes with NCCL,
+/// inside one with a kernel that writes to all others. Only the dispatch behind it waits for it. A backward, and what is
+/// recomputed, know it. docs/references.md#hybridep-work
 void gather_routing(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
   if (!uses_hybridep(s) || pass != Pass::forward || writer.recomputed()) return;

@@ -30,7 +30,6 @@ constexpr double kDirectBaseUs = 6.6;  ///< NCCL's LL base latency
 constexpr double kPeerUs = 0.3;        ///< per further peer: nccl_intranode alltoall, 2 to 8 ranks of A100 to B200
 constexpr double kNetworkHopUs = 5.0;  ///< NCCL's LL network hop between single ranks
 constexpr double kPostUs = 1.0;        ///< NCCL's cost of posting one message to a NIC
-constexpr int kGpusOfANode = 8;        ///< at most, where CollectiveTuning::net_mid_limit was fitted
 constexpr double kDirectChannels =
     16;  ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
 

@@ -54,6 +54,9 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
 /// to these ranks.
 double nccl_gpu_rate(const NodeSpec& node, const GroupPlacement& group, NcclArchitecture architecture);
 
+/// GPUs of a scale-up domain, at most, where the factors between nodes were fitted (CollectiveTuning).
+inline constexpr int kGpusOfANode = 8;
+
 /// One algorithm with one protocol. `bandwidth` is algorithm bandwidth in GB/s; 0: not available for this collective.
 struct NcclCost {
   Algorithm algorithm = Algorithm::ring;

@@ -7,8 +7,8 @@ namespace {
 
 // mamf-finder's best shapes (published-tables/mamf_bf16_fp8.csv): A100 PCIe 252.9 of SXM's 271.2 TFLOP/s.
 constexpr double kPcieOfSxm = 252.9 / 271.2;
-// The same, bf16 and fp8: GB200 1822.0 and 3615.6 of B200's 1745.0 and 3432.5 TFLOP/s, where the data sheets' peaks differ by 2500 / 2250. The
-// highest clocks differ by 4.9 % (2,062 and 1,965 MHz, gpu-specs).
+// The same, bf16 and fp8: GB200 1822.0 and 3615.6 of B200's 1745.0 and 3432.5 TFLOP/s, where the data sheets' peaks differ by
+// 2500 / 2250. The highest clocks differ by 4.9 % (2,062 and 1,965 MHz, gpu-specs).
 constexpr double kGb200OfB200 = (1822.0 / 1745.0 + 3615.6 / 3432.5) / 2 * 2250 / 2500;
 // The same square matrices of 4,096 to 16,384 with torch.matmul: 752 to 807 TFLOP/s at 1,000 W, 615 to 660 of MI300X at 750 W; mean of
 // the ratios (scenarios/runs/kernels.csv).

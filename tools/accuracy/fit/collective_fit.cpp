@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/network/nccl_tuning.hpp"
 #include "tools/accuracy/fit/fit.hpp"
 
 namespace tracecast::accuracy {
@@ -36,9 +37,6 @@ Free copies() {
             tuning.copy_bandwidth = {std::llround(std::exp(value) * 1e9)};
           }};
 }
-
-/// Between domains that are larger than this, the links of the GPUs may be the limit and not the NICs.
-constexpr int kGpusOfANode = 8;
 
 bool several_nodes(const PreparedSample& sample) { return sample.group.nodes > 1; }
 bool direct(const PreparedSample& sample) {

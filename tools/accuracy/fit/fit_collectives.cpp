@@ -105,6 +105,15 @@ Errors held_out_errors(const std::vector<CollectiveSample>& samples, const std::
   return errors;
 }
 
+Result<void> check_kind(const std::string& kind) {
+  std::string known;
+  for (const FabricKind& each : fabric_kinds()) {
+    if (kind.empty() || each.name == kind) return {};
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", each.name);
+  }
+  return fail(fmt::format("--kind {}: no such kind of machines (allowed: {})", kind, known));
+}
+
 Result<void> fit_all(const Options& options, const std::vector<CollectiveSample>& samples,
                      std::map<std::string, Cluster>& clusters) {
   for (const FabricKind& kind : fabric_kinds()) {
@@ -134,6 +143,7 @@ Result<void> write_document(const std::filesystem::path& path, const std::string
 }
 
 Result<void> run(const Options& options) {
+  if (Result<void> known = check_kind(options.kind); !known) return known;
   const Result<std::vector<CollectiveSample>> samples =
       read_collective_samples(options.data, options.root / "scenarios/runs/collectives.csv");
   if (!samples) return tl::unexpected(samples.error());
