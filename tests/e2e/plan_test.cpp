@@ -70,8 +70,8 @@ TEST_CASE("plan: finds the layout that Meta trained with, and says what it would
 TEST_CASE("plan: constraints decide, and an answer of no has its exit code", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string job =
-      "llama3-405b-16k --gpus 4096..16384 --tokens 15.6T --best 1 --no-upgrades --tp 8 --pp 16 --zero 2 --recompute "
-      "none,full ";
+      "llama3-405b-16k --gpus 4096..16384 --tokens 15.6T --best 1 --no-upgrades --tp 8 --pp 16 --vpp 8 --micro-batch 1 "
+      "--zero 2 --recompute none,full ";
   const Json fewest = answer(sandbox, job + "--objective gpus --days 200");
   CHECK(fewest["offers"][0]["gpus"] == 8192);  // 4,096 take longer
   CHECK(fewest["offers"][2]["meets_constraints"] == false);
@@ -138,7 +138,8 @@ TEST_CASE("plan: several objectives make a front of all of them", "[e2e][search]
 
 TEST_CASE("plan: any key of a scenario can be searched, and the answer names those that were not", "[e2e][search]") {
   const Sandbox sandbox;
-  const std::string job = "deepseek-v3-2048 --tp 1,2 --pp 16 --ep 32 --no-upgrades --failures none --best 1 ";
+  const std::string job =
+      "deepseek-v3-2048 --tp 1,2 --pp 16 --ep 32 --micro-batch 1 --no-upgrades --failures none --best 1 ";
   const auto unsearched = [](const Json& plan) { return plan["not_searched"].get<std::set<std::string>>(); };
   const Json as_it_is = answer(sandbox, job);
   CHECK(unsearched(as_it_is) == std::set<std::string>{"training.dtype", "training.recompute_modules",

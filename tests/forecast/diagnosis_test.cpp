@@ -166,9 +166,11 @@ TEST_CASE("diagnosis: a run that is as fast as its forecast has no cause", "[for
 }
 
 TEST_CASE("diagnosis: a run with a scale for each row may have fallen back to 16 bits", "[forecast][diagnosis]") {
-  const Scenario scaled = shipped_scenario("p5-llama3-70b-64", {"training.dtype=fp8", "training.row_scales=true"});
+  const std::string layers = "model.num_layers=8";
+  const Scenario scaled =
+      shipped_scenario("p5-llama3-70b-64", {layers, "training.dtype=fp8", "training.row_scales=true"});
   StepEvidence evidence;
-  evidence.step_s = forecast(shipped_scenario("p5-llama3-70b-64"), {}).value().forecast.step_time_s;
+  evidence.step_s = forecast(shipped_scenario("p5-llama3-70b-64", {layers}), {}).value().forecast.step_time_s;
   const Diagnosis d = diagnose(scaled, evidence, {}).value();
   CHECK(std::ranges::count(d.causes, "no_narrow_precision", &DiagnosedCause::name) == 1);
 }

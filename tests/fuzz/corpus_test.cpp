@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/fuzz/exercise_readers.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;
@@ -75,7 +76,7 @@ TEST_CASE("fuzz: the readers survive the corpus and seeded damage to it", "[io][
   REQUIRE(texts.size() >= 25);
   for (const std::string& text : texts) exercise_readers(text);
   constexpr std::uint64_t kSeed = 20'231'226;
-  constexpr int kMutations = 10'000;
+  const int kMutations = test::kSanitized ? 4'000 : 10'000;  // with sanitizers tools/fuzz goes on from here
   CAPTURE(kSeed);
   std::mt19937_64 random(kSeed);
   for (int i = 0; i < kMutations; ++i) exercise_readers(mutated(texts[draw(random, texts.size())], texts, random));

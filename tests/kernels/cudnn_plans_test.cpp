@@ -66,17 +66,20 @@ bool documented(const Graph& graph, int sm) {
   return sm == 90;
 }
 
-/// One answer for each graph. The first graph of each kind is compiled, others are only given to the heuristics: a kernel does
-/// not depend on lengths, batch and heads.
+/// One answer for each graph. Compiled are the first graph for each pair of head dimensions and the first for each mask, forward and
+/// backward; others are only given to the heuristics. A kernel does not depend on lengths, batch and heads.
 std::vector<std::string> plans(int sm, const std::vector<Graph>& graphs, std::vector<bool>& compiled) {
   const TemporaryFolder folder;
   const std::string in = (folder.path() / "in").string();
   const std::string out = (folder.path() / "out").string();
-  std::set<std::tuple<std::int64_t, std::int64_t, bool, bool, bool>> kinds;
+  std::set<std::tuple<std::int64_t, std::int64_t, bool>> dimensions;
+  std::set<std::tuple<bool, bool, bool>> masks;
   std::ofstream file(in);
   for (const Graph& graph : graphs) {
     const AttentionShape& s = graph.shape;
-    compiled.push_back(kinds.insert({s.qk_dim, s.v_dim, s.causal, s.window > 0, graph.forward}).second);
+    const bool new_dimensions = dimensions.insert({s.qk_dim, s.v_dim, graph.forward}).second;
+    const bool new_mask = masks.insert({s.causal, s.window > 0, graph.forward}).second;
+    compiled.push_back(new_dimensions || new_mask);
     file << fmt::format("{} {} {} {} {} {} {} {:d} {} {:d} {:d}\n", s.batch, s.q_len, s.kv_len, s.heads, s.kv_heads,
                         s.qk_dim, s.v_dim, s.causal, s.window, graph.forward, bool{compiled.back()});
   }

@@ -16,8 +16,8 @@ tree="$folder/it's"
 mkdir "$tree"
 cp -r "$source"/{CMakeLists.txt,sim,kernels,tracer,tools,scenarios,topologies,docs} "$tree"
 cmake -S "$tree" -B "$tree/build" -G Ninja -DTRACECAST_TESTS=OFF >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
-grep -q '^build kernels/fill.cu.o' "$tree/build/build.ninja" || { echo "operators on GPUs are left out here"; exit 0; }
+grep -q '^build kernels/operators.cu.o' "$tree/build/build.ninja" || { echo "operators on GPUs are left out here"; exit 0; }
 # Only this command: the build would make the libraries first.
 mkdir -p "$tree/build/kernels"
-(cd "$tree/build" && sh -c "$(ninja -t commands -s kernels/fill.cu.o)")
-[ -s "$tree/build/kernels/fill.cu.o" ]
+(cd "$tree/build" && sh -c "$(ninja -t commands -s kernels/operators.cu.o)")
+[ -s "$tree/build/kernels/operators.cu.o" ]
