@@ -124,6 +124,22 @@ TEST_CASE("predict: a file, a name, and a name below the folder are the same sce
   }
 }
 
+TEST_CASE("predict: the program of the first commands answers as the whole one, and has no others", "[e2e]") {
+  const Sandbox sandbox;
+  const std::string first = "'" + std::string(tracecast_binary()) + "-first' ";
+  // A clock and a measure of memory end the page.
+  for (const char* command : {"predict pipeline-1f1b --explain | head -n -1", "predict pipeline-1f1b --emit megatron",
+                              "predict docs/formats/samples/pretrain.sh --set cluster.topology=dgx-h100 | head -n -1",
+                              "list scenarios", "list formats"}) {
+    INFO(command);
+    const Outcome outcome = sandbox.run(first + command);
+    CHECK(outcome.out == sandbox.run(std::string("tracecast ") + command).out);
+  }
+  const Outcome other = sandbox.run(first + "plan pipeline-1f1b");
+  CHECK(other.code == 2);
+  CHECK(other.err.find("plan") != std::string::npos);
+}
+
 TEST_CASE("predict: the same input gives the same bytes", "[e2e]") {
   const Sandbox sandbox;
   const std::string command = "tracecast predict " + traced_job() + " --json --out ";
