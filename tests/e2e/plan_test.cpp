@@ -139,7 +139,8 @@ TEST_CASE("plan: several objectives make a front of all of them", "[e2e][search]
 TEST_CASE("plan: any key of a scenario can be searched, and the answer names those that were not", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string job =
-      "deepseek-v3-2048 --tp 1,2 --pp 16 --ep 32 --micro-batch 1 --no-upgrades --failures none --best 1 ";
+      "deepseek-v3-2048 --tp 1,2 --pp 16 --vpp 1 --ep 32 --micro-batch 1 --recompute none --zero 1 --no-upgrades "
+      "--failures none --best 1 ";
   const auto unsearched = [](const Json& plan) { return plan["not_searched"].get<std::set<std::string>>(); };
   const Json as_it_is = answer(sandbox, job);
   CHECK(unsearched(as_it_is) == std::set<std::string>{"training.dtype", "training.recompute_modules",

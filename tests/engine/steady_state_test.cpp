@@ -71,6 +71,23 @@ TEST_CASE("steady state: hosts of all speeds", "[differential][engine]") {
   CHECK(skipped > 0);
 }
 
+/// The last rank's host has more to issue than the first rank's, and is ahead by the time that the first activation takes to come.
+/// Where it needs a little longer than the slowed first rank, it decides no start until that lead is used up.
+TEST_CASE("steady state: a host that is ahead and slower decides later", "[differential][engine]") {
+  int skipped = 0;
+  for (double launch = 1.4e-5; launch < 1.6e-5; launch *= 1.002) {
+    Scenario scenario = long_job(1, 8, 1, 192);
+    scenario.parallel.overlap_p2p = true;  // hosts wait for no message
+    scenario.profile.host.launch = launch;
+    scenario.perturbation.slow_ranks = {{{0, 0}, 1.13}};
+    const Both both = run(scenario, NetworkKind::fluid, false);
+    INFO("launch " << launch);
+    check_equal(both);
+    skipped += both.skipped.skipped > 0 ? 1 : 0;
+  }
+  CHECK(skipped > 0);
+}
+
 /// Random layouts with slow ranks, slow hosts and one rank after the other, so that some steps never repeat.
 TEST_CASE("steady state: random jobs take the same time with and without every period", "[property][engine]") {
   std::mt19937 random(20261128);
