@@ -133,6 +133,7 @@ TEST_CASE("predict: the program of the first commands answers as the whole one, 
                               "list scenarios", "list formats"}) {
     INFO(command);
     const Outcome outcome = sandbox.run(first + command);
+    CHECK(outcome.code == 0);
     CHECK(outcome.out == sandbox.run(std::string("tracecast ") + command).out);
   }
   const Outcome other = sandbox.run(first + "plan pipeline-1f1b");
