@@ -1,4 +1,4 @@
 // All kernels, compiled as C++.
 #include "tests/kernels/cuda_on_cpu/cuda_on_cpu.hpp"
-// Behind it, since it stands for CUDA's keywords.
+// Included last: the header above replaces CUDA's keywords and launches.
 #include "kernels/cuda/operators.cu"
