@@ -124,12 +124,21 @@ class GraphBuilder {
  private:
   // ---- Templates ---------------------------------------------------------------------------------------------------
 
+  /// What the host does between two steps.
+  Duration host_between_steps() const {
+    // A metric is a quotient of two sums. The host takes each of every rank, one after the other, into a tensor of its own.
+    // Source: docs/references.md#train-metrics
+    constexpr double kGatheredValue = 13.5e-6;
+    const HostModel& model = context_.table.costs().profile().host;
+    const double per_rank = model.step_overhead_per_rank + 2 * kGatheredValue * context_.plan.training.metric_losses;
+    return from_seconds(model.step_overhead + context_.plan.world_size * per_rank);
+  }
+
   std::int32_t begin_template(const std::vector<Chunk>& chunks) {
     const TemplateKey key{TemplateKind::begin, context_.number_of(chunks)};
     return context_.find_template(key, 0, [&](TemplateWriter& writer, Template& out) {
       Op host;
-      const HostModel& model = context_.table.costs().profile().host;
-      host.host = from_seconds(model.step_overhead + context_.plan.world_size * model.step_overhead_per_rank);
+      host.host = host_between_steps();
       out.ops.push_back(host);
       data_.serve_step(writer, chunks.front());
       if (data_.meets_replicas() && context_.plan.parallel.averaging_overlap > 0)

@@ -156,11 +156,25 @@ void DataParallel::copy_parameters_out(TemplateWriter& writer, const Bucket& gat
 }
 
 void DataParallel::copy_gradients_in(TemplateWriter& writer, const GradientBucket& bucket) {
-  if (!copies_units(bucket.expert ? Slot::expert_gradients : Slot::gradients)) return;
-  const bool views = context_.plan.parallel.data_parallel == DataParallelKind::fsdp1;
-  const std::int64_t moved = parameter_bytes() + (views ? parameter_bytes() : gradient_bytes());
+  const Slot slot = bucket.expert ? Slot::expert_gradients : Slot::gradients;
+  if (!copies_units(slot)) return;
+  const Bytes moved = context_.plan.parallel.data_parallel == DataParallelKind::fsdp1
+                          ? flat_gradient_copies(bucket.parameters, context_.table.placement(slot).ranks)
+                          : Bytes{bucket.parameters * (parameter_bytes() + gradient_bytes())};
   writer.compute({OperatorKind::copy, Pass::backward, Precision::bf16, "gradient_copy",
-                  ElementwiseShape{bucket.parameters, Bytes{bucket.parameters * moved}}});
+                  ElementwiseShape{bucket.parameters, moved}});
+}
+
+Bytes DataParallel::flat_gradient_copies(std::int64_t parameters, int ranks) const {
+  const std::int64_t reduced = gradient_bytes(), updated = updated_bytes();
+  const auto cast = [](std::int64_t from, std::int64_t to) { return from == to ? 0 : from + to; };
+  // Of the whole gradient: concatenate, cast, divide.
+  const std::int64_t whole = 2 * parameter_bytes() + cast(parameter_bytes(), reduced) + 2 * reduced;
+  // Of the reduced shard: divide again, cast, and add to the sum of the micro-batches before.
+  const std::int64_t shard = (ranks > 2 ? 2 * reduced : 0) + cast(reduced, updated);
+  const std::int64_t microbatches = context_.plan.num_microbatches;
+  const std::int64_t own = ceil_div(parameters, std::int64_t{ranks});
+  return Bytes{parameters * whole + own * shard + ceil_div(own * 3 * updated * (microbatches - 1), microbatches)};
 }
 
 int DataParallel::ranks_per_host() const {

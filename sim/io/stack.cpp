@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "sim/base/words.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/io/scenario_fields.hpp"
@@ -15,11 +16,30 @@ namespace {
 
 constexpr const char* kPrefixes = R"("type": "array", "items": { "type": "string" }, "minItems": 1)";
 
+/// Tables spell names differently: "TorchTitan" is torchtitan, "Megatron Bridge" Megatron-Bridge.
+std::string comparable(const std::string& name) {
+  std::string out = lower_case(name);
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c == '-' || c == '_'; }, ' ');
+  return out;
+}
+
 /// Match by prefix; a name without a prefix match may contain the word: "NVIDIA NeMo 25.04", "Primus (torchtitan)".
 bool is_called(const std::string& text, const std::string& name, bool anywhere) {
   if (!anywhere) return text.starts_with(name);
   const std::size_t at = text.find(name);
   return at != std::string::npos && (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0);
+}
+
+/// True if the run's columns do not exclude the stack.
+bool answers(const Stack& stack, const ColumnOfRow& column) {
+  if (!stack.gpus.empty() && column) {
+    const std::string gpu = column("gpu");
+    const auto begins = [&](const std::string& part) { return gpu.starts_with(part); };
+    if (!gpu.empty() && std::none_of(stack.gpus.begin(), stack.gpus.end(), begins)) return false;
+  }
+  return std::all_of(stack.rows.begin(), stack.rows.end(),
+                     [&](const auto& asked) { return column && column(asked.first).starts_with(asked.second); });
 }
 
 /// The software age that an architecture's fitted profiles represent: the median of the runs that their in-training
@@ -123,17 +143,14 @@ bool recipes_overlap_tensor_ranks(const Model& model, const Training& training) 
 
 const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source,
                         const ColumnOfRow& column) {
-  const auto answers = [&column](const Stack& stack) {
-    return std::all_of(stack.rows.begin(), stack.rows.end(),
-                       [&](const auto& asked) { return column && column(asked.first).starts_with(asked.second); });
-  };
-  const auto longest = [&](auto names, const std::string& word, bool recipes, bool anywhere = false) {
+  const auto longest = [&](auto names, const std::string& name, bool recipes, bool anywhere = false) {
+    const std::string word = comparable(name);
     const Stack* best = nullptr;
     std::size_t length = 0;
     for (const Stack& stack : stacks) {
-      if (stack.rows.empty() == recipes || !answers(stack)) continue;
+      if (stack.rows.empty() == recipes || !answers(stack, column)) continue;
       for (const std::string& beginning : stack.*names)
-        if (beginning.size() > length && is_called(word, beginning, anywhere)) {
+        if (beginning.size() > length && is_called(word, comparable(beginning), anywhere)) {
           best = &stack;
           length = beginning.size();
         }

@@ -37,6 +37,8 @@ struct Stack {
   std::vector<std::string> sources;     ///< prefixes of sources whose runs used it, whatever framework they name
   /// For a stack of one recipe: required prefix of the value in each of these run-table columns. Empty: no condition.
   std::map<std::string, std::string> rows;
+  std::vector<std::string>
+      gpus;  ///< prefixes of the part numbers that its runs had; on others it is not found. Empty: any
   Parallel parallel;
   Training training;
   std::map<std::string, std::string> attention_kernels;  ///< by architecture: "Hopper" -> "fa2"; else the profile's
@@ -89,7 +91,8 @@ using ColumnOfRow = std::function<std::string(const std::string&)>;
 
 /// The stack with the longest matching prefix of `source`, else of `framework`, else with a name that `framework`
 /// contains as a word ("NVIDIA NeMo", "Primus (torchtitan)"); nullptr: no match. Stacks whose `rows` match the run's
-/// columns take precedence; they are ignored when no columns are given.
+/// columns take precedence; they are ignored when no columns are given. Case, hyphens and underscores of names do not
+/// matter. The column `gpu` is a part number in capitals ("H100").
 const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source = "",
                         const ColumnOfRow& column = {});
 

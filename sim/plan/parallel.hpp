@@ -355,8 +355,8 @@ struct Training {
   bool row_scales = false;
   double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
   CrossEntropy cross_entropy = CrossEntropy::automatic;
-  int metric_losses =
-      0;  ///< metrics of a step that take the loss of all logits once more (docs/references.md#train-metrics)
+  /// Metrics of a step that take the loss of all logits once more and are gathered at its end (docs/references.md#train-metrics).
+  int metric_losses = 0;
   /// 16-bit gradients stay beside the fp32 ones that they are added to after each micro-batch (DeepSpeed's BF16_Optimizer;
   /// adds_gradients_apart). Where the multiplication adds to the fp32 ones itself (Megatron-LM's gradient accumulation
   /// fusion) there are none.

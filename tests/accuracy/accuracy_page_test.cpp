@@ -1,4 +1,4 @@
-// docs/validation/accuracy.md says what the shipped profiles and stacks give: some of its sources are forecast anew.
+// docs/validation/accuracy-sources.md says what the shipped profiles and stacks give: some of its sources are forecast anew.
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -46,7 +46,7 @@ double printed(const std::string& page, const std::string& source) {
 
 TEST_CASE("the page of accuracies has not drifted from what the program forecasts", "[accuracy][docs]") {
   const std::filesystem::path runs = source_dir() / "scenarios/runs/published.csv";
-  std::ifstream file(source_dir() / "docs/validation/accuracy.md");
+  std::ifstream file(source_dir() / "docs/validation/accuracy-sources.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   const CsvTable table = CsvTable::read(runs).value();
   const RowLibrary library = RowLibrary::open(shipped_data()).value();

@@ -1,4 +1,4 @@
-// docs/validation/misses.md explains every run that is missed by more than 25 %: none of docs/validation/accuracy.md is
+// docs/validation/misses.md explains every run that is missed by more than 25 %: none of docs/validation/accuracy-sources.md is
 // missing, and what it says of changed rows is forecast anew.
 #include <cmath>
 #include <fstream>
@@ -93,7 +93,7 @@ CsvTable with(CsvTable table, const std::string& changed) {
 TEST_CASE("no run that is missed by more than 25 % is without an explanation", "[accuracy][docs]") {
   const std::string text = page("misses.md");
   int far_off = 0;
-  for (const std::vector<std::string>& row : lines_of(page("accuracy.md"), "## Worst rows")) {
+  for (const std::vector<std::string>& row : lines_of(page("accuracy-sources.md"), "## Worst rows")) {
     if (row.size() < 5 || row[0].find('-') == std::string::npos || row[0].starts_with("--")) continue;
     const double error = std::stod(row[4]);
     if (std::abs(error) <= 25) continue;

@@ -64,6 +64,18 @@ TEST_CASE("row: what is reported is used", "[accuracy]") {
   CHECK_FALSE(r.guess_recompute);
 }
 
+TEST_CASE("row: ZeRO-2 of PyTorch's FSDP is SHARD_GRAD_OP, of other frameworks Megatron's", "[accuracy]") {
+  const auto parallel = [](const char* framework) {
+    return row(",framework,zero_stage", fmt::format(",{},2", framework)).value().scenario.parallel;
+  };
+  const Parallel fsdp = parallel("Composer/FSDP");
+  CHECK(fsdp.zero_stage == 3);
+  CHECK_FALSE(fsdp.reshard_after_forward);
+  const Parallel megatron = parallel("Megatron-LM");
+  CHECK(megatron.zero_stage == 2);
+  CHECK(megatron.reshard_after_forward);
+}
+
 TEST_CASE("row: what is not reported is filled in and listed", "[accuracy]") {
   const RowScenario r = row("", "").value();
   CHECK(r.stack.empty());
@@ -180,8 +192,8 @@ TEST_CASE("row: jobs leave the trays of a rack idle that do not divide them", "[
 }
 
 TEST_CASE("row: GPT-like models have the dropout of their stack, others none", "[accuracy]") {
-  CHECK(row(",framework,gated_mlp", ",Megatron-LM,0").value().scenario.model.dropout == 0.1);
-  CHECK(row(",framework,gated_mlp", ",Megatron-LM,1").value().scenario.model.dropout == 0);
+  CHECK(row(",framework,gated_mlp", ",Megatron-LM (2021),0").value().scenario.model.dropout == 0.1);
+  CHECK(row(",framework,gated_mlp", ",Megatron-LM (2021),1").value().scenario.model.dropout == 0);
   CHECK(row(",framework,gated_mlp", ",NeMo,0").value().scenario.model.dropout == 0);
 }
 
@@ -256,7 +268,7 @@ TEST_CASE("row: a pipeline of which only the depth is reported is interleaved wh
   CHECK(core.scenario.parallel.pp_schedule == "interleaved-1f1b");
   CHECK(core.scenario.parallel.vpp == 8);  // 32 layers, one each
   CHECK(core.guessed_layout);
-  CHECK(row(",framework,pp", ",Megatron-LM,4").value().scenario.parallel.pp_schedule !=
+  CHECK(row(",framework,pp", ",Megatron-LM (2021),4").value().scenario.parallel.pp_schedule !=
         "interleaved-1f1b");  // nothing overlaps
   CHECK(row(",framework,pp,vp", ",NeMo,4,1").value().scenario.parallel.pp_schedule != "interleaved-1f1b");  // reported
 }

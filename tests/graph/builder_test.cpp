@@ -154,12 +154,23 @@ TEST_CASE("builder: FSDP copies what it gathers and what it reduces, other frame
   CHECK(bytes(DataParallelKind::automatic, "parameter_copy") == m * 2 * 4 * n);  // before the forward and the backward
   CHECK(bytes(DataParallelKind::automatic, "gradient_copy") == m * (2 + 4) * n);
   CHECK(bytes(DataParallelKind::fsdp1, "parameter_copy") == 0);
-  CHECK(bytes(DataParallelKind::fsdp1, "gradient_copy") == m * 4 * n);
+  // Whole: concatenated (2 + 2), cast (2 + 4), divided (4 + 4). The shard: divided again (8), added to others in all but one (12).
+  CHECK(bytes(DataParallelKind::fsdp1, "gradient_copy") == m * (4 + 6 + 8) * n + (m * 8 + (m - 1) * 12) * n / 8);
   for (const char* name : {"parameter_copy", "gradient_copy"}) {
     CHECK(bytes(DataParallelKind::deepspeed, name) == 0);
     CHECK(bytes(DataParallelKind::automatic, name, 1) == 0);
     CHECK(bytes(DataParallelKind::automatic, name, 8, 1) == 0);
   }
+}
+
+TEST_CASE("builder: before a step the host gathers two sums of each metric and rank", "[oracle][graph]") {
+  const auto host = [](int metrics) {
+    Scenario scenario = small_scenario(1, 1, 8);
+    scenario.training.metric_losses = metrics;
+    const StepGraph graph = run_forecast(scenario).graph;
+    return graph.templates[static_cast<std::size_t>(graph.programs[0].front().template_index)].ops.front().host;
+  };
+  CHECK(host(2) - host(0) == Duration{2 * 2 * 8 * 13'500'000});
 }
 
 TEST_CASE("builder: full recomputation adds a third to the matrix work of the layers", "[graph]") {

@@ -33,7 +33,7 @@ TEST_CASE("stacks: every shipped one is read, fits its schema and names a source
     CAPTURE(stack.name);
     CHECK_FALSE(stack.source.empty());
     CHECK_FALSE((stack.frameworks.empty() && stack.sources.empty()));
-    if (stack.rows.empty())
+    if (stack.rows.empty() && stack.gpus.empty())
       for (const std::string& framework : stack.frameworks) CHECK(frameworks.insert(framework).second);
     std::ifstream file(source_dir() / "scenarios/stacks" / (stack.name + ".json"));
     const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -58,6 +58,13 @@ TEST_CASE("stacks: the longest beginning of a framework's name decides", "[io]")
   CHECK(name("Megatron-Core (MoE zoo)") == "megatron-moe");
   CHECK(name("torchtitan (2024)") == "torchtitan-2024");
   CHECK(name("torchtitan") == "torchtitan");
+  CHECK(name("Megatron-Core 0.13") == "megatron-lm-2024");
+  CHECK(name("TorchTitan") == "torchtitan");  // neither case nor hyphens matter
+  CHECK(name("Megatron Bridge 26.02") == "megatron-bridge");
+  CHECK(name("NVIDIA NeMo AutoModel") == "nemo-automodel");
+  CHECK(name("Primus Megatron") == "primus-megatron");
+  CHECK(name("JAX MaxText") == "maxtext");
+  CHECK(name("DeepSpeed ZeRO-3") == "deepspeed");
   CHECK(name("somebody's own") == "none");
   CHECK(find_stack(stacks, "NeMo/Megatron-Core", "MLPerf Training v3.1")->name == "mlperf-2023");
   CHECK(find_stack(stacks, "NeMo/Megatron-Core", "MLPerf Training v5.1")->name == "megatron-core");
@@ -81,9 +88,16 @@ TEST_CASE("stacks: a recipe is chosen by a run's columns, by all that it names",
   CHECK(name("NeMo of 2024", "DGX Cloud", "source_path", grok) == "grok-1");
   CHECK(name("NeMo 24.12", "DGX Cloud", "source_path", grok) == "grok-1");
   CHECK(find_stack(stacks, "NVIDIA NeMo 25.04")->name == "nemo-2025");  // a word of the name
-  CHECK(find_stack(stacks, "Primus (torchtitan)")->name == "torchtitan");
+  CHECK(find_stack(stacks, "Primus (torchtitan)")->name == "primus-torchtitan");
+  CHECK(find_stack(stacks, "AWS torchtitan")->name == "torchtitan");
   CHECK(find_stack(stacks, "MyNeMo") == nullptr);
   CHECK(find_stack(stacks, "NeMo 24.07")->name == "nemo-2024");  // no columns, no recipe
+
+  // Megatron-LM without a year is that of the A100 or a later one.
+  CHECK(name("Megatron-LM", "", "gpu", "A100") == "megatron-lm");
+  CHECK(name("Megatron-LM", "", "gpu", "H100") == "megatron-lm-2024");
+  CHECK(name("Megatron-LM (2021)", "", "gpu", "H100") == "megatron-lm-2021");
+  CHECK(name("NeMo AutoModel", "", "arch", "dense") == "nemo-automodel-dense");
 
   Stack two = stacks.front();
   two.name = "two";

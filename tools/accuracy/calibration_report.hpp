@@ -1,5 +1,6 @@
 /// \file
-/// The page of `tracecast calibrate --published`, in Markdown; docs/validation/accuracy.md is written with it.
+/// The page of `tracecast calibrate --published`, in Markdown, from which docs/validation/accuracy.md and
+/// accuracy-sources.md have their tables.
 #pragma once
 
 #include <string>

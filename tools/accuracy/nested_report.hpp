@@ -17,7 +17,7 @@ struct NestedReport {
   std::vector<PublishedPair> pairs;  ///< as shipped; empty: the table has none
 };
 
-/// markdown: tables for docs/validation/accuracy.md; else columns of the same.
+/// markdown: tables for docs/validation/accuracy.md and accuracy-rules.md; else columns of the same.
 std::string nested_page(const NestedReport& report, bool markdown);
 
 /// One JSON object, newline at the end. Shares, not percent.

@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/integers.hpp"
+#include "tools/accuracy/row_part.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+constexpr std::int64_t kDefaultVocabulary = 51'200;
+constexpr std::int64_t kPackedSpan =
+    400;  ///< tokens that a packed token attends to, docs/references.md#packed-sequences
+
+/// Models with latent attention and so many experts limit the groups of a token: docs/references.md#deepseek-v3
+constexpr int kDeepSeekExperts = 256;
+
+class ModelReader : RowPart {
+ public:
+  explicit ModelReader(RowReading& row) : RowPart(row) {}
+
+  void read() {
+    Model& m = result_.scenario.model;
+    if (std::optional<Model> shipped = reported("layers") ? std::nullopt : library_.model(text("model_name"))) {
+      m = std::move(*shipped);
+      assume(fmt::format("the shipped model {}, whose shape the row leaves out", m.name));
+      return;
+    }
+    m.name = text("model_name");
+    m.num_layers = static_cast<int>(std::min<std::int64_t>(fields_.required_size("layers"), 100'000));
+    m.hidden_size = fields_.required_size("hidden");
+    m.num_attention_heads = static_cast<int>(std::min<std::int64_t>(fields_.required_size("heads"), 1'000'000));
+    m.num_query_groups = fields_.small_count("kv_heads", m.num_attention_heads);
+    m.head_dim = fields_.count("head_dim", 0);
+    m.ffn_hidden_size = fields_.count("ffn_hidden", 4 * m.hidden_size);
+    m.vocab_size = fields_.count("vocab", 0);
+    if (m.vocab_size == 0) {
+      m.vocab_size = stack_ != nullptr && stack_->vocabulary > 0 ? stack_->vocabulary : kDefaultVocabulary;
+      assume(fmt::format("vocabulary not reported: {}", m.vocab_size));
+    }
+    m.tied_embeddings = flag("tied_embeddings", false);
+    set_family(m);
+    if (text("attention_kind") == "mla") {
+      m.latent_attention = LatentAttention{1536, 512, 128, 64, 128};
+      m.head_dim = 0;
+      m.num_query_groups = 0;
+      assume("latent attention with DeepSeek-V3's ranks and head sizes");
+    }
+    if (text("arch") == "moe" || reported("moe_experts")) read_experts(m);
+    if (text("model_name").starts_with("GPT-OSS")) complete_gpt_oss(m);
+    m.qk_norm = text("model_name").starts_with("Qwen3");
+    if (predicts_two_tokens()) {
+      m.mtp_layers = 1;
+      assume("one layer of multi-token prediction");
+    }
+    if (text("task") == "sft") {
+      m.sliding_window = kPackedSpan;
+      assume(fmt::format("packed fine-tuning: a token attends to {} others", kPackedSpan));
+    }
+  }
+
+  /// Megatron's --make-vocab-size-divisible-by 128.
+  void pad_vocabulary() {
+    std::int64_t& vocabulary = result_.scenario.model.vocab_size;
+    const std::int64_t tp = result_.scenario.parallel.tp;
+    if (vocabulary % tp == 0) return;
+    const std::int64_t block = 128 * tp;
+    const std::int64_t padded = round_up(vocabulary, block);
+    assume(fmt::format("vocabulary of {} padded to a multiple of 128 tp", vocabulary));
+    vocabulary = padded;
+  }
+
+  void validate_model() {
+    Result<Model> model = validated(result_.scenario.model);
+    if (!model)
+      return add_error("layers", "describes an invalid model: " + to_string(model.error().diagnostics.front()));
+    result_.scenario.model = std::move(*model);
+  }
+
+ private:
+  /// A launcher's layout names layers of multi-token prediction; without one, the row says whether there is such a layer.
+  bool predicts_two_tokens() const {
+    const auto said = [&](const char* column) { return text(column).find("MTP layer") != std::string::npos; };
+    if (reported("pp_layout")) return text("pp_layout").find('m') != std::string::npos;
+    return said("notes") || said("assumptions");
+  }
+
+  /// Blocks with a gated MLP are Llama's, others GPT's, but for Nemotron's: docs/references.md#families
+  void set_family(Model& m) {
+    if (flag("gated_mlp", true)) return;
+    const bool nemotron = text("model_name").starts_with("Nemotron");
+    m.activation = nemotron ? Activation::relu : Activation::gelu;
+    m.norm = Norm::layer_norm;
+    m.position = nemotron ? Position::rope : Position::learned;
+    m.qkv_bias = m.attention_output_bias = m.mlp_bias = !nemotron;
+    m.norm_bias = true;
+    m.max_position_embeddings = nemotron ? 0 : fields_.count("seq_len", 2048);
+    if (stack_ != nullptr) m.dropout = stack_->dropout;
+  }
+
+  /// Tables print no more than its sizes. docs/references.md#families
+  void complete_gpt_oss(Model& m) {
+    m.sliding_window = 128;
+    m.global_layer_interval = 2;
+    m.attention_sinks = m.qkv_bias = m.attention_output_bias = true;
+    if (m.moe) m.moe->router_bias = m.moe->expert_bias = true;
+    assume("GPT-OSS: a window of 128 tokens in every second layer, sinks, biases");
+  }
+
+  void read_experts(Model& m) {
+    MixtureOfExperts moe;
+    moe.experts = static_cast<int>(std::min<std::int64_t>(fields_.required_size("moe_experts"), 1'000'000));
+    moe.topk = static_cast<int>(std::min<std::int64_t>(fields_.required_size("moe_topk"), 1'000'000));
+    moe.ffn_hidden = fields_.required_size("moe_ffn_hidden");
+    moe.shared_ffn_hidden = fields_.count("moe_shared_ffn_hidden", 0);
+    moe.leading_dense_layers = fields_.small_count("moe_dense_layers", 0);
+    if (m.latent_attention && moe.experts == kDeepSeekExperts) {
+      moe.routing_groups = 8;
+      moe.routing_group_limit = 4;
+      assume("tokens routed to 4 of 8 groups of experts, as DeepSeek-V3's");
+    }
+    m.moe = moe;
+  }
+};
+
+}  // namespace
+
+void read_model(RowReading& row) { ModelReader(row).read(); }
+
+void complete_model(RowReading& row) {
+  ModelReader reader(row);
+  reader.pad_vocabulary();
+  reader.validate_model();
+}
+
+}  // namespace tracecast::accuracy

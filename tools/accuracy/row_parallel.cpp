@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "sim/import/launchers/megatron_words.hpp"
+#include "tools/accuracy/row_part.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+/// A word of a table and the name used here.
+struct Word {
+  const char* in_table;
+  const char* name;
+};
+constexpr std::array kSchedules{Word{"1f1b", "1f1b"},          Word{"interleaved_1f1b", "interleaved-1f1b"},
+                                Word{"zb_1p", "zb-auto-1p"},   Word{"zb_2p", "zb-auto-2p"},
+                                Word{"v_half", "v-half"},      Word{"v_min", "v-min"},
+                                Word{"zbv_formatted", "zb-v"}, Word{"zero_bubble", "zb-h1"},
+                                Word{"dualpipe", "dualpipe"},  Word{"dualpipev", "dualpipev"},
+                                Word{"gpipe", "gpipe"}};
+
+class ParallelReader : RowPart {
+ public:
+  explicit ParallelReader(RowReading& row) : RowPart(row) {}
+
+  void read() {
+    Parallel& p = result_.scenario.parallel;
+    if (stack_ != nullptr) p = stack_->parallel;
+    read_dispatcher(p);
+    const int world = result_.scenario.cluster.world_size;
+    p.tp = std::max(1, fields_.small_count("tp", 1));
+    p.pp = std::max(1, fields_.small_count("pp", 1));
+    p.cp = std::max(1, fields_.small_count("cp", 1));
+    p.ep = std::max(1, fields_.small_count("ep", 1));
+    // All runs of Megatron-Core's stacks of 2025 and later that report it do not split experts.
+    const bool unsplit = stack_ != nullptr && stack_->training.transformer_engine && stack_->released >= 2025;
+    p.etp = result_.scenario.model.moe ? fields_.small_count("etp", unsplit && p.ep > 1 ? 1 : 0) : 0;
+    p.vpp = std::max(1, fields_.small_count("vp", 1));
+    if (std::int64_t{p.tp} * p.pp * p.cp > world || world % (p.tp * p.pp * p.cp) != 0)
+      return add_error("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
+    use_racks(result_.scenario.cluster, p, 0);
+    p.dp = fields_.small_count("dp", 0);
+    p.sequence_parallel = p.tp > 1 && flag("seq_parallel", p.sequence_parallel);
+    if (reported("zero_stage"))
+      p.zero_stage = fields_.small_count("zero_stage", 0);
+    else if (reported("distributed_optimizer"))
+      p.zero_stage = flag("distributed_optimizer", false) ? std::max(1, p.zero_stage) : 0;
+    if (p.zero_stage > 3) return add_error("zero_stage", "unknown ZeRO stage (allowed: 0 to 3)");
+    if (p.zero_stage == 2 && stack_ != nullptr && stack_->parallel.zero_stage == 3) {  // FSDP's SHARD_GRAD_OP
+      p.zero_stage = 3;
+      p.reshard_after_forward = false;
+    }
+    p.shard_group = fields_.small_count("fsdp_shard_size", 0);
+    const int ranks = world / (p.tp * p.pp);
+    if (p.zero_stage == 0 || p.shard_group >= ranks || (p.shard_group > 0 && ranks % p.shard_group != 0))
+      p.shard_group = 0;
+    if (p.tp == 1) p.scatter_gather_p2p = false;
+    if (p.sequence_parallel) p.scatter_gather_p2p = false;
+    p.tp_comm_overlap = p.tp > 1 && p.sequence_parallel && flag("tp_comm_overlap", p.tp_comm_overlap);
+    if (mentions("order tp-cp-pp-dp")) p.rank_order = "tp-cp-ep-pp-dp";
+    if (mentions("torch DDP")) {
+      p.data_parallel = DataParallelKind::ddp;
+      p.overlap_grad_reduce = true;
+    }
+    read_stages(p);
+    if (stack_ != nullptr && p.zero_stage >= 1) {
+      const int group = p.shard_group > 0 ? p.shard_group : ranks;
+      // The profile counts its overhead per rank of the job, the stack per rank of the shard group.
+      if (group > 1)
+        result_.scenario.profile.host.step_overhead_per_rank += seconds(stack_->shard_rank_overhead) * group / world;
+    }
+  }
+
+ private:
+  /// The dispatcher of experts, of a column or of the words of the source, else that of its release's recipes.
+  void read_dispatcher(Parallel& p) {
+    if (!result_.scenario.model.moe) {
+      p.moe_dispatcher = Parallel{}.moe_dispatcher;
+    } else if (drops_tokens()) {
+      p.moe_dispatcher = MoeDispatcher::alltoall;
+      assume("tokens are dropped: experts by all-to-all, which does not overlap with other micro-batches");
+    } else if (const std::string& named = text("moe_dispatcher"); !named.empty()) {
+      p.moe_dispatcher = named == "hybridep" ? MoeDispatcher::hybridep
+                         : named == "deepep" ? MoeDispatcher::deepep
+                                             : MoeDispatcher::alltoall;
+    } else if (mentions("HybridEP")) {
+      p.moe_dispatcher = MoeDispatcher::hybridep;
+    } else if (mentions("DeepEP")) {
+      p.moe_dispatcher = MoeDispatcher::deepep;
+    } else if (mentions("all-to-all")) {
+      p.moe_dispatcher = MoeDispatcher::alltoall;
+    } else if (precedes_hybridep_on_nodes()) {
+      p.moe_dispatcher =
+          result_.scenario.model.moe->routing_groups > 0 ? MoeDispatcher::deepep : MoeDispatcher::alltoall;
+      assume(fmt::format("dispatcher of experts not reported: {}, as in recipes of that release",
+                         to_string(p.moe_dispatcher)));
+    }
+    // The provider of DeepSeek's models has it, and only other dispatchers and overlapped exchanges turn it off.
+    if (is_bridge() && is_deepseek() && p.moe_dispatcher == MoeDispatcher::alltoall && !flag("moe_a2a_overlap", false))
+      p.moe_shared_overlap = result_.scenario.model.moe && result_.scenario.model.moe->shared_ffn_hidden > 0;
+  }
+
+  /// Megatron-Bridge's recipes before release 26.04 choose HybridEP on racks only: docs/references.md#bridge-dispatchers
+  bool precedes_hybridep_on_nodes() const { return is_bridge() && !is_bridge_since(2026.25) && !has_racks(); }
+
+  void read_stages(Parallel& p) {
+    if (p.pp == 1) {
+      p.vpp = 1;
+      if (overlaps_experts(p)) p.pp_schedule = "combined-1f1b";
+      return;
+    }
+    const std::string& schedule = text("schedule");
+    const auto word =
+        std::find_if(kSchedules.begin(), kSchedules.end(), [&](const Word& w) { return schedule == w.in_table; });
+    if (word != kSchedules.end()) p.pp_schedule = word->name;
+    // Megatron-Core overlaps pipeline messages only where it interleaves.
+    result_.guessed_schedule = schedule.empty() && !reported("vp") && stack_ != nullptr && p.overlap_p2p;
+    if (result_.guessed_schedule) p.pp_schedule = "interleaved-1f1b";
+    if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") guess_chunks(p);
+    for (const char* two_chunks : {"v-half", "v-min", "zb-v"})
+      if (p.pp_schedule == two_chunks) p.vpp = 2;
+    if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = default_schedule(p.vpp);
+    if (overlaps_experts(p)) p.pp_schedule = "combined-1f1b";
+    if (!read_layout(p)) divide_layers(p);
+  }
+
+  /// Interleaved with an unknown number of virtual stages: one layer each.
+  void guess_chunks(Parallel& p) {
+    const bool as_layers = text("pipeline_split") == "embedding_and_head_count_as_layers";
+    const int layers = result_.scenario.model.num_layers + (as_layers ? 2 : 0);
+    p.vpp = layers % p.pp == 0 ? layers / p.pp : 1;
+    if (p.vpp == 1) p.pp_schedule = default_schedule(1);
+    result_.guessed_layout = true;
+    assume("virtual stages not reported: one layer each where layers divide, else none");
+  }
+
+  /// Megatron's overlap_moe_expert_parallel_comm, on its own schedules.
+  bool overlaps_experts(const Parallel& p) const {
+    const bool own = p.pp == 1 || p.pp_schedule == "1f1b" || p.pp_schedule == "interleaved-1f1b";
+    return own && p.ep > 1 && result_.scenario.model.moe && !drops_tokens() && flag("moe_a2a_overlap", false);
+  }
+
+  /// The launcher's own layout, "Et*4|(t*4|)*14tmL". Layers of multi-token prediction stand on the last stage.
+  bool read_layout(Parallel& p) {
+    std::string layout = text("pp_layout");
+    while (!layout.empty() && (layout.back() == ';' || layout.back() == ' ')) layout.pop_back();
+    if (layout.empty()) layout = layout_of_recipe(p);
+    if (layout.empty()) return false;
+    const std::optional<std::vector<int>> stages = parse_pipeline_layout(layout);
+    const int layers = result_.scenario.model.num_layers;
+    if (!stages || static_cast<int>(stages->size()) != p.pp * p.vpp ||
+        std::accumulate(stages->begin(), stages->end(), 0) != layers)
+      return false;
+    p.pp_layout = *stages;
+    return true;
+  }
+
+  /// Of DeepSeek-V3 and Kimi K2, as NeMo and Megatron-Bridge divide them, with fewer layers where the loss is; for other
+  /// software, too, of which no division is known. docs/references.md#deepseek-recipes
+  std::string layout_of_recipe(const Parallel& p) {
+    const Model& m = result_.scenario.model;
+    if (!m.latent_attention || !m.moe || m.num_layers != 61) return {};
+    const int stages = p.pp * p.vpp;
+    const char* layout = stages == 4    ? "Et*16|(t*16|)*2t*13mL"
+                         : stages == 8  ? "Et*8|(t*8|)*6t*5mL"
+                         : stages == 16 ? "Et*4|(t*4|)*14tmL"
+                         : stages == 32 ? "Et|(tt|)*30mL"
+                                        : "";
+    if (*layout != '\0') assume(fmt::format("layers divided as in NVIDIA's recipes: {}", layout));
+    return layout;
+  }
+
+  void divide_layers(Parallel& p) {
+    const int layers = result_.scenario.model.num_layers;
+    const int stages = p.pp * p.vpp;
+    const bool as_layers = text("pipeline_split") == "embedding_and_head_count_as_layers";
+    if (layers % stages == 0 && !as_layers) return;
+    if ((layers + 2) % stages == 0) {
+      p.account_for_embedding = p.account_for_loss = true;
+      if (!as_layers && text("pipeline_split") != "first_and_last_stage_one_layer_less")
+        assume("layers do not divide: embedding and loss count as a layer each");
+      return;
+    }
+    p.pp_layout.assign(static_cast<std::size_t>(stages), layers / stages);
+    for (int extra = 0; extra < layers % stages; ++extra) ++p.pp_layout[static_cast<std::size_t>((extra + 1) % stages)];
+    assume(fmt::format("layers do not divide: {} stages of {}, the others of {}", layers % stages, layers / stages + 1,
+                       layers / stages));
+  }
+};
+
+}  // namespace
+
+void read_parallel(RowReading& row) { ParallelReader(row).read(); }
+
+}  // namespace tracecast::accuracy

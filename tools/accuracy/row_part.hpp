@@ -1,0 +1,73 @@
+/// \file
+/// What the parts of scenario_of_row share: the fields of a row, the stack that ran it, and its scenario so far.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "sim/io/stack.hpp"
+#include "tools/accuracy/row_library.hpp"
+#include "tools/accuracy/row_scenario.hpp"
+#include "tools/accuracy/table_fields.hpp"
+
+namespace tracecast::accuracy {
+
+/// A row that is being read. Each part of its scenario is read by a class derived from RowPart.
+struct RowReading {
+  TableFields fields;
+  const RowLibrary& library;
+  const Stack* stack = nullptr;  ///< null: unknown
+  RowScenario result;
+};
+
+class RowPart {
+ protected:
+  explicit RowPart(RowReading& row)
+      : fields_(row.fields), library_(row.library), stack_(row.stack), result_(row.result) {}
+
+  const std::string& text(const char* column) const { return fields_.text(column); }
+  bool reported(const char* column) const { return fields_.reported(column); }
+  bool flag(const char* column, bool otherwise) const { return fields_.flag(column, otherwise); }
+  bool failed() const { return fields_.problem().has_value(); }
+  void add_error(const char* column, std::string message) { fields_.add_error(column, std::move(message)); }
+  void assume(std::string sentence) { result_.assumptions.push_back(std::move(sentence)); }
+
+  bool is_deepseek() const { return text("model_name").starts_with("DeepSeek"); }
+  bool is_bridge() const { return stack_ != nullptr && stack_->name == "megatron-bridge"; }
+  /// A release of Megatron-Bridge from that year on, or one without a date.
+  bool is_bridge_since(double year) const {
+    const double released = year_of_release(text("framework"));
+    return is_bridge() && (released == 0 || released >= year);
+  }
+
+  /// True if the name of the run or a note has these words.
+  bool mentions(const char* words) const {
+    return text("source_detail").find(words) != std::string::npos || text("notes").find(words) != std::string::npos;
+  }
+
+  /// Experts take at most their capacity, which Megatron-Core allowed with its all-to-all only, and recipes that drop tokens
+  /// do not overlap exchanges. docs/references.md#token-drop
+  bool drops_tokens() const { return result_.scenario.model.moe && mentions("token drop"); }
+
+  /// True if NVLink connects several hosts.
+  bool has_racks() const {
+    const NodeSpec& node = result_.scenario.cluster.node;
+    return node.gpus > node.gpus_per_host;
+  }
+
+  TableFields& fields_;
+  const RowLibrary& library_;
+  const Stack* stack_;
+  RowScenario& result_;
+};
+
+/// The model: its shape, the family that the source does not print, experts. row_model.cpp
+void read_model(RowReading& row);
+/// After the tensor degree is known: a vocabulary that it divides, and whether the model can be.
+void complete_model(RowReading& row);
+/// Degrees, ZeRO, stages, dispatcher of experts.   Requires model and machine. row_parallel.cpp
+void read_parallel(RowReading& row);
+/// Batch, precision, graphs, recomputation.   Requires the layout. row_training.cpp
+void read_training(RowReading& row);
+
+}  // namespace tracecast::accuracy

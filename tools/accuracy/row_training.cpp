@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/words.hpp"
+#include "sim/cost/attention.hpp"
+#include "tools/accuracy/row_part.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+/// True if `word` is in the text as a whole word: "moe" is in "layernorm, moe" and not in "moe_act".
+bool has_word(const std::string& text, const std::string& word) {
+  const auto ends = [&](std::size_t at) {
+    return at >= text.size() || (std::isalnum(static_cast<unsigned char>(text[at])) == 0 && text[at] != '_');
+  };
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    if ((at == 0 || ends(at - 1)) && ends(at + word.size())) return true;
+  return false;
+}
+
+class TrainingReader : RowPart {
+ public:
+  explicit TrainingReader(RowReading& row) : RowPart(row) {}
+
+  void read() {
+    Scenario& s = result_.scenario;
+    Training& t = s.training;
+    if (stack_ != nullptr) t = stack_->training;
+    t.seq_length = fields_.required_size("seq_len");
+    t.global_batch_size = global_batch();
+    read_precision(t);
+    const int dp =
+        s.parallel.dp > 0 ? s.parallel.dp : s.cluster.world_size / (s.parallel.tp * s.parallel.pp * s.parallel.cp);
+    result_.steps_overlap = stack_ != nullptr && stack_->steps_overlap && dp == 1;
+    read_micro_batch(t, dp);
+    t.flash_attention = flag("flash_attention", t.flash_attention);
+    const std::string& compiled = text("compiled");
+    if (compiled == "torch.compile") t.compiled = true;
+    read_graphs(t);
+    read_narrow_recipe(t);
+    t.offload_layers = fields_.small_count("cpu_offload_layers", 0);
+    t.offload_activations = t.offload_layers > 0 || mentions("activation offload");
+    if (mentions("Muon optimizer")) use_muon();
+    read_routing(t);
+    read_recompute(t);
+    if (t.recompute == Recompute::full) t.recompute_modules.clear();  // a stack's
+  }
+
+ private:
+  /// Megatron-Bridge's recipes of experts in MXFP8 that capture whole steps, of release 26.06 and later: experts in one kernel
+  /// (docs/references.md#fused-experts), attention and the output layer in 8 bits (#fp8-attention, #fp8-output-layer).
+  void read_narrow_recipe(Training& t) {
+    const Scenario& s = result_.scenario;
+    const bool whole_step = t.fused_experts && (!is_bridge() || is_bridge_since(2026.4));
+    const bool mxfp8 = s.model.moe && t.dtype == Precision::mxfp8;
+    t.fused_experts = mxfp8 && (whole_step || mentions("fused grouped MLP"));
+    const bool gpt_oss = text("model_name").starts_with("GPT-OSS");
+    t.fp8_attention = t.fused_experts && !(is_deepseek() && text("gpu") == "GB200") && t.flash_attention &&
+                      has_attention_in(s.profile, t.attention_kernel, t.dtype);
+    t.fp8_output_layer = mxfp8 && whole_step && is_bridge_since(2026.4) && (gpt_oss || (is_deepseek() && has_racks()));
+    // Transformer Engine 2.12 multiplies unpadded tokens: docs/references.md#expert-padding
+    if (is_bridge_since(2026.25)) t.padded_experts = false;
+    if (is_bridge_since(2026.4) && mxfp8) t.separate_expert_casts = false;  // docs/references.md#expert-casts
+  }
+
+  /// Megatron-Core's distributed Muon: states of whole matrices, and no quantised parameters. docs/references.md#kimi-recipe
+  void use_muon() {
+    Scenario& s = result_.scenario;
+    s.training.optimizer = OptimizerKind::muon;
+    s.training.fp8_param_gather = s.parallel.overlap_param_gather = false;
+    assume("Muon: parameters gathered in 16 bits after the step");
+  }
+
+  /// Balanced unless the row says that the model's own router ran. docs/references.md#expert-routing
+  void read_routing(Training& t) {
+    const std::string& routing = text("routing");
+    if (!routing.empty() && routing != "forced" && routing != "real")
+      return add_error("routing", "unknown routing (allowed: forced real)");
+    if (routing != "real" || !result_.scenario.model.moe) return;
+    t.expert_routing = ExpertRouting::skewed;
+    assume(fmt::format("the load of experts not reported: spread {} as in one published pair", t.expert_skew));
+  }
+
+  /// What CUDA graphs launch: whole steps, or parts of layers. Dropless experts have no fixed shapes, so that graphs of an
+  /// unknown scope leave them eager; those filled up to a capacity have. docs/references.md#dispatcher-work
+  void read_graphs(Training& t) {
+    const std::string& graph = text("cuda_graph");
+    const bool experts = result_.scenario.model.moe.has_value();
+    const bool some = text("compiled") == "cuda_graph" || mentions("CUDA graphs");
+    if (drops_tokens()) t.expert_capacity_factor = 1;
+    if (some && graph.empty() && (!experts || t.expert_capacity_factor > 0)) {
+      t.cuda_graphs = true;
+    } else if (!graph.empty() && !graph.starts_with("none")) {
+      t.cuda_graphs = has_word(graph, "full_iteration");
+      for (const auto& each : EnumNames<GraphModule>::table)
+        if (!t.cuda_graphs && has_word(graph, each.name)) t.cuda_graph_modules.emplace_back(each.name);
+    } else if (graph.empty() && experts && (some || guesses_graphs())) {
+      t.cuda_graph_modules = {"attn", "moe_router"};
+    }
+    t.fused_experts = has_word(graph, "full_iteration") && !graph.starts_with("none");
+  }
+
+  /// Megatron-Bridge's recipes of experts since 25.11 capture attention and router on racks (docs/references.md#rack-graphs); a row
+  /// that reports the exchange reports graphs, too.
+  bool guesses_graphs() {
+    if (!is_bridge_since(2025.85) || !has_racks()) return false;
+    if (reported("recipe") || reported("moe_dispatcher") || reported("moe_a2a_overlap")) return false;
+    assume("CUDA graphs not reported: of attention and router, as in recipes for racks");
+    return true;
+  }
+
+  /// As reported, else micro-batch x micro-batches x dp.
+  std::int64_t global_batch() {
+    const std::int64_t size = fields_.small_count("micro_batch", 0),
+                       rounds = fields_.small_count("num_microbatches", 0);
+    if (reported("global_batch_seqs") || size == 0 || rounds == 0) return fields_.required_size("global_batch_seqs");
+    const Scenario& s = result_.scenario;
+    const int dp =
+        s.parallel.dp > 0 ? s.parallel.dp : s.cluster.world_size / (s.parallel.tp * s.parallel.pp * s.parallel.cp);
+    assume("global batch not reported: micro-batch x micro-batches x dp");
+    return size * rounds * dp;
+  }
+
+  void read_precision(Training& t) {
+    const std::string name = lower_case(text("precision"));
+    const std::optional<Precision> precision = name.empty() ? Precision::bf16 : parse_enum<Precision>(name);
+    if (!precision) return add_error("precision", "unknown precision");
+    t.dtype = *precision;
+    if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
+    if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
+    // torchao's enable_fsdp_float8_all_gather
+    if (text("precision_detail").find("fp8 all-gather") != std::string::npos) t.fp8_param_gather = true;
+    t.row_scales = t.dtype == Precision::fp8 && text("precision_detail").find("rowwise") != std::string::npos;
+    if (!reported("precision")) assume("precision not reported: bf16");
+    if (stack_ != nullptr) drop_unfit_precision(*stack_, t);
+    const bool early_qwen = is_bridge() && !is_bridge_since(2026) && text("model_name").starts_with("Qwen3");
+    if (!reported("tp_comm_overlap") && !early_qwen && !recipes_overlap_tensor_ranks(result_.scenario.model, t))
+      result_.scenario.parallel.tp_comm_overlap = false;
+  }
+
+  void read_micro_batch(Training& t, int dp) {
+    t.micro_batch_size = fields_.count("micro_batch", 0);
+    if (t.micro_batch_size > 0) return;
+    const std::int64_t rounds = fields_.count("num_microbatches", 0);
+    t.micro_batch_size = rounds > 0 ? std::max<std::int64_t>(1, t.global_batch_size / (rounds * std::max(1, dp))) : 1;
+    if (rounds > 0) return;
+    result_.guessed_layout = true;
+    assume("micro-batch not reported: 1");
+  }
+
+  void read_recompute(Training& t) {
+    const std::string& recompute = text("recompute");
+    const std::string& detail = text("recompute_detail");
+    t.recompute = Recompute::none;
+    if (recompute.empty() && reported("recipe")) return read_recipe(t);
+    if (recompute == "full") {
+      t.recompute = Recompute::full;
+    } else if (recompute == "selective_attention") {
+      t.recompute = Recompute::selective;
+    } else if (detail.starts_with("op-level")) {
+      t.recompute = Recompute::selective_op;
+    } else if (detail == "every 2nd layer") {
+      t.recompute = Recompute::full;
+      t.recompute_num_layers = std::max(
+          1, result_.scenario.model.num_layers / (2 * result_.scenario.parallel.pp * result_.scenario.parallel.vpp));
+    } else if (recompute == "selective_other" && read_modules(t, detail)) {
+      return;
+    } else if (const int layers = layers_in(detail); recompute == "partial_layers" && layers > 0) {
+      t.recompute = Recompute::full;
+      t.recompute_num_layers = layers;
+    } else if (recompute.starts_with("selective") || recompute == "partial_layers") {
+      assume(fmt::format("recomputation of '{}' is left out of the time", detail.empty() ? recompute : detail));
+    } else if (recompute.empty()) {
+      result_.guess_recompute = true;
+    }
+  }
+
+  /// "full on 5 layers of each stage", or of all layers where there is one stage; 0: the text says something else.
+  int layers_in(const std::string& detail) const {
+    constexpr std::string_view kBeginning = "full on ";
+    const Parallel& p = result_.scenario.parallel;
+    const bool each = p.pp * p.vpp == 1 || detail.find("each stage") != std::string::npos;
+    if (!each || !detail.starts_with(kBeginning)) return 0;
+    return static_cast<int>(std::clamp(std::strtol(detail.c_str() + kBeginning.size(), nullptr, 10), 0L, 100'000L));
+  }
+
+  /// What the launcher's recipe recomputes: modules, or all of some layers of every virtual stage.
+  void read_recipe(Training& t) {
+    if (const int layers = fields_.small_count("recompute_full_block_layers", 0); layers > 0) {
+      t.recompute = Recompute::full;
+      t.recompute_num_layers = layers;
+    } else if (const std::string& modules = text("recompute_modules"); !modules.empty() && modules != "[]") {
+      read_modules(t, modules);
+    }
+  }
+
+  /// Megatron-Core's --recompute-modules that are modelled. False: there is none.
+  bool read_modules(Training& t, const std::string& detail) {
+    const bool attention = has_word(detail, "core_attn");
+    if (attention) t.recompute = Recompute::selective;
+    t.recompute_modules.clear();  // a stack's
+    for (const auto& [word, module] :
+         {std::pair{"norm", "norm"}, std::pair{"act", "activation"}, std::pair{"up_proj", "mla_up"}})
+      if (detail.find(word) != std::string::npos) t.recompute_modules.emplace_back(module);
+    if (has_word(detail, "moe")) t.recompute_modules.emplace_back("moe");
+    if (t.recompute_modules.empty()) return attention;
+    assume(fmt::format("recomputation of '{}': norms, activations, up-projections and experts of it", detail));
+    return true;
+  }
+};
+
+}  // namespace
+
+void read_training(RowReading& row) { TrainingReader(row).read(); }
+
+}  // namespace tracecast::accuracy
