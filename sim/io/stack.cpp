@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/words.hpp"
@@ -31,15 +33,27 @@ bool is_called(const std::string& text, const std::string& name, bool anywhere) 
   return at != std::string::npos && (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0);
 }
 
-/// True if the run's columns do not exclude the stack.
-bool answers(const Stack& stack, const ColumnOfRow& column) {
-  if (!stack.gpus.empty() && column) {
-    const std::string gpu = column("gpu");
-    const auto begins = [&](const std::string& part) { return gpu.starts_with(part); };
-    if (!gpu.empty() && std::none_of(stack.gpus.begin(), stack.gpus.end(), begins)) return false;
+/// True if the run had a GPU of the stack, or names none.
+bool has_gpu(const Stack& stack, const ColumnOfRow& column) {
+  if (stack.gpus.empty() || !column) return true;
+  const std::string gpu = column("gpu");
+  return gpu.empty() || std::any_of(stack.gpus.begin(), stack.gpus.end(),
+                                    [&](const std::string& part) { return gpu.starts_with(part); });
+}
+
+/// How many characters of the run's columns the stack's `rows` name; nothing if a column says something else.
+std::optional<std::size_t> matched(const Stack& stack, const ColumnOfRow& column) {
+  std::size_t characters = 0;
+  for (const auto& [name, prefixes] : stack.rows) {
+    if (!column) return std::nullopt;
+    const std::string value = column(name);
+    std::size_t longest = 0;
+    for (const std::string_view prefix : split_words(prefixes, "|"))
+      if (value.starts_with(prefix)) longest = std::max(longest, prefix.size());
+    if (longest == 0) return std::nullopt;
+    characters += longest;
   }
-  return std::all_of(stack.rows.begin(), stack.rows.end(),
-                     [&](const auto& asked) { return column && column(asked.first).starts_with(asked.second); });
+  return characters;
 }
 
 /// The software age that an architecture's fitted profiles represent: the median of the runs that their in-training
@@ -146,13 +160,15 @@ const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& fra
   const auto longest = [&](auto names, const std::string& name, bool recipes, bool anywhere = false) {
     const std::string word = comparable(name);
     const Stack* best = nullptr;
-    std::size_t length = 0;
+    std::pair<std::size_t, std::size_t> most{0, 0};  // characters of the name, and of the columns
     for (const Stack& stack : stacks) {
-      if (stack.rows.empty() == recipes || !answers(stack, column)) continue;
+      if (stack.rows.empty() == recipes || !has_gpu(stack, column)) continue;
+      const std::optional<std::size_t> columns = matched(stack, column);
+      if (!columns) continue;
       for (const std::string& beginning : stack.*names)
-        if (beginning.size() > length && is_called(word, comparable(beginning), anywhere)) {
+        if (std::pair(beginning.size(), *columns) > most && is_called(word, comparable(beginning), anywhere)) {
           best = &stack;
-          length = beginning.size();
+          most = {beginning.size(), *columns};
         }
     }
     return best;

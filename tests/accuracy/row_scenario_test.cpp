@@ -76,6 +76,28 @@ TEST_CASE("row: ZeRO-2 of PyTorch's FSDP is SHARD_GRAD_OP, of other frameworks M
   CHECK(megatron.reshard_after_forward);
 }
 
+TEST_CASE("row: what recipes do that a source does not print", "[accuracy]") {
+  const auto training = [](const char* columns, const char* values) {
+    return row(columns, values).value().scenario.training;
+  };
+  const Training offloaded = training(",framework,notes", ",Megatron-Bridge 26.04,activation offload of 20 layers");
+  CHECK(offloaded.offload_activations);
+  CHECK(offloaded.offload_layers == 20);
+  CHECK(training(",framework,notes", ",Megatron-Bridge 26.04,activation offload").offload_layers == 0);  // all
+  const Training pax = training(",framework,precision_detail", ",Pax (JAX/XLA),TransformerEngine");
+  CHECK(pax.recompute == Recompute::selective);
+  CHECK(pax.recompute_modules == std::vector<std::string>{"norm", "activation"});
+  CHECK(pax.flash_attention);
+  CHECK_FALSE(training(",framework", ",Pax (JAX/XLA)").flash_attention);
+  CHECK(training(",framework,notes", ",Megatron-Bridge 26.06,full-iteration CUDA graph").cuda_graphs);
+  const auto zero_stage = [](const char* values) {
+    return row(",framework,model_name,pp,zero_stage", values).value().scenario.parallel.zero_stage;
+  };
+  CHECK(zero_stage(",Megatron-Bridge 26.02,Llama-3-70B,1,1") == 3);
+  CHECK(zero_stage(",Megatron-Bridge 26.02,Llama-3-70B,4,1") == 1);
+  CHECK(zero_stage(",Megatron-Bridge 26.02,Llama-3-8B,1,1") == 1);
+}
+
 TEST_CASE("row: what is not reported is filled in and listed", "[accuracy]") {
   const RowScenario r = row("", "").value();
   CHECK(r.stack.empty());

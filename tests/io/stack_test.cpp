@@ -55,7 +55,6 @@ TEST_CASE("stacks: the longest beginning of a framework's name decides", "[io]")
   CHECK(name("NeMo 25.04") == "nemo-2025");
   CHECK(name("Megatron-LM (2021)") == "megatron-lm-2021");
   CHECK(name("Megatron-Core 0.8") == "megatron-core-2024");
-  CHECK(name("Megatron-Core (MoE zoo)") == "megatron-moe");
   CHECK(name("torchtitan (2024)") == "torchtitan-2024");
   CHECK(name("torchtitan") == "torchtitan");
   CHECK(name("Megatron-Core 0.13") == "megatron-lm-2024");
@@ -98,16 +97,32 @@ TEST_CASE("stacks: a recipe is chosen by a run's columns, by all that it names",
   CHECK(name("Megatron-LM", "", "gpu", "H100") == "megatron-lm-2024");
   CHECK(name("Megatron-LM (2021)", "", "gpu", "H100") == "megatron-lm-2021");
   CHECK(name("NeMo AutoModel", "", "arch", "dense") == "nemo-automodel-dense");
+  CHECK(name("Megatron-Core (MoE zoo)", "", "arch", "moe") == "megatron-moe");
+
+  // Of several recipes the one that names most.
+  const auto composer = [&](const char* table, const char* model) {
+    return find_stack(stacks, "Composer/FSDP", "",
+                      [&](const std::string& asked) {
+                        return std::string(asked == "source_detail" ? table : asked == "model_name" ? model : "");
+                      })
+        ->name;
+  };
+  CHECK(composer("A100 40GB with 1600 Gbps", "MPT-7B") == "composer-fsdp-2022");
+  CHECK(composer("H100 80GB BF16", "MPT-7B") == "composer-fsdp-2023");
+  CHECK(composer("H100 80GB BF16 (Large Scale, >= 128 GPUs)", "MPT-7B") == "composer-fsdp-fa2");
+  CHECK(composer("H100 80GB BF16 (Large Scale, >= 128 GPUs)", "MPT-30B") == "composer-fsdp");
+  CHECK(composer("", "MPT-7B") == "llm-foundry");
 
   Stack two = stacks.front();
   two.name = "two";
   two.frameworks = {"F"};
   two.sources.clear();
-  two.rows = {{"a", "x"}, {"b", "y"}};
+  two.rows = {{"a", "x|z"}, {"b", "y"}};
   const auto found = [&](const char* a, const char* b) {
     return find_stack({two}, "F", "", [&](const std::string& c) { return std::string(c == "a" ? a : b); }) != nullptr;
   };
   CHECK(found("xx", "y"));
+  CHECK(found("zz", "y"));  // an alternative
   CHECK_FALSE(found("xx", "x"));
   CHECK_FALSE(found("", "y"));
 }

@@ -54,6 +54,9 @@ class ParallelReader : RowPart {
       p.zero_stage = 3;
       p.reshard_after_forward = false;
     }
+    // Megatron-Bridge's recipes of Llama 3 70B without a pipeline set use_megatron_fsdp: docs/references.md#bridge-fsdp
+    if (is_bridge() && text("model_name") == "Llama-3-70B" && p.tp == 1 && p.pp == 1 && text("task") != "sft")
+      p.zero_stage = 3;
     p.shard_group = fields_.small_count("fsdp_shard_size", 0);
     const int ranks = world / (p.tp * p.pp);
     if (p.zero_stage == 0 || p.shard_group >= ranks || (p.shard_group > 0 && ranks % p.shard_group != 0))
@@ -98,6 +101,9 @@ class ParallelReader : RowPart {
           result_.scenario.model.moe->routing_groups > 0 ? MoeDispatcher::deepep : MoeDispatcher::alltoall;
       assume(fmt::format("dispatcher of experts not reported: {}, as in recipes of that release",
                          to_string(p.moe_dispatcher)));
+    } else if (text("framework").starts_with("NeMo 25") && is_deepseek() && !has_racks()) {
+      p.moe_dispatcher = MoeDispatcher::deepep;  // docs/references.md#nemo-deepep
+      assume("dispatcher of experts not reported: deepep, as in NeMo's recipe");
     }
     // The provider of DeepSeek's models has it, and only other dispatchers and overlapped exchanges turn it off.
     if (is_bridge() && is_deepseek() && p.moe_dispatcher == MoeDispatcher::alltoall && !flag("moe_a2a_overlap", false))

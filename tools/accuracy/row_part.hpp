@@ -32,8 +32,9 @@ class RowPart {
   void add_error(const char* column, std::string message) { fields_.add_error(column, std::move(message)); }
   void assume(std::string sentence) { result_.assumptions.push_back(std::move(sentence)); }
 
+  bool runs(const char* stack) const { return stack_ != nullptr && stack_->name == stack; }
   bool is_deepseek() const { return text("model_name").starts_with("DeepSeek"); }
-  bool is_bridge() const { return stack_ != nullptr && stack_->name == "megatron-bridge"; }
+  bool is_bridge() const { return runs("megatron-bridge"); }
   /// A release of Megatron-Bridge from that year on, or one without a date.
   bool is_bridge_since(double year) const {
     const double released = year_of_release(text("framework"));

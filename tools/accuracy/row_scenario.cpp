@@ -65,6 +65,14 @@ class MachineReader : RowPart {
   }
 };
 
+/// A column as stacks ask for it: the GPU by its part number, and `arch` (dense, moe) also where a table has none.
+std::string column_for_stack(const TableFields& fields, const std::string& column) {
+  const std::string& text = fields.text(column.c_str());
+  if (column == "gpu") return gpu_name(text).part;
+  if (column == "arch" && text.empty()) return fields.reported("moe_experts") ? "moe" : "dense";
+  return text;
+}
+
 }  // namespace
 
 double year_of_release(const std::string& framework) {
@@ -82,11 +90,8 @@ Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, cons
   TableFields& fields = reading.fields;
   RowScenario& result = reading.result;
   result.row = row;
-  reading.stack =
-      find_stack(library.stacks(), fields.text("framework"), fields.text("source"), [&](const std::string& column) {
-        const std::string& text = fields.text(column.c_str());
-        return column == "gpu" ? gpu_name(text).part : text;
-      });
+  reading.stack = find_stack(library.stacks(), fields.text("framework"), fields.text("source"),
+                             [&](const std::string& column) { return column_for_stack(fields, column); });
   if (reading.stack != nullptr) {
     result.stack = reading.stack->name;
     result.memory_report = reading.stack->memory_report;

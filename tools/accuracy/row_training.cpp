@@ -40,11 +40,13 @@ class TrainingReader : RowPart {
     result_.steps_overlap = stack_ != nullptr && stack_->steps_overlap && dp == 1;
     read_micro_batch(t, dp);
     t.flash_attention = flag("flash_attention", t.flash_attention);
+    if (runs("pax") && text("precision_detail").find("TransformerEngine") == std::string::npos)
+      t.flash_attention = false;
     const std::string& compiled = text("compiled");
     if (compiled == "torch.compile") t.compiled = true;
     read_graphs(t);
     read_narrow_recipe(t);
-    t.offload_layers = fields_.small_count("cpu_offload_layers", 0);
+    t.offload_layers = fields_.small_count("cpu_offload_layers", offloaded_layers());
     t.offload_activations = t.offload_layers > 0 || mentions("activation offload");
     if (mentions("Muon optimizer")) use_muon();
     read_routing(t);
@@ -53,6 +55,15 @@ class TrainingReader : RowPart {
   }
 
  private:
+  /// "activation offload of 20 layers" in a note; 0: it names no layers.
+  int offloaded_layers() const {
+    constexpr std::string_view kBeginning = "activation offload of ";
+    const std::string& notes = text("notes");
+    const std::size_t at = notes.find(kBeginning);
+    if (at == std::string::npos) return 0;
+    return static_cast<int>(std::clamp(std::strtol(notes.c_str() + at + kBeginning.size(), nullptr, 10), 0L, 100'000L));
+  }
+
   /// Megatron-Bridge's recipes of experts in MXFP8 that capture whole steps, of release 26.06 and later: experts in one kernel
   /// (docs/references.md#fused-experts), attention and the output layer in 8 bits (#fp8-attention, #fp8-output-layer).
   void read_narrow_recipe(Training& t) {
@@ -82,7 +93,9 @@ class TrainingReader : RowPart {
     const std::string& routing = text("routing");
     if (!routing.empty() && routing != "forced" && routing != "real")
       return add_error("routing", "unknown routing (allowed: forced real)");
-    if (routing != "real" || !result_.scenario.model.moe) return;
+    const bool real =
+        routing == "real" || mentions("real router") || text("source").find("real routing") != std::string::npos;
+    if (!real || !result_.scenario.model.moe) return;
     t.expert_routing = ExpertRouting::skewed;
     assume(fmt::format("the load of experts not reported: spread {} as in one published pair", t.expert_skew));
   }
@@ -90,7 +103,7 @@ class TrainingReader : RowPart {
   /// What CUDA graphs launch: whole steps, or parts of layers. Dropless experts have no fixed shapes, so that graphs of an
   /// unknown scope leave them eager; those filled up to a capacity have. docs/references.md#dispatcher-work
   void read_graphs(Training& t) {
-    const std::string& graph = text("cuda_graph");
+    const std::string graph = reported_graphs();
     const bool experts = result_.scenario.model.moe.has_value();
     const bool some = text("compiled") == "cuda_graph" || mentions("CUDA graphs");
     if (drops_tokens()) t.expert_capacity_factor = 1;
@@ -104,6 +117,16 @@ class TrainingReader : RowPart {
       t.cuda_graph_modules = {"attn", "moe_router"};
     }
     t.fused_experts = has_word(graph, "full_iteration") && !graph.starts_with("none");
+  }
+
+  /// The column, else what a note says, in the words of the column. Where a table took the next release's graphs for
+  /// Megatron-Bridge 25.09: those of its own recipes that drop tokens (docs/references.md#token-drop).
+  std::string reported_graphs() const {
+    if (is_bridge() && drops_tokens() && text("assumptions").find("of the next release") != std::string::npos)
+      return text("model_name").starts_with("Qwen3-30B") ? "full_iteration" : "none";
+    if (reported("cuda_graph")) return text("cuda_graph");
+    if (mentions("full-iteration CUDA graph")) return "full_iteration";
+    return mentions("CUDA graphs of router and preprocessing") ? "moe_router,moe_preprocess" : "";
   }
 
   /// Megatron-Bridge's recipes of experts since 25.11 capture attention and router on racks (docs/references.md#rack-graphs); a row
@@ -159,6 +182,7 @@ class TrainingReader : RowPart {
     const std::string& detail = text("recompute_detail");
     t.recompute = Recompute::none;
     if (recompute.empty() && reported("recipe")) return read_recipe(t);
+    if (recompute.empty() && recomputed_by_habit(t)) return;
     if (recompute == "full") {
       t.recompute = Recompute::full;
     } else if (recompute == "selective_attention") {
@@ -179,6 +203,20 @@ class TrainingReader : RowPart {
     } else if (recompute.empty()) {
       result_.guess_recompute = true;
     }
+  }
+
+  /// What the recipes of a framework recompute where the source does not print it: of Pax by size (docs/references.md#pax-recipes),
+  /// of DeepSeek-V3 in all of Megatron-Bridge 25.11 the up-projections of latent attention.
+  bool recomputed_by_habit(Training& t) {
+    if (is_bridge() && is_deepseek()) return read_modules(t, "mla_up_proj");
+    if (!runs("pax")) return false;
+    const std::int64_t hidden =
+        result_.scenario.model.hidden_size;  // 768 of its 126M, 4,096 of its 5B, 12,288 of its 175B
+    if (hidden >= 12'288)
+      t.recompute = Recompute::full;
+    else if (hidden > 768)
+      read_modules(t, "core_attn, norm, act");
+    return true;
   }
 
   /// "full on 5 layers of each stage", or of all layers where there is one stage; 0: the text says something else.
