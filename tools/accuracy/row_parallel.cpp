@@ -54,9 +54,11 @@ class ParallelReader : RowPart {
       p.zero_stage = 3;
       p.reshard_after_forward = false;
     }
-    // Megatron-Bridge's recipes of Llama 3 70B without a pipeline set use_megatron_fsdp: docs/references.md#bridge-fsdp
-    if (is_bridge() && text("model_name") == "Llama-3-70B" && p.tp == 1 && p.pp == 1 && text("task") != "sft")
+    if (is_bridge() && text("model_name") == "Llama-3-70B" && p.tp == 1 && p.pp == 1 && text("task") != "sft" &&
+        p.zero_stage < 3) {  // docs/references.md#bridge-fsdp
       p.zero_stage = 3;
+      assume("ZeRO-3: Megatron-Bridge's recipes of Llama 3 70B without a pipeline use Megatron-FSDP");
+    }
     p.shard_group = fields_.small_count("fsdp_shard_size", 0);
     const int ranks = world / (p.tp * p.pp);
     if (p.zero_stage == 0 || p.shard_group >= ranks || (p.shard_group > 0 && ranks % p.shard_group != 0))

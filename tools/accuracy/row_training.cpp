@@ -40,8 +40,10 @@ class TrainingReader : RowPart {
     result_.steps_overlap = stack_ != nullptr && stack_->steps_overlap && dp == 1;
     read_micro_batch(t, dp);
     t.flash_attention = flag("flash_attention", t.flash_attention);
-    if (runs("pax") && text("precision_detail").find("TransformerEngine") == std::string::npos)
+    if (runs("pax") && t.flash_attention && text("precision_detail").find("TransformerEngine") == std::string::npos) {
       t.flash_attention = false;
+      assume("no fused attention, as in JAX-Toolbox without Transformer Engine");
+    }
     const std::string& compiled = text("compiled");
     if (compiled == "torch.compile") t.compiled = true;
     read_graphs(t);
@@ -121,9 +123,12 @@ class TrainingReader : RowPart {
 
   /// The column, else what a note says, in the words of the column. Where a table took the next release's graphs for
   /// Megatron-Bridge 25.09: those of its own recipes that drop tokens (docs/references.md#token-drop).
-  std::string reported_graphs() const {
-    if (is_bridge() && drops_tokens() && text("assumptions").find("of the next release") != std::string::npos)
-      return text("model_name").starts_with("Qwen3-30B") ? "full_iteration" : "none";
+  std::string reported_graphs() {
+    if (is_bridge() && drops_tokens() && text("assumptions").find("of the next release") != std::string::npos) {
+      const bool whole = text("model_name").starts_with("Qwen3-30B");
+      assume(fmt::format("CUDA graphs of {}, as in recipes of that release", whole ? "whole steps" : "nothing"));
+      return whole ? "full_iteration" : "none";
+    }
     if (reported("cuda_graph")) return text("cuda_graph");
     if (mentions("full-iteration CUDA graph")) return "full_iteration";
     return mentions("CUDA graphs of router and preprocessing") ? "moe_router,moe_preprocess" : "";
@@ -210,12 +215,11 @@ class TrainingReader : RowPart {
   bool recomputed_by_habit(Training& t) {
     if (is_bridge() && is_deepseek()) return read_modules(t, "mla_up_proj");
     if (!runs("pax")) return false;
-    const std::int64_t hidden =
-        result_.scenario.model.hidden_size;  // 768 of its 126M, 4,096 of its 5B, 12,288 of its 175B
-    if (hidden >= 12'288)
-      t.recompute = Recompute::full;
-    else if (hidden > 768)
-      read_modules(t, "core_attn, norm, act");
+    // 768 of its 126M, 4,096 of its 5B, 12,288 of its 175B
+    const std::int64_t hidden = result_.scenario.model.hidden_size;
+    if (hidden > 768 && hidden < 12'288) return read_modules(t, "core_attn, norm, act");
+    if (hidden >= 12'288) t.recompute = Recompute::full;
+    assume(fmt::format("recomputation not reported: {}, as in paxml's recipes", to_string(t.recompute)));
     return true;
   }
 

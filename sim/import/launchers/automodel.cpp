@@ -200,13 +200,14 @@ void import_checkpointing(RunImport& run) {
 }
 
 void import_automodel(RunImport& run) {
-  run.put("stack", std::string("pytorch-fsdp"));
   import_hub_model(run);
   for (const auto& [ours, theirs] : {std::pair("parallel.tp", "distributed.tp_size"),
                                      {"parallel.pp", "distributed.pp_size"},
                                      {"parallel.cp", "distributed.cp_size"},
                                      {"parallel.ep", "distributed.ep_size"}})
     if (const std::int64_t degree = degree_of(run, theirs); degree != 1) run.put(ours, degree, theirs);
+  const bool experts = run.given_count("parallel.ep", 1) > 1;
+  run.put("stack", std::string(experts ? "nemo-automodel" : "nemo-automodel-dense"));
   import_strategy(run);
   import_pipeline(run);
   import_batches(run);
