@@ -126,11 +126,11 @@ class GraphBuilder {
 
   /// What the host does between two steps.
   Duration host_between_steps() const {
-    // A metric is a quotient of two sums. The host takes each of every rank, one after the other, into a tensor of its own.
+    // A metric is a quotient of two sums. For each of them the host makes a tensor of every rank's value, one after the other.
     // Source: docs/references.md#train-metrics
-    constexpr double kGatheredValue = 13.5e-6;
+    constexpr double kSecondsPerValue = 13.5e-6;
     const HostModel& model = context_.table.costs().profile().host;
-    const double per_rank = model.step_overhead_per_rank + 2 * kGatheredValue * context_.plan.training.metric_losses;
+    const double per_rank = model.step_overhead_per_rank + 2 * kSecondsPerValue * context_.plan.training.metric_losses;
     return from_seconds(model.step_overhead + context_.plan.world_size * per_rank);
   }
 

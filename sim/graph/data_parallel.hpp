@@ -90,7 +90,7 @@ class DataParallel {
   EventRef reduce(TemplateWriter& writer, const GradientBucket& bucket);
 
   /// FSDP2's copies beside its collectives, on the compute stream: every parameter out of what was gathered, every gradient into what
-  /// is reduced. FSDP1's parameters are views of what was gathered; its gradients see flat_gradient_copies().
+  /// is reduced. FSDP1's parameters are views of what was gathered; for its gradients see flat_gradient_copies().
   /// Source: docs/references.md#fsdp-copies
   void copy_parameters_out(TemplateWriter& writer, const Bucket& gathered, GatherSlots slots);
   void copy_gradients_in(TemplateWriter& writer, const GradientBucket& bucket);
@@ -129,9 +129,9 @@ class DataParallel {
   bool reduces_over_replicas() const { return !averages() && context_.table.placement(Slot::replicas).ranks > 1; }
   /// True if `slot` has other ranks and the framework is PyTorch's FSDP.
   bool copies_units(Slot slot) const { return reduces_units() && active() && context_.table.placement(slot).ranks > 1; }
-  /// Bytes that FSDP1 reads and writes beside the reduction of a unit over `ranks`: gradients are concatenated, cast to the type
-  /// they are reduced in, and divided in two steps, whole before the reduction and as a shard after it; the mean of a step's
-  /// micro-batches, of which all but the first are added.
+  /// Bytes that FSDP1 reads and writes beside the reduction of a unit over `ranks`. The whole gradient is concatenated, cast to
+  /// the type it is reduced in, and divided; its reduced shard is divided again, cast back, and added to that of earlier
+  /// micro-batches (the mean over a step, whose first micro-batch adds nothing).   Source: docs/references.md#fsdp-copies
   Bytes flat_gradient_copies(std::int64_t parameters, int ranks) const;
   bool asynchronous() const { return context_.plan.parallel.data_parallel == DataParallelKind::async_parameter_server; }
   /// Asynchronous workers push and pull without waiting for each other.

@@ -98,6 +98,53 @@ TEST_CASE("row: what recipes do that a source does not print", "[accuracy]") {
   CHECK(zero_stage(",Megatron-Bridge 26.02,Llama-3-8B,1,1") == 1);
 }
 
+TEST_CASE("row: what Pax recomputes follows from the size of the model", "[accuracy]") {
+  const auto recompute = [](const char* hidden) {
+    const std::string text =
+        std::string("layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework\n12,") + hidden +
+        ",12,51200,2048,256,A100,64,Pax (JAX/XLA)\n";
+    const CsvTable table = CsvTable::parse(text, "t.csv").value();
+    return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.training.recompute;
+  };
+  CHECK(recompute("768") == Recompute::none);
+  CHECK(recompute("3072") == Recompute::selective);
+  CHECK(recompute("12288") == Recompute::full);
+}
+
+TEST_CASE("row: what recipes of experts do that a source does not print", "[accuracy]") {
+  // Columns behind those of the model: model_name, attention_kind, source, assumptions, notes.
+  const auto scenario = [](const char* framework, const char* gpu, const char* behind) {
+    const std::string text = fmt::format(
+        "layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu_count,moe_experts,moe_topk,moe_ffn_hidden,framework,"
+        "gpu,"
+        "model_name,attention_kind,source,assumptions,notes\n"
+        "4,2048,16,32000,4096,64,64,64,4,1024,{},{},{}\n",
+        framework, gpu, behind);
+    const CsvTable table = CsvTable::parse(text, "t.csv").value();
+    return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario;
+  };
+  CHECK(scenario("NeMo 25.07", "H100", "DeepSeek-V3,mla,,,").parallel.moe_dispatcher == MoeDispatcher::deepep);
+  CHECK(scenario("NeMo 25.07", "GB200", "DeepSeek-V3,mla,,,").parallel.moe_dispatcher == MoeDispatcher::alltoall);
+  CHECK(scenario("NeMo 25.07", "H100", "Mixtral,,,,").parallel.moe_dispatcher == MoeDispatcher::alltoall);
+  CHECK(scenario("Megatron-Bridge 25.11", "H100", "DeepSeek-V3,mla,,,").training.recompute_modules ==
+        std::vector<std::string>{"mla_up"});
+  const auto routing = [&](const char* behind) {
+    return scenario("Megatron-Core", "H100", behind).training.expert_routing;
+  };
+  CHECK(routing("Q,,,,tokens routed by the real router") == ExpertRouting::skewed);
+  CHECK(routing("Q,,Zoo (real routing),,") == ExpertRouting::skewed);
+  CHECK(routing("Q,,,,") != ExpertRouting::skewed);
+  // Graphs that a table took from the next release: those of the recipes that drop tokens.
+  const auto graphs = [&](const char* behind) {
+    return scenario("Megatron-Bridge 25.09", "B200", behind).training.cuda_graphs;
+  };
+  CHECK(graphs("Qwen3-30B-A3B,,,graphs of the next release,token drop"));
+  CHECK_FALSE(graphs("Qwen3-235B-A22B,,,graphs of the next release,token drop"));
+  CHECK_FALSE(graphs("Qwen3-30B-A3B,,,,token drop"));
+  CHECK(scenario("Megatron-Bridge 26.08", "H100", "Q,,,,CUDA graphs of router and preprocessing")
+            .training.cuda_graph_modules == std::vector<std::string>{"moe_router"});
+}
+
 TEST_CASE("row: what is not reported is filled in and listed", "[accuracy]") {
   const RowScenario r = row("", "").value();
   CHECK(r.stack.empty());

@@ -492,7 +492,8 @@ TEST_CASE("launchers: Automodel's recipes are FSDP2 runs of Hugging Face models"
   CHECK(p.pp == 4);
   CHECK(p.vpp == 5);  // 80 layers, 4 in each of 20 stages
   CHECK(p.zero_stage == 3);
-  CHECK_FALSE(p.reshard_after_forward);  // Automodel's choice with a pipeline
+  CHECK(p.data_parallel == DataParallelKind::automatic);  // FSDP2, not FSDP1
+  CHECK_FALSE(p.reshard_after_forward);                   // Automodel's choice with a pipeline
   CHECK_FALSE(p.sequence_parallel);
   CHECK(pipeline.scenario.training.micro_batch_size == 1);
   CHECK(pipeline.scenario.training.global_batch_size == 128);

@@ -24,6 +24,13 @@ bool has_word(const std::string& text, const std::string& word) {
   return false;
 }
 
+/// The number behind `words` in a text, at most 100,000; 0: there is none.
+int number_after(const std::string& text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string::npos) return 0;
+  return static_cast<int>(std::clamp(std::strtol(text.c_str() + at + words.size(), nullptr, 10), 0L, 100'000L));
+}
+
 class TrainingReader : RowPart {
  public:
   explicit TrainingReader(RowReading& row) : RowPart(row) {}
@@ -35,8 +42,7 @@ class TrainingReader : RowPart {
     t.seq_length = fields_.required_size("seq_len");
     t.global_batch_size = global_batch();
     read_precision(t);
-    const int dp =
-        s.parallel.dp > 0 ? s.parallel.dp : s.cluster.world_size / (s.parallel.tp * s.parallel.pp * s.parallel.cp);
+    const int dp = data_parallel_ranks();
     result_.steps_overlap = stack_ != nullptr && stack_->steps_overlap && dp == 1;
     read_micro_batch(t, dp);
     t.flash_attention = flag("flash_attention", t.flash_attention);
@@ -48,7 +54,7 @@ class TrainingReader : RowPart {
     if (compiled == "torch.compile") t.compiled = true;
     read_graphs(t);
     read_narrow_recipe(t);
-    t.offload_layers = fields_.small_count("cpu_offload_layers", offloaded_layers());
+    t.offload_layers = fields_.small_count("cpu_offload_layers", number_after(text("notes"), "activation offload of "));
     t.offload_activations = t.offload_layers > 0 || mentions("activation offload");
     if (mentions("Muon optimizer")) use_muon();
     read_routing(t);
@@ -57,15 +63,6 @@ class TrainingReader : RowPart {
   }
 
  private:
-  /// "activation offload of 20 layers" in a note; 0: it names no layers.
-  int offloaded_layers() const {
-    constexpr std::string_view kBeginning = "activation offload of ";
-    const std::string& notes = text("notes");
-    const std::size_t at = notes.find(kBeginning);
-    if (at == std::string::npos) return 0;
-    return static_cast<int>(std::clamp(std::strtol(notes.c_str() + at + kBeginning.size(), nullptr, 10), 0L, 100'000L));
-  }
-
   /// Megatron-Bridge's recipes of experts in MXFP8 that capture whole steps, of release 26.06 and later: experts in one kernel
   /// (docs/references.md#fused-experts), attention and the output layer in 8 bits (#fp8-attention, #fp8-output-layer).
   void read_narrow_recipe(Training& t) {
@@ -143,16 +140,19 @@ class TrainingReader : RowPart {
     return true;
   }
 
+  /// As reported, else what the other degrees leave.
+  int data_parallel_ranks() const {
+    const Parallel& p = result_.scenario.parallel;
+    return p.dp > 0 ? p.dp : result_.scenario.cluster.world_size / (p.tp * p.pp * p.cp);
+  }
+
   /// As reported, else micro-batch x micro-batches x dp.
   std::int64_t global_batch() {
     const std::int64_t size = fields_.small_count("micro_batch", 0),
                        rounds = fields_.small_count("num_microbatches", 0);
     if (reported("global_batch_seqs") || size == 0 || rounds == 0) return fields_.required_size("global_batch_seqs");
-    const Scenario& s = result_.scenario;
-    const int dp =
-        s.parallel.dp > 0 ? s.parallel.dp : s.cluster.world_size / (s.parallel.tp * s.parallel.pp * s.parallel.cp);
     assume("global batch not reported: micro-batch x micro-batches x dp");
-    return size * rounds * dp;
+    return size * rounds * data_parallel_ranks();
   }
 
   void read_precision(Training& t) {
@@ -187,7 +187,7 @@ class TrainingReader : RowPart {
     const std::string& detail = text("recompute_detail");
     t.recompute = Recompute::none;
     if (recompute.empty() && reported("recipe")) return read_recipe(t);
-    if (recompute.empty() && recomputed_by_habit(t)) return;
+    if (recompute.empty() && recomputed_as_in_recipes(t)) return;
     if (recompute == "full") {
       t.recompute = Recompute::full;
     } else if (recompute == "selective_attention") {
@@ -210,9 +210,10 @@ class TrainingReader : RowPart {
     }
   }
 
-  /// What the recipes of a framework recompute where the source does not print it: of Pax by size (docs/references.md#pax-recipes),
-  /// of DeepSeek-V3 in all of Megatron-Bridge 25.11 the up-projections of latent attention.
-  bool recomputed_by_habit(Training& t) {
+  /// What the recipes of a framework recompute where neither the source nor a column says it: of Pax by size
+  /// (docs/references.md#pax-recipes), of DeepSeek-V3 in Megatron-Bridge the up-projections of latent attention, as in all of release
+  /// 25.11; tables of later ones name their recipes.
+  bool recomputed_as_in_recipes(Training& t) {
     if (is_bridge() && is_deepseek()) return read_modules(t, "mla_up_proj");
     if (!runs("pax")) return false;
     // 768 of its 126M, 4,096 of its 5B, 12,288 of its 175B
@@ -225,11 +226,9 @@ class TrainingReader : RowPart {
 
   /// "full on 5 layers of each stage", or of all layers where there is one stage; 0: the text says something else.
   int layers_in(const std::string& detail) const {
-    constexpr std::string_view kBeginning = "full on ";
     const Parallel& p = result_.scenario.parallel;
     const bool each = p.pp * p.vpp == 1 || detail.find("each stage") != std::string::npos;
-    if (!each || !detail.starts_with(kBeginning)) return 0;
-    return static_cast<int>(std::clamp(std::strtol(detail.c_str() + kBeginning.size(), nullptr, 10), 0L, 100'000L));
+    return each && detail.starts_with("full on ") ? number_after(detail, "full on ") : 0;
   }
 
   /// What the launcher's recipe recomputes: modules, or all of some layers of every virtual stage.
