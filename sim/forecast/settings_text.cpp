@@ -178,7 +178,8 @@ std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& fo
       lines.push_back(
           fmt::format("{} asks for {:.0f} % of its {} links: its exposed communication takes {:.3g} s of the step",
                       row.axis, 100 * row.ratio(), row.link, exposed_of(row, forecast.exposed_s)));
-  if (!scenario.parallel.overlap_grad_reduce && reduces_every_microbatch(scenario.parallel))
+  if (!scenario.parallel.overlap_grad_reduce && reduces_every_microbatch(scenario.parallel) &&
+      !reduction_blocks(scenario.parallel))
     lines.push_back(fmt::format(
         "parallel.overlap_grad_reduce = false has no effect: ZeRO-{} reduces gradients in every micro-batch",
         scenario.parallel.zero_stage));

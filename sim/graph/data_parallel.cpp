@@ -115,6 +115,7 @@ EventRef DataParallel::reduce(TemplateWriter& writer, const GradientBucket& buck
 
 bool DataParallel::sums_everywhere() const {
   const Plan& plan = context_.plan;
+  if (plan.parallel.data_parallel == DataParallelKind::deepspeed) return !sharded(3);
   return plan.parallel.zero_stage == 1 && (plan.parallel.zero1_allreduce || adds_gradients_apart(plan.training));
 }
 
@@ -366,6 +367,7 @@ void GradientBuckets::flush(bool expert) {
   data_.copy_gradients_in(writer_, bucket);
   const EventRef reduced = data_.reduce(writer_, bucket);
   if (!reduced.none()) last_[expert ? 1 : 0] = reduced;
+  if (!reduced.none() && data_.reduction_blocks()) writer_.wait(reduced);
   last_was_expert_ = expert;
   ++count_;
 }

@@ -47,6 +47,7 @@ class DataParallel {
   /// True if gradients are reduced or copied between the backward and the optimizer.
   bool moves_gradients() const { return active() || offloads(); }
   bool reduces_every_microbatch() const { return tracecast::reduces_every_microbatch(context_.plan.parallel); }
+  bool reduction_blocks() const { return tracecast::reduction_blocks(context_.plan.parallel); }
   bool reduces_during_backward(bool last) const {
     return moves_gradients() && !mirrored() &&
            (reduces_every_microbatch() || (last && context_.plan.parallel.overlap_grad_reduce));
@@ -124,7 +125,8 @@ class DataParallel {
   BuildContext& context() const { return context_; }
 
  private:
-  /// True if ZeRO-1's gradients are summed on every rank.
+  /// True if gradients are summed on every rank though their optimizer states are divided. DeepSpeed's stages 1 and 2 do so with
+  /// every bucket, of which each rank keeps its part.   Source: docs/references.md#deepspeed-reduction
   bool sums_everywhere() const;
   bool reduces_over_replicas() const { return !averages() && context_.table.placement(Slot::replicas).ranks > 1; }
   /// True if `slot` has other ranks and the framework is PyTorch's FSDP.

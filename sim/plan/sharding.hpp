@@ -38,6 +38,13 @@ inline bool reduces_every_microbatch(const Parallel& parallel) {
   return parallel.zero_stage >= 3 || (parallel.zero_stage == 2 && parallel.pp == 1);
 }
 
+/// DeepSpeed without overlap_comm reduces on the stream that computes: each bucket of every micro-batch blocks it.
+/// Source: docs/references.md#deepspeed-reduction
+inline bool reduction_blocks(const Parallel& parallel) {
+  return parallel.data_parallel == DataParallelKind::deepspeed && reduces_every_microbatch(parallel) &&
+         !parallel.overlap_grad_reduce;
+}
+
 /// True if the passes of an overlapped pair take turns layer by layer: only with exchanges of expert-parallel tokens, and
 /// not with ZeRO-3, whose gathers are ordered per pass.
 inline bool interleaves_pairs(const Parallel& parallel) { return parallel.ep > 1 && parallel.zero_stage < 3; }

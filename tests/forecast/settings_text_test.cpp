@@ -143,4 +143,6 @@ TEST_CASE("a forecast says that gradients of every micro-batch do not wait for o
   CHECK(notes(1).empty());
   CHECK(notes(3) == std::vector<std::string>{"parallel.overlap_grad_reduce = false has no effect: ZeRO-3 reduces "
                                              "gradients in every micro-batch"});
+  scenario.parallel.data_parallel = DataParallelKind::deepspeed;  // which waits for it
+  CHECK(notes(3).empty());
 }

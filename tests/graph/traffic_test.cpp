@@ -98,6 +98,11 @@ TEST_CASE("traffic: ZeRO-1 sums gradients where their states are, or everywhere"
           s.parallel.zero1_allreduce = true;
           s.parallel.zero_stage = 2;
         }) == scatter);
+  for (const int stage : {1, 2, 3})
+    CHECK(reductions([stage](Scenario& s) {
+            s.parallel.data_parallel = DataParallelKind::deepspeed;
+            s.parallel.zero_stage = stage;
+          }) == (stage < 3 ? everywhere : scatter));
 }
 
 TEST_CASE("traffic: DeepSpeed's bf16 optimizer sums in fp32 and reduces 16 bits", "[oracle][graph]") {

@@ -150,9 +150,10 @@ TEST_CASE("DeepSpeed's bucket sizes decide how many calls there are, not how man
   for (const int stage : {1, 2, 3}) {
     scenario.parallel.zero_stage = stage;
     scenario.parallel.reduce_bucket_size = 0;  // 5e8 elements: everything at once
-    CHECK(total(scenario, Traffic::gradients, Collective::reduce_scatter).calls == 1);
+    const Collective reduction = stage < 3 ? Collective::all_reduce : Collective::reduce_scatter;
+    CHECK(total(scenario, Traffic::gradients, reduction).calls == 1);
     scenario.parallel.reduce_bucket_size = 10'000'000;
-    const TrafficCount buckets = total(scenario, Traffic::gradients, Collective::reduce_scatter);
+    const TrafficCount buckets = total(scenario, Traffic::gradients, reduction);
     CHECK(buckets.calls > 4);
     CHECK(buckets.calls <= n / 10'000'000 + 1);
     CHECK(buckets.size == Bytes{4 * n});
@@ -162,6 +163,21 @@ TEST_CASE("DeepSpeed's bucket sizes decide how many calls there are, not how man
   scenario.parallel.allgather_bucket_size = 10'000'000;
   CHECK(total(scenario, Traffic::parameters, Collective::all_gather).calls > 4);
   CHECK(total(scenario, Traffic::parameters, Collective::all_gather).size == Bytes{2 * n});
+}
+
+TEST_CASE("DeepSpeed's reductions block the backward without overlap_comm", "[requirements][graph]") {
+  Scenario scenario = eight_ranks(DataParallelKind::deepspeed);
+  scenario.training.global_batch_size *= 2;
+  scenario.parallel.reduce_bucket_size = 10'000'000;
+  const auto exposed = [&scenario](int stage, bool overlap) {
+    scenario.parallel.zero_stage = stage;
+    scenario.parallel.overlap_grad_reduce = overlap;
+    const Forecast forecast = run(scenario).forecast;
+    return forecast.exposed_s[static_cast<std::size_t>(Traffic::gradients)];
+  };
+  // Stage 1 reduces once for both micro-batches, its buckets together, stage 2 in each, one bucket at a time.
+  CHECK(exposed(2, false) >= 2 * exposed(1, false));
+  for (const int stage : {2, 3}) CHECK(exposed(stage, true) < exposed(stage, false) / 2);
 }
 
 TEST_CASE("DeepSpeed leaves small tensors whole and gathers ahead by elements", "[row-0-8][requirements][graph]") {

@@ -72,7 +72,7 @@ void import_fsdp(RunImport& run) {
                                    std::pair<Name, Name>{"HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
                                    std::pair<Name, Name>{"_HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
                                    std::pair<Name, Name>{"5", "_HYBRID_SHARD_ZERO2"}};
-  run.put("stack", std::string("pytorch-fsdp"));  // of version 1
+  run.put("stack", std::string("hugging-face"));  // FSDP of version 1
   if (run.count(kVersion) == 2) run.put("parallel.data_parallel", std::string("automatic"), kVersion);
   if (const auto strategy = run.choice<Name>(kStrategy, kStrategies)) {
     run.put("parallel.zero_stage", *strategy == "NO_SHARD" ? 0 : 3, kStrategy);
@@ -82,7 +82,10 @@ void import_fsdp(RunImport& run) {
   } else if (const auto reshard = run.flag(kReshard)) {
     run.put_flag("parallel.reshard_after_forward", *reshard, kReshard);
   }
-  if (run.flag(kCheckpointing).value_or(false)) run.put("training.recompute", std::string("full"), kCheckpointing);
+  if (run.flag(kCheckpointing).value_or(false)) {
+    run.put("training.recompute", std::string("full"), kCheckpointing);
+    run.put_flag("training.recompute_early_stop", true, kCheckpointing);  // CheckpointImpl.NO_REENTRANT
+  }
   if (!run.flag("fsdp_config.fsdp_offload_params").value_or(false)) return;
   run.error("fsdp_config.fsdp_offload_params", "is not supported (allowed: false)");
 }
@@ -200,7 +203,9 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
   settings.take("training.global_batch_size");
   if (sharded) {
     settings.list_unless(p.dtensor, "parallel.dtensor");
-    settings.list_unless(t.recompute_early_stop, "training.recompute_early_stop");
+    settings.list_unless(t.recompute_early_stop == (t.recompute == Recompute::full), "training.recompute_early_stop");
+    settings.list_unless(t.unfused_elementwise, "training.unfused_elementwise");
+    settings.list_unless(t.cross_entropy == CrossEntropy::pytorch, "training.cross_entropy");
     settings.take("parallel.reshard_after_forward");
     if (t.recompute == Recompute::full || t.recompute == Recompute::none) settings.take("training.recompute");
     text += fmt::format(
