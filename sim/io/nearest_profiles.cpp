@@ -26,7 +26,7 @@ constexpr Generation kGenerations[] = {
     {"sm-103", "b300 or gb300"},
     {"gfx908 gfx90a mi100 mi210 mi250", "mi250x"},
     {"gfx942 mi300a mi308x", "mi300x"},
-    {"gfx950 mi350x", "mi355x"}};
+    {"gfx950 mi350x", "mi350x"}};
 
 }  // namespace
 

@@ -73,6 +73,9 @@ TEST_CASE("row machine: the network between nodes, as sources print it", "[accur
   CHECK(network("100GbE") == "0 x 100 nic");
   CHECK(network("4x Slingshot-11") == "4 x 200 nic");
   CHECK(network("8x HDR100") == "8 x 100 nic");
+  CHECK(network("InfiniBand HDR 200Gb/s, 8 NICs per node") == "8 x 200 node");
+  CHECK(network("4 HCAs of 400Gb/s") == "4 x 400 nic");
+  CHECK(network("3200Gb/s RoCE, 8 ports") == "8 x 400 nic");
   CHECK(network("8x InfiniBand per node (400Gb/s class)") == "8 x 400 node");
   for (const char* unsure : {"", "not printed (DGX H100 class, 8x NDR 400Gb/s assumed)", "none (single node)",
                              "RoCE v2, about 500GB/s per node aggregate", "8x InfiniBand", "PCIe Gen4 x16", "x Gb/s",
@@ -125,6 +128,11 @@ TEST_CASE("row machine: by GPU, network, framework and node", "[accuracy]") {
   CHECK(machine({"V100", 32, 16, "", "", ""}) == "dgx-2h ");
   CHECK(machine({"V100", 32, 8, "", "", ""}) == "dgx-v100 ");
   CHECK(machine({"MI250X", 0, 4, "", "", ""}) == "frontier mi250x-module");
+  CHECK(machine({"MI350X", 288, 8, "", "", ""}) == "hgx-mi355x mi350x");
+  CHECK(machine({"MI355X", 288, 8, "", "", ""}) == "hgx-mi355x ");
+  CHECK(machine({"H100", 96, 8, "", "", "TorchTitan"}) == "grand-teton h100-96gb-500w");
+  CHECK(machine({"H100", 94, 8, "", "", "torchtitan (torchao)"}) == "grand-teton h100-96gb-500w");
+  CHECK(machine({"H100", 80, 8, "", "", "torchtitan"}) == "dgx-h100 ");
   CHECK(machine({"TPU v5p", 0, 4, "", "", ""}) == "none");
 }
 

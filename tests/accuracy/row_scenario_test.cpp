@@ -6,21 +6,15 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
-#include "tests/support/shipped.hpp"
+#include "tests/accuracy/one_row.hpp"
 
 using namespace tracecast;
 using namespace tracecast::accuracy;
+using tracecast::test::assumes;
+using tracecast::test::kNeeded;
+using tracecast::test::row;
 
 namespace {
-
-constexpr const char* kNeeded = "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count";
-constexpr const char* kLlama = "32,4096,32,11008,32000,4096,128,H100,16";
-
-Result<RowScenario> row(const std::string& columns, const std::string& values) {
-  const std::string text = std::string(kNeeded) + columns + "\n" + kLlama + values + "\n";
-  const CsvTable table = CsvTable::parse(text, "t.csv").value();
-  return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value());
-}
 
 /// The parallelism of a run of a model with experts; `values` of kColumnsWithExperts.
 constexpr const char* kColumnsWithExperts =
@@ -29,11 +23,6 @@ constexpr const char* kColumnsWithExperts =
 Parallel parallel_with_experts(const std::string& values) {
   const CsvTable table = CsvTable::parse(kColumnsWithExperts + values + "\n", "t.csv").value();
   return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.parallel;
-}
-
-bool assumes(const RowScenario& row, const std::string& words) {
-  return std::any_of(row.assumptions.begin(), row.assumptions.end(),
-                     [&](const std::string& sentence) { return sentence.find(words) != std::string::npos; });
 }
 
 }  // namespace

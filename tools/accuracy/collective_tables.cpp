@@ -58,7 +58,7 @@ const std::map<std::string, std::string>& topology_of_profile() {
                                                         {"gb300", "gb300-nvl72"},
                                                         {"mi300x", "hgx-mi300x"},
                                                         {"mi325x", "hgx-mi300x"},
-                                                        {"mi355x", "hgx-mi300x"},
+                                                        {"mi355x", "hgx-mi355x"},
                                                         {"rtx-pro-6000", "rtx-pro-6000-pcie"}};
   return kGpus;
 }

@@ -16,7 +16,7 @@ namespace {
 struct Fabric {
   const char* gpu;
   const char* network;    ///< part of inter_node_link; "" any
-  const char* framework;  ///< beginning of framework; "" any
+  const char* framework;  ///< beginning of framework, in small letters; "" any
   double memory_gb;       ///< 0 any
   int gpus_per_node;      ///< 0 any
   MachineClass machine;
@@ -34,8 +34,8 @@ constexpr std::array kFabrics{
     Fabric{"A100-PCIE", "", "", 0, 0, {"rtx-pro-6000-pcie", "a100-pcie", false}},
     Fabric{"A800", "", "", 0, 0, {"hgx-a800", "", false}},
     Fabric{"H100", "pods of 3072", "", 0, 0, {"meta-24k-h100", "", true}},
+    Fabric{"H100", "", "torchtitan", 94, 0, {"grand-teton", "h100-96gb-500w", false}},
     Fabric{"H100", "", "torchtitan", 96, 0, {"grand-teton", "h100-96gb-500w", false}},
-    Fabric{"H100", "", "torchtitan", 0, 0, {"grand-teton", "", false}},
     Fabric{"H100", "", "", 96, 0, {"dgx-h100", "h100-96gb-500w", false}},
     Fabric{"H100", "", "", 0, 0, {"dgx-h100", "", false}},
     Fabric{"H100-PCIE", "", "", 0, 0, {"rtx-pro-6000-pcie", "h100-pcie", false}},
@@ -56,7 +56,8 @@ constexpr std::array kFabrics{
     Fabric{"MI250X", "", "", 0, 0, {"frontier", "", false}},
     Fabric{"MI300X", "", "", 0, 0, {"hgx-mi300x", "", false}},
     Fabric{"MI325X", "", "", 0, 0, {"hgx-mi300x", "mi325x", false}},
-    Fabric{"MI355X", "", "", 0, 0, {"hgx-mi300x", "mi355x", false}},
+    Fabric{"MI350X", "", "", 0, 0, {"hgx-mi355x", "mi350x", false}},
+    Fabric{"MI355X", "", "", 0, 0, {"hgx-mi355x", "", false}},
     Fabric{"RTX-PRO-6000", "", "", 0, 0, {"rtx-pro-6000-pcie", "", false}},
 };
 
@@ -72,6 +73,9 @@ constexpr std::array kGenerations{
 
 /// The share of PCIe's rate that a copy reaches: 53 of 63 GB/s, as in topologies/ (docs/references.md#pcie-copies).
 constexpr double kOfPcie = 0.84;
+
+/// Gb/s, of XDR and Ethernet in 2026; faster is a whole node.
+constexpr double kFastestPort = 800;
 
 /// Larger numbers in one host are misprints.
 constexpr int kMaxNics = 64;
@@ -130,6 +134,16 @@ int first_count(std::string_view small) {
     const bool counts = next == ' ' || (!apart && std::isdigit(static_cast<unsigned char>(next)) != 0);
     const double count = counts ? number_before(small, at) : -1;
     if (count >= 1 && count <= kMaxNics && count == std::trunc(count)) return static_cast<int>(count);
+  }
+  return 0;
+}
+
+/// "8 NICs per node", "4 HCAs". 0: none.
+int count_of_nics(std::string_view small) {
+  for (const char* name : {"nic", "hca", "port"}) {
+    const double count = number_before(small, std::min(small.find(name), small.size()));
+    if (has(small, name) && count >= 1 && count <= kMaxNics && count == std::trunc(count))
+      return static_cast<int>(count);
   }
   return 0;
 }
@@ -216,6 +230,10 @@ std::optional<ReportedNetwork> reported_network(std::string_view words) {
     gigabits = known->gigabits;
   }
   if (gigabits > 1e5) return std::nullopt;
+  if (network.nics == 0 && network.of != ReportedNetwork::Rate::gpu) {
+    network.nics = count_of_nics(small);
+    if (network.nics > 0 && gigabits > kFastestPort) gigabits /= network.nics;
+  }
   network.rate.bytes_per_second = std::llround(gigabits * 125e6);
   return network;
 }
@@ -228,9 +246,9 @@ const MachineClass* find_machine(const ReportedMachine& reported) {
       gpu.part = board;
   }
   const double memory = reported.memory_gb > 0 ? reported.memory_gb : gpu.memory_gb;
+  const std::string framework = lower_case(reported.framework);
   const auto fits = [&](const Fabric& f) {
-    return gpu.part == f.gpu && has(reported.links_between_nodes, f.network) &&
-           std::string_view(reported.framework).starts_with(f.framework) &&
+    return gpu.part == f.gpu && has(reported.links_between_nodes, f.network) && framework.starts_with(f.framework) &&
            (f.memory_gb == 0 || f.memory_gb == memory) &&
            (f.gpus_per_node == 0 || reported.gpus_per_node == 0 || f.gpus_per_node == reported.gpus_per_node);
   };

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/base/integers.hpp"
+#include "sim/model/parameters.hpp"
 #include "tools/accuracy/row_part.hpp"
 
 namespace tracecast::accuracy {
@@ -54,7 +56,7 @@ class ModelReader : RowPart {
       m.mtp_layers = 1;
       assume("one layer of multi-token prediction");
     }
-    if (text("task") == "sft") {
+    if (text("task") == "sft" && (is_megatron_core() || mentions("packed") || mentions("SQuAD"))) {
       m.sliding_window = kPackedSpan;
       assume(fmt::format("packed fine-tuning: a token attends to {} others", kPackedSpan));
     }
@@ -121,6 +123,22 @@ class ModelReader : RowPart {
       assume("tokens routed to 4 of 8 groups of experts, as DeepSeek-V3's");
     }
     m.moe = moe;
+    if (has_experts_in_every_second_layer(m)) {
+      m.moe->layer_interval = 2;
+      assume("experts in every second layer, as the number of parameters says");
+    }
+  }
+
+  /// Tables have no column for it; with experts in all layers, Llama 4 Maverick would have 1.9 times its parameters.
+  bool has_experts_in_every_second_layer(Model m) const {
+    const double reported = 1e9 * fields_.number("params_b", 0);
+    const auto parameters = [&](int interval) {
+      m.moe->layer_interval = interval;
+      return static_cast<double>(parameter_count(m).total());
+    };
+    constexpr double kMore = 1.5, kNear = 0.1;
+    return reported > 0 && m.moe->leading_dense_layers == 0 && parameters(1) > kMore * reported &&
+           std::abs(parameters(2) / reported - 1) < kNear;
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
 #include "tools/accuracy/row_part.hpp"
 
@@ -44,11 +45,8 @@ class ParallelReader : RowPart {
       return add_error("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
     use_racks(result_.scenario.cluster, p, 0);
     p.dp = fields_.small_count("dp", 0);
-    p.sequence_parallel = p.tp > 1 && flag("seq_parallel", p.sequence_parallel);
-    if (reported("zero_stage"))
-      p.zero_stage = fields_.small_count("zero_stage", 0);
-    else if (reported("distributed_optimizer"))
-      p.zero_stage = flag("distributed_optimizer", false) ? std::max(1, p.zero_stage) : 0;
+    p.sequence_parallel = p.tp > 1 && divides_sequences(p);
+    read_zero_stage(p);
     if (p.zero_stage > 3) return add_error("zero_stage", "unknown ZeRO stage (allowed: 0 to 3)");
     if (p.zero_stage == 2 && stack_ != nullptr && stack_->parallel.zero_stage == 3) {  // FSDP's SHARD_GRAD_OP
       p.zero_stage = 3;
@@ -81,6 +79,29 @@ class ParallelReader : RowPart {
   }
 
  private:
+  /// Megatron-Core's recipes divide sequences wherever they divide tensors, and with experts it must
+  /// (docs/references.md#sequence-parallel-recipes).
+  bool divides_sequences(const Parallel& p) {
+    if (reported("seq_parallel") || !is_megatron_core() || p.sequence_parallel)
+      return flag("seq_parallel", p.sequence_parallel);
+    assume("sequence parallelism not reported: on, as in recipes of Megatron-Core");
+    return true;
+  }
+
+  /// The stage, else whether the optimizer is distributed, else the framework's name ("DeepSpeed ZeRO-3").
+  void read_zero_stage(Parallel& p) {
+    if (reported("zero_stage")) {
+      p.zero_stage = fields_.small_count("zero_stage", 0);
+    } else if (reported("distributed_optimizer")) {
+      p.zero_stage = flag("distributed_optimizer", false) ? std::max(1, p.zero_stage) : 0;
+    } else if (const int named = number_after(lower_case(text("framework")), "zero-"); named > 0) {
+      p.zero_stage = named;
+    } else if (is_megatron_core() && p.zero_stage == 0) {
+      p.zero_stage = 1;
+      assume("optimizer not reported: distributed, as in recipes of Megatron-Core");
+    }
+  }
+
   /// The dispatcher of experts, of a column or of the words of the source, else that of its release's recipes.
   void read_dispatcher(Parallel& p) {
     if (!result_.scenario.model.moe) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "sim/io/stack.hpp"
@@ -19,6 +20,12 @@ struct RowReading {
   const Stack* stack = nullptr;  ///< null: unknown
   RowScenario result;
 };
+
+/// True if `text` has these words somewhere without "no", "not" or "without" before them and "none" or "off" behind.
+bool affirms(const std::string& text, std::string_view words);
+
+/// The number behind `words` in a text, at most 100,000; 0: there is none.
+int number_after(const std::string& text, std::string_view words);
 
 class RowPart {
  protected:
@@ -41,9 +48,12 @@ class RowPart {
     return is_bridge() && (released == 0 || released >= year);
   }
 
-  /// True if the name of the run or a note has these words.
+  /// Megatron-Core of 2024 and later, whatever drives it: its layers are Transformer Engine's.
+  bool is_megatron_core() const { return stack_ != nullptr && stack_->training.transformer_engine; }
+
+  /// True if the name of the run or a note has these words, and does not deny them: "no DeepEP", "CUDA graphs: none".
   bool mentions(const char* words) const {
-    return text("source_detail").find(words) != std::string::npos || text("notes").find(words) != std::string::npos;
+    return affirms(text("source_detail"), words) || affirms(text("notes"), words);
   }
 
   /// Experts take at most their capacity, which Megatron-Core allowed with its all-to-all only, and recipes that drop tokens

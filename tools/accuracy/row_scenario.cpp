@@ -53,6 +53,16 @@ class MachineReader : RowPart {
   }
 
  private:
+  /// PyTorch's fused attention is cuDNN's on Hopper since 2.11, torchtitan's, which asks for it, since 2.10.
+  /// docs/references.md#attention-by-year
+  bool prefers_cudnn(const Stack& stack) const {
+    const auto kernel = stack.attention_kernels.find("Hopper");
+    if (kernel == stack.attention_kernels.end() || kernel->second != "fa2") return false;
+    const int minor =
+        std::max(number_after(text("notes"), "PyTorch 2."), number_after(text("framework"), "PyTorch 2."));
+    return minor >= (stack.name == "torchtitan" ? 10 : 11);
+  }
+
   /// The release in a framework's name, "NeMo 24.07", dates the stack.
   void prepare(Scenario& s) {
     s.gpu_spread = kGpuSpread;
@@ -60,10 +70,25 @@ class MachineReader : RowPart {
     if (stack_ != nullptr) stack = *stack_;
     if (const double year = year_of_release(text("framework")); stack && stack->released > 0 && year > 0)
       stack->released = year;
+    if (stack && prefers_cudnn(*stack)) {
+      stack->attention_kernels.erase("Hopper");
+      assume("attention of cuDNN, which PyTorch of that release prefers on Hopper");
+    }
     prepare_profile(s.profile, stack ? &*stack : nullptr, s.model.moe.has_value(), std::max(1, s.cluster.world_size),
                     s.gpu_spread);
   }
 };
+
+/// NVIDIA's NeMo Framework trains language models with Megatron-Bridge since release 25.09, and some tables name both.
+/// docs/references.md#nemo-bridge
+std::string framework_of(const TableFields& fields) {
+  const std::string& framework = fields.text("framework");
+  const std::string small = lower_case(framework);
+  const auto has = [&](const char* word) { return small.find(word) != std::string::npos; };
+  if (!has("nemo") || has("automodel")) return framework;
+  constexpr double kFirst = 2025.7;
+  return has("bridge") || year_of_release(framework) >= kFirst ? "Megatron-Bridge" : framework;
+}
 
 /// A column as stacks ask for it: the GPU by its part number, and `arch` (dense, moe) also where a table has none.
 std::string column_for_stack(const TableFields& fields, const std::string& column) {
@@ -90,7 +115,7 @@ Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, cons
   TableFields& fields = reading.fields;
   RowScenario& result = reading.result;
   result.row = row;
-  reading.stack = find_stack(library.stacks(), fields.text("framework"), fields.text("source"),
+  reading.stack = find_stack(library.stacks(), framework_of(fields), fields.text("source"),
                              [&](const std::string& column) { return column_for_stack(fields, column); });
   if (reading.stack != nullptr) {
     result.stack = reading.stack->name;

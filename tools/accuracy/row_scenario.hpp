@@ -9,15 +9,17 @@
 ///   schedule            1F1B; interleaved if neither it nor virtual stages are reported and the stack overlaps
 ///                       messages
 ///   virtual stages      of an interleaved schedule: one layer each if the stages divide the layers, else none
-///   ZeRO stage          1 with a distributed optimizer, else the stack's; 3 regardless of the row if a completed run
-///                       without a pipeline does not fit even with full recomputation
+///   ZeRO stage          1 with a distributed optimizer; if nothing is reported, the framework's name ("ZeRO-3"), 1 of Megatron-Core,
+///                       else the stack's
+///   sequences           divided with tensors by Megatron-Core, if the row does not say otherwise; else the stack's
 ///   recomputation       the least that fits in memory: none, the attention scores, some layers of every virtual
 ///                       stage, everything; none if nothing makes the run fit
 ///   stages              equal; if the stages do not divide the layers, embedding and loss count as layers where that
 ///                       helps, else the remaining layers go to the stages after the first
 ///   model               of a row without layers: the shipped one of that name (scenarios/models)
 ///   vocabulary          the stack's, else 51,200; padded to a multiple of 128 tp if tp does not divide it
-///   attention           causal; packed fine-tuning attends to 400 tokens (docs/references.md#packed-sequences)
+///   attention           causal; fine-tuning that is packed, as all of Megatron-Core is, attends to 400 tokens
+///                       (docs/references.md#packed-sequences)
 ///   dispatcher          of experts: named in the name of the run or a note, else the stack's
 ///   fp8                 one scale for a tensor; slower with a scale for each row
 ///   everything else     the software stack's (sim/io/stack.hpp), found by the framework's name

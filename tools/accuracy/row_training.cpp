@@ -24,13 +24,6 @@ bool has_word(const std::string& text, const std::string& word) {
   return false;
 }
 
-/// The number behind `words` in a text, at most 100,000; 0: there is none.
-int number_after(const std::string& text, std::string_view words) {
-  const std::size_t at = text.find(words);
-  if (at == std::string::npos) return 0;
-  return static_cast<int>(std::clamp(std::strtol(text.c_str() + at + words.size(), nullptr, 10), 0L, 100'000L));
-}
-
 class TrainingReader : RowPart {
  public:
   explicit TrainingReader(RowReading& row) : RowPart(row) {}
@@ -50,8 +43,7 @@ class TrainingReader : RowPart {
       t.flash_attention = false;
       assume("no fused attention, as in JAX-Toolbox without Transformer Engine");
     }
-    const std::string& compiled = text("compiled");
-    if (compiled == "torch.compile") t.compiled = true;
+    t.compiled = is_compiled(t.compiled);
     read_graphs(t);
     read_narrow_recipe(t);
     t.offload_layers = fields_.small_count("cpu_offload_layers", number_after(text("notes"), "activation offload of "));
@@ -97,6 +89,14 @@ class TrainingReader : RowPart {
     if (!real || !result_.scenario.model.moe) return;
     t.expert_routing = ExpertRouting::skewed;
     assume(fmt::format("the load of experts not reported: spread {} as in one published pair", t.expert_skew));
+  }
+
+  /// "torch.compile", "cuda_graph", or only whether something is compiled: PyTorch's compiler outside Megatron-Core.
+  bool is_compiled(bool otherwise) const {
+    const std::string& compiled = text("compiled");
+    if (compiled.empty() || compiled == "cuda_graph") return otherwise;
+    if (compiled == "torch.compile") return true;
+    return !is_megatron_core() && flag("compiled", false);
   }
 
   /// What CUDA graphs launch: whole steps, or parts of layers. Dropless experts have no fixed shapes, so that graphs of an
@@ -188,6 +188,7 @@ class TrainingReader : RowPart {
     t.recompute = Recompute::none;
     if (recompute.empty() && reported("recipe")) return read_recipe(t);
     if (recompute.empty() && recomputed_as_in_recipes(t)) return;
+    if (runs("maxtext") && read_policy(t)) return;
     if (recompute == "full") {
       t.recompute = Recompute::full;
     } else if (recompute == "selective_attention") {
@@ -221,6 +222,20 @@ class TrainingReader : RowPart {
     if (hidden > 768 && hidden < 12'288) return read_modules(t, "core_attn, norm, act");
     if (hidden >= 12'288) t.recompute = Recompute::full;
     assume(fmt::format("recomputation not reported: {}, as in paxml's recipes", to_string(t.recompute)));
+    return true;
+  }
+
+  /// MaxText's remat_policy, whose default is full. Policies that save some multiplications have no key here: the one that saves
+  /// all of them repeats norms and activations, the others everything. docs/references.md#maxtext
+  bool read_policy(Training& t) {
+    const std::string& policy = text("recompute_detail");
+    if (text("recompute") == "none") return false;
+    if (policy.find("minimal") != std::string::npos) return read_modules(t, "norm, act");
+    if (!text("recompute").empty() && text("recompute") != "selective_other") return false;
+    t.recompute = Recompute::full;
+    assume(policy.find("save_") == std::string::npos
+               ? "recomputation not reported: full, as MaxText's default"
+               : fmt::format("recomputation of '{}': taken as full, which repeats what it saves, too", policy));
     return true;
   }
 

@@ -18,6 +18,8 @@ constexpr double kMi325xOfMi300x = 1.22;
 constexpr double kH100With500W = 1.16;
 // docs/references.md#dgx-2h: 130 TFLOP/s in fp16; the data sheet of the SXM2 part has 125.
 constexpr double kDgx2hClock = 130.0 / 125;
+// docs/references.md#amd-mi300x: 1,000 W and 2.2 GHz, not 1,400 W and 2.4 GHz
+constexpr double kMi350xClock = 2.2 / 2.4;
 // docs/references.md#amd-mi250x
 constexpr double kMi250xFp32MatrixTflops = 47.9;
 
@@ -188,6 +190,14 @@ const Gpu kGpus[] = {
      .architecture = "CDNA4",
      .usable_gib = 287.6,
      .note = "GEMM share of peak and attention: scenarios/runs/kernels.csv"},
+    {.name = "mi350x",
+     .title = "MI350X 288 GB",
+     .row = "MI355X",
+     .architecture = "CDNA4",
+     .usable_gib = 287.6,
+     .based_on = "mi355x",
+     .clock = kMi350xClock,
+     .note = "mi355x at the clock of its air-cooled part"},
     {.name = "a64fx",
      .title = "A64FX (Fugaku node)",
      .row = "A64FX(Fugaku node)",
