@@ -42,8 +42,10 @@ double longest_cta(const AttentionShape& shape, bool backward, double flops_of_s
 }  // namespace
 
 double attention_pairs(const AttentionShape& shape) {
-  const double queries = as_double(shape.q_len);
-  return shape.attended * queries * keys_in_reach(shape) * (shape.causal ? 0.5 : 1);
+  const double queries = as_double(shape.q_len), keys = as_double(shape.kv_len);
+  if (!shape.causal) return shape.attended * queries * keys_in_reach(shape);
+  const double window = shape.window > 0 ? std::min(as_double(shape.window), keys) : keys;
+  return shape.attended * queries * (window - window * window / (2 * keys));  // the first `window` queries see fewer
 }
 
 double attention_flops(const AttentionShape& shape, bool backward) {

@@ -67,6 +67,12 @@ GpuPeak at_sustained_clock(GpuPeak gpu, const auto& model, double flops) {
 }
 
 /// Whether isolated times become those inside a step. Without any factor they are asked for alone, or were measured inside one.
+/// True for several experts at once. A group of one is a plain multiplication: Transformer Engine's GroupedLinear calls cuBLAS once
+/// for each expert.
+bool is_group(const Operator& op) {
+  return op.kind == OperatorKind::grouped_gemm && std::get<GemmShape>(op.shape).batch > 1;
+}
+
 bool has_factors(InTraining factors) {
   factors.slowest_gpu = 1;
   factors.fit = {};
@@ -159,9 +165,8 @@ Costs::Modelled Costs::modelled(const Operator& op, double clock) const {
 Costs::Modelled Costs::modelled_gemm(const Operator& op, double clock) const {
   const GemmShape& shape = std::get<GemmShape>(op.shape);
   const GemmModel* model = borrow(profile_.gemm, op.precision);
-  // Grouped multiplications were measured in 16 bit; other precisions run at the rate of their dense ones. A group of one
-  // is a plain multiplication: Transformer Engine's GroupedLinear calls cuBLAS once for each expert.
-  const bool grouped = op.kind == OperatorKind::grouped_gemm && shape.batch > 1 && !few_bits(op.precision);
+  // Grouped multiplications were measured in 16 bit; other precisions run at the rate of their dense ones.
+  const bool grouped = is_group(op) && !few_bits(op.precision);
   if (grouped && profile_.grouped_gemm.fit.residual > 0) model = &profile_.grouped_gemm;
   if (model == nullptr) model = &kUnknownGemm;
   GpuPeak gpu = peak(profile_, op.precision, clock);
@@ -227,7 +232,7 @@ double Costs::factor_in_training(const Operator& op) const {
   switch (op.kind) {
     case OperatorKind::gemm:
     case OperatorKind::grouped_gemm: {
-      const bool grouped = op.kind == OperatorKind::grouped_gemm;
+      const bool grouped = is_group(op);
       const double rate = grouped ? factors.grouped_gemm : gemm_factor(profile_, op.precision);
       return op.pass == Pass::wgrad ? rate * factors.weight_gradient : rate;
     }

@@ -163,14 +163,18 @@ class AnalyticNetwork final : public NetworkModel {
     return tuning.*row_of(cost.algorithm).domain_bandwidth;
   }
 
-  /// Bytes whose transfer time is added for filling the pipeline.
-  double fill(Bytes size, const GroupPlacement& group) const {
+  /// Bytes whose transfer time is added for filling the pipeline; `share`: how many of the measured group's channels fill.
+  double fill(Bytes size, const GroupPlacement& group, double share) const {
     const CollectiveTuning& tuning = cluster_.tuning;
-    if (group.nodes > 1) {
-      const double longer = std::max(1.0, static_cast<double>(group.ranks_per_node) / kGpusOfANode);
-      return (tuning.net_mid_size - 1) * std::min(bytes(size), longer * bytes(tuning.net_mid_limit));
-    }
+    if (group.nodes > 1) return (tuning.net_mid_size - 1) * std::min(bytes(size), share * bytes(tuning.net_mid_limit));
     return (tuning.mid_size - 1) * bytes(std::min(size, tuning.mid_limit));
+  }
+
+  /// Channels of a ring or tree over those of the measured groups, which had whole nodes: they grow with the NICs that the group
+  /// uses, and beyond eight GPUs with its ranks in a domain.
+  double share_of_channels(const GroupPlacement& group) const {
+    const double nics = std::min(1.0, group.nics / std::max(1, cluster_.node.nics));
+    return std::max(nics, static_cast<double>(group.ranks_per_node) / kGpusOfANode);
   }
 
   /// GB/s of algbw that the wires of the busiest node and GPU allow, whatever factor was fitted to other groups.
@@ -193,8 +197,11 @@ class AnalyticNetwork final : public NetworkModel {
     const CollectiveTuning& tuning = cluster_.tuning;
     const double factor = cost.protocol == Protocol::simple ? tuning.net_hop_latency : tuning.net_ll_latency;
     double hops = factor * slack * cost.inter_us;
-    const bool single_ring = row_of(cost.algorithm).is_ring && group.ranks_per_node == 1;
-    if (single_ring && tuning.ring_step_us > 0) hops = std::min(hops, cost.inter_hops * tuning.ring_step_us);
+    if (row_of(cost.algorithm).is_ring && tuning.ring_step_us > 0) {
+      const Duration nic = cluster_.reference.nic.value_or(cluster_.node.nic_latency);
+      const double step = std::max(tuning.ring_step_us, microseconds(nic));
+      hops = std::min(hops, cost.inter_hops * step * group.ranks_per_node);
+    }
     return std::max(0.0, hops + cost.inter_hops * slower_nic_us()) + tier_hops_us(cost, group);
   }
 
@@ -256,7 +263,7 @@ class AnalyticNetwork final : public NetworkModel {
     const bool fills = cost.protocol == Protocol::simple && algorithm.fill_is_missing;
     // The correction of pipelines that fill was measured at the rate of NICs: they do not fill slower for a long link.
     const double slowdown = spans_sites(group) ? std::max(1.0, group.oversubscription * group.crossing) : 1;
-    const double filling = fills ? fill(call.size, group) / (rate * slowdown) : 0;
+    const double filling = fills ? fill(call.size, group, share_of_channels(group)) / (rate * slowdown) : 0;
     return latency + (bytes(call.size) / rate + filling) / 1000 + copy_us(call, group);
   }
 
@@ -294,7 +301,7 @@ class AnalyticNetwork final : public NetworkModel {
   }
 
   double direct_us(const CollectiveCall& call, const GroupPlacement& group) const {
-    const double slower = 1 + fill(call.size, group) / std::max(1.0, bytes(call.size));
+    const double slower = 1 + fill(call.size, group, 1) / std::max(1.0, bytes(call.size));
     const double to_one = call.collective == Collective::send_recv ? bytes(call.size) : bytes(call.size) / group.ranks;
     const Peers to = peers(call, group);
     const double moving_inside = to.inside > 0 ? inside_us(to_one * to.inside, group) : 0;

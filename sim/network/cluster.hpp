@@ -103,8 +103,9 @@ struct FabricShape {
 /// bandwidth  NCCL's times the factor below. Inside a domain LL and LL128 keep NCCL's, which are measured limits
 /// fill       (mid_size - 1) min(size, mid_limit) / bandwidth: Simple and NVLS move whole slices and fill their pipeline
 ///            slowly. NCCL's model leaves this out and is 15-30 % too fast from 0.25 to 64 MiB. Not for trees, where
-///            NCCL's own table of factors includes it. Between domains of more than 8 ranks, net_mid_limit grows with their
-///            number: the pipeline is longer (two full racks of GB200: docs/references.md#published-collectives)
+///            NCCL's own table of factors includes it. Between domains, net_mid_limit is that of whole nodes of 8 ranks: a group
+///            with fewer NICs has fewer channels to fill, and of more than 8 ranks the pipeline is longer (two full racks of
+///            GB200: docs/references.md#published-collectives)
 /// copy       one rank's share passes through its own memory once: size / ranks / copy_bandwidth (all_gather,
 ///            reduce_scatter, all_to_all), half of it for all_reduce
 struct CollectiveTuning {
@@ -120,8 +121,9 @@ struct CollectiveTuning {
   double net_hop_latency = 1;  ///< factor on NCCL's latencies of hops between domains, Simple
   double net_ll_latency = 1;   ///< the same for LL and LL128
   double net_latency_us = 0;   ///< added per network hop: as the NIC plugin reports it (EFA 35 to 150 us)
-  /// Largest latency of a ring's round when each node has one rank, where NCCL assumes up to 14 us and 1.4 times that.
-  /// 2.8 (2 to 4.4) was found on published training runs of 8 to 16,384 GPUs (docs/references.md#ring-hop). 0: NCCL's.
+  /// Largest latency of a ring's round when each node has one rank, where NCCL assumes up to 14 us and 1.4 times that, but no less
+  /// than nic_latency. 2.8 (2 to 4.4) was found on published training runs of 8 to 16,384 GPUs (docs/references.md#ring-hop). It grows
+  /// with the ranks in a node: NCCL's holds for whole nodes, on which it was measured. 0: NCCL's.
   double ring_step_us = 2.8;
   Bandwidth copy_bandwidth;     ///< 0: no copy
   double direct_link = 1;       ///< send_recv and all_to_all: achieved / NCCL's rate of a GPU's links

@@ -165,6 +165,41 @@ TEST_CASE("Hops of single-rank rings cost what training runs showed", "[network]
         Approx(8.4 + 63 * (14 + 0.5)).margin(0.01));
 }
 
+TEST_CASE("Hops of rings with few ranks per node grow with these, and take no less than the NIC's latency",
+          "[network]") {
+  const CollectiveCall call{Collective::all_gather, 64_B, Algorithm::ring, Protocol::simple};
+  const auto hop = [&](const Cluster& cluster, int ranks_per_node) {
+    std::vector<int> ranks;
+    for (int node = 0; node < 64; ++node)
+      for (int gpu = 0; gpu < ranks_per_node; ++gpu) ranks.push_back(8 * node + gpu);
+    const auto time = [&](double step) {
+      Cluster each = cluster;
+      each.tuning.ring_step_us = step;
+      return microseconds(make_analytic_network(each, "Hopper")->cost(call, place(each, ranks, 1)).duration);
+    };
+    return 14 - (time(0) - time(cluster.tuning.ring_step_us)) / 63;
+  };
+  Cluster cluster = dgx_h100(512);
+  CHECK(hop(cluster, 1) == Approx(2.8).margin(0.01));
+  CHECK(hop(cluster, 2) == Approx(2 * 2.8).margin(0.01));
+  CHECK(hop(cluster, 8) == Approx(14).margin(0.01));  // NCCL's
+  cluster.node.nic_latency = 10_us;
+  CHECK(hop(cluster, 1) == Approx(10).margin(0.01));
+}
+
+TEST_CASE("Rings over some of a node's NICs have fewer channels to fill", "[network]") {
+  Cluster cluster = dgx_h100(64);
+  cluster.tuning.net_mid_size = 3;
+  cluster.tuning.net_mid_limit = Bytes{16 << 20};
+  const auto network = make_analytic_network(cluster, "Hopper");
+  const auto time = [&](const std::vector<int>& ranks, int sharing, Bytes size) {
+    const CollectiveCall call{Collective::all_gather, size, Algorithm::ring, Protocol::simple};
+    return network->cost(call, place(cluster, ranks, sharing)).duration;
+  };
+  // Of the first, each NIC sends three quarters of 32 MiB; of the second, 31/32 of an eighth of 256 MiB.
+  CHECK(time(range(4, 0, 8), 8, 32_MiB) < time(range(32, 0, 1), 1, 256_MiB));
+}
+
 TEST_CASE("Point to point goes over the port that joins the two", "[network]") {
   const Cluster cluster = dgx_h100(64);
   const auto network = make_analytic_network(cluster, "Hopper");
