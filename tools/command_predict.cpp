@@ -285,7 +285,7 @@ Run add_predict_options(CLI::App& app) {
           ->allow_extra_args(false);
   app.add_option(
          "--placement", options->placement,
-         "of co-located jobs: a node each in turn; one job after the other; each over all units of the lowest tier")
+         "of co-located jobs: one job after the other; a node each in turn; each over all units of the lowest tier")
       ->check(one_of(names_of(values_by_name<JobPlacement>())))
       ->needs(co_located)
       ->capture_default_str();
