@@ -161,20 +161,22 @@ class GraphBuilder {
 
   /// `first`: of the chunk in this step.
   TemplateKey forward_key(const Chunk& chunk, bool first) const {
-    return {TemplateKind::forward, chunk.number, first && data_.gathers_during_forward() ? 1 : 0,
-            context_.context_ranks()};
+    const bool differs = data_.gathers_during_forward() || data_.gathers_first();
+    return {TemplateKind::forward, chunk.number, first && differs ? 1 : 0, context_.context_ranks()};
   }
 
-  void write_forward(TemplateWriter& writer, Template& out, const Chunk& chunk, bool waits_for_parameters) {
+  void write_forward(TemplateWriter& writer, Template& out, const Chunk& chunk, bool first) {
     const Stage& stage = chunk.stage;
+    const bool waits_for_parameters = first && data_.gathers_during_forward();
     messages_.receive(writer, chunk.index, ChannelSide::receive_forward, chunk.receive_forward);
-    UnitPrefetch prefetch(data_, writer, chunk, false);
+    using Pass = DataParallel::UnitPass;
+    UnitPrefetch prefetch(data_, writer, chunk, first ? Pass::first_forward : Pass::forward);
     const auto unit = [&](int index, const WorkList& list) {
       if (waits_for_parameters) data_.wait_for_bucket(writer, chunk, index);
       prefetch.before(index);
-      const std::size_t first = out.ops.size();
+      const std::size_t begin = out.ops.size();
       writer.write(list);
-      number_layer(out, first, chunk.stage, index);
+      number_layer(out, begin, chunk.stage, index);
       prefetch.after(index);
     };
     ActivationCopies copies(data_, writer, chunk, false);
@@ -216,7 +218,7 @@ class GraphBuilder {
     const ParameterUnits& units = context_.units;
     const bool inputs = has_input_gradients(part);
     if (inputs) messages_.receive(writer, chunk.index, ChannelSide::receive_backward, chunk.receive_backward);
-    UnitPrefetch prefetch(data_, writer, chunk, true, !inputs);
+    UnitPrefetch prefetch(data_, writer, chunk, DataParallel::UnitPass::backward, !inputs);
     GradientBuckets buckets(data_, writer, chunk.index, key.variant == 1);
     const auto unit = [&](int index, const WorkList& list) {
       prefetch.before(index);

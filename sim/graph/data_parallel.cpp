@@ -53,9 +53,10 @@ std::int64_t DataParallel::own_parameters(const Bucket& all) const {
   return ceil_div(all.parameters.trained, dense) + ceil_div(all.parameters.trained_experts, expert);
 }
 
-bool DataParallel::gathers_unit(const Stage& stage, int unit, bool backward) const {
+bool DataParallel::gathers_unit(const Stage& stage, int unit, UnitPass pass) const {
   if (!active() || !sharded(3)) return false;
-  return !backward || context_.plan.gathers_again(context_.units.is_root(stage, unit));
+  if (pass == UnitPass::backward) return context_.plan.gathers_again(context_.units.is_root(stage, unit));
+  return pass == UnitPass::first_forward || gathers_every_forward(context_.plan.parallel);
 }
 
 DataParallel::GatherSlots DataParallel::gather_slots(bool backward) const {
@@ -272,16 +273,17 @@ void DataParallel::pull(TemplateWriter& writer, const Chunk& chunk) {
                            context_.rank_event("parameters pulled", 0, 0, false)));
 }
 
-UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward, bool weights)
+UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, DataParallel::UnitPass pass,
+                           bool weights)
     : data_(data),
       writer_(writer),
       chunk_(chunk),
-      backward_(backward),
+      backward_(pass == DataParallel::UnitPass::backward),
       weights_(weights),
-      slots_(data.gather_slots(backward)) {
+      slots_(data.gather_slots(backward_)) {
   for (int unit = 0; unit < data_.context().units.count(chunk_.stage); ++unit)
-    if (data_.gathers_unit(chunk_.stage, unit, backward)) units_.push_back(unit);
-  if (backward) std::reverse(units_.begin(), units_.end());
+    if (data_.gathers_unit(chunk_.stage, unit, pass)) units_.push_back(unit);
+  if (backward_) std::reverse(units_.begin(), units_.end());
   runs_ahead_ = allowed(0) >= units_.size();
   gather_next({});
   advance();

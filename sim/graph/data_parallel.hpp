@@ -30,8 +30,11 @@ class DataParallel {
   bool gathers_during_forward() const {
     return active() && sharded(1) && !sharded(3) && context_.plan.parallel.overlap_param_gather;
   }
-  /// True if this unit is gathered in every forward (or backward), as FSDP does.
-  bool gathers_unit(const Stage& stage, int unit, bool backward) const;
+  /// True if this unit is gathered in a pass, as FSDP does. `first`: a forward that is the first of the chunk in this step.
+  enum class UnitPass { forward, first_forward, backward };
+  bool gathers_unit(const Stage& stage, int unit, UnitPass pass) const;
+  /// True if the first forward of a chunk gathers what later ones find.
+  bool gathers_first() const { return active() && sharded(3) && !gathers_every_forward(context_.plan.parallel); }
   /// True if gradients are reduced unit by unit, as FSDP does; DeepSpeed's stage 3 fills buckets.
   bool reduces_units() const {
     return sharded(3) && context_.plan.parallel.data_parallel != DataParallelKind::deepspeed;
@@ -158,7 +161,8 @@ class DataParallel {
 class UnitPrefetch {
  public:
   /// `weights`: of a backward_weight, which repeats the gathers of the backward_input of its micro-batch.
-  UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool backward, bool weights = false);
+  UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, DataParallel::UnitPass pass,
+               bool weights = false);
   /// Around the compute of a unit.
   void before(int unit);
   void after(int unit);

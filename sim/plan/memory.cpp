@@ -238,7 +238,7 @@ double gathered_bytes(const RankParameters& unit, const Plan& plan) {
          quantised * quantised_size(plan.training.dtype);
 }
 
-/// Parameters gathered at one time: all units that stay from the forward to the end of the backward, of the others the
+/// Parameters gathered at one time: all units that stay from the forward to the end of the backward, or after it, of the others the
 /// one in work and the one fetched ahead, and what they keep when they are resharded to a smaller group.
 double gathered_bytes(const RankShare& share, const Plan& plan) {
   double kept = 0;
@@ -249,7 +249,8 @@ double gathered_bytes(const RankShare& share, const Plan& plan) {
     double previous = 0;
     for (std::size_t i = 0; i < units.size(); ++i) {
       const double own = gathered_bytes(units[i], plan);
-      if (!plan.gathers_again(is_root(share.stages[chunk], i, units.size()))) {
+      const bool freed_after_forward = plan.gathers_again(is_root(share.stages[chunk], i, units.size()));
+      if (!freed_after_forward || !gathers_every_forward(plan.parallel)) {
         kept += own;
         continue;
       }

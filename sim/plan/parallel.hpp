@@ -151,6 +151,11 @@ struct Parallel {
   int reshard_group = 0;
   /// reshard_after_forward of embedding and output layer, the root of FSDP, which keeps them by default.
   bool reshard_root = false;
+  /// FSDP2: parameters are freed after the backward. With false they are gathered again only in the next step, or, if the forward
+  /// frees them, in the backward.
+  bool reshard_after_backward = true;
+  /// zero_stage 3 but for DeepSpeed's: gradients of earlier micro-batches are added up whole, and reduced with the last one.
+  bool defer_grad_sync = false;
   std::string pp_schedule;             ///< empty: default_schedule(vpp)
   std::vector<int> pp_layout;          ///< layers of each virtual stage, stage 0 first; empty: even
   bool account_for_embedding = false;  ///< embedding and loss count as a layer each when layers are cut evenly

@@ -155,10 +155,12 @@ UnitTraffic unit_traffic(const OneRank& rank, int unit) {
   };
   // After the forward, parameters may be in smaller groups, which are left out here.
   const bool again = plan.gathers_again(rank.units().is_root(rank.stage(), unit)) && plan.parallel.reshard_group == 0;
-  const int times = again ? 2 : 1;
+  const int times = (gathers_every_forward(plan.parallel) ? 1 : 0) + (again ? 1 : 0);
   add(sum.time.gathers, Collective::all_gather, Slot::gradients, bucket.dense_gathered, times);
   add(sum.time.expert_gathers, Collective::all_gather, Slot::expert_gradients, bucket.expert_gathered, times);
-  if (plan.parallel.data_parallel == DataParallelKind::deepspeed) return sum;  // fills buckets of several units
+  // DeepSpeed fills buckets of several units; what is reduced once is left out.
+  if (plan.parallel.data_parallel == DataParallelKind::deepspeed || !reduces_every_microbatch(plan.parallel))
+    return sum;
   const std::int64_t size = reduced_gradient_size(plan.training);
   add(sum.time.reductions, Collective::reduce_scatter, Slot::gradients, Bytes{bucket.parameters.trained * size}, 1);
   add(sum.time.expert_reductions, Collective::reduce_scatter, Slot::expert_gradients,

@@ -165,6 +165,30 @@ TEST_CASE("DeepSpeed's bucket sizes decide how many calls there are, not how man
   CHECK(total(scenario, Traffic::parameters, Collective::all_gather).size == Bytes{2 * n});
 }
 
+TEST_CASE("FSDP that waits for the last micro-batch reduces once, and keeps whole gradients", "[requirements][graph]") {
+  Scenario scenario = eight_ranks(DataParallelKind::automatic);
+  scenario.parallel.zero_stage = 3;
+  scenario.parallel.reshard_root = true;
+  scenario.training.global_batch_size *= 4;
+  const std::int64_t n = parameter_count(scenario.model).total();
+  const auto reduced = [&] { return total(scenario, Traffic::gradients, Collective::reduce_scatter).size; };
+  const auto gathered = [&] { return total(scenario, Traffic::parameters, Collective::all_gather).size; };
+  const auto kept = [&] { return run(scenario).forecast.memory[0].gradients; };
+  CHECK(reduced() == Bytes{4 * 4 * n});
+  CHECK(kept() == Bytes{4 * n / 8});
+  scenario.parallel.defer_grad_sync = true;
+  CHECK(reduced() == Bytes{4 * n});
+  CHECK(kept() == Bytes{4 * n});
+  // In each of four micro-batches twice, once, and in the first only.
+  CHECK(gathered() == Bytes{4 * 2 * 2 * n});
+  scenario.parallel.reshard_after_backward = false;
+  CHECK(gathered() == Bytes{(1 + 4) * 2 * n});  // each backward gathers what the forward freed
+  scenario.parallel.reshard_after_forward = false;
+  CHECK(gathered() == Bytes{2 * n});
+  scenario.parallel.data_parallel = DataParallelKind::deepspeed;  // has no such mode
+  CHECK(reduced() == Bytes{4 * 4 * n});
+}
+
 TEST_CASE("DeepSpeed's reductions block the backward without overlap_comm", "[requirements][graph]") {
   Scenario scenario = eight_ranks(DataParallelKind::deepspeed);
   scenario.training.global_batch_size *= 2;
