@@ -104,10 +104,10 @@ TEST_CASE("launchers: defaults, branches and several programs of a launch script
       run + "--tensor-model-parallel-size $TP\n");
   CHECK(branches.scenario.parallel.tp == 2);
   CHECK(branches.scenario.training.dtype == Precision::fp8);
-  CHECK(
-      about_script(branches) ==
-      std::vector<std::string>{"if and case of the script are not evaluated: what lines 2, 4, 8 set is taken, and the "
-                               "last value of a name"});
+  CHECK(about_script(branches) ==
+        std::vector<std::string>{
+            "if, case, loops, functions and tests of the script are not evaluated: what lines 2, 4, 8 "
+            "set is taken, and the last value of a name"});
 
   const ImportedRun two = script(run + "--tensor-model-parallel-size 2\n" + run + "--tensor-model-parallel-size 4\n");
   CHECK(two.scenario.parallel.tp == 4);
