@@ -43,8 +43,9 @@ TEST_CASE("scripts: what a test, a loop or a function adds is taken, and said", 
     CHECK(guarded.scenario.training.dtype == Precision::fp8);
     CHECK(notes(guarded) == std::vector{not_evaluated("line 2 sets")});
   }
-  for (const std::string begin : {"while getopts f o; do\n", "for i in 1 2; do\n", "until false; do\n", "add() {\n",
-                                  "function add {\n", "add () {\n"}) {
+  for (const std::string& begin :
+       std::vector<std::string>{"while getopts f o; do\n", "for i in 1 2; do\n", "until false; do\n", "add() {\n",
+                                "function add {\n", "add () {\n"}) {
     const std::string end = begin.ends_with("do\n") ? "done\n" : "}\n";
     CHECK(notes(script(kArray + begin + kFp8 + end + kRun)) == std::vector{not_evaluated("line 3 sets")});
   }

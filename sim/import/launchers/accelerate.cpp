@@ -58,7 +58,8 @@ constexpr std::array<Name, 26> kWithoutEffect{"compute_environment",
                                               "fsdp_config.fsdp_transformer_layer",
                                               "gpu_ids"};
 
-/// Since 2025 FSDP of version 1 has its strategy as fsdp_reshard_after_forward: FULL_SHARD, which version 2 has as a switch.
+/// Since 2025 FSDP of version 1 has its strategy as fsdp_reshard_after_forward: FULL_SHARD, which version 2 has as a
+/// switch.
 bool is_strategy(RunImport& run, Name key, std::span<const std::pair<Name, Name>> strategies) {
   return std::ranges::find(strategies, Name(run.word(key)), &std::pair<Name, Name>::first) != strategies.end();
 }
@@ -180,7 +181,8 @@ void import_accelerate(RunImport& run) {
     run.put("cluster.world_size", *processes, "num_processes");
   if (const auto precision = run.choice<Name>("mixed_precision", kPrecisions))
     run.put("training.dtype", std::string(*precision), "mixed_precision");
-  // FSDP and DeepSpeed reduce in the type of mixed_precision; without them, autocast leaves parameters and gradients in fp32.
+  // FSDP and DeepSpeed reduce in the type of mixed_precision; without them, autocast leaves parameters and gradients in
+  // fp32.
   const bool converted = type == 0 || type == 1;
   const Name reduced = converted ? run.choice<Name>("mixed_precision", kReduced).value_or("fp32") : Name("fp32");
   if (converted || type == 3) run.put("training.grad_reduce_dtype", std::string(reduced), "mixed_precision");

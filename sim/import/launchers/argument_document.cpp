@@ -92,7 +92,8 @@ class WordReader {
     return next != '<' && next != '=' && std::isdigit(static_cast<unsigned char>(next)) == 0;
   }
 
-  /// Between single quotes every character is itself; between others a backslash makes the next one itself, and joins lines.
+  /// Between single quotes every character is itself; between others a backslash makes the next one itself, and joins
+  /// lines.
   std::optional<int> read_quoted(char quote) {
     const int begin = line_;
     if (!open_) word_ = {"", line_, false, false};
@@ -170,7 +171,8 @@ std::size_t assignment(const std::string& text) {
   return equals < text.size() && text[equals] == '=' ? length : 0;
 }
 
-/// Which commands of a script may not run, or run again: those of if, case, loops and functions, and those after the test of a line.
+/// Which commands of a script may not run, or run again: those of if, case, loops and functions, and those after the
+/// test of a line.
 class Branches {
  public:
   bool inside() const { return guarded_ || conditional_ > 0; }
@@ -407,7 +409,8 @@ class ArgumentReader {
     values_.clear();
   }
 
-  /// Which variables a word expands: $ARGS, ${ARGS[@]}. `user` is the variable that they become a part of; "": a command.
+  /// Which variables a word expands: $ARGS, ${ARGS[@]}. `user` is the variable that they become a part of; "": a
+  /// command.
   void note_uses(std::string_view text, const std::string& user) {
     for (std::size_t at = text.find('$'); at != std::string_view::npos; at = text.find('$', at + 1)) {
       const std::size_t begin = text.compare(at, 2, "${") == 0 ? at + 2 : at + 1;
@@ -416,8 +419,8 @@ class ArgumentReader {
     }
   }
 
-  /// Variables that hold arguments and that no command expands, not even inside another one. A file whose commands expand none is a part
-  /// of a script, which another one uses.
+  /// Variables that hold arguments and that no command expands, not even inside another one. A file whose commands
+  /// expand none is a part of a script, which another one uses.
   std::set<std::string> unused_owners() const {
     std::set<std::string> used{""};
     std::vector<std::string> open{""};

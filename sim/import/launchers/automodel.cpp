@@ -143,8 +143,8 @@ void import_pipeline(RunImport& run) {
   run.layers_per_stage_key = layers_key;
 }
 
-/// With a pipeline the local batch is cut into micro-batches; without one it is the micro-batch. Until autumn 2025 the data loader had
-/// the local batch, and the scheduler a number of them.
+/// With a pipeline the local batch is cut into micro-batches; without one it is the micro-batch. Until autumn 2025 the
+/// data loader had the local batch, and the scheduler a number of them.
 void import_batches(RunImport& run) {
   constexpr Name kGlobal = "step_scheduler.global_batch_size";
   constexpr Name kSteps = "step_scheduler.grad_acc_steps";

@@ -81,8 +81,9 @@ void overrule(JsonNode& root, const JsonNode& section, std::initializer_list<std
       drop(*other, [&](std::string_view key) { return has_member(section, key) && wins(*section.find(key)); });
 }
 
-/// Megatron-Bridge writes mixed_precision, even where it says null, and what comm_overlap sets into the model and its data
-/// parallelism. The optimizer's overlap is to be that of ddp. A model with a vocabulary does not ask the tokenizer for one.
+/// Megatron-Bridge writes mixed_precision, even where it says null, and what comm_overlap sets into the model and its
+/// data parallelism. The optimizer's overlap is to be that of ddp. A model with a vocabulary does not ask the tokenizer
+/// for one.
 void resolve(JsonNode& root) {
   const auto always = [](const JsonNode&) { return true; };
   const auto if_given = [](const JsonNode& node) { return node.kind != JsonNode::Kind::null; };

@@ -92,7 +92,8 @@ std::int64_t data_ranks(const RunImport& run) {
   return gpus % model_ranks == 0 ? gpus / model_ranks : 0;
 }
 
-/// global batch = micro-batch x micro-batches of a rank x data-parallel ranks; any of the three follows from the others.
+/// global batch = micro-batch x micro-batches of a rank x data-parallel ranks; any of the three follows from the
+/// others.
 void complete_batch(RunImport& run) {
   const std::int64_t dp = data_ranks(run);
   if (dp == 0) return;

@@ -226,7 +226,8 @@ void import_uneven_ends(RunImport& run, std::int64_t layers, std::int64_t pp) {
   put_layout(run, stages, from);
 }
 
-/// Megatron-Bridge lists the layers of each stage: [[embedding, decoder], [decoder, loss]] is Et|tL. "?": none of these words.
+/// Megatron-Bridge lists the layers of each stage: [[embedding, decoder], [decoder, loss]] is Et|tL. "?": none of these
+/// words.
 std::string listed_layout(const JsonNode& stages) {
   constexpr std::array kLetters{std::pair<Name, char>{"embedding", 'E'}, std::pair<Name, char>{"decoder", 't'},
                                 std::pair<Name, char>{"mtp", 'm'}, std::pair<Name, char>{"loss", 'L'}};
@@ -252,7 +253,8 @@ void import_layout(RunImport& run, std::int64_t layers) {
   if (run.flag(kOverlap).value_or(false)) run.put("parallel.pp_schedule", std::string("combined-1f1b"), kOverlap);
 }
 
-/// Megatron-LM divides the layers by pipeline ranks first, embedding and loss counted as asked, and then by this number.
+/// Megatron-LM divides the layers by pipeline ranks first, embedding and loss counted as asked, and then by this
+/// number.
 void import_layers_of_chunk(RunImport& run, std::int64_t layers) {
   constexpr Name kLayers = "num-layers-per-virtual-pipeline-stage";
   const auto per_stage = run.count(kLayers);
@@ -303,7 +305,8 @@ void import_sharding(RunImport& run, bool bridge) {
 constexpr std::array<Name, 4> kFp8Formats{"hybrid", "e4m3", "e5m2", "true"};
 constexpr std::array<Name, 1> kFp4Formats{"e2m1"};
 
-/// Whether numbers of a narrow format are asked for. NeMo and Megatron-Bridge say false, none or null where they are not.
+/// Whether numbers of a narrow format are asked for. NeMo and Megatron-Bridge say false, none or null where they are
+/// not.
 bool has_format(RunImport& run, Name key, std::span<const Name> formats) {
   const std::string written = lower_case(run.word(key));
   if (written.empty() || written == "false" || written == "none") return false;
@@ -312,8 +315,8 @@ bool has_format(RunImport& run, Name key, std::span<const Name> formats) {
   return false;
 }
 
-/// The first and last layers in bf16: one of each unless more are asked for, and none without the flag. Recipes of Megatron-Bridge
-/// may have set it.
+/// The first and last layers in bf16: one of each unless more are asked for, and none without the flag. Recipes of
+/// Megatron-Bridge may have set it.
 void import_wide_layers(RunImport& run, bool bridge) {
   constexpr Name kFlag = "first-last-layers-bf16";
   constexpr std::array kCounts{std::pair{"training.bf16_layers_start", Name("num-layers-at-start-in-bf16")},

@@ -139,7 +139,8 @@ void import_experts(RunImport& run, AbsentFlag absent) {
   import_expert_layers(run);
 }
 
-/// Without its flag Megatron-LM's number of groups has no effect: every head has its own keys and values. Recipes have no such flag.
+/// Without its flag Megatron-LM's number of groups has no effect: every head has its own keys and values. Recipes have
+/// no such flag.
 void import_query_groups(RunImport& run, bool recipe) {
   constexpr Name kGroups = "num-query-groups";
   constexpr Name kFlag = "group-query-attention";

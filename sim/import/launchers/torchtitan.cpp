@@ -307,8 +307,9 @@ void import_float8(RunImport& run, Name section) {
   if (gathers && !*by_row) run.put_flag("training.fp8_param_gather", true, gather);
 }
 
-/// Parts whose layers a filter keeps from the converter; a layer whose name contains one of its words stays as it is. What keeps only
-/// some layers of a part is said. mx leaves the output layer out unless a filter is given, float8 does not.
+/// Parts whose layers a filter keeps from the converter; a layer whose name contains one of its words stays as it is.
+/// What keeps only some layers of a part is said. mx leaves the output layer out unless a filter is given, float8 does
+/// not.
 std::vector<std::string> import_filter(RunImport& run, const Converter& converter) {
   std::string key = fmt::format("{}.filter_fqns", converter.section);
   const std::string other = fmt::format("{}.filter_fqns", converter.other_section);
