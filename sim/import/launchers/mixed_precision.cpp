@@ -12,8 +12,8 @@ using Name = std::string_view;
 
 struct PrecisionRecipe {
   Name name;
-  Name fp8_recipe = "";     ///< "": no multiplication in 8 bits
-  Name fp4 = "";            ///< format of 4 bits
+  Name fp8_recipe = {};     ///< "": no multiplication in 8 bits
+  Name fp4 = {};            ///< format of 4 bits
   int wide_start = 0;       ///< first layers that stay in 16 bits
   int wide_end = 0;         ///< last ones
   bool fp8_params = false;  ///< parameters are kept and gathered in 8 bits

@@ -3,6 +3,7 @@
 /// Source of the defaults: torchtitan/config/job_config.py, 0.2.2; docs/references.md#format-torchtitan
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -121,20 +122,21 @@ Result<JsonDocument> parse_torchtitan(const std::string& text, const std::string
 
 /// FSDP over `shard` ranks and those of context parallelism, `replicate` copies of them; -1 is what is left.
 void import_sharding(RunImport& run) {
-  const Name kShard = run.first_of({"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree"});
-  const Name kReplicate =
+  const Name shard_key =
+      run.first_of({"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree"});
+  const Name replicate_key =
       run.first_of({"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"});
   constexpr Name kReshard = "parallelism.fsdp_reshard_after_forward";
   constexpr std::array kPolicies{std::pair<Name, int>{"default", -1}, std::pair<Name, int>{"always", 1},
                                  std::pair<Name, int>{"never", 0}};
-  const std::int64_t replicas = run.count(kReplicate).value_or(1);
-  const std::int64_t shard = run.count(kShard).value_or(-1);
+  const std::int64_t replicas = run.count(replicate_key).value_or(1);
+  const std::int64_t shard = run.count(shard_key).value_or(-1);
   const int policy = run.choice<int>(kReshard, kPolicies).value_or(-1);
   const bool sharded = shard != 1 || run.given_count("parallel.cp", 1) > 1;
-  run.put("parallel.zero_stage", sharded ? 3 : 0, kShard);
+  run.put("parallel.zero_stage", sharded ? 3 : 0, shard_key);
   if (!sharded) return;
   run.shard_copies = replicas;
-  run.shard_copies_key = kReplicate;
+  run.shard_copies_key = replicate_key;
   const bool reshard = policy == 1 || (policy == -1 && run.given_count("parallel.pp", 1) == 1);
   run.put_flag("parallel.reshard_after_forward", reshard, kReshard);
 }
@@ -184,7 +186,7 @@ void import_expert_tensor(RunImport& run) {
 
 /// A pipeline cuts the local batch into micro-batches; without one the local batch is the micro-batch.
 void import_batch(RunImport& run) {
-  const Name kLocal = run.first_of({"training.local_batch_size", "training.batch_size"});
+  const Name local_key = run.first_of({"training.local_batch_size", "training.batch_size"});
   constexpr Name kGlobal = "training.global_batch_size";
   constexpr Name kMicro = "parallelism.pipeline_parallel_microbatch_size";
   constexpr Name kTokens = "training.num_tokens_per_microbatch_per_dp_rank";
@@ -197,19 +199,19 @@ void import_batch(RunImport& run) {
       run.put("training.global_batch_size", *global, kGlobal);
     return;
   }
-  const std::int64_t local = run.count(kLocal).value_or(8);
+  const std::int64_t local = run.count(local_key).value_or(8);
   const std::int64_t micro = run.count(kMicro).value_or(1);
   const bool pipeline = run.given_count("parallel.pp", 1) > 1;
-  run.put("training.micro_batch_size", pipeline ? micro : local, pipeline ? kMicro : kLocal);
+  run.put("training.micro_batch_size", pipeline ? micro : local, pipeline ? kMicro : local_key);
   if (pipeline && (micro < 1 || local % micro != 0))
-    return run.error(kLocal, fmt::format("is not a multiple of {} = {}", kMicro, micro));
+    return run.error(local_key, fmt::format("is not a multiple of {} = {}", kMicro, micro));
   if (pipeline) run.local_batch = local;
-  run.local_batch_key = kLocal;
+  run.local_batch_key = local_key;
   if (const auto global = run.count(kGlobal); global && *global > 0)
     return run.put("training.global_batch_size", *global, kGlobal);
   if (!pipeline) return;
   run.accumulation = local / micro;
-  run.accumulation_key = kLocal;
+  run.accumulation_key = local_key;
 }
 
 /// The JSON has a model_spec; its members are those of a TOML's model (parse_torchtitan).
@@ -330,7 +332,7 @@ std::vector<std::string> import_filter(RunImport& run, const Converter& converte
     std::vector<Name> of_part;
     for (const Name name : names)
       if (!name.empty() && filtered(name)) of_part.push_back(name);
-    if (of_part.size() == static_cast<std::size_t>(names.size() - std::ranges::count(names, Name())))
+    if (std::ssize(of_part) == std::ssize(names) - std::ranges::count(names, Name()))
       wide.emplace_back(part);
     else
       kept.insert(kept.end(), of_part.begin(), of_part.end());
