@@ -15,14 +15,17 @@ using Keys = std::vector<std::string>;
 /// are reported at the key of the file.
 class ConfigReader {
  public:
-  ConfigReader(const JsonNode& node, const std::string& file, const std::string& path, std::vector<Diagnostic>& errors)
-      : node_(&node), object_(node, file, path, errors) {}
+  ConfigReader(const JsonNode& node, const std::string& file, const std::string& path, std::vector<Diagnostic>& errors,
+               std::vector<std::string>* used)
+      : node_(&node), object_(node, file, path, errors), used_(used) {}
 
   /// The first of `keys` that is present and not null; "" if all are missing.
   std::string present(const Keys& keys) const {
     for (const std::string& key : keys) {
       const JsonNode* member = node_->find(key);
-      if (member != nullptr && member->kind != JsonNode::Kind::null) return key;
+      if (member == nullptr || member->kind == JsonNode::Kind::null) continue;
+      note(key);
+      return key;
     }
     return "";
   }
@@ -54,7 +57,9 @@ class ConfigReader {
   }
   const JsonNode* list(const std::string& key) {
     const JsonNode* member = node_->find(key);
-    return member != nullptr && member->kind == JsonNode::Kind::array ? member : nullptr;
+    if (member == nullptr || member->kind != JsonNode::Kind::array) return nullptr;
+    note(key);
+    return member;
   }
   std::optional<ObjectReader> object(const std::string& key) {
     if (present({key}).empty()) {
@@ -74,8 +79,13 @@ class ConfigReader {
   }
 
  private:
+  void note(const std::string& key) const {
+    if (used_ != nullptr) used_->push_back(object_.dotted(key));
+  }
+
   const JsonNode* node_;
   ObjectReader object_;
+  std::vector<std::string>* used_;
   std::map<std::string, std::string> keys_;
 };
 
@@ -537,9 +547,9 @@ const Family* find_family(const std::string& model_type) {
 }
 
 std::optional<Model> read_language_model(const JsonNode& node, const std::string& file, const std::string& path,
-                                         std::vector<Diagnostic>& errors) {
+                                         std::vector<Diagnostic>& errors, std::vector<std::string>* used) {
   const std::size_t before = errors.size();
-  ConfigReader config(node, file, path, errors);
+  ConfigReader config(node, file, path, errors, used);
   std::string model_type;
   config.require("model_type", {"model_type"}, model_type);
   if (errors.size() > before) return std::nullopt;
@@ -571,9 +581,9 @@ bool is_hugging_face(const JsonNode& node) {
 }
 
 std::optional<Model> read_hugging_face(const JsonNode& node, const std::string& file, const std::string& path,
-                                       std::vector<Diagnostic>& errors) {
+                                       std::vector<Diagnostic>& errors, std::vector<std::string>* used) {
   const JsonNode* text = node.find("text_config");
-  if (text == nullptr) return read_language_model(node, file, path, errors);
+  if (text == nullptr) return read_language_model(node, file, path, errors, used);
   // The language model of llama4 is a llama4_text, also where it does not say so.
   if (const JsonNode* family = node.find("model_type");
       text->find("model_type") == nullptr && family != nullptr && family->kind == JsonNode::Kind::string) {
@@ -582,10 +592,10 @@ std::optional<Model> read_hugging_face(const JsonNode& node, const std::string& 
     named.string += "_text";
     const auto inner = std::ranges::find(whole.members, "text_config", &JsonMember::key);
     inner->value.members.push_back({"model_type", std::move(named)});
-    return read_hugging_face(whole, file, path, errors);
+    return read_hugging_face(whole, file, path, errors, used);
   }
   ObjectReader outer(node, file, path, errors);
-  std::optional<Model> model = read_language_model(*text, file, outer.dotted("text_config"), errors);
+  std::optional<Model> model = read_language_model(*text, file, outer.dotted("text_config"), errors, used);
   if (model && text->find("tie_word_embeddings") == nullptr) outer.get("tie_word_embeddings", model->tied_embeddings);
   return model;
 }

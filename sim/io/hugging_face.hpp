@@ -22,8 +22,9 @@ namespace tracecast {
 /// keys.
 bool is_hugging_face(const JsonNode& node);
 
-/// Errors are added to `errors`, with the file's own keys below `path`; then the result is empty.
+/// Errors are added to `errors`, with the file's own keys below `path`; then the result is empty. The keys that shape the model are
+/// added to `used`, if given: "hidden_size", "text_config.hidden_size".
 std::optional<Model> read_hugging_face(const JsonNode& node, const std::string& file, const std::string& path,
-                                       std::vector<Diagnostic>& errors);
+                                       std::vector<Diagnostic>& errors, std::vector<std::string>* used = nullptr);
 
 }  // namespace tracecast

@@ -2,7 +2,9 @@
 /// Runs that tests import from files of launchers.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -28,6 +30,12 @@ inline std::string refusal(const std::string& format, const std::string& content
   const Result<ImportedRun> run = import_run(format, content, file, given, shipped_data());
   REQUIRE_FALSE(run.has_value());
   return to_string(run.error());
+}
+
+/// Whether one of the assumptions of a run has these words.
+inline bool assumes(const ImportedRun& run, const std::string& words) {
+  return std::ranges::any_of(run.assumptions,
+                             [&](const std::string& each) { return each.find(words) != std::string::npos; });
 }
 
 }  // namespace tracecast

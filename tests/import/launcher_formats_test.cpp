@@ -123,7 +123,8 @@ TEST_CASE("launchers: torchtitan's scales for tensors and for rows", "[io][launc
   for (const char* tensorwise : {"[float8]\n", "[quantize.linear.float8]\nrecipe_name = \"tensorwise\"\n"}) {
     const ImportedRun quantised = run(std::string(tensorwise) + "enable_fsdp_float8_all_gather = true\n");
     CHECK(quantised.scenario.training.fp8_param_gather);
-    CHECK(emits("torchtitan", quantised.scenario, "[quantize.linear.float8]\nenable_fsdp_float8_all_gather = true\n"));
+    CHECK(emits("torchtitan", quantised.scenario,
+                "[quantize.linear.float8]\nfilter_fqns = []\nenable_fsdp_float8_all_gather = true\n"));
   }
   CHECK_FALSE(run("").scenario.training.fp8_param_gather);
   const ImportedRun wide = named("rowwise_with_gw_hp");
@@ -131,6 +132,7 @@ TEST_CASE("launchers: torchtitan's scales for tensors and for rows", "[io][launc
   CHECK_THAT(wide.assumptions, Catch::VectorContains(std::string(
                                    "quantize.linear.float8.recipe_name rowwise_with_gw_hp: weight gradients "
                                    "are multiplied in fp8 here")));
-  CHECK(emits("torchtitan", named("rowwise").scenario, "[quantize.linear.float8]\nrecipe_name = \"rowwise\"\n"));
+  CHECK(emits("torchtitan", named("rowwise").scenario,
+              "[quantize.linear.float8]\nfilter_fqns = []\nrecipe_name = \"rowwise\"\n"));
   CHECK_FALSE(emits("torchtitan", named("tensorwise").scenario, "recipe_name"));
 }

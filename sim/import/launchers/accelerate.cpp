@@ -1,10 +1,12 @@
 /// Launch files of Hugging Face Accelerate: distributed_type says which of its sections counts; keys repeat the name of
 /// their section.   Source: accelerate/utils/dataclasses.py; docs/references.md#format-accelerate
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
 #include "sim/import/importers.hpp"
+#include "sim/import/launchers/deepspeed_settings.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "sim/import/recognise.hpp"
@@ -56,6 +58,12 @@ constexpr std::array<Name, 26> kWithoutEffect{"compute_environment",
                                               "fsdp_config.fsdp_transformer_layer",
                                               "gpu_ids"};
 
+/// Since 2025 FSDP of version 1 has its strategy as fsdp_reshard_after_forward: FULL_SHARD, which version 2 has as a
+/// switch.
+bool is_strategy(RunImport& run, Name key, std::span<const std::pair<Name, Name>> strategies) {
+  return std::ranges::find(strategies, Name(run.word(key)), &std::pair<Name, Name>::first) != strategies.end();
+}
+
 void import_fsdp(RunImport& run) {
   constexpr Name kVersion = "fsdp_config.fsdp_version";
   constexpr Name kStrategy = "fsdp_config.fsdp_sharding_strategy";
@@ -73,12 +81,15 @@ void import_fsdp(RunImport& run) {
                                    std::pair<Name, Name>{"_HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
                                    std::pair<Name, Name>{"5", "_HYBRID_SHARD_ZERO2"}};
   run.put("stack", std::string("hugging-face"));  // FSDP of version 1
-  if (run.count(kVersion) == 2) run.put("parallel.data_parallel", std::string("automatic"), kVersion);
-  if (const auto strategy = run.choice<Name>(kStrategy, kStrategies)) {
-    run.put("parallel.zero_stage", *strategy == "NO_SHARD" ? 0 : 3, kStrategy);
-    run.put("parallel.sharding_strategy", std::string(*strategy), kStrategy);
+  const bool second = run.count(kVersion) == 2;
+  if (second) run.put("parallel.data_parallel", std::string("automatic"), kVersion);
+  const bool by_reshard = !second && !run.has(kStrategy) && is_strategy(run, kReshard, kStrategies);
+  const Name key = by_reshard ? kReshard : kStrategy;
+  if (const auto strategy = run.choice<Name>(key, kStrategies)) {
+    run.put("parallel.zero_stage", *strategy == "NO_SHARD" ? 0 : 3, key);
+    run.put("parallel.sharding_strategy", std::string(*strategy), key);
     if (strategy->find("SHARD_GRAD_OP") != Name::npos || strategy->find("ZERO2") != Name::npos)
-      run.put_flag("parallel.reshard_after_forward", false, kStrategy);
+      run.put_flag("parallel.reshard_after_forward", false, key);
   } else if (const auto reshard = run.flag(kReshard)) {
     run.put_flag("parallel.reshard_after_forward", *reshard, kReshard);
   }
@@ -117,10 +128,12 @@ void import_deepspeed_section(RunImport& run) {
   constexpr Name kStage = "deepspeed_config.zero_stage";
   if (run.has(kFile))
     return run.error(kFile, "has the settings: import it (tracecast import deepspeed), with --gpus of this file");
-  constexpr Name kOffload = "deepspeed_config.offload_optimizer_device";
+  run.put("stack", std::string("deepspeed"));
   run.put("parallel.data_parallel", std::string("deepspeed"), "distributed_type");
-  if (const auto stage = run.count(kStage)) run.put("parallel.zero_stage", *stage, kStage);
-  if (run.word(kOffload) == "cpu") run.put_flag("training.offload_optimizer", true, kOffload);
+  if (!run.has(kStage)) run.assume("deepspeed_config.zero_stage = 2, Accelerate's default");
+  put_deepspeed_stage(run, run.count(kStage).value_or(2), kStage);
+  import_deepspeed_offload(run, "deepspeed_config.offload_optimizer_device");
+  run.pass_over_if("deepspeed_config.offload_param_device", "\"none\"");
 }
 
 void import_megatron_section(RunImport& run) {
@@ -168,9 +181,11 @@ void import_accelerate(RunImport& run) {
     run.put("cluster.world_size", *processes, "num_processes");
   if (const auto precision = run.choice<Name>("mixed_precision", kPrecisions))
     run.put("training.dtype", std::string(*precision), "mixed_precision");
-  // FSDP reduces in the type of mixed_precision; without FSDP, autocast leaves parameters and gradients in fp32.
-  const Name reduced = type == 0 ? run.choice<Name>("mixed_precision", kReduced).value_or("fp32") : Name("fp32");
-  if (type == 0 || type == 3) run.put("training.grad_reduce_dtype", std::string(reduced), "mixed_precision");
+  // FSDP and DeepSpeed reduce in the type of mixed_precision; without them, autocast leaves parameters and gradients in
+  // fp32.
+  const bool converted = type == 0 || type == 1;
+  const Name reduced = converted ? run.choice<Name>("mixed_precision", kReduced).value_or("fp32") : Name("fp32");
+  if (converted || type == 3) run.put("training.grad_reduce_dtype", std::string(reduced), "mixed_precision");
   run.pass_over(kWithoutEffect);
 }
 

@@ -7,8 +7,10 @@
 /// A word that begins with "--" is an argument, the words up to the next one or the end of the line are its value (none: true; several: one text
 /// with blanks); "--name=value" is the same. The last of equal names holds, as argparse has it, and its names use '-' and
 /// '_' alike; here they have '-'. Variables that the script sets ($TP, ${TP}) are put in; arrays (ARGS=( … )), quotes
-/// and line ends with a backslash are read through; '#' begins a comment. ${TP:-8} is 8 unless the script sets TP. Not done: arithmetic,
-/// functions, sourced files; of if and case, and of several programs, the last value counts, and kScriptNotes says so.
+/// and line ends with a backslash are read through; '#' begins a comment. ${TP:-8} is 8 unless the script sets TP.
+/// Arguments of arrays that no command expands are left out. Not done: arithmetic, sourced files; of branches, loops,
+/// functions and several programs, the last value counts. kScriptNotes says both. A here-document is read as a part of
+/// the script, unless its quotes are not closed.
 #pragma once
 
 #include <string>

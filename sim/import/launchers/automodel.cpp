@@ -107,7 +107,10 @@ void import_strategy(RunImport& run) {
     strategy = manager.ends_with("DDPManager")            ? "ddp"
                : manager.ends_with("MegatronFSDPManager") ? "megatron_fsdp"
                                                           : "fsdp2";
-  if (strategy == "ddp") return run.put("parallel.data_parallel", std::string("ddp"), kStrategy);
+  if (strategy == "ddp") {
+    run.put("parallel.zero_stage", 0, kStrategy);
+    return run.put("parallel.data_parallel", std::string("ddp"), kStrategy);
+  }
   if (strategy != "fsdp2" && strategy != "megatron_fsdp")
     return run.error(kStrategy, "is not supported (allowed: fsdp2 megatron_fsdp ddp)");
   run.put("parallel.zero_stage", run.count("distributed.zero_dp_strategy").value_or(3), kStrategy);
@@ -140,24 +143,33 @@ void import_pipeline(RunImport& run) {
   run.layers_per_stage_key = layers_key;
 }
 
-/// With a pipeline the local batch is cut into micro-batches; without one it is the micro-batch.
+/// With a pipeline the local batch is cut into micro-batches; without one it is the micro-batch. Until autumn 2025 the
+/// data loader had the local batch, and the scheduler a number of them.
 void import_batches(RunImport& run) {
-  constexpr Name kLocal = "step_scheduler.local_batch_size";
   constexpr Name kGlobal = "step_scheduler.global_batch_size";
+  constexpr Name kSteps = "step_scheduler.grad_acc_steps";
+  const bool old = !run.has(kGlobal);
+  const Name local_key = old ? run.first_of({"step_scheduler.local_batch_size", "dataloader.batch_size"})
+                             : Name("step_scheduler.local_batch_size");
   const std::string micro_key = pipeline_key(run, "pp_microbatch_size");
   const bool pipeline = run.given_count("parallel.pp", 1) > 1;
-  const auto local = run.count(kLocal);
-  const auto micro = run.count(micro_key);
+  const auto local = run.count(local_key);
+  const std::int64_t micro = run.count(micro_key).value_or(1);
   if (pipeline)
-    run.put("training.micro_batch_size", micro.value_or(1), micro_key);
+    run.put("training.micro_batch_size", micro, micro_key);
   else if (local)
-    run.put("training.micro_batch_size", *local, kLocal);
+    run.put("training.micro_batch_size", *local, local_key);
   if (const auto global = run.count(kGlobal)) run.put("training.global_batch_size", *global, kGlobal);
-  if (pipeline && local && run.has(kGlobal))
-    run.assume(
-        fmt::format("one pipeline run of all micro-batches: Automodel fills and drains the pipeline for each local "
-                    "batch of {}",
-                    *local));
+  if (pipeline && local && (micro < 1 || *local % micro != 0))
+    return run.error(local_key, fmt::format("is not a multiple of {} = {}", micro_key, micro));
+  if (pipeline) run.local_batch = local.value_or(0);
+  run.local_batch_key = local_key;
+  if (!old) return;
+  constexpr std::int64_t kMax = 1'000'000;
+  const auto steps = run.count(kSteps);
+  const std::int64_t cuts = pipeline ? local.value_or(micro) / micro : 1;
+  run.accumulation = std::min(steps.value_or(1), kMax) * std::min(cuts, kMax);
+  run.accumulation_key = steps ? kSteps : local_key;
 }
 
 void import_optimizer(RunImport& run) {

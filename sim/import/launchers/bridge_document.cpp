@@ -4,6 +4,9 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "sim/import/launchers/mixed_precision.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "sim/import/recognise.hpp"
 
@@ -11,6 +14,7 @@ namespace tracecast {
 namespace {
 
 constexpr std::string_view kTarget = "_target_";
+constexpr std::string_view kMixedPrecision = "mixed_precision";
 
 JsonNode* member(JsonNode& object, std::string_view key) {
   const auto found = std::ranges::find(object.members, key, &JsonMember::key);
@@ -65,6 +69,49 @@ void plain(JsonNode& object, bool section) {
   drop(object, [](std::string_view key) { return key == kTarget; });
   for (JsonMember& each : object.members)
     if (each.value.kind == JsonNode::Kind::object) plain(each.value, false);
+}
+
+bool has_member(const JsonNode& object, std::string_view key) { return object.find(key) != nullptr; }
+
+/// Settings of a section that another one replaces before a run: `wins` says which of its settings do.
+template <class Wins>
+void overrule(JsonNode& root, const JsonNode& section, std::initializer_list<std::string_view> others, Wins wins) {
+  for (const std::string_view name : others)
+    if (JsonNode* const other = member(root, name); other != nullptr && other != &section)
+      drop(*other, [&](std::string_view key) { return has_member(section, key) && wins(*section.find(key)); });
+}
+
+/// Megatron-Bridge writes mixed_precision, even where it says null, and what comm_overlap sets into the model and its
+/// data parallelism. The optimizer's overlap is to be that of ddp. A model with a vocabulary does not ask the tokenizer
+/// for one.
+void resolve(JsonNode& root) {
+  const auto always = [](const JsonNode&) { return true; };
+  const auto if_given = [](const JsonNode& node) { return node.kind != JsonNode::Kind::null; };
+  if (const JsonNode* const precision = member(root, kMixedPrecision))
+    overrule(root, *precision, {"model", "optimizer", "ddp"}, always);
+  if (const JsonNode* const overlap = member(root, "comm_overlap"))
+    overrule(root, *overlap, {"model", "optimizer", "ddp"}, if_given);
+  constexpr std::string_view kGather = "overlap_param_gather";
+  JsonNode* const ddp = member(root, "ddp");
+  JsonNode* const optimizer = member(root, "optimizer");
+  if (ddp != nullptr && optimizer != nullptr && is_given(*ddp, kGather))
+    drop(*optimizer, [=](std::string_view key) { return key == kGather; });
+  JsonNode* const model = member(root, "model");
+  JsonNode* const tokenizer = member(root, "tokenizer");
+  if (model != nullptr && tokenizer != nullptr && is_given(*model, "vocab_size"))
+    drop(*tokenizer, [](std::string_view key) { return key == "vocab_size"; });
+}
+
+/// A recipe for numbers becomes the settings that it stands for.
+Result<void> write_out_precision(JsonDocument& document) {
+  JsonNode* const named = member(document.root, kMixedPrecision);
+  if (named == nullptr || named->kind != JsonNode::Kind::string) return {};
+  std::optional<JsonNode> settings = mixed_precision_settings(named->string, named->line);
+  if (!settings)
+    return fail({document.file, named->line, std::string(kMixedPrecision), named->text(),
+                 fmt::format("is not supported (allowed: {})", mixed_precision_names())});
+  *named = std::move(*settings);
+  return {};
 }
 
 void set(JsonNode& object, const std::string& key) {
@@ -134,6 +181,8 @@ Result<JsonDocument> parse_bridge(const std::string& content, const std::string&
   if (!document) return document;
   const JsonNode* const target = document->root.find(kTarget);
   if (target != nullptr && target->string.ends_with("ConfigContainer")) rewrite(document->root);
+  if (const Result<void> written = write_out_precision(*document); !written) return tl::unexpected(written.error());
+  resolve(document->root);
   return document;
 }
 

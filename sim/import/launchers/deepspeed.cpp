@@ -1,12 +1,15 @@
 /// DeepSpeed's ds_config.json. Bucket sizes are elements and may be floats; "auto" is filled in by the launcher.
 /// Source of the defaults: deepspeed/runtime/config.py and zero/config.py; docs/references.md#format-deepspeed
+#include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/markup.hpp"
 #include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/launchers/deepspeed_settings.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
 #include "sim/import/recognise.hpp"
 
@@ -29,20 +32,21 @@ constexpr std::array kDeepspeedRows{
     SettingRow{"training.global_batch_size", "train_batch_size", Kind::size},
 };
 
-constexpr std::array<Name, 21> kWithoutEffect{"steps_per_print",
+constexpr std::array<Name, 22> kWithoutEffect{"steps_per_print",
                                               "gradient_clipping",
                                               "scheduler",
                                               "wall_clock_breakdown",
                                               "optimizer.params",
-                                              "fp16.",
-                                              "bf16.",
+                                              "fp16.loss_scale",
+                                              "fp16.initial_scale_power",
+                                              "fp16.hysteresis",
+                                              "fp16.consecutive_hysteresis",
+                                              "fp16.min_loss_scale",
+                                              "bf16.check_grad_overflow",
                                               "zero_optimization.contiguous_gradients",
-                                              "zero_optimization.reduce_scatter",
-                                              "zero_optimization.allgather_partitions",
                                               "zero_optimization.stage3_gather",
                                               "zero_optimization.stage3_max",
                                               "zero_optimization.sub_group_size",
-                                              "zero_optimization.offload_optimizer.",
                                               "zero_allow_untested_optimizer",
                                               "tensorboard",
                                               "wandb",
@@ -51,13 +55,42 @@ constexpr std::array<Name, 21> kWithoutEffect{"steps_per_print",
                                               "flops_profiler",
                                               "dump_state"};
 
+/// DeepSpeed's own defaults, and what is forecast: any other value is listed as not mapped.
+struct Default {
+  Name key;
+  Name value;
+};
+constexpr std::array kDefaults{Default{"zero_optimization.reduce_scatter", "true"},
+                               Default{"zero_optimization.allgather_partitions", "true"},
+                               Default{"zero_optimization.offload_optimizer.ratio", "1"},
+                               Default{"zero_optimization.offload_optimizer.ratio", "1.0"},
+                               Default{"zero_optimization.offload_optimizer.pin_memory", "true"},
+                               Default{"fp16.fp16_master_weights_and_grads", "false"},
+                               Default{"bf16.bf16_master_weights_and_grads", "false"},
+                               Default{"bf16.bf16_optimizer_states", "false"}};
+
+/// "auto" is filled in by the training script, Hugging Face's Trainer for one: 16 bits then.
+std::string type_of(RunImport& run) {
+  constexpr std::array kTypes{std::pair<Name, Name>{"bf16.enabled", "bf16"},
+                              std::pair<Name, Name>{"fp16.enabled", "fp16"}};
+  Name chosen;
+  for (const auto& [key, type] : kTypes)
+    if (run.flag(key).value_or(false) && chosen.empty()) chosen = type;
+  if (!chosen.empty()) return std::string(chosen);
+  for (const auto& [key, type] : kTypes) {
+    if (!run.is_auto(key)) continue;
+    if (!run.is_overridden("training.dtype"))
+      run.assume(fmt::format("training.dtype = {}: {} is \"auto\", which the training script fills in", type, key));
+    return std::string(type);
+  }
+  return "fp32";
+}
+
 void import_precision(RunImport& run) {
   constexpr std::array kTypes{std::pair<Name, Name>{"fp32", "fp32"}, std::pair<Name, Name>{"fp16", "fp16"},
                               std::pair<Name, Name>{"bf16", "bf16"}, std::pair<Name, Name>{"bfp16", "bf16"}};
-  const bool bf16 = run.flag("bf16.enabled").value_or(false);
-  const bool fp16 = run.flag("fp16.enabled").value_or(false);
-  const std::string dtype = bf16 ? "bf16" : fp16 ? "fp16" : "fp32";
-  run.put("training.dtype", dtype, bf16 ? "bf16.enabled" : "fp16.enabled");
+  const std::string dtype = type_of(run);
+  run.put("training.dtype", dtype, dtype == "bf16" ? "bf16.enabled" : "fp16.enabled");
   if (const auto type = run.choice<Name>("communication_data_type", kTypes))
     run.put("training.grad_reduce_dtype", std::string(*type), "communication_data_type");
   else
@@ -65,12 +98,17 @@ void import_precision(RunImport& run) {
 }
 
 void import_optimizer(RunImport& run) {
+  // Those that begin with Mu differ in learning rates only. 1-bit optimizers send other gradients.
+  constexpr std::array kOptimizers{std::pair<Name, Name>{"adam", "adam"},   std::pair<Name, Name>{"adamw", "adam"},
+                                   std::pair<Name, Name>{"muadam", "adam"}, std::pair<Name, Name>{"muadamw", "adam"},
+                                   std::pair<Name, Name>{"lamb", "lamb"},   std::pair<Name, Name>{"sgd", "sgd"},
+                                   std::pair<Name, Name>{"musgd", "sgd"}};
   const std::string type = lower_case(run.word("optimizer.type"));
   if (type.empty()) return;
-  const bool adam = type.find("adam") != std::string::npos;
-  if (!adam && type != "sgd" && type != "lamb")
-    return run.error("optimizer.type", "is not supported (allowed: Adam AdamW Lamb SGD)");
-  run.put("training.optimizer", adam ? "adam" : type, "optimizer.type");
+  const auto* const known = std::ranges::find(kOptimizers, Name(type), &std::pair<Name, Name>::first);
+  if (known == kOptimizers.end())
+    return run.error("optimizer.type", "is not supported (allowed: Adam AdamW MuAdam MuAdamW Lamb SGD MuSGD)");
+  run.put("training.optimizer", std::string(known->second), "optimizer.type");
 }
 
 /// Groups inside data parallelism (MiCS), and sequences divided as Ulysses does.
@@ -86,21 +124,16 @@ void import_groups(RunImport& run) {
 
 /// The optimizer on the host. Offloaded parameters stay on the GPU here, which the list of what is not mapped says.
 void import_offload(RunImport& run) {
-  constexpr Name kDevice = "zero_optimization.offload_optimizer.device";
   constexpr Name kOld = "zero_optimization.cpu_offload";
-  const std::string device = run.word(kDevice);
-  if (device == "nvme") run.assume("offload_optimizer.device = nvme: taken as cpu");
-  if (device == "cpu" || device == "nvme") run.put_flag("training.offload_optimizer", true, kDevice);
+  import_deepspeed_offload(run, "zero_optimization.offload_optimizer.device");
   if (run.flag(kOld).value_or(false)) run.put_flag("training.offload_optimizer", true, kOld);
 }
 
 void import_zero(RunImport& run) {
   constexpr Name kStage = "zero_optimization.stage";
   constexpr Name kOverlap = "zero_optimization.overlap_comm";
-  const std::int64_t stage = run.count(kStage).value_or(0);
-  run.put("parallel.zero_stage", stage, kStage);
-  run.put_flag("parallel.overlap_grad_reduce", run.flag(kOverlap).value_or(stage == 3), kOverlap);
-  run.put_flag("parallel.overlap_param_gather", stage == 3, kOverlap);
+  put_deepspeed_stage(run, run.count(kStage).value_or(0), kStage);
+  if (const auto overlap = run.flag(kOverlap)) run.put_flag("parallel.overlap_grad_reduce", *overlap, kOverlap);
 }
 
 void set(nlohmann::ordered_json& root, const std::string& dotted, const JsonNode& value) {
@@ -113,8 +146,15 @@ void set(nlohmann::ordered_json& root, const std::string& dotted, const JsonNode
   *at = value.integer;
 }
 
+/// The file says nothing of the model's code. Megatron-DeepSpeed's is fused, and Hugging Face's is not.
+void assume_fused_operators(RunImport& run) {
+  if (!run.is_overridden("stack"))
+    run.assume("the model's operators are fused: of a model of Hugging Face they are not (--set stack=deepspeed)");
+}
+
 void import_deepspeed(RunImport& run) {
   run.put("parallel.data_parallel", std::string("deepspeed"));
+  assume_fused_operators(run);
   import_zero(run);
   import_offload(run);
   import_rows(run, kDeepspeedRows, AbsentFlag::is_open);
@@ -125,6 +165,7 @@ void import_deepspeed(RunImport& run) {
     run.accumulation = *steps;
     run.accumulation_key = "gradient_accumulation_steps";
   }
+  for (const auto& [key, value] : kDefaults) run.pass_over_if(key, value);
   run.pass_over(kWithoutEffect);
 }
 
@@ -166,6 +207,18 @@ bool is_deepspeed(std::string_view content, std::string_view) {
 }
 
 }  // namespace
+
+void put_deepspeed_stage(RunImport& run, std::int64_t stage, std::string_view key) {
+  run.put("parallel.zero_stage", stage, key);
+  run.put_flag("parallel.overlap_grad_reduce", stage == 3, key);
+  run.put_flag("parallel.overlap_param_gather", stage == 3, key);
+}
+
+void import_deepspeed_offload(RunImport& run, std::string_view key) {
+  const std::string device = run.word(key);
+  if (device == "nvme") run.assume(fmt::format("{} = nvme: taken as cpu", key));
+  if (device == "cpu" || device == "nvme") run.put_flag("training.offload_optimizer", true, key);
+}
 
 const Importer kDeepspeed{"deepspeed", "configuration of DeepSpeed (JSON)", "launchers.md", is_deepspeed,
                           Launcher{parse_json_settings, RunImport::Names::dotted, import_deepspeed, emit_deepspeed}};

@@ -17,9 +17,12 @@ void import_hugging_face(RunImport& run) {
   if (!is_hugging_face(run.theirs()))
     return run.errors.push_back(
         {run.file(), 0, "model_type", "", "is missing: expected the config.json of a Hugging Face model"});
-  const std::optional<Model> model = read_hugging_face(run.theirs(), run.file(), "", run.errors);
+  std::vector<std::string> used;
+  const std::optional<Model> model = read_hugging_face(run.theirs(), run.file(), "", run.errors, &used);
+  for (const std::string& key : used) run.take(key);
   if (model) run.put("model", parse_json(to_json(*model), run.file())->root);
   if (const JsonNode* stored = run.theirs().find("quantization_config"); stored != nullptr) {
+    run.take("quantization_config");
     const JsonNode* method = stored->find("quant_method");
     run.assume(
         fmt::format("quantization_config{} is of the stored weights: training.dtype is the precision of training",

@@ -85,12 +85,18 @@ std::int64_t bounded(std::int64_t count) { return std::clamp<std::int64_t>(count
 
 std::int64_t degree(const RunImport& run, const char* key) { return bounded(run.given_count(key, 1)); }
 
-/// global batch = micro-batch x micro-batches of a rank x data-parallel ranks; any of the three follows from the others.
-void complete_batch(RunImport& run) {
+/// 0: the plan says what does not divide.
+std::int64_t data_ranks(const RunImport& run) {
   const std::int64_t model_ranks = degree(run, "parallel.tp") * degree(run, "parallel.pp") * degree(run, "parallel.cp");
   const std::int64_t gpus = degree(run, "cluster.world_size");
-  if (gpus % model_ranks != 0) return;  // the plan says so
-  const std::int64_t dp = gpus / model_ranks;
+  return gpus % model_ranks == 0 ? gpus / model_ranks : 0;
+}
+
+/// global batch = micro-batch x micro-batches of a rank x data-parallel ranks; any of the three follows from the
+/// others.
+void complete_batch(RunImport& run) {
+  const std::int64_t dp = data_ranks(run);
+  if (dp == 0) return;
   const bool has_micro = run.given("training.micro_batch_size") != nullptr;
   const bool has_global = run.given("training.global_batch_size") != nullptr;
   std::int64_t micro = degree(run, "training.micro_batch_size");
@@ -120,6 +126,22 @@ void complete_batch(RunImport& run) {
   }
 }
 
+/// A step has a whole number of local batches of every rank.
+void check_local_batches(RunImport& run) {
+  const std::int64_t dp = data_ranks(run);
+  if (run.local_batch <= 0 || dp == 0) return;
+  const std::int64_t each = bounded(run.local_batch) * dp;
+  const std::int64_t global = run.given_count("training.global_batch_size", each);
+  if (global % each != 0)
+    return run.error(
+        run.name_of("training.global_batch_size"),
+        fmt::format("is not a multiple of {} = {} x {} data-parallel ranks", run.local_batch_key, run.local_batch, dp));
+  if (global > each)
+    run.assume(fmt::format(
+        "one pipeline run of all micro-batches: the launcher fills and drains the pipeline for each local batch of {}",
+        run.local_batch));
+}
+
 /// Hybrid sharding said as the number of copies: the group is what is left of dp x cp.
 void complete_shard_group(RunImport& run) {
   const std::int64_t copies = run.shard_copies;
@@ -135,12 +157,7 @@ void complete_shard_group(RunImport& run) {
 /// Chunks of a pipeline rank, said as the layers of each.
 void complete_chunks(RunImport& run) {
   if (run.layers_per_stage <= 0) return;
-  const auto counts = [&](const char* key) {
-    const JsonNode* node = run.given(key);
-    return node != nullptr && node->boolean ? 1 : 0;
-  };
-  const std::int64_t items =
-      degree(run, "model.num_layers") + counts("parallel.account_for_embedding") + counts("parallel.account_for_loss");
+  const std::int64_t items = run.pipeline_items(degree(run, "model.num_layers"));
   const std::int64_t stages = (items - 1) / run.layers_per_stage + 1;
   const std::int64_t pp = degree(run, "parallel.pp");
   if (stages % pp != 0)
@@ -212,6 +229,7 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
   take_givens(run, givens);
   ask_for_the_rest(run);
   if (run.errors.empty()) complete_batch(run);
+  if (run.errors.empty()) check_local_batches(run);
   if (run.errors.empty()) complete_shard_group(run);
   if (run.errors.empty()) complete_chunks(run);
   if (!run.errors.empty()) return tl::unexpected(in_file_order(std::move(run.errors)));

@@ -111,7 +111,12 @@ void emit_precision(Settings& said, RunSettings& settings, const Training& t) {
     said.push_back({"fp8-format", "hybrid"});
     said.push_back({"fp8-recipe", recipe});
   }
-  if (t.bf16_layers_start > 0 || t.bf16_layers_end > 0) said.push_back({"first-last-layers-bf16"});
+  const std::int64_t start = settings.take("training.bf16_layers_start").integer;
+  const std::int64_t end = settings.take("training.bf16_layers_end").integer;
+  if (start > 0 || end > 0)
+    said.insert(said.end(), {{"first-last-layers-bf16"},
+                             {"num-layers-at-start-in-bf16", std::to_string(start)},
+                             {"num-layers-at-end-in-bf16", std::to_string(end)}});
   settings.take("training.grad_reduce_dtype");
   if (t.grad_reduce_dtype == Precision::bf16) said.push_back({"grad-reduce-in-bf16"});
   if (t.grad_reduce_dtype == Precision::fp32) said.push_back({"accumulate-allreduce-grads-in-fp32"});

@@ -160,16 +160,9 @@ constexpr std::array<Name, 70> kWithoutEffectOfWhole{"add-extra-token",
                                                      "timing-",
                                                      "tp-comm-"};
 
-/// One of several names of the same setting.
-Name first_of(const RunImport& run, std::initializer_list<Name> names) {
-  for (const Name name : names)
-    if (run.has(name)) return name;
-  return *names.begin();
-}
-
 void import_gpus(RunImport& run) {
-  const Name nodes = first_of(run, {"nnodes", "num-nodes"});
-  const Name per_node = first_of(run, {"nproc-per-node", "devices"});
+  const Name nodes = run.first_of({"nnodes", "num-nodes"});
+  const Name per_node = run.first_of({"nproc-per-node", "devices"});
   if (run.gpus > 0 || !run.has(nodes) || !run.has(per_node)) {
     run.find(nodes);
     run.find(per_node);
@@ -210,8 +203,8 @@ void import_written_layout(RunImport& run, Name key, const std::string& text, st
 
 /// The layers of the first and last pipeline rank; the others have equal shares of the rest.
 void import_uneven_ends(RunImport& run, std::int64_t layers, std::int64_t pp) {
-  const Name first_key = first_of(run, {"decoder-first-pipeline-num-layers", "num-layers-in-first-pipeline-stage"});
-  const Name last_key = first_of(run, {"decoder-last-pipeline-num-layers", "num-layers-in-last-pipeline-stage"});
+  const Name first_key = run.first_of({"decoder-first-pipeline-num-layers", "num-layers-in-first-pipeline-stage"});
+  const Name last_key = run.first_of({"decoder-last-pipeline-num-layers", "num-layers-in-last-pipeline-stage"});
   const auto first = run.count(first_key);
   const auto last = run.count(last_key);
   if (!first && !last) return;
@@ -233,27 +226,53 @@ void import_uneven_ends(RunImport& run, std::int64_t layers, std::int64_t pp) {
   put_layout(run, stages, from);
 }
 
+/// Megatron-Bridge lists the layers of each stage: [[embedding, decoder], [decoder, loss]] is Et|tL. "?": none of these
+/// words.
+std::string listed_layout(const JsonNode& stages) {
+  constexpr std::array kLetters{std::pair<Name, char>{"embedding", 'E'}, std::pair<Name, char>{"decoder", 't'},
+                                std::pair<Name, char>{"mtp", 'm'}, std::pair<Name, char>{"loss", 'L'}};
+  std::string text;
+  for (const JsonNode& stage : stages.items) {
+    if (&stage != &stages.items.front()) text += '|';
+    for (const JsonNode& layer : stage.items) {
+      const auto* const letter = std::ranges::find(kLetters, Name(layer.string), &std::pair<Name, char>::first);
+      text += letter == kLetters.end() ? '?' : letter->second;
+    }
+  }
+  return text;
+}
+
 void import_layout(RunImport& run, std::int64_t layers) {
   constexpr Name kLayout = "pipeline-model-parallel-layout";
   const std::int64_t pp = std::clamp<std::int64_t>(run.given_count("parallel.pp", 1), 1, kMaxStages);
-  if (const std::string text = run.word(kLayout); !text.empty())
-    import_written_layout(run, kLayout, text, pp);
+  if (const JsonNode* const layout = run.find(kLayout); layout != nullptr)
+    import_written_layout(run, kLayout, layout->items.empty() ? run.word(kLayout) : listed_layout(*layout), pp);
   else
     import_uneven_ends(run, layers, pp);
   constexpr Name kOverlap = "overlap-moe-expert-parallel-comm";
   if (run.flag(kOverlap).value_or(false)) run.put("parallel.pp_schedule", std::string("combined-1f1b"), kOverlap);
 }
 
-void import_chunks(RunImport& run, std::int64_t layers) {
-  const Name chunks = first_of(run, {"num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size"});
-  if (const auto count = run.count(chunks)) run.put("parallel.vpp", *count, chunks);
+/// Megatron-LM divides the layers by pipeline ranks first, embedding and loss counted as asked, and then by this
+/// number.
+void import_layers_of_chunk(RunImport& run, std::int64_t layers) {
   constexpr Name kLayers = "num-layers-per-virtual-pipeline-stage";
   const auto per_stage = run.count(kLayers);
   if (!per_stage) return;
-  const std::int64_t of_rank = layers / std::max<std::int64_t>(run.given_count("parallel.pp", 1), 1);
-  if (*per_stage < 1 || of_rank % *per_stage != 0)
-    return run.error(kLayers, fmt::format("does not divide the {} layers of a pipeline rank", of_rank));
-  run.put("parallel.vpp", of_rank / *per_stage, kLayers);
+  const std::int64_t pp = std::max<std::int64_t>(run.given_count("parallel.pp", 1), 1);
+  const std::int64_t items = run.pipeline_items(layers);
+  if (items % pp != 0)
+    return run.error(kLayers, fmt::format("cuts {} layers{}, which do not divide over {} pipeline ranks", items,
+                                          items == layers ? "" : " (with embedding and loss as asked)", pp));
+  if (*per_stage < 1 || items / pp % *per_stage != 0)
+    return run.error(kLayers, fmt::format("does not divide the {} layers of a pipeline rank", items / pp));
+  run.put("parallel.vpp", items / pp / *per_stage, kLayers);
+}
+
+void import_chunks(RunImport& run, std::int64_t layers) {
+  const Name chunks = run.first_of({"num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size"});
+  if (const auto count = run.count(chunks)) run.put("parallel.vpp", *count, chunks);
+  import_layers_of_chunk(run, layers);
 }
 
 void import_sharding(RunImport& run, bool bridge) {
@@ -261,7 +280,7 @@ void import_sharding(RunImport& run, bool bridge) {
                                    std::pair<Name, int>{"optim_grads", 2},
                                    std::pair<Name, int>{"optim_grads_params", 3}};
   constexpr Name kStrategy = "data-parallel-sharding-strategy";
-  const bool fsdp = run.flag(first_of(run, {"use-megatron-fsdp", "use-custom-fsdp"})).value_or(false);
+  const bool fsdp = run.flag(run.first_of({"use-megatron-fsdp", "use-custom-fsdp"})).value_or(false);
   const std::optional<bool> distributed = run.flag("use-distributed-optimizer");
   const std::optional<int> strategy = run.choice<int>(kStrategy, kStrategies);
   if (run.flag("use-torch-fsdp2").value_or(false))
@@ -283,42 +302,72 @@ void import_sharding(RunImport& run, bool bridge) {
   }
 }
 
+constexpr std::array<Name, 4> kFp8Formats{"hybrid", "e4m3", "e5m2", "true"};
+constexpr std::array<Name, 1> kFp4Formats{"e2m1"};
+
+/// Whether numbers of a narrow format are asked for. NeMo and Megatron-Bridge say false, none or null where they are
+/// not.
+bool has_format(RunImport& run, Name key, std::span<const Name> formats) {
+  const std::string written = lower_case(run.word(key));
+  if (written.empty() || written == "false" || written == "none") return false;
+  if (std::ranges::find(formats, written) != formats.end()) return true;
+  run.error(key, fmt::format("is not supported (allowed: {})", fmt::join(formats, " ")));
+  return false;
+}
+
+/// The first and last layers in bf16: one of each unless more are asked for, and none without the flag. Recipes of
+/// Megatron-Bridge may have set it.
+void import_wide_layers(RunImport& run, bool bridge) {
+  constexpr Name kFlag = "first-last-layers-bf16";
+  constexpr std::array kCounts{std::pair{"training.bf16_layers_start", Name("num-layers-at-start-in-bf16")},
+                               std::pair{"training.bf16_layers_end", Name("num-layers-at-end-in-bf16")}};
+  const std::optional<bool> said = run.flag(kFlag);
+  for (const auto& [ours, theirs] : kCounts) {
+    const auto layers = run.count(theirs);
+    if (said.value_or(bridge && layers))
+      run.put(ours, layers.value_or(1), layers ? theirs : kFlag);
+    else if (layers && *layers > 0 && !said)
+      run.assume(fmt::format("{}: without {} no layer stays in bf16", theirs, kFlag));
+  }
+}
+
 void import_precision(RunImport& run, bool bridge) {
   constexpr std::array kRecipes{std::pair<Name, Name>{"tensorwise", "fp8"}, std::pair<Name, Name>{"delayed", "fp8"},
                                 std::pair<Name, Name>{"blockwise", "fp8_block"},
                                 std::pair<Name, Name>{"mxfp8", "mxfp8"}};
-  const std::string mixed = run.word("mixed-precision");
-  const bool bf16 = run.flag("bf16").value_or(bridge) || mixed.starts_with("bf16");
-  const bool fp16 = run.flag("fp16").value_or(false) || mixed.starts_with("fp16");
+  const bool bf16 = run.flag("bf16").value_or(bridge);
+  const bool fp16 = run.flag("fp16").value_or(false);
   run.put("training.dtype", std::string(fp16 ? "fp16" : bf16 ? "bf16" : "fp32"), fp16 ? "fp16" : "bf16");
-  const Name fp8 = first_of(run, {"fp8-format", "fp8"});
+  const Name fp8 = run.first_of({"fp8-format", "fp8"});
+  const Name fp4 = run.first_of({"fp4-format", "fp4"});
   const std::optional<Name> recipe = run.choice<Name>("fp8-recipe", kRecipes);
-  if (!run.word(fp8).empty()) run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
+  if (has_format(run, fp8, kFp8Formats)) run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
+  for (const Name format : {"fp8-hybrid", "fp8-e4m3"}) run.flag(format);  // which of NeMo's formats, of one size
   // With fp8-dot-product-attention: its operands arrive quantised, a saving that is left out.
   run.flag("fp8-multi-head-attention");
-  if (!run.word("fp4-format").empty()) run.put("training.dtype", std::string("nvfp4"), "fp4-format");
+  if (has_format(run, fp4, kFp4Formats)) run.put("training.dtype", std::string("nvfp4"), fp4);
   const bool narrow = run.flag("grad-reduce-in-bf16").value_or(false) ||
                       (run.has("grad-reduce-in-fp32") && !run.flag("grad-reduce-in-fp32").value_or(true));
   run.flag("accumulate-allreduce-grads-in-fp32");
   if (narrow)
-    run.put("training.grad_reduce_dtype", std::string("bf16"), "grad-reduce-in-bf16");
+    run.put("training.grad_reduce_dtype", std::string(fp16 ? "fp16" : "bf16"), "grad-reduce-in-bf16");
   else if (fp16 && !run.has("accumulate-allreduce-grads-in-fp32"))
     run.put("training.grad_reduce_dtype", std::string("fp16"), "fp16");
   else if (!bridge || run.has("grad-reduce-in-fp32"))
     run.put("training.grad_reduce_dtype", std::string("fp32"), "accumulate-allreduce-grads-in-fp32");
-  run.flag("first-last-layers-bf16");
+  import_wide_layers(run, bridge);
 }
 
 void import_megatron_recompute(RunImport& run) {
   constexpr std::array kGranularities{std::pair<Name, Name>{"selective", "selective"},
                                       std::pair<Name, Name>{"full", "full"}};
-  const Name granularity_key = first_of(run, {"recompute-granularity", "activations-checkpoint-granularity"});
-  const Name method_key = first_of(run, {"recompute-method", "activations-checkpoint-method"});
-  const Name layers_key = first_of(run, {"recompute-num-layers", "activations-checkpoint-num-layers"});
+  const Name granularity_key = run.first_of({"recompute-granularity", "activations-checkpoint-granularity"});
+  const Name method_key = run.first_of({"recompute-method", "activations-checkpoint-method"});
+  const Name layers_key = run.first_of({"recompute-num-layers", "activations-checkpoint-num-layers"});
   const std::optional<Name> granularity = run.choice<Name>(granularity_key, kGranularities);
   const std::string method = run.word(method_key);
   const auto layers = run.count(layers_key);
-  const Name old = first_of(run, {"recompute-activations", "checkpoint-activations"});
+  const Name old = run.first_of({"recompute-activations", "checkpoint-activations"});
   if (granularity)
     run.put("training.recompute", std::string(*granularity), granularity_key);
   else if (run.flag(old).value_or(false))
@@ -381,7 +430,7 @@ void import_recompute_modules(RunImport& run) {
 void import_cuda_graphs(RunImport& run) {
   constexpr Name kScope = "cuda-graph-scope";
   const std::string impl = run.word("cuda-graph-impl");
-  const Name old = first_of(run, {"enable-cuda-graph", "external-cuda-graph", "use-te-cuda-graph"});
+  const Name old = run.first_of({"enable-cuda-graph", "external-cuda-graph", "use-te-cuda-graph"});
   const bool on = (!impl.empty() && impl != "none") || run.flag(old).value_or(false);
   const std::vector<std::string> scope = words_of(run.find(kScope));
   if (!on) return;
@@ -483,15 +532,11 @@ void import_batch_ramp(RunImport& run) {
   const std::string schedule = run.word(kSchedule);
   if (schedule.empty()) return;
   const std::size_t colon = schedule.rfind(':');
-  int last = 0;
-  for (std::size_t at = colon + 1; colon != std::string::npos && at < schedule.size() && last < 100'000'000; ++at) {
-    if (schedule[at] < '0' || schedule[at] > '9')
-      return run.error(kSchedule, "is not a schedule (allowed: \"0:384 200B:768\")");
-    last = 10 * last + (schedule[at] - '0');
-  }
-  if (last == 0) return run.error(kSchedule, "is not a schedule (allowed: \"0:384 200B:768\")");
-  run.put("training.global_batch_size", last, kSchedule);
-  run.assume(fmt::format("{}: its last batch of {} sequences counts", kSchedule, last));
+  const auto last =
+      colon == std::string::npos ? std::nullopt : parse_number<std::int64_t>(Name(schedule).substr(colon + 1));
+  if (!last || *last < 1) return run.error(kSchedule, "is not a schedule (allowed: \"0:384 200B:768\")");
+  run.put("training.global_batch_size", *last, kSchedule);
+  run.assume(fmt::format("{}: its last batch of {} sequences counts", kSchedule, *last));
 }
 
 void import_duration(RunImport& run) {

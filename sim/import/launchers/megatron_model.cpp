@@ -21,7 +21,6 @@ constexpr std::array kSizes{
     SettingRow{"model.hidden_size", "hidden-size", Kind::size},
     SettingRow{"model.ffn_hidden_size", "ffn-hidden-size", Kind::size},
     SettingRow{"model.num_attention_heads", "num-attention-heads", Kind::size},
-    SettingRow{"model.num_query_groups", "num-query-groups", Kind::size},
     SettingRow{"model.head_dim", "kv-channels", Kind::size},
     SettingRow{"model.max_position_embeddings", "max-position-embeddings", Kind::size},
     SettingRow{"model.mtp_layers", "mtp-num-layers", Kind::size},
@@ -108,8 +107,9 @@ void import_vocabulary(RunImport& run) {
 /// Leading dense layers, then every n-th has experts.
 void import_expert_layers(RunImport& run) {
   constexpr Name kFrequency = "moe-layer-freq";
-  const std::string text = run.word(kFrequency);
-  if (text.empty()) return;
+  const JsonNode* const frequency = run.find(kFrequency);
+  if (frequency == nullptr) return;
+  const std::string text = frequency->items.empty() ? run.word(kFrequency) : frequency->setting_text();
   const auto layers = static_cast<int>(std::clamp<std::int64_t>(run.given_count("model.num_layers", 0), 0, 100'000));
   const std::optional<std::vector<int>> has_experts = parse_layer_frequency(text, layers);
   if (!has_experts)
@@ -139,6 +139,18 @@ void import_experts(RunImport& run, AbsentFlag absent) {
   import_expert_layers(run);
 }
 
+/// Without its flag Megatron-LM's number of groups has no effect: every head has its own keys and values. Recipes have
+/// no such flag.
+void import_query_groups(RunImport& run, bool recipe) {
+  constexpr Name kGroups = "num-query-groups";
+  constexpr Name kFlag = "group-query-attention";
+  const bool grouped = run.flag(kFlag).value_or(recipe);
+  const auto groups = run.count(kGroups);
+  if (grouped && groups) run.put("model.num_query_groups", *groups, kGroups);
+  if (grouped && !groups && !recipe) default_to(run, "model.num_query_groups", 1);
+  if (!grouped && groups) run.assume(fmt::format("{} has no effect without --{}", kGroups, kFlag));
+}
+
 /// The model that was given, written out; nullptr: none was.
 JsonNode* model_of(JsonNode& ours) {
   for (JsonMember& member : ours.members)
@@ -161,9 +173,8 @@ void import_megatron_model(RunImport& run, bool recipe) {
   if (JsonNode* model = model_of(run.ours); model != nullptr && resized)
     std::erase_if(model->members, [](const JsonMember& member) { return member.key == "head_dim"; });
   import_rows(run, kSizes, AbsentFlag::is_open);
-  const bool grouped = run.flag("group-query-attention").value_or(false);
+  import_query_groups(run, recipe);
   if (own) {
-    if (grouped) default_to(run, "model.num_query_groups", 1);
     import_activation(run);
     import_norms_and_biases(run);
   }

@@ -28,8 +28,6 @@ inline constexpr std::array kMegatronRows{
     SettingRow{"training.seq_length", "seq-length", SettingRow::Kind::size},
     SettingRow{"training.micro_batch_size", "micro-batch-size", SettingRow::Kind::size},
     SettingRow{"training.global_batch_size", "global-batch-size", SettingRow::Kind::size},
-    SettingRow{"training.bf16_layers_start", "num-layers-at-start-in-bf16", SettingRow::Kind::count},
-    SettingRow{"training.bf16_layers_end", "num-layers-at-end-in-bf16", SettingRow::Kind::count},
     SettingRow{"training.fp8_param_gather", "fp8-param-gather", SettingRow::Kind::flag},
     SettingRow{"training.fp8_attention", "fp8-dot-product-attention", SettingRow::Kind::flag},
     SettingRow{"training.fp8_output_layer", "fp8-output-proj", SettingRow::Kind::flag},

@@ -25,9 +25,9 @@ JsonNode& member(JsonNode& object, const std::string& key) {
   return object.members.back().value;
 }
 
-bool is_absent(const JsonNode& node) {
-  return node.kind == JsonNode::Kind::null || (node.kind == JsonNode::Kind::string && node.string == "auto");
-}
+bool is_left_open(const JsonNode& node) { return node.kind == JsonNode::Kind::string && node.string == "auto"; }
+
+bool is_absent(const JsonNode& node) { return node.kind == JsonNode::Kind::null || is_left_open(node); }
 
 }  // namespace
 
@@ -49,10 +49,9 @@ void RunImport::flatten(const JsonNode& node, const std::string& path, Names nam
   if (path.empty()) return;
   const std::string key = names == Names::flagged ? flag_name(path) : path;
   const auto found = index_.find(key);
-  if (found == index_.end()) {
+  if (found == index_.end() || is_absent(*settings_[found->second].value)) {
     index_[key] = settings_.size();
-  } else if (Setting& first = settings_[found->second];
-             !is_absent(node) && !is_absent(*first.value) && first.value->text() != node.text()) {
+  } else if (Setting& first = settings_[found->second]; !is_absent(node) && first.value->text() != node.text()) {
     first.other = &node;
   }
   settings_.push_back({key, &node});
@@ -79,6 +78,16 @@ RunImport::Setting* RunImport::lookup(std::string_view key) {
 }
 
 bool RunImport::has(std::string_view key) const { return index_of(key).has_value(); }
+
+std::string_view RunImport::first_of(std::initializer_list<std::string_view> names) const {
+  const auto* const found = std::ranges::find_if(names, [this](std::string_view name) { return has(name); });
+  return found == names.end() ? *names.begin() : *found;
+}
+
+bool RunImport::is_auto(std::string_view key) {
+  const Setting* const setting = lookup(key);
+  return setting != nullptr && is_left_open(*setting->value);
+}
 
 const JsonNode* RunImport::find(std::string_view key) {
   Setting* setting = lookup(key);
@@ -180,11 +189,25 @@ std::int64_t RunImport::given_count(const std::string& our_key, std::int64_t oth
   return node != nullptr && node->kind == JsonNode::Kind::integer ? node->integer : otherwise;
 }
 
+std::int64_t RunImport::pipeline_items(std::int64_t layers) const {
+  for (const char* end : {"parallel.account_for_embedding", "parallel.account_for_loss"})
+    if (const JsonNode* const counts = given(end); counts != nullptr && counts->boolean) ++layers;
+  return layers;
+}
+
 void RunImport::error(std::string_view key, const std::string& message) {
   const auto found = index_.find(key);
   const JsonNode* node = found == index_.end() ? nullptr : settings_[found->second].value;
   errors.push_back(
       {file_, node == nullptr ? 0 : node->line, std::string(key), node == nullptr ? "" : node->text(), message});
+}
+
+void RunImport::take(std::string_view key) {
+  for (Setting& setting : settings_) {
+    const bool inside =
+        setting.key.starts_with(key) && setting.key.size() > key.size() && setting.key[key.size()] == '.';
+    setting.used = setting.used || setting.key == key || inside;
+  }
 }
 
 void RunImport::pass_over(std::span<const std::string_view> beginnings) {
@@ -195,6 +218,13 @@ void RunImport::pass_over(std::span<const std::string_view> beginnings) {
     setting.used = true;
     passed_over.push_back(setting.key);
   }
+}
+
+void RunImport::pass_over_if(std::string_view key, std::string_view value) {
+  const std::optional<std::size_t> at = index_of(key);
+  if (!at || settings_[*at].used || settings_[*at].value->text() != value) return;
+  settings_[*at].used = true;
+  passed_over.emplace_back(key);
 }
 
 void RunImport::pass_over_off() {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -37,6 +38,10 @@ class RunImport {
   /// The setting, which counts as mapped from now on; nullptr when absent, null or "auto".
   const JsonNode* find(std::string_view key);
   bool has(std::string_view key) const;
+  /// One of several names of the same setting: the first that is there, else the first.   Requires a name
+  std::string_view first_of(std::initializer_list<std::string_view> names) const;
+  /// The setting is left to another program, which fills it in.
+  bool is_auto(std::string_view key);
   std::optional<std::int64_t> count(std::string_view key);
   std::optional<double> number(std::string_view key);
   std::optional<bool> flag(std::string_view key);
@@ -54,11 +59,17 @@ class RunImport {
   /// What was put, or given from outside; nullptr: nothing was.
   const JsonNode* given(const std::string& ours) const;
   std::int64_t given_count(const std::string& ours, std::int64_t otherwise) const;
+  /// What a pipeline divides: the layers, and the embedding and the loss where each counts as one.
+  std::int64_t pipeline_items(std::int64_t layers) const;
 
   void error(std::string_view key, const std::string& message);
   void assume(std::string sentence) { assumptions.push_back(std::move(sentence)); }
+  /// A setting, or all of a section, that was read in the file itself counts as mapped.
+  void take(std::string_view key);
   /// Settings whose name begins with one of these have no effect on the time of a step.
   void pass_over(std::span<const std::string_view> beginnings);
+  /// With this value, as a message repeats it, the setting is what is forecast anyway.
+  void pass_over_if(std::string_view key, std::string_view value);
   /// Switches that are off have none either: of a configuration that says every setting.
   void pass_over_off();
   /// Everything left is not mapped.
@@ -74,6 +85,9 @@ class RunImport {
   /// Micro-batches of a step and data-parallel rank, where the launcher says them; 0: it does not.
   std::int64_t accumulation = 0;
   std::string accumulation_key;
+  /// Sequences that a rank takes through its pipeline at once, filling and draining it; 0: those of the global batch.
+  std::int64_t local_batch = 0;
+  std::string local_batch_key;
   /// Hybrid sharding: copies of the model, each divided over a group of ranks. 0 or 1: none.
   std::int64_t shard_copies = 0;
   std::string shard_copies_key;

@@ -3,6 +3,7 @@
 /// Source of the defaults: torchtitan/config/job_config.py, 0.2.2; docs/references.md#format-torchtitan
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -28,6 +29,13 @@ constexpr std::array kTorchtitanRows{
     SettingRow{"training.seq_length", "training.seq_len", Kind::size},
 };
 
+/// Names of early 2025. Pipelines of that time are refused: they counted micro-batches.
+constexpr std::array kOldRows{
+    SettingRow{"parallel.tp", "training.tensor_parallel_degree", Kind::size},
+    SettingRow{"parallel.cp", "experimental.context_parallel_degree", Kind::size},
+    SettingRow{"parallel.tp_comm_overlap", "experimental.enable_async_tensor_parallel", Kind::flag},
+};
+
 constexpr Name kWithoutEffect[] = {"job.",
                                    "hf_assets_path",
                                    "dump_folder",
@@ -43,10 +51,9 @@ constexpr Name kWithoutEffect[] = {"job.",
                                    "validator.",
                                    "override.",
                                    "debug.",
-                                   "experimental.",
+                                   "experimental.custom_",
                                    "activation_checkpoint.",
                                    "compile.backend",
-                                   "compile.components",
                                    "compile.model",
                                    "model.hf_assets_path",
                                    "model.tokenizer_path",
@@ -64,13 +71,19 @@ struct Flavour {
   Name model;
   Name flavour;
   Name ours;
+  bool experts = false;
 };
 constexpr std::array kFlavours{
-    Flavour{"llama3", "8B", "llama-3.1-8b"},     Flavour{"llama3", "70B", "llama-3.1-70b"},
-    Flavour{"llama3", "405B", "llama-3.1-405b"}, Flavour{"deepseek_v3", "671B", "deepseek-v3"},
-    Flavour{"qwen3", "8B", "qwen3-8b"},          Flavour{"qwen3", "30B-A3B", "qwen3-30b-a3b"},
-    Flavour{"gpt_oss", "20b", "gpt-oss-20b"},    Flavour{"llama2", "7B", "llama-2-7b"},
-    Flavour{"llama2", "13B", "llama-2-13b"},     Flavour{"llama2", "70B", "llama-2-70b"},
+    Flavour{"llama3", "8B", "llama-3.1-8b"},
+    Flavour{"llama3", "70B", "llama-3.1-70b"},
+    Flavour{"llama3", "405B", "llama-3.1-405b"},
+    Flavour{"deepseek_v3", "671B", "deepseek-v3", true},
+    Flavour{"qwen3", "8B", "qwen3-8b"},
+    Flavour{"qwen3", "30B-A3B", "qwen3-30b-a3b", true},
+    Flavour{"gpt_oss", "20b", "gpt-oss-20b", true},
+    Flavour{"llama2", "7B", "llama-2-7b"},
+    Flavour{"llama2", "13B", "llama-2-13b"},
+    Flavour{"llama2", "70B", "llama-2-70b"},
 };
 
 // ---- import
@@ -107,20 +120,23 @@ Result<JsonDocument> parse_torchtitan(const std::string& text, const std::string
   return document;
 }
 
-/// FSDP over `shard` ranks, `replicate` copies of them; -1 is what is left.
+/// FSDP over `shard` ranks and those of context parallelism, `replicate` copies of them; -1 is what is left.
 void import_sharding(RunImport& run) {
-  constexpr Name kShard = "parallelism.data_parallel_shard_degree";
-  constexpr Name kReplicate = "parallelism.data_parallel_replicate_degree";
+  const Name shard_key =
+      run.first_of({"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree"});
+  const Name replicate_key =
+      run.first_of({"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"});
   constexpr Name kReshard = "parallelism.fsdp_reshard_after_forward";
   constexpr std::array kPolicies{std::pair<Name, int>{"default", -1}, std::pair<Name, int>{"always", 1},
                                  std::pair<Name, int>{"never", 0}};
-  const std::int64_t replicas = run.count(kReplicate).value_or(1);
-  const std::int64_t shard = run.count(kShard).value_or(-1);
+  const std::int64_t replicas = run.count(replicate_key).value_or(1);
+  const std::int64_t shard = run.count(shard_key).value_or(-1);
   const int policy = run.choice<int>(kReshard, kPolicies).value_or(-1);
-  run.put("parallel.zero_stage", shard == 1 ? 0 : 3, kShard);
-  if (shard == 1) return;
+  const bool sharded = shard != 1 || run.given_count("parallel.cp", 1) > 1;
+  run.put("parallel.zero_stage", sharded ? 3 : 0, shard_key);
+  if (!sharded) return;
   run.shard_copies = replicas;
-  run.shard_copies_key = kReplicate;
+  run.shard_copies_key = replicate_key;
   const bool reshard = policy == 1 || (policy == -1 && run.given_count("parallel.pp", 1) == 1);
   run.put_flag("parallel.reshard_after_forward", reshard, kReshard);
 }
@@ -136,6 +152,11 @@ void import_pipeline(RunImport& run) {
   const std::int64_t first = run.count(kFirst).value_or(1);
   const std::int64_t last = run.count(kLast).value_or(1);
   const std::int64_t pp = run.given_count("parallel.pp", 1);
+  constexpr Name kOld = "experimental.pipeline_parallel_degree";
+  if (run.count(kOld).value_or(1) > 1)
+    return run.error(kOld,
+                     "is of early 2025, when a pipeline had a number of micro-batches (write pipeline_parallel_degree "
+                     "and pipeline_parallel_microbatch_size of [parallelism])");
   if (pp <= 1) return;
   if (!csv.empty() && !run.is_overridden("parallel.pp_schedule"))
     return run.error(
@@ -165,7 +186,7 @@ void import_expert_tensor(RunImport& run) {
 
 /// A pipeline cuts the local batch into micro-batches; without one the local batch is the micro-batch.
 void import_batch(RunImport& run) {
-  constexpr Name kLocal = "training.local_batch_size";
+  const Name local_key = run.first_of({"training.local_batch_size", "training.batch_size"});
   constexpr Name kGlobal = "training.global_batch_size";
   constexpr Name kMicro = "parallelism.pipeline_parallel_microbatch_size";
   constexpr Name kTokens = "training.num_tokens_per_microbatch_per_dp_rank";
@@ -178,17 +199,19 @@ void import_batch(RunImport& run) {
       run.put("training.global_batch_size", *global, kGlobal);
     return;
   }
-  const std::int64_t local = run.count(kLocal).value_or(8);
+  const std::int64_t local = run.count(local_key).value_or(8);
   const std::int64_t micro = run.count(kMicro).value_or(1);
   const bool pipeline = run.given_count("parallel.pp", 1) > 1;
-  run.put("training.micro_batch_size", pipeline ? micro : local, pipeline ? kMicro : kLocal);
+  run.put("training.micro_batch_size", pipeline ? micro : local, pipeline ? kMicro : local_key);
+  if (pipeline && (micro < 1 || local % micro != 0))
+    return run.error(local_key, fmt::format("is not a multiple of {} = {}", kMicro, micro));
+  if (pipeline) run.local_batch = local;
+  run.local_batch_key = local_key;
   if (const auto global = run.count(kGlobal); global && *global > 0)
     return run.put("training.global_batch_size", *global, kGlobal);
   if (!pipeline) return;
-  if (micro < 1 || local % micro != 0)
-    return run.error(kLocal, fmt::format("is not a multiple of {} = {}", kMicro, micro));
   run.accumulation = local / micro;
-  run.accumulation_key = kLocal;
+  run.accumulation_key = local_key;
 }
 
 /// The JSON has a model_spec; its members are those of a TOML's model (parse_torchtitan).
@@ -216,7 +239,9 @@ void import_torchtitan_recompute(RunImport& run) {
   constexpr std::array kModes{std::pair<Name, Name>{"none", "none"}, std::pair<Name, Name>{"selective", "selective_op"},
                               std::pair<Name, Name>{"full", "full"}};
   constexpr Name kMode = "activation_checkpoint.mode";
+  constexpr Name kEarly = "activation_checkpoint.early_stop";
   constexpr Name kOption = "activation_checkpoint.selective_ac_option";
+  if (const auto early = run.flag(kEarly)) run.put_flag("training.recompute_early_stop", *early, kEarly);
   if (const JsonNode* policy = run.theirs().find("activation_checkpoint");
       policy != nullptr && !run.has(kMode) && is_saved_configuration(run.theirs()))
     return import_policy(run, *policy);
@@ -237,6 +262,34 @@ void import_torchtitan_recompute(RunImport& run) {
 
 constexpr const char* kFloat8Section = "quantize.linear.float8";
 constexpr const char* kOldFloat8Section = "float8";  ///< of earlier releases
+constexpr const char* kMxSection = "quantize.linear.mx";
+constexpr const char* kOldMxSection = "mx";
+
+/// A model converter, by the name that torchtitan registers.
+struct Converter {
+  Name name;
+  Name section;        ///< of its settings, by its own name
+  Name other_section;  ///< by that of another release
+  Name dtype;
+  bool experts = false;  ///< of the multiplications of experts, not of linear layers
+};
+constexpr std::array kConverters{
+    Converter{kFloat8Section, kFloat8Section, kOldFloat8Section, "fp8"},
+    Converter{kOldFloat8Section, kOldFloat8Section, kFloat8Section, "fp8"},
+    Converter{kMxSection, kMxSection, kOldMxSection, "mxfp8"},
+    Converter{kOldMxSection, kOldMxSection, kMxSection, "mxfp8"},
+    Converter{"quantize.grouped_mm.float8", "", "", "fp8", true},
+    Converter{"quantize.grouped_mm.mx", "", "", "mxfp8", true},
+};
+
+/// Linear layers of a block, by parts of the names that a filter may have.
+struct LinearNames {
+  Name part;
+  std::array<Name, 4> names;
+};
+constexpr std::array kLinearNames{
+    LinearNames{"attention", {"attention.wq", "attention.wk", "attention.wv", "attention.wo"}},
+    LinearNames{"mlp", {"feed_forward.w1", "feed_forward.w2", "feed_forward.w3", ""}}};
 
 /// One scale for a tensor, or one for each row.
 void import_float8(RunImport& run, Name section) {
@@ -256,6 +309,102 @@ void import_float8(RunImport& run, Name section) {
   if (gathers && !*by_row) run.put_flag("training.fp8_param_gather", true, gather);
 }
 
+/// Parts whose layers a filter keeps from the converter; a layer whose name contains one of its words stays as it is.
+/// What keeps only some layers of a part is said. mx leaves the output layer out unless a filter is given, float8 does
+/// not.
+std::vector<std::string> import_filter(RunImport& run, const Converter& converter) {
+  std::string key = fmt::format("{}.filter_fqns", converter.section);
+  const std::string other = fmt::format("{}.filter_fqns", converter.other_section);
+  if (!run.has(key) && run.has(other)) key = other;
+  const JsonNode* const filter = run.find(key);
+  std::vector<std::string> words;
+  if (filter != nullptr)
+    for (const JsonNode& each : filter->items) words.push_back(each.string);
+  else if (converter.dtype == "mxfp8")
+    words.emplace_back("output");
+  const auto filtered = [&](Name layer) {
+    return std::ranges::any_of(words, [&](const std::string& word) { return layer.find(word) != Name::npos; });
+  };
+  run.put_flag("training.fp8_output_layer", !filtered("output") && !filtered("lm_head"), key);
+  std::vector<std::string> wide;
+  std::vector<Name> kept;
+  for (const auto& [part, names] : kLinearNames) {
+    std::vector<Name> of_part;
+    for (const Name name : names)
+      if (!name.empty() && filtered(name)) of_part.push_back(name);
+    if (std::ssize(of_part) == std::ssize(names) - std::ranges::count(names, Name()))
+      wide.emplace_back(part);
+    else
+      kept.insert(kept.end(), of_part.begin(), of_part.end());
+  }
+  if (!kept.empty()) run.assume(fmt::format("{}: {} multiply in {} here", key, fmt::join(kept, " "), converter.dtype));
+  if (filtered("auto_filter_small_kn"))
+    run.assume(fmt::format("{}: no layer is too small for {} here", key, converter.dtype));
+  return wide;
+}
+
+bool has_experts(const RunImport& run) {
+  const JsonNode* const model = run.given("model");
+  if (model == nullptr || model->kind != JsonNode::Kind::string) {
+    const JsonNode* const experts = run.given("model.moe");
+    return experts != nullptr && experts->kind == JsonNode::Kind::object;
+  }
+  return std::ranges::any_of(kFlavours,
+                             [&](const Flavour& each) { return each.ours == model->string && each.experts; });
+}
+
+/// The converters that a file names. Linear layers and experts have their own.
+std::vector<const Converter*> converters_of(RunImport& run) {
+  constexpr Name kKey = "model.converters";
+  std::vector<const Converter*> found;
+  const JsonNode* const named = run.find(kKey);
+  for (const JsonNode& each : named == nullptr ? std::vector<JsonNode>{} : named->items) {
+    const auto* const known = std::ranges::find(kConverters, Name(each.string), &Converter::name);
+    if (known == kConverters.end()) {
+      std::string names;
+      for (const Converter& one : kConverters) names += " " + std::string(one.name);
+      run.error(kKey, fmt::format("is not supported (allowed:{})", names));
+      return {};
+    }
+    found.push_back(known);
+  }
+  constexpr Name kOldSwitch = "float8.enable_float8_linear";
+  if (run.flag(kOldSwitch).value_or(false)) found.push_back(&kConverters[1]);
+  return found;
+}
+
+/// Numbers of linear layers and experts; what no converter is for stays in bf16.
+void import_converters(RunImport& run) {
+  const std::vector<const Converter*> found = converters_of(run);
+  const auto find = [&](bool of_experts) {
+    const auto each = std::ranges::find(found, of_experts, &Converter::experts);
+    return each == found.end() ? nullptr : *each;
+  };
+  const bool experts = has_experts(run);
+  const Converter* const linear = find(false);
+  const Converter* const grouped = experts ? find(true) : nullptr;
+  if (linear == nullptr && grouped == nullptr) return;
+  const Name dtype = linear != nullptr ? linear->dtype : grouped->dtype;
+  if (grouped != nullptr && grouped->dtype != dtype)
+    return run.error("model.converters", "is not supported: linear layers and experts have different numbers");
+  run.put("training.dtype", std::string(dtype), "model.converters");
+  std::vector<std::string> wide{"attention", "mlp"};
+  if (linear != nullptr) wide = import_filter(run, *linear);
+  if (linear != nullptr && dtype == "fp8")
+    for (const Name section : {linear->section, linear->other_section}) import_float8(run, section);
+  if (experts && grouped == nullptr) wide.emplace_back("experts");
+  if (wide.empty()) return;
+  JsonNode modules;
+  modules.kind = JsonNode::Kind::array;
+  for (const std::string& part : wide) {
+    JsonNode node;
+    node.kind = JsonNode::Kind::string;
+    node.string = part;
+    modules.items.push_back(std::move(node));
+  }
+  run.put("training.bf16_modules", std::move(modules), "model.converters");
+}
+
 /// float8 and mx are model converters.
 void import_precision(RunImport& run) {
   constexpr std::array kTypes{std::pair<Name, Name>{"bfloat16", "bf16"}, std::pair<Name, Name>{"float32", "fp32"}};
@@ -270,17 +419,30 @@ void import_precision(RunImport& run) {
       return run.error(kSaved, "does not say which converters these are: give --set training.dtype=fp8, mxfp8 or bf16");
     if (saved == nullptr) run.assume("no converter (float8, mx): the file does not say what converts the model");
   }
-  constexpr Name kConverters = "model.converters";
-  const JsonNode* converters = run.find(kConverters);
-  if (converters == nullptr || converters->kind != JsonNode::Kind::array) return;
-  for (const JsonNode& each : converters->items) {
-    const bool float8 = each.string.find("float8") != std::string::npos;
-    if (!float8 && each.string.find("mx") == std::string::npos)
-      return run.error(kConverters, "is not supported (allowed: float8 mx)");
-    run.put("training.dtype", std::string(float8 ? "fp8" : "mxfp8"), kConverters);
-    if (!float8) continue;
-    for (const Name section : {kFloat8Section, kOldFloat8Section}) import_float8(run, section);
-  }
+  import_converters(run);
+}
+
+/// Model and loss are compiled apart: both, unless the file names one of them.
+void import_compile(RunImport& run) {
+  constexpr Name kCompile = "compile.enable";
+  constexpr Name kComponents = "compile.components";
+  const bool old = run.flag("training.compile").value_or(false);
+  const bool on = run.flag(kCompile).value_or(old);
+  const JsonNode* const components = run.find(kComponents);
+  const auto compiles = [&](Name part) {
+    return on && (components == nullptr ||
+                  std::ranges::find(components->items, part, &JsonNode::string) != components->items.end());
+  };
+  const bool model = compiles("model");
+  const bool loss = compiles("loss");
+  run.put_flag("training.compiled", model, kCompile);
+  run.put_flag("training.unfused_elementwise", !model, kCompile);
+  if (on)
+    run.put("training.cross_entropy",
+            std::string(model && loss ? "automatic"
+                        : loss        ? "compiled"
+                                      : "pytorch"),
+            components == nullptr ? kCompile : kComponents);
 }
 
 void import_others(RunImport& run) {
@@ -293,11 +455,7 @@ void import_others(RunImport& run) {
   constexpr std::array kOptimizers{std::pair<Name, Name>{"AdamW", "adam"}, std::pair<Name, Name>{"Adam", "adam"}};
   if (const auto optimizer = run.choice<Name>("optimizer.name", kOptimizers))
     run.put("training.optimizer", std::string(*optimizer), "optimizer.name");
-  constexpr Name kCompile = "compile.enable";
-  const bool compiled = run.flag(kCompile).value_or(run.flag("training.compile").value_or(false));
-  run.put_flag("training.compiled", compiled, kCompile);
-  run.put_flag("training.unfused_elementwise", !compiled, kCompile);
-  if (compiled) run.put("training.cross_entropy", std::string("automatic"), kCompile);  // the loss too, by default
+  import_compile(run);
   const bool sequence_parallel = run.flag("parallelism.enable_sequence_parallel").value_or(true);
   run.put_flag("parallel.sequence_parallel", sequence_parallel && run.given_count("parallel.tp", 1) > 1,
                "parallelism.tensor_parallel_degree");
@@ -308,6 +466,7 @@ void import_torchtitan(RunImport& run) {
   run.put("stack", std::string("torchtitan"));
   import_model(run);
   import_rows(run, kTorchtitanRows, AbsentFlag::is_false);
+  import_rows(run, kOldRows, AbsentFlag::is_open);
   import_expert_tensor(run);
   import_sharding(run);
   import_pipeline(run);
@@ -326,7 +485,10 @@ class Toml {
   void set(std::string_view key, std::int64_t value) { text_ += fmt::format("{} = {}\n", key, value); }
   void set_flag(std::string_view key, bool value) { text_ += fmt::format("{} = {}\n", key, value); }
   void set(std::string_view key, std::string_view value) { text_ += fmt::format("{} = \"{}\"\n", key, value); }
-  void set_list(std::string_view key, std::string_view item) { text_ += fmt::format("{} = [\"{}\"]\n", key, item); }
+  void set_list(std::string_view key, const std::vector<Name>& items) {
+    text_ +=
+        items.empty() ? fmt::format("{} = []\n", key) : fmt::format("{} = [\"{}\"]\n", key, fmt::join(items, "\", \""));
+  }
   std::string text() && { return std::move(text_); }
 
  private:
@@ -346,6 +508,34 @@ std::string_view pytorch_schedule(const Parallel& p) {
   return "";
 }
 
+/// Converters for linear layers and for experts, and the filter that keeps layers from them.
+void emit_converters(Toml& toml, RunSettings& settings, const Scenario& scenario) {
+  const Training& t = scenario.training;
+  const bool fp8 = t.dtype == Precision::fp8;
+  if (!fp8 && t.dtype != Precision::mxfp8) return;
+  const auto narrow = [&](Name part) { return std::ranges::find(t.bf16_modules, part) == t.bf16_modules.end(); };
+  const bool experts = scenario.model.moe && narrow("experts");
+  const bool linear = narrow("attention") || narrow("mlp");
+  if (!linear && !experts) return;
+  std::vector<Name> names;
+  if (linear) names.push_back(fp8 ? kFloat8Section : kMxSection);
+  if (experts) names.push_back(fp8 ? "quantize.grouped_mm.float8" : "quantize.grouped_mm.mx");
+  toml.section("model");
+  toml.set_list("converters", names);
+  for (const char* said : {"training.dtype", "training.bf16_modules", "training.row_scales"}) settings.take(said);
+  if (!linear) return;
+  settings.take("training.fp8_output_layer");
+  if (fp8) settings.take("training.fp8_param_gather");
+  std::vector<Name> filter;
+  if (!t.fp8_output_layer) filter.push_back("output");
+  if (!narrow("attention")) filter.push_back("attention");
+  if (!narrow("mlp")) filter.insert(filter.end(), {"feed_forward", "shared_experts"});
+  toml.section(fp8 ? kFloat8Section : kMxSection);
+  toml.set_list("filter_fqns", filter);
+  if (fp8 && t.row_scales) toml.set("recipe_name", "rowwise");
+  if (fp8 && t.fp8_param_gather) toml.set_flag("enable_fsdp_float8_all_gather", true);
+}
+
 void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) {
   const Parallel& p = scenario.parallel;
   const Training& t = scenario.training;
@@ -359,17 +549,8 @@ void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) 
   toml.set("mixed_precision_param", fp32 ? "float32" : "bfloat16");
   settings.list_unless(t.grad_reduce_dtype == Precision::fp32, "training.grad_reduce_dtype");
   toml.set("mixed_precision_reduce", "float32");  // the only type that torchtitan reduces in
-  const bool fp8 = t.dtype == Precision::fp8;
-  if (fp8 || t.dtype == Precision::mxfp8 || t.dtype == Precision::bf16 || fp32) settings.take("training.dtype");
-  if (fp8 || t.dtype == Precision::mxfp8) {
-    toml.section("model");
-    toml.set_list("converters", fp8 ? "float8" : "mx");
-    settings.take("training.row_scales");
-    if (fp8) settings.take("training.fp8_param_gather");
-    if (t.row_scales || (fp8 && t.fp8_param_gather)) toml.section(kFloat8Section);
-    if (t.row_scales) toml.set("recipe_name", "rowwise");
-    if (fp8 && t.fp8_param_gather) toml.set_flag("enable_fsdp_float8_all_gather", true);
-  }
+  if (t.dtype == Precision::bf16 || fp32) settings.take("training.dtype");
+  emit_converters(toml, settings, scenario);
 }
 
 void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenario) {
@@ -378,7 +559,7 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
   const std::int64_t data_ranks = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp);
   const bool sharded = p.zero_stage == 3;
   const std::int64_t group = p.shard_group > 0 ? p.shard_group : data_ranks;
-  if (sharded || p.zero_stage == 0) settings.take("parallel.zero_stage");
+  settings.list_unless(sharded || (p.zero_stage == 0 && p.cp == 1), "parallel.zero_stage");  // FSDP is on with cp
   toml.set("data_parallel_replicate_degree", sharded ? data_ranks / group : data_ranks / p.cp);
   toml.set("data_parallel_shard_degree", sharded ? std::int64_t{-1} : std::int64_t{1});
   settings.take("parallel.shard_group");
@@ -432,17 +613,25 @@ void emit_pipeline(Toml& toml, RunSettings& settings, const Scenario& scenario) 
            settings.take("parallel.account_for_loss").boolean ? std::int64_t{1} : std::int64_t{0});
 }
 
+/// With one of model and loss compiled, the other one is PyTorch's own.
+void emit_compile(Toml& toml, RunSettings& settings, const Training& t) {
+  const bool model = settings.take("training.compiled").boolean;
+  const bool alone = t.cross_entropy == (model ? CrossEntropy::pytorch : CrossEntropy::compiled);
+  toml.section("compile");
+  toml.set_flag("enable", model || alone);
+  if (alone) toml.set_list("components", {model ? "model" : "loss"});
+  settings.list_unless(alone || t.cross_entropy == CrossEntropy::automatic, "training.cross_entropy");
+  settings.list_unless(t.unfused_elementwise != t.compiled, "training.unfused_elementwise");
+}
+
 void emit_recompute(Toml& toml, RunSettings& settings, const Training& t) {
   toml.section("activation_checkpoint");
   if (t.recompute != Recompute::selective) settings.take("training.recompute");
   const bool op = t.recompute == Recompute::selective_op;
   toml.set("mode", op ? "selective" : t.recompute == Recompute::full ? "full" : "none");
   if (op) toml.set("selective_ac_option", "op");
-  toml.section("compile");
-  toml.set_flag("enable", settings.take("training.compiled").boolean);
-  settings.list_unless(t.cross_entropy == CrossEntropy::automatic, "training.cross_entropy");
-  settings.list_unless(t.unfused_elementwise != t.compiled, "training.unfused_elementwise");
-  settings.list_unless(t.recompute_early_stop, "training.recompute_early_stop");
+  toml.set_flag("early_stop", settings.take("training.recompute_early_stop").boolean);
+  emit_compile(toml, settings, t);
 }
 
 EmittedRun emit_torchtitan(const Scenario& scenario) {

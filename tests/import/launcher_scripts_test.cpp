@@ -1,0 +1,101 @@
+// Launch scripts in Bash: which of their words are arguments of the run.
+#include <algorithm>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sim/import/importers.hpp"
+#include "tests/import/launched.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+ImportedRun script(const std::string& text) {
+  return imported("megatron", text, "run.sh",
+                  {.model = "gpt2-small",
+                   .topology = "dgx-h100",
+                   .gpus = 8,
+                   .overrides = {"training.seq_length=64", "model.vocab_size=50688"}});
+}
+
+std::vector<std::string> notes(const ImportedRun& run) {
+  std::vector<std::string> about;
+  std::ranges::copy_if(run.assumptions, std::back_inserter(about),
+                       [](const std::string& each) { return each.find("script") != std::string::npos; });
+  return about;
+}
+
+std::string not_evaluated(const std::string& lines) {
+  return "if, case, loops, functions and tests of the script are not evaluated: what " + lines +
+         " is taken, and the last value of a name";
+}
+
+const std::string kArray = "ARGS=(--micro-batch-size 1 --global-batch-size 32 --bf16)\n";
+const std::string kRun = "torchrun pretrain_gpt.py ${ARGS[@]}\n";
+const std::string kFp8 = "ARGS+=(--fp8-format hybrid)\n";
+
+}  // namespace
+
+TEST_CASE("scripts: what a test, a loop or a function adds is taken, and said", "[io][launch]") {
+  for (const std::string& branch : {"[[ \"$FP8\" == 1 ]] && " + kFp8, "[ -z \"$BF16\" ] || " + kFp8}) {
+    const ImportedRun guarded = script(kArray + branch + kRun);
+    CHECK(guarded.scenario.training.dtype == Precision::fp8);
+    CHECK(notes(guarded) == std::vector{not_evaluated("line 2 sets")});
+  }
+  for (const std::string& begin :
+       std::vector<std::string>{"while getopts f o; do\n", "for i in 1 2; do\n", "until false; do\n", "add() {\n",
+                                "function add {\n", "add () {\n"}) {
+    const std::string end = begin.ends_with("do\n") ? "done\n" : "}\n";
+    CHECK(notes(script(kArray + begin + kFp8 + end + kRun)) == std::vector{not_evaluated("line 3 sets")});
+  }
+  // A command before && is no test, and what follows the loop is outside it.
+  CHECK(notes(script(kArray + "for i in 1 2; do echo $i; done\ncd /work && " + kFp8 + kRun)).empty());
+  CHECK(
+      script(kArray + "cd /work && torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size 2 2>&1 | tee log\n")
+          .scenario.parallel.tp == 2);
+}
+
+TEST_CASE("scripts: arguments that no command expands are left out", "[io][launch]") {
+  const std::string unused = "OTHER_ARGS=(--fp8-format hybrid\n  --tensor-model-parallel-size \"4\")\n";
+  const ImportedRun run = script(kArray + unused + kRun);
+  CHECK(run.scenario.training.dtype == Precision::bf16);
+  CHECK(run.scenario.parallel.tp == 1);
+  CHECK(notes(run) ==
+        std::vector<std::string>{"the script does not use OTHER_ARGS: the arguments of lines 2, 3 are left out"});
+  // Used inside an array that is used; and a file that starts nothing is a part of another script.
+  CHECK(script(kArray + unused + "ALL=(${ARGS[@]} \"${OTHER_ARGS[@]}\")\ntorchrun pretrain_gpt.py \"${ALL[@]}\"\n")
+            .scenario.parallel.tp == 4);
+  CHECK(script(kArray + unused).scenario.parallel.tp == 4);
+  // The same of texts, of which one holds the other; the last argument has no value.
+  const std::string texts = "A=\"--tensor-model-parallel-size 4\"\nB=\"$A --sequence-parallel\"\nC=\"--fp16\"\n";
+  const ImportedRun nested = script(kArray + texts + "torchrun pretrain_gpt.py ${ARGS[@]} $B\n");
+  CHECK(nested.scenario.parallel.tp == 4);
+  CHECK(nested.scenario.parallel.sequence_parallel);
+  CHECK(nested.scenario.training.dtype == Precision::bf16);
+  CHECK(script(kArray + "torchrun pretrain_gpt.py --sequence-parallel ${ARGS[@]} --tensor-model-parallel-size 2\n")
+            .scenario.parallel.sequence_parallel);
+}
+
+TEST_CASE("scripts: quotes, documents and commands inside words", "[io][launch]") {
+  const std::string tensor = "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size ";
+  // A quote in a document; a document that is a script.
+  CHECK(script(kArray + "cat <<'EOF'\nit's\nEOF\n" + tensor + "2\n").scenario.parallel.tp == 2);
+  CHECK(script(kArray + "cat <<-EOF > note\nit's\n\tEOF\n" + tensor + "2\n").scenario.parallel.tp == 2);
+  CHECK(script(kArray + "sbatch <<EOF\n" + tensor + "2\nEOF\n").scenario.parallel.tp == 2);
+  CHECK(refusal("megatron", kArray + "cat <<EOF\nit's\nEOF\n" + tensor + "3\n", "run.sh", givens("llama-3.1-8b", 24))
+            .starts_with("run.sh:5: tensor-model-parallel-size"));  // lines are those of the file
+  // \" is part of a quoted text, and so is what follows it.
+  CHECK(script(kArray + "NAME=\"a \\\"b --tensor-model-parallel-size 4\\\"\"\n" + kRun).scenario.parallel.tp == 1);
+  // A backslash joins lines between double quotes, and is a character between single ones.
+  const std::string joined = "--tensor-model-parallel-size \\\n2";
+  CHECK(script(kArray + "T=\"" + joined + "\"\ntorchrun pretrain_gpt.py ${ARGS[@]} $T\n").scenario.parallel.tp == 2);
+  CHECK(refusal("megatron", kArray + "T='" + joined + "'\ntorchrun pretrain_gpt.py ${ARGS[@]} $T\n", "run.sh",
+                givens("llama-3.1-8b", 8))
+            .starts_with("run.sh:2: tensor-model-parallel-size = \"\\\": is not a number"));
+  const ImportedRun command =
+      script(kArray + tensor + "2 --name $(basename $(pwd) --suffix .sh) --sequence-parallel\n");
+  CHECK(command.scenario.parallel.sequence_parallel);
+  REQUIRE(command.unmapped.size() == 1);
+  CHECK(command.unmapped[0].key == "name");
+}

@@ -1,0 +1,212 @@
+// Settings of Megatron-LM, Megatron-Bridge and NeMo that once were lost, taken for others or refused.
+#include <algorithm>
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "sim/import/importers.hpp"
+#include "tests/import/launched.hpp"
+#include "tests/support/shipped.hpp"
+
+using namespace tracecast;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+RunGivens job(const std::string& model, int gpus) {
+  return {.model = model,
+          .topology = "dgx-h100",
+          .gpus = gpus,
+          .overrides = {"training.seq_length=4096", "training.global_batch_size=64"}};
+}
+
+const std::string kModel =
+    "pretrain_gpt.py --hidden-size 4096 --num-attention-heads 32 --vocab-size 32000 --max-position-embeddings 4096 "
+    "--seq-length 4096 --micro-batch-size 1 --bf16 ";
+
+ImportedRun megatron(const std::string& arguments) {
+  const bool layers = arguments.find("--num-layers ") != std::string::npos;
+  return imported("megatron", kModel + (layers ? "" : "--num-layers 32 ") + arguments + "\n", "run.sh", job("", 8));
+}
+
+std::string megatron_refusal(const std::string& arguments) {
+  return refusal("megatron", kModel + arguments + "\n", "run.sh", job("", 8));
+}
+
+ImportedRun bridge(const std::string& settings) {
+  return imported("megatron-bridge", "train:\n  micro_batch_size: 1\n" + settings, "r.yaml", job("llama-3.1-8b", 8));
+}
+
+Training precision(const std::string& recipe) {
+  return bridge("model: {}\nmixed_precision: " + recipe + "\n").scenario.training;
+}
+
+/// As ConfigContainer.to_yaml writes it: every setting, the model's own ones beside those that replace them.
+std::string configuration(const std::string& precision, const std::string& model, const std::string& more = "") {
+  return "_target_: megatron.bridge.training.config.ConfigContainer\n"
+         "comm_overlap:\n  overlap_grad_reduce: null\n  tp_comm_overlap: false\n"
+         "dataset:\n  sequence_length: 4096\n"
+         "ddp:\n  grad_reduce_in_fp32: true\n  overlap_grad_reduce: false\n  overlap_param_gather: true\n"
+         "  use_distributed_optimizer: true\n"
+         "mixed_precision:\n  bf16: true\n  grad_reduce_in_fp32: false\n" +
+         precision +
+         "model:\n  _target_: megatron.bridge.models.gpt_provider.GPTModelProvider\n  bf16: false\n  fp8_recipe: "
+         "delayed\n"
+         "  num_layers: 32\n  hidden_size: 4096\n  ffn_hidden_size: 14336\n  num_attention_heads: 32\n"
+         "  num_query_groups: 8\n  vocab_size: 128256\n  should_pad_vocab: false\n  position_embedding_type: rope\n  "
+         "tp_comm_overlap: true\n"
+         "  tensor_model_parallel_size: 2\n  sequence_parallel: true\n" +
+         model +
+         "optimizer:\n  bf16: false\n  overlap_param_gather: false\n"
+         "tokenizer:\n  vocab_size: 32000\n"
+         "train:\n  global_batch_size: 64\n  micro_batch_size: 1\n" +
+         more;
+}
+
+ImportedRun whole(const std::string& precision, const std::string& model) {
+  return imported("megatron-bridge", configuration(precision, model), "run_config.yaml", job("", 8));
+}
+
+}  // namespace
+
+TEST_CASE("launchers: false, none and null are no format of numbers", "[io][launch]") {
+  const auto nemo = [](const std::string& fp8) {
+    return imported("megatron",
+                    "trainer:\n  num_nodes: 1\n  devices: 8\nmodel:\n  micro_batch_size: 1\n  fp8_hybrid: true\n"
+                    "  fp8_e4m3: false\n  fp8: " +
+                        fp8 + "\n",
+                    "nemo.yaml", job("llama-3.1-8b", 0));
+  };
+  for (const char* off : {"False", "false", "none", "null"})
+    CHECK(nemo(off).scenario.training.dtype == Precision::bf16);
+  CHECK(nemo("True").scenario.training.dtype == Precision::fp8);
+  CHECK(nemo("True").unmapped.empty());
+  CHECK(nemo("e4m3").scenario.training.dtype == Precision::fp8);
+  CHECK(megatron("--fp4-format none").scenario.training.dtype == Precision::bf16);
+  CHECK(megatron("--fp4-format e2m1").scenario.training.dtype == Precision::nvfp4);
+  CHECK(megatron_refusal("--num-layers 32 --fp8-format int8") ==
+        "run.sh:1: fp8-format = \"int8\": is not supported (allowed: hybrid e4m3 e5m2 true)");
+}
+
+// megatron/bridge/training/mixed_precision.py (docs/references.md#format-megatron).
+TEST_CASE("launchers: recipes of Megatron-Bridge for numbers", "[io][launch]") {
+  struct Expected {
+    const char* recipe;
+    Precision dtype;
+    int start = 0;
+    int end = 0;
+    bool gather = false;
+    Precision gradients = Precision::fp32;
+  };
+  for (const Expected& each :
+       {Expected{"bf16_mixed", Precision::bf16}, Expected{"fp16_mixed", Precision::fp16, 0, 0, false, Precision::fp16},
+        Expected{"bf16_with_mxfp8_mixed", Precision::mxfp8, 0, 0, true},
+        Expected{"bf16-with-mxfp8-mixed", Precision::mxfp8, 0, 0, true},
+        Expected{"bf16_with_fp8_delayed_scaling_mixed", Precision::fp8, 0, 0, true},
+        Expected{"bf16_with_fp8_current_scaling_mixed", Precision::fp8, 1, 1, true},
+        Expected{"nemotron_h_bf16_with_fp8_current_scaling_mixed", Precision::fp8, 2, 2, true},
+        Expected{"nanov2_bf16_with_fp8_current_scaling_mixed", Precision::fp8_block, 2, 2, true},
+        Expected{"bf16_with_fp8_subchannel_scaling_mixed", Precision::fp8_block},
+        Expected{"bf16_with_nvfp4_mixed", Precision::nvfp4},
+        Expected{"nemotron_3_super_bf16_with_nvfp4_mixed", Precision::nvfp4, 0, 14},
+        Expected{"bf16_with_mxfp8_bf16_params_bf16_grad_reduce", Precision::mxfp8, 0, 0, false, Precision::bf16}}) {
+    CAPTURE(each.recipe);
+    const Training training = precision(each.recipe);
+    CHECK(training.dtype == each.dtype);
+    CHECK(training.bf16_layers_start == each.start);
+    CHECK(training.bf16_layers_end == each.end);
+    CHECK(training.fp8_param_gather == each.gather);
+    CHECK(training.grad_reduce_dtype == each.gradients);
+  }
+  for (const char* wrong : {"bf16_with_mxfp9_mixed", "bf16_mixed_bf16_params"})
+    CHECK(refusal("megatron-bridge", fmt::format("model: {{}}\ntrain: {{}}\nmixed_precision: {}\n", wrong), "r.yaml",
+                  job("llama-3.1-8b", 8))
+              .starts_with(fmt::format("r.yaml:3: mixed_precision = \"{}\": is not supported (allowed: bf16_mixed "
+                                       "fp16_mixed bf16_with_fp8_mixed",
+                                       wrong)));
+}
+
+TEST_CASE("launchers: layers stay in bf16 with their flag, one at each end by default", "[io][launch]") {
+  const auto wide = [](const ImportedRun& run) {
+    return std::pair(run.scenario.training.bf16_layers_start, run.scenario.training.bf16_layers_end);
+  };
+  const std::string fp8 = "--fp8-format hybrid --fp8-recipe tensorwise ";
+  CHECK(wide(megatron(fp8 + "--first-last-layers-bf16")) == std::pair(1, 1));
+  CHECK(
+      wide(megatron(fp8 + "--first-last-layers-bf16 --num-layers-at-start-in-bf16 0 --num-layers-at-end-in-bf16 3")) ==
+      std::pair(0, 3));
+  const ImportedRun without = megatron(fp8 + "--num-layers-at-start-in-bf16 3");
+  CHECK(wide(without) == std::pair(0, 0));
+  CHECK(assumes(without, "num-layers-at-start-in-bf16: without first-last-layers-bf16 no layer stays in bf16"));
+  CHECK(wide(bridge("model:\n  fp8: hybrid\n  num_layers_at_end_in_bf16: 2\n")) == std::pair(0, 2));
+  CHECK(wide(bridge("model:\n  fp8: hybrid\n  first_last_layers_bf16: false\n  num_layers_at_end_in_bf16: 2\n")) ==
+        std::pair(0, 0));
+  const EmittedRun emitted =
+      emit_run("megatron", shipped_scenario("p5-llama3-70b-64", {"training.dtype=fp8", "training.bf16_layers_end=2"}));
+  CHECK(emitted.text.find("--first-last-layers-bf16\n  --num-layers-at-start-in-bf16 0\n  --num-layers-at-end-in-bf16 "
+                          "2\n") != std::string::npos);
+}
+
+TEST_CASE("launchers: a whole configuration of Megatron-Bridge says settings twice, and one of them wins",
+          "[io][launch]") {
+  const ImportedRun run = whole("  fp8: hybrid\n  fp8_recipe: blockwise\n", "  fp8: null\n");
+  const Training& t = run.scenario.training;
+  CHECK(t.dtype == Precision::fp8_block);  // mixed_precision, not the model
+  CHECK(t.grad_reduce_dtype == Precision::bf16);
+  CHECK(run.scenario.model.vocab_size == 128256);          // not the tokenizer's
+  CHECK(run.scenario.parallel.overlap_param_gather);       // that of ddp
+  CHECK_FALSE(run.scenario.parallel.tp_comm_overlap);      // comm_overlap
+  CHECK_FALSE(run.scenario.parallel.overlap_grad_reduce);  // null there leaves it to ddp
+  CHECK(run.unmapped.empty());
+  // null is no format, and it wins, too.
+  CHECK(whole("  fp8: null\n", "  fp8: hybrid\n").scenario.training.dtype == Precision::bf16);
+}
+
+TEST_CASE("launchers: lists of Megatron-Bridge say layers of experts and stages", "[io][launch]") {
+  std::string frequency = "  num_moe_experts: 8\n  moe_ffn_hidden_size: 1024\n  moe_layer_freq:\n";
+  for (int layer = 0; layer < 32; ++layer) frequency += layer < 3 ? "  - 0\n" : "  - 1\n";
+  const Model model = whole("", frequency).scenario.model;
+  CHECK(model.moe.value().leading_dense_layers == 3);
+  const auto stages = [](const std::string& last) {
+    return "  pipeline_model_parallel_size: 2\n  pipeline_model_parallel_layout:\n  - [embedding, " +
+           fmt::format("{}", fmt::join(Texts(17, "decoder"), ", ")) + "]\n  - [" +
+           fmt::format("{}", fmt::join(Texts(15, "decoder"), ", ")) + ", " + last + "]\n";
+  };
+  CHECK(whole("", stages("loss")).scenario.parallel.pp_layout == std::vector<int>{17, 15});
+  CHECK(refusal("megatron-bridge", configuration("", stages("head")), "r.yaml", job("", 8))
+            .find("is not a pipeline layout") != std::string::npos);
+}
+
+TEST_CASE("launchers: Megatron's layers of a virtual stage count embedding and loss as asked", "[io][launch]") {
+  const std::string split =
+      "--pipeline-model-parallel-size 4 --account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split "
+      "--num-layers-per-virtual-pipeline-stage ";
+  CHECK(megatron("--num-layers 30 " + split + "4").scenario.parallel.vpp == 2);  // (30 + 2) / 4 / 4
+  CHECK(megatron_refusal("--num-layers 30 " + split + "3") ==
+        "run.sh:1: num-layers-per-virtual-pipeline-stage = 3: does not divide the 8 layers of a pipeline rank");
+  CHECK(megatron_refusal("--num-layers 32 " + split + "4") ==
+        "run.sh:1: num-layers-per-virtual-pipeline-stage = 4: cuts 34 layers (with embedding and loss as asked), which "
+        "do not divide over 4 pipeline ranks");
+  CHECK(megatron_refusal("--num-layers 30 --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 1")
+            .find("cuts 30 layers, which do not divide over 4 pipeline ranks") != std::string::npos);
+}
+
+TEST_CASE("launchers: Megatron's groups of key-value heads need their flag", "[io][launch]") {
+  const ImportedRun without = megatron("--num-query-groups 8");
+  CHECK(without.scenario.model.num_query_groups == 32);
+  CHECK(assumes(without, "num-query-groups has no effect without --group-query-attention"));
+  CHECK(megatron("--num-query-groups 8 --group-query-attention").scenario.model.num_query_groups == 8);
+  CHECK(megatron("--group-query-attention").scenario.model.num_query_groups == 1);
+}
+
+TEST_CASE("launchers: the last batch of Megatron's schedule is a whole number", "[io][launch][error]") {
+  const auto refused = [](const std::string& schedule) {
+    return refusal("megatron", kModel + "--num-layers 32 --step-batch-size-schedule \"" + schedule + "\"\n", "run.sh",
+                   givens("", 8));
+  };
+  CHECK(refused("0:1234567890").find("step-batch-size-schedule") != std::string::npos);
+  for (const char* wrong : {"0:", "0:12x", "0:99999999999999999999", "384", "0:-3"})
+    CHECK(refused(wrong).find("is not a schedule (allowed: \"0:384 200B:768\")") != std::string::npos);
+}
