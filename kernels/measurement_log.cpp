@@ -1,5 +1,6 @@
 #include "kernels/measurement_log.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <utility>
 
@@ -10,7 +11,9 @@ namespace {
 
 bool is_measurement(const nlohmann::json& line) {
   return line.is_object() && line.contains("label") && line["label"].is_string() && line.contains("seconds") &&
-         line["seconds"].is_array() && line.contains("skipped") && line["skipped"].is_string();
+         line["seconds"].is_array() &&
+         std::ranges::all_of(line["seconds"], [](const nlohmann::json& each) { return each.is_number(); }) &&
+         line.contains("skipped") && line["skipped"].is_string();
 }
 
 }  // namespace
@@ -37,11 +40,12 @@ const Measurement* MeasurementLog::find(const std::string& label) const {
   return found == measurements_.end() ? nullptr : &found->second;
 }
 
-void MeasurementLog::add(const std::string& label, const Measurement& measurement) {
-  std::ofstream(path_, std::ios::app)
-      << nlohmann::json{{"label", label}, {"seconds", measurement.seconds}, {"skipped", measurement.skipped}}.dump()
-      << '\n';
+bool MeasurementLog::add(const std::string& label, const Measurement& measurement) {
   measurements_[label] = measurement;
+  const nlohmann::json line{{"label", label}, {"seconds", measurement.seconds}, {"skipped", measurement.skipped}};
+  std::ofstream file(path_, std::ios::app);
+  file << line.dump() << '\n' << std::flush;
+  return file.good();
 }
 
 void MeasurementLog::remove() const {

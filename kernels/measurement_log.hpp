@@ -23,7 +23,8 @@ class MeasurementLog {
 
   /// nullptr: not measured yet.
   const Measurement* find(const std::string& label) const;
-  void add(const std::string& label, const Measurement& measurement);
+  /// False: the file cannot be written. The measurement counts nevertheless.
+  bool add(const std::string& label, const Measurement& measurement);
   std::size_t size() const { return measurements_.size(); }
   void remove() const;
 

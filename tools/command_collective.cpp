@@ -1,4 +1,5 @@
 /// `tracecast collective`: how long one collective takes on a machine, and how NCCL would run it.
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -8,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/settings_text.hpp"
@@ -25,6 +27,8 @@
 
 namespace tracecast::cli {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 const auto kCollectiveNames = values_by_name<Collective>();
 const auto kAlgorithmNames = values_by_name<Algorithm>();
@@ -118,6 +122,8 @@ Result<Question> read_question(const CollectiveOptions& options) {
   if (!cluster) return tl::unexpected(cluster.error());
   const Result<Bytes> size = parse_bytes(options.bytes);
   if (!size) return fail_key("--bytes", options.bytes, size.error().diagnostics.front().message);
+  if (size->count > kMaxCollectiveBytes)
+    return fail_key("--bytes", options.bytes, "is more than one call may have (allowed: up to 1024 TiB)");
   Question question{*cluster,
                     architecture_of(*cluster),
                     group_of(*cluster, options),
@@ -161,27 +167,34 @@ double busbw(const Row& row, int ranks) {
   return bus_bandwidth(row.call.collective, ranks, row.call.size, row.cost.duration);
 }
 
-std::string json_row(const Row& row, int ranks) {
-  return fmt::format(
-      R"({{"bytes": {}, "time_us": {:.6f}, "algbw_gb_s": {:.4f}, "busbw_gb_s": {:.4f}, "algorithm": "{}", "protocol": "{}", )"
-      R"("channels": {}, "spread": {:.4f}, "provenance": "{}"}})",
-      row.call.size.count, microseconds(row.cost.duration), algbw(row) * 1e-9, busbw(row, ranks) * 1e-9,
-      to_string(row.cost.algorithm), to_string(row.cost.protocol), row.cost.channels, row.cost.spread,
-      to_string(row.cost.provenance));
+/// So many digits behind the point as a reader needs: the last of a double differ between machines.
+double rounded(double value, int digits) {
+  const double scale = std::pow(10.0, digits);
+  return std::round(value * scale) / scale;
+}
+
+Json json_row(const Row& row, int ranks) {
+  return {{"bytes", row.call.size.count},
+          {"time_us", rounded(microseconds(row.cost.duration), 6)},
+          {"algbw_gb_s", rounded(algbw(row) * 1e-9, 4)},
+          {"busbw_gb_s", rounded(busbw(row, ranks) * 1e-9, 4)},
+          {"algorithm", to_string(row.cost.algorithm)},
+          {"protocol", to_string(row.cost.protocol)},
+          {"channels", row.cost.channels},
+          {"spread", rounded(row.cost.spread, 4)},
+          {"provenance", to_string(row.cost.provenance)}};
 }
 
 std::string json_answer(const Question& question, const std::vector<Row>& rows) {
-  std::string list;
-  for (const Row& row : rows) list += (list.empty() ? "    " : ",\n    ") + json_row(row, question.group.ranks);
-  const std::string routing =
-      question.cluster.routing == RoutingPolicy::ecmp
-          ? fmt::format("  \"routing\": {{\"policy\": \"ecmp\", \"seed\": {}}},\n", question.cluster.routing_seed)
-          : "";
-  return fmt::format(
-      "{{\n  \"topology\": \"{}\",\n  \"op\": \"{}\",\n  \"ranks\": {},\n  \"nodes\": {},\n{}  \"results\": "
-      "[\n{}\n  ]\n}}\n",
-      question.cluster.name, to_string(question.call.collective), question.group.ranks, question.group.nodes, routing,
-      list);
+  Json json{{"topology", question.cluster.name},
+            {"op", to_string(question.call.collective)},
+            {"ranks", question.group.ranks},
+            {"nodes", question.group.nodes}};
+  if (question.cluster.routing == RoutingPolicy::ecmp)
+    json["routing"] = {{"policy", "ecmp"}, {"seed", question.cluster.routing_seed}};
+  json["results"] = Json::array();
+  for (const Row& row : rows) json["results"].push_back(json_row(row, question.group.ranks));
+  return json.dump(2) + "\n";
 }
 
 std::string place_text(const Question& question) {
@@ -204,8 +217,7 @@ std::string page(const Question& question, const Row& row) {
       to_string(row.cost.protocol), row.cost.channels);
 }
 
-/// The columns of nccl-tests, plus the chosen algorithm and protocol.
-/// As nccl-tests prints it; a narrow terminal has no column of channels.
+/// The columns of nccl-tests, and the chosen algorithm, protocol and channels; a narrow terminal has no column of channels.
 std::string table(const Question& question, const std::vector<Row>& rows, const TextStyle& style) {
   std::string text = fmt::format("# {}\n# {}\n", to_string(question.call.collective), place_text(question));
   if (const std::string paths = path_text(question.cluster); !paths.empty()) text += "# " + paths + "\n";

@@ -163,7 +163,7 @@ Result<void> set_gpus(GoodputCommandOptions& options, const std::string& value) 
   const Result<GoodputRequest> base = load(options);
   if (!base) return tl::unexpected(base.error());
   const Scenario& s = base->scenario;
-  const int block = s.parallel.tp * s.parallel.pp * s.parallel.cp;
+  const std::int64_t block = s.parallel.model_ranks();
   const int gpus = std::atoi(value.c_str());
   if (gpus <= 0 || gpus % block != 0)
     return fail_key("gpus", value, fmt::format("is not a multiple of tp x pp x cp = {}", block));

@@ -87,13 +87,13 @@ Run add_plan_options(CLI::App& app) {
                  "samples of a step, as --gpus (default: the scenario's); the smallest and largest that are allowed")
       ->type_name("SAMPLES");
   list("--topology", options->topologies, "machines to compare: files or shipped names");
-  const CLI::Validator degree = in_range(1, 1e6);
+  const CLI::Validator degree = in_range(1, kMaxDegree);
   list("--tp", options->tp, "tensor-parallel degrees to try (default: all that divide)")->check(degree);
   list("--pp", options->pp, "pipeline degrees")->check(degree);
   list("--vpp", options->vpp, "model chunks per pipeline rank")->check(degree);
   list("--cp", options->cp, "context-parallel degrees")->check(degree);
   list("--ep", options->ep, "expert-parallel degrees")->check(degree);
-  list("--micro-batch", options->micro_batch, "micro-batch sizes")->check(degree);
+  list("--micro-batch", options->micro_batch, "micro-batch sizes")->check(in_range(1, 1e6));
   list("--recompute", options->recompute, "none, selective, selective_op, full");
   list("--zero", options->zero, "ZeRO stages, 0 to 3")->check(in_range(0, 3));
   list("--sequence-parallel", options->sequence_parallel, "on, off, or on,off (default: on)");

@@ -18,10 +18,10 @@
 #include "sim/io/trace_reader.hpp"
 #include "sim/io/trace_summary.hpp"
 #include "tools/command_rows.hpp"
+#include "tools/import_results.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/worker_process.hpp"
 #include "tracer/step_windows.hpp"
-#include "tracer/trace_writer.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -99,10 +99,7 @@ Result<void> keep_steps(std::vector<Recorded>& traces, int steps) {
       each.note = fmt::format(", fewer than {} whole steps found: everything was kept", steps);
       continue;
     }
-    const std::string kept = each.path.string() + ".steps";
-    std::error_code error;
-    if (!write_trace(kept, *trace)) return fail({kept, 0, "", "", "cannot be written"});
-    fs::rename(kept, each.path, error);
+    if (Result<void> saved = save_recording(each.path, *trace); !saved) return saved;
     const auto summary = trace_summary(each.path);
     if (!summary) return tl::unexpected(summary.error());
     each.summary = *summary;
@@ -148,6 +145,14 @@ std::string text_of(const TraceSummary& s) {
   return text;
 }
 
+/// An inherited value does not count: the options say what is recorded.
+void set_or_unset(const char* variable, bool is_set, const std::string& value) {
+  if (is_set)
+    setenv(variable, value.c_str(), 1);
+  else
+    unsetenv(variable);
+}
+
 Result<ExitCode> record(const RecordOptions& options) {
   const fs::path recorder = beside_this_program("libtracecast_inject.so");
   if (const std::string sentence = missing_for_recording(recorder); !sentence.empty()) {
@@ -161,9 +166,9 @@ Result<ExitCode> record(const RecordOptions& options) {
   setenv("NVTX_INJECTION64_PATH", recorder.c_str(), 1);
   setenv("NCCL_PROFILER_PLUGIN", recorder.c_str(), 0);  // keeps a plugin of the user
   setenv("TRACECAST_TRACE", begin.c_str(), 1);
-  if (options.range != "all") setenv("TRACECAST_RANGE", options.range.c_str(), 1);
-  if (options.delay > 0) setenv("TRACECAST_DELAY", fmt::format("{}", options.delay).c_str(), 1);
-  if (options.duration > 0) setenv("TRACECAST_DURATION", fmt::format("{}", options.duration).c_str(), 1);
+  set_or_unset("TRACECAST_RANGE", options.range != "all", options.range);
+  set_or_unset("TRACECAST_DELAY", options.delay > 0, fmt::format("{}", options.delay));
+  set_or_unset("TRACECAST_DURATION", options.duration > 0, fmt::format("{}", options.duration));
   const int status = run_program(options.command);
   std::vector<Recorded> traces = recorded_files(begin);
   delete_empty(traces);

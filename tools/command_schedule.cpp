@@ -135,8 +135,7 @@ Scenario with_schedule(Scenario scenario, const ScheduleOptions& options, const 
   scenario.parallel.pp_schedule = name;
   scenario.parallel.vpp = chunks;
   if (options.request.microbatches > 0) {
-    const Parallel& p = scenario.parallel;
-    const int dp = std::max(1, scenario.cluster.world_size / std::max(1, p.tp * p.cp * p.pp));
+    const int dp = scenario.parallel.replicas_on(scenario.cluster.world_size);
     scenario.training.global_batch_size = options.request.microbatches * scenario.training.micro_batch_size * dp;
   }
   return scenario;

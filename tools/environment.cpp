@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "sim/base/hash.hpp"
 #include "sim/io/read_file.hpp"
 
 namespace tracecast::cli {
@@ -84,11 +85,7 @@ Result<DataPaths> data_paths() {
 
 std::string program_fingerprint() {
   const Result<std::string> program = read_file("/proc/self/exe");
-  if (!program) return "";
-  // FNV-1a with 64 bits.
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : *program) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return fmt::format("{:016x}", hash);
+  return program ? fmt::format("{:016x}", fnv_1a(*program)) : "";
 }
 
 namespace {

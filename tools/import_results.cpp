@@ -13,6 +13,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/import/transfer_times.hpp"
+#include "sim/io/atomic_file.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/trace_reader.hpp"
@@ -173,19 +174,11 @@ class ImportWriter {
   }
 
   Result<ExitCode> write(const ImportedTrace& imported) const {
-    if (!options_.output.empty() && !save(imported.trace))
-      return fail({options_.output, 0, "", "", "cannot be written"});
+    if (!options_.output.empty())
+      if (const Result<void> ok = save_recording(options_.output, imported.trace); !ok)
+        return tl::unexpected(ok.error());
     fmt::print("{}{}", summary_of(options_.file, imported.format, imported.found), notes_text(imported.notes, style_));
     return ExitCode::done;
-  }
-
-  /// To a temporary file first: a file of this name is always complete.
-  bool save(const Trace& trace) const {
-    const std::string partial = options_.output + ".partial";
-    std::error_code failed;
-    if (!write_trace(partial, trace)) return false;
-    fs::rename(partial, options_.output, failed);
-    return !failed;
   }
 
   Result<ExitCode> write(ImportedGraph& step) const {
@@ -259,6 +252,13 @@ class ImportWriter {
 };
 
 }  // namespace
+
+Result<void> save_recording(const std::string& path, const Trace& trace) {
+  AtomicFile file(path);
+  if (Result<void> opened = file.finish(); !opened) return opened;
+  if (!write_trace(file.partial(), trace)) return fail({path, 0, "", "", "cannot be written (is the disk full?)"});
+  return file.commit();
+}
 
 Result<ExitCode> import_with(const Importer& importer, const ImportOptions& options, const std::string& content,
                              const Context& context) {

@@ -26,6 +26,9 @@ struct ImportOptions {
   std::vector<std::string> overrides;
 };
 
+/// Writes a recording to a file, which is replaced at the end. Errors: the file cannot be written.
+Result<void> save_recording(const std::string& path, const Trace& trace);
+
 /// Reads `content`, that of options.file, and writes the result: a topology, trace, timeline, scenario, table or model.
 Result<ExitCode> import_with(const Importer& importer, const ImportOptions& options, const std::string& content,
                              const Context& context);

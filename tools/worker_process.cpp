@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -51,6 +52,43 @@ void pass_on(int signal) {
   if (running_child > 0) kill(static_cast<pid_t>(running_child), signal);
 }
 
+/// Another disposition of a signal for a while. A signal that this process was started to ignore, as by nohup, stays ignored.
+class SignalFor {
+ public:
+  SignalFor(int signal, void (*disposition)(int)) : signal_(signal) {
+    sigaction(signal_, nullptr, &before_);
+    if (before_.sa_handler != SIG_IGN) std::signal(signal_, disposition);
+  }
+  ~SignalFor() { sigaction(signal_, &before_, nullptr); }
+  SignalFor(const SignalFor&) = delete;
+  SignalFor& operator=(const SignalFor&) = delete;
+
+ private:
+  int signal_;
+  struct sigaction before_ {};
+};
+
+/// A new folder that only this user can enter, gone at the end.
+class RendezvousFolder {
+ public:
+  RendezvousFolder() : path_((fs::temp_directory_path() / "tracecast-rendezvous-XXXXXX").string()) {
+    good_ = mkdtemp(path_.data()) != nullptr;
+  }
+  ~RendezvousFolder() {
+    std::error_code ignored;
+    if (good_) fs::remove_all(path_, ignored);
+  }
+  RendezvousFolder(const RendezvousFolder&) = delete;
+  RendezvousFolder& operator=(const RendezvousFolder&) = delete;
+
+  bool good() const { return good_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool good_ = false;
+};
+
 }  // namespace
 
 ExitCode missing(const std::string& sentence) {
@@ -77,15 +115,16 @@ ExitCode run_cuda_worker(int ranks, std::vector<std::string> arguments) {
   std::vector<std::string> command = ranks > 1 ? mpirun(ranks) : std::vector<std::string>{};
   command.push_back(cuda_worker_path().string());
   command.insert(command.end(), arguments.begin(), arguments.end());
-  const fs::path folder = fs::temp_directory_path() / fmt::format("tracecast-rendezvous-{}", getpid());
+  std::optional<RendezvousFolder> folder;
   if (ranks > 1) {
-    fs::create_directories(folder);
-    command.insert(command.end(), {"--rendezvous", folder.string()});
+    folder.emplace();
+    if (!folder->good()) {
+      fmt::print(stderr, "{}: cannot be made, so that the ranks cannot meet\n", folder->path());
+      return ExitCode::bad_input;
+    }
+    command.insert(command.end(), {"--rendezvous", folder->path()});
   }
-  const int status = run_program(command);
-  std::error_code ignored;
-  if (ranks > 1) fs::remove_all(folder, ignored);
-  switch (status) {
+  switch (run_program(command)) {
     case 0:
       return ExitCode::done;
     case 1:
@@ -121,9 +160,9 @@ int run_program(const std::vector<std::string>& command) {
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   // Ctrl-C reaches the program too: this process keeps running to report the result. Requests to end are passed on.
-  auto* const on_interrupt = std::signal(SIGINT, SIG_IGN);
-  auto* const on_end = std::signal(SIGTERM, pass_on);
-  auto* const on_hang_up = std::signal(SIGHUP, pass_on);
+  const SignalFor interrupt(SIGINT, SIG_IGN);
+  const SignalFor end(SIGTERM, pass_on);
+  const SignalFor hang_up(SIGHUP, pass_on);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t defaults;
@@ -141,9 +180,6 @@ int run_program(const std::vector<std::string>& command) {
     running_child = 0;
   }
   posix_spawnattr_destroy(&attributes);
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_end);
-  std::signal(SIGHUP, on_hang_up);
   return started && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

@@ -1,13 +1,13 @@
 // libtracecast_inject.so: CUDA loads it into a program that `tracecast record` starts (CUDA_INJECTION64_PATH) and calls
 // InitializeInjection. It enables CUPTI's activity records, writes them each second, and ends the trace when the program exits.
-// NCCL loads it as its profiler plug-in, NVTX as its injection; the program may call tracecast_push and tracecast_pop in it. A fault of the recording never stops the program: the trace's header
-// says what failed.
+// NCCL loads it as its profiler plug-in, NVTX as its injection; the program may call tracecast_push and tracecast_pop in it.
+// A fault of the recording never stops the program: the trace's header says what failed.
 //
 // Variables that `tracecast record` sets:
 //   TRACECAST_TRACE     path of the trace, without the process id
 //   TRACECAST_RANGE     "cuda-profiler": record between cudaProfilerStart and cudaProfilerStop only
 //   TRACECAST_DELAY, TRACECAST_DURATION   seconds: record from then on, for so long
-//   TRACECAST_FLUSH_MS  time between two writes, 1000 if not set
+// A user may set TRACECAST_FLUSH_MS, the time between two writes (default 1000).
 // A forked child does not record: CUDA cannot be used there, and the trace is the parent's.
 
 #include <atomic>

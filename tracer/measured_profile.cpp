@@ -13,20 +13,12 @@
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/import/kernel_names.hpp"
+#include "sim/import/measurement_sums.hpp"
 #include "tracer/concurrent_transfers.hpp"
 #include "tracer/recorded_steps.hpp"
 
 namespace tracecast {
 namespace {
-
-/// Median, and the standard deviation of a normal distribution with the same quartiles, relative to it.
-std::pair<double, double> median_and_spread(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  const double median = (values[(n - 1) / 2] + values[n / 2]) / 2;
-  constexpr double kNormal = 1.349;
-  return {median, (values[3 * (n - 1) / 4] - values[(n - 1) / 4]) / kNormal / std::max(median, 1e-12)};
-}
 
 /// A receive beside the send to the same peer: both directions of a link at once take the time of one.
 bool is_half_of_exchange(const TraceCollective& c, std::span<const TraceCollective> all) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/import/imported_graph.hpp"
 #include "sim/import/kernel_names.hpp"
 #include "tracer/recorded_calls.hpp"
 #include "tracer/recorded_work.hpp"
@@ -27,21 +28,6 @@ OperatorShape shapeless(OperatorKind kind) {
     return GemmShape{};
   if (kind == OperatorKind::attention) return AttentionShape{};
   return ElementwiseShape{};
-}
-
-Traffic traffic_of(Collective collective) {
-  switch (collective) {
-    case Collective::all_gather:
-      return Traffic::parameters;
-    case Collective::all_to_all:
-      return Traffic::expert_parallel;
-    case Collective::send_recv:
-      return Traffic::pipeline;
-    case Collective::broadcast:
-      return Traffic::control;
-    default:
-      return Traffic::gradients;
-  }
 }
 
 /// Writes the nodes of all devices into one graph.

@@ -74,9 +74,7 @@ bool write_trace(const std::string& path, const Trace& trace) {
   for (const TraceDevice& d : trace.devices) writer.device(d);
   if (trace.overhead_ns > 0) writer.overhead(trace.overhead_ns);
   if (trace.dropped > 0) writer.dropped(trace.dropped);
-  const bool good = writer.good();
-  if (trace.complete) writer.finish();
-  return good;
+  return trace.complete ? writer.finish() : writer.flush();
 }
 
 TraceWriter::TraceWriter(const std::string& path, const TraceHeader& header)
@@ -97,9 +95,10 @@ TraceWriter::~TraceWriter() {
   close_file();
 }
 
-void TraceWriter::close_file() {
-  if (file_ >= 0) close(file_);
+bool TraceWriter::close_file() {
+  const bool closed = file_ >= 0 && close(file_) == 0;
   file_ = -1;
+  return closed;
 }
 
 void TraceWriter::write_out() {
@@ -240,16 +239,17 @@ void TraceWriter::overhead(std::int64_t ns) {
   ++records_;
 }
 
-void TraceWriter::flush() {
+bool TraceWriter::flush() {
   const std::lock_guard lock(mutex_);
   write_out();
+  return good();
 }
 
-void TraceWriter::finish() {
+bool TraceWriter::finish() {
   const std::lock_guard lock(mutex_);
   line("[\"end\",%" PRId64 "]", records_);
   write_out();
-  close_file();
+  return close_file();
 }
 
 }  // namespace tracecast

@@ -39,10 +39,11 @@ class TraceWriter {
   void library(std::string_view name, std::string_view version);
   void overhead(std::int64_t ns);
   void dropped(std::int64_t records);
-  /// Flushes to disk.
-  void flush();
-  /// Writes the last record, which marks the trace as complete.
-  void finish();
+  /// Writes what is in memory. False: this or an earlier write failed.
+  bool flush();
+  /// Writes the last record, which marks the trace as complete, and flushes. False: as flush().
+  bool finish();
+  /// False: the file could not be created, or a write has failed. What is in memory may still fail.
   bool good() const { return file_ >= 0; }
 
  private:
@@ -53,7 +54,7 @@ class TraceWriter {
   std::mutex mutex_;
   /// Writes what is in memory. Requires the lock.
   void write_out();
-  void close_file();
+  bool close_file();  ///< false: a write failed before, or closing did
 
   int file_ = -1;
   std::string unwritten_;

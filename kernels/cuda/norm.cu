@@ -83,7 +83,7 @@ __global__ void norm_backward_kernel(std::int64_t rows, std::int64_t width, cons
 }
 
 __global__ void norm_backward_sum_kernel(int blocks, std::int64_t width, std::int64_t pitch, const float* partial,
-                                    float* sum) {
+                                         float* sum) {
   for (std::int64_t i = first_index(); i < width; i += stride()) {
     float total = 0;
     for (int b = 0; b < blocks; ++b) total += partial[b * pitch + i];
@@ -134,8 +134,8 @@ void norm_backward(std::int64_t rows, std::int64_t width, const Bf16* x, const B
   TRACECAST_LAUNCH(norm_backward_sum_kernel, blocks_for(width), kThreads, 0, stream, blocks, width, pitch, partial,
                    d_weight);
   if (layer)
-    TRACECAST_LAUNCH(norm_backward_sum_kernel, blocks_for(width), kThreads, 0, stream, blocks, width, pitch, partial + width,
-                     d_bias);
+    TRACECAST_LAUNCH(norm_backward_sum_kernel, blocks_for(width), kThreads, 0, stream, blocks, width, pitch,
+                     partial + width, d_bias);
 }
 
 }  // namespace tracecast::cuda

@@ -81,13 +81,13 @@ void sgd(std::int64_t count, float learning_rate, float momentum, const float* g
 }
 
 void squared_norm(std::int64_t count, const float* x, double* sum, cudaStream_t stream) {
-  cudaMemsetAsync(sum, 0, sizeof(double), stream);
+  TRACECAST_CUDA(cudaMemsetAsync(sum, 0, sizeof(double), stream));
   TRACECAST_LAUNCH(squared_norm_kernel, blocks_for((count + 3) / 4), kThreads, 0, stream, count, x, sum);
 }
 
 void scale(std::int64_t count, float factor, float* x, cudaStream_t stream) {
   if (factor == 0) {
-    cudaMemsetAsync(x, 0, static_cast<std::size_t>(count) * sizeof(float), stream);
+    TRACECAST_CUDA(cudaMemsetAsync(x, 0, static_cast<std::size_t>(count) * sizeof(float), stream));
     return;
   }
   each(count, 4, stream, [=] __device__(std::int64_t i) {

@@ -16,7 +16,7 @@ inline int thread_count(int requested) {
 }
 
 /// Calls work(i) once for every i below `count`, on up to `threads` threads including the caller. Returns when all are
-/// done.
+/// done.   Requires work that does not throw: an exception on another thread ends the program.
 template <class Work>
 void parallel_for(std::size_t count, int threads, Work work) {
   std::atomic<std::size_t> next{0};

@@ -2,7 +2,8 @@
 /// Quantities as people write them in files and on the command line: "400 Gb/s", "80 GB", "1GiB", "1.5 us".
 ///
 /// Sizes: B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024).
-/// Rates: the same units per second ("GB/s", "GiB/s"), and b, kb, Mb, Gb, Tb for bits ("400 Gb/s" = 50 GB/s).
+/// Rates: these units except KiB per second ("GB/s", "GiB/s"), and b/s, kb/s, Mb/s, Gb/s, Tb/s for bits ("400 Gb/s" = 50 GB/s). As
+/// ports are named, "400G", "400Gbps" and "400Gbit/s" are bits too.
 /// Times: ps, ns, us, ms, s, min, h, d.
 /// The blank between number and unit may be left out. Errors: a missing or unknown unit, a number that does not
 /// parse, a negative quantity, one that does not fit into 63 bits.

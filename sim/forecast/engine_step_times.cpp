@@ -49,7 +49,7 @@ void drop_replicas(Scenario& scenario, int dp, int lost, bool keep_batch) {
 
 int replicas_of(const Scenario& scenario) {
   const Parallel& p = scenario.parallel;
-  return p.dp > 0 ? p.dp : scenario.cluster.world_size / (p.tp * p.pp * p.cp);
+  return p.dp > 0 ? p.dp : p.replicas_on(scenario.cluster.world_size);
 }
 
 void degrade(Cluster& cluster, const MachineState& state) {

@@ -40,7 +40,7 @@ JobSpec spec_of(const GoodputRequest& request, const CheckpointSettings& checkpo
   const Parallel& p = scenario.parallel;
   JobSpec spec;
   spec.machine = {scenario.cluster.world_size, scenario.cluster.node.gpus_per_host};
-  spec.replicas = p.dp > 0 ? p.dp : std::max(1, scenario.cluster.world_size / (p.tp * p.pp * p.cp));
+  spec.replicas = p.dp > 0 ? p.dp : p.replicas_on(scenario.cluster.world_size);
   spec.replicas_per_node = std::clamp(spec.machine.gpus_per_node / std::max(1, p.tp * p.cp), 1, spec.replicas);
   spec.failures = request.failures.model;
   if (request.mtbf_s > 0) {

@@ -127,7 +127,7 @@ Result<PipelineTimes> stage_times_in(const Scenario& scenario, const Schedule& s
   const int chunks = schedule.chunks / schedule.replicas;
   parallel.pp_schedule = default_schedule(chunks);
   parallel.vpp = chunks;
-  const int dp = std::max(1, scenario.cluster.world_size / std::max(1, parallel.tp * parallel.cp * parallel.pp));
+  const int dp = parallel.replicas_on(scenario.cluster.world_size);
   Training training = scenario.training;
   training.global_batch_size = schedule.microbatches * training.micro_batch_size * dp;
   const Result<Plan> plan = make_plan(scenario.model, parallel, training, scenario.cluster.world_size);

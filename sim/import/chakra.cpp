@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::int64_t kMaxMicroseconds = 8'640'000'000'000;  // 100 days
 constexpr std::int64_t kMaxPicoseconds = kMaxMicroseconds * 1'000'000;
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 constexpr std::uint64_t kMaxRank = (1 << 24) - 1;
 
 /// By Chakra's number; those that we do not have count as the nearest one.
@@ -106,7 +105,7 @@ class ChakraReader {
           break;
         }
       if (const auto size = integer_of(each.find("comm_size")))
-        node.size.count = std::clamp<std::int64_t>(*size, 0, kMaxBytes);
+        node.size.count = std::clamp<std::int64_t>(*size, 0, kMaxCollectiveBytes);
       Dependencies after;
       for (const std::string_view key : {"ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"})
         if (const JsonNode* deps = each.find(key))
@@ -175,7 +174,6 @@ class ChakraReader {
       if (field->number == 10) attribute(field->bytes, node, attributes);
     }
     if (!reader.good()) return false;
-    if (attributes.picoseconds >= 0) node.duration = Duration{attributes.picoseconds};
     add(std::move(node), type, attributes, std::move(after));
     return true;
   }
@@ -209,7 +207,8 @@ class ChakraReader {
     if (name == "is_cpu_op") attributes.on_host = number != 0;
     if (name == kChakraDuration)
       attributes.picoseconds = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMaxPicoseconds));
-    if (name == "comm_size") node.size.count = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMaxBytes));
+    if (name == "comm_size")
+      node.size.count = static_cast<std::int64_t>(std::min<std::uint64_t>(number, kMaxCollectiveBytes));
     if (name == "comm_src") node.from = static_cast<int>(std::min<std::uint64_t>(number, kMaxRank));
     if (name == "comm_dst") node.to = static_cast<int>(std::min<std::uint64_t>(number, kMaxRank));
     if (name == "pg_name") node.group = shortened(text);
@@ -218,6 +217,7 @@ class ChakraReader {
   void add(ImportedNode node, std::uint64_t type, const Attributes& attributes, Dependencies after) {
     const auto kind = kind_of(type);
     if (!kind) return void(++others_);
+    if (attributes.picoseconds >= 0) node.duration = Duration{attributes.picoseconds};
     const std::int64_t collective = attributes.collective;
     node.kind = *kind;
     if (node.kind == ImportedNode::Kind::compute && attributes.on_host) node.kind = ImportedNode::Kind::host;

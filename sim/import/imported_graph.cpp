@@ -28,13 +28,22 @@ StreamId stream_of(const ImportedNode& node) {
   }
 }
 
-Traffic traffic_of(const ImportedNode& node) {
-  if (node.kind != ImportedNode::Kind::collective) return Traffic::pipeline;
-  if (node.collective == Collective::all_to_all) return Traffic::expert_parallel;
-  return node.collective == Collective::all_gather ? Traffic::parameters : Traffic::gradients;
-}
-
 }  // namespace
+
+Traffic traffic_of(Collective collective) {
+  switch (collective) {
+    case Collective::all_gather:
+      return Traffic::parameters;
+    case Collective::all_to_all:
+      return Traffic::expert_parallel;
+    case Collective::send_recv:
+      return Traffic::pipeline;
+    case Collective::broadcast:
+      return Traffic::control;
+    default:
+      return Traffic::gradients;
+  }
+}
 
 Result<void> check_durations(const ImportedGraph& step, const std::string& file) {
   constexpr double kMaxSeconds = 8'640'000;
@@ -116,9 +125,9 @@ CostedOperator operator_of(const ImportedNode& node) {
 
 CostedCollective collective_of(const ImportedNode& node) {
   CostedCollective call;
-  call.traffic = traffic_of(node);
   call.slot = stream_of(node) - 1;
   call.call.collective = node.kind == ImportedNode::Kind::collective ? node.collective : Collective::send_recv;
+  call.traffic = traffic_of(call.call.collective);
   call.call.size = node.size;
   call.cost.duration = node.duration;
   call.cost.provenance = Provenance::measured;

@@ -17,6 +17,9 @@
 
 namespace tracecast {
 
+/// What a collective most probably carries, if only its kind is known.
+Traffic traffic_of(Collective collective);
+
 struct ImportedNode {
   enum class Kind { compute, memory, collective, send, receive, host };
   std::int64_t id = 0;

@@ -46,6 +46,7 @@ struct Cable {
 struct IbFabric {
   std::map<std::string, Element> elements;  ///< by GUID, as hexadecimal digits without leading zeros
   std::map<std::pair<Port, Port>, Cable> cables;
+  std::int64_t ambiguous = 0;  ///< ends of cables to one of several elements of the same name
 };
 
 std::string plain_guid(std::string_view text) {
@@ -55,7 +56,7 @@ std::string plain_guid(std::string_view text) {
   return std::string(first == std::string_view::npos ? "0" : text.substr(first));
 }
 
-/// GB/s of a lane by its name (docs/references.md#format-topology), in Mb/s.
+/// Mb/s of a lane by its name (docs/references.md#format-topology); 0: unknown.
 std::int64_t lane_megabits(std::string_view name) {
   constexpr std::pair<std::string_view, std::int64_t> kLanes[] = {{"SDR", 2500},    {"DDR", 5000},   {"QDR", 10000},
                                                                   {"FDR10", 10000}, {"FDR", 14000},  {"EDR", 25000},
@@ -206,8 +207,8 @@ class InfinibandReader {
     if (state.find("Down") != std::string_view::npos || right.find('"') == std::string_view::npos) return {};
     const bool is_line = left.find('"') != std::string_view::npos;
     const std::size_t guid_at = left.find("0x");
-    const int port = port_before(left);
-    const int peer_port = port_before(right.substr(0, right.find('"')));
+    const auto [lid, port] = port_before(left);
+    const auto [peer_lid, peer_port] = port_before(right.substr(0, right.find('"')));
     const std::size_t x = state.find('X');
     const std::size_t unit = state.find("Gbps");
     if (port < 1 || peer_port < 1 || (guid_at == std::string_view::npos && owner_.empty()))
@@ -222,10 +223,11 @@ class InfinibandReader {
     std::string name = is_line ? quoted(left, 0) : owner_name_;
     name.erase(0, std::min(name.find_first_not_of(' '), name.size()));
     element(guid, name, !is_line && owner_is_switch_).listed = true;
+    if (lid > 0) guid_of_lid_[lid] = guid;
     const std::size_t peer_at = right.find("0x");
     const std::string peer_name = quoted(right, 0);
     if (peer_at > right.find('"')) {  // none, or a part of the name
-      named_.push_back({{guid, port}, peer_name, peer_port, rate, line_});
+      named_.push_back({{guid, port}, peer_name, peer_lid, peer_port, rate, line_});
       return rate.bytes_per_second > 0 ? Result<void>{} : fail_at(line, "has no rate such as 4X 106.25 Gbps");
     }
     const std::string peer = plain_guid(right.substr(peer_at, right.find_first_of(" \t", peer_at) - peer_at));
@@ -233,13 +235,24 @@ class InfinibandReader {
     return add({guid, port}, {peer, peer_port}, rate, line);
   }
 
-  /// The number before the last '[' of " 44    1[  ] ".
-  static int port_before(std::string_view text) {
+  /// LID and port of " 44    1[  ] ", before the last '['; -1: there is none.
+  static std::pair<int, int> port_before(std::string_view text) {
     const std::size_t bracket = text.rfind('[');
-    if (bracket == std::string_view::npos || bracket == 0) return -1;
-    std::size_t begin = bracket;
+    if (bracket == std::string_view::npos) return {-1, -1};
+    text = text.substr(0, bracket);
+    const int port = cut_last_number(text);
+    const std::size_t end = text.find_last_not_of(" \t");
+    text = text.substr(0, end == std::string_view::npos ? 0 : end + 1);
+    return {cut_last_number(text), port};
+  }
+
+  /// Removes the number that `text` ends with; -1: it ends with none.
+  static int cut_last_number(std::string_view& text) {
+    std::size_t begin = text.size();
     while (begin > 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9') --begin;
-    return begin == bracket ? -1 : number_at(text, begin);
+    const int number = begin == text.size() ? -1 : number_at(text, begin);
+    text = text.substr(0, begin);
+    return number;
   }
 
   /// CA 44 1 0x…3f 4x SDR - SW 12 4 0x…07 ( 'node03_mlx5_7' - 'leaf-r7' )
@@ -265,25 +278,31 @@ class InfinibandReader {
   }
 
  public:
-  /// Blocks of iblinkinfo name peers by their names, not their GUIDs: joined here, as far as names are unique.
-  Result<void> join_by_name(IbFabric& fabric) const {
+  /// Blocks of iblinkinfo tell LID and name of a peer, not its GUID: joined here by the LID, else by the name. Several elements may
+  /// have one name (switches as they were delivered): without a LID their cables are left out.
+  void join_peers(IbFabric& fabric) const {
     std::map<std::string, std::vector<std::string>> guids;
     for (const auto& [guid, e] : fabric.elements) guids[e.name].push_back(guid);
     for (const Named& named : named_) {
-      const auto peers = guids.find(named.name);
-      if (peers == guids.end()) continue;  // a dump of a part
+      const auto by_lid = guid_of_lid_.find(named.lid);
+      const auto by_name = guids.find(named.name);
+      if (by_lid == guid_of_lid_.end() && by_name == guids.end()) continue;  // a dump of a part
+      if (by_lid == guid_of_lid_.end() && by_name->second.size() > 1) {
+        ++fabric.ambiguous;
+        continue;
+      }
       Port a = named.from;
-      Port b{peers->second.front(), named.port};
+      Port b{by_lid != guid_of_lid_.end() ? by_lid->second : by_name->second.front(), named.port};
       if (b < a) std::swap(a, b);
       fabric.cables.insert({{std::move(a), std::move(b)}, {named.rate, named.line}});
     }
-    return {};
   }
 
  private:
   struct Named {
     Port from;
     std::string name;
+    int lid = 0;
     int port = 0;
     Bandwidth rate;
     int line = 0;
@@ -297,6 +316,7 @@ class InfinibandReader {
   std::string owner_name_;
   bool owner_is_switch_ = false;
   std::vector<Named> named_;
+  std::map<int, std::string> guid_of_lid_;
 };
 
 /// "node03_mlx5_7", "dgx-01 HCA-2": the host before the adapter. Other names are hosts of their own: "".
@@ -487,6 +507,11 @@ class Structure {
           fmt::format("{} of {} cables are slower than most of their kind, down to {}: the topology has the "
                       "usual rate everywhere (perturbations of a scenario degrade links)",
                       slow, fabric_.cables.size(), to_text(slowest_cable())));
+    if (fabric_.ambiguous > 0)
+      imported.notes.push_back(
+          fmt::format("{} ends of cables were left out: several switches or adapters have the name of their peer, and "
+                      "its LID is not in the file",
+                      fabric_.ambiguous));
     if (switches_ > listed_switches_)
       imported.notes.push_back(
           fmt::format("{} switches are named by others only: the dump is of a part", switches_ - listed_switches_));
@@ -525,7 +550,7 @@ Result<ImportedTopology> read_infiniband_fabric(std::string_view text, const std
   InfinibandReader reader(text, file);
   Result<IbFabric> fabric = reader.read();
   if (!fabric) return tl::unexpected(fabric.error());
-  if (const auto ok = reader.join_by_name(*fabric); !ok) return tl::unexpected(ok.error());
+  reader.join_peers(*fabric);
   tell_switches(*fabric);
   return Structure(*fabric, file).read().and_then(possible_in(file));
 }

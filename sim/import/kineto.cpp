@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/hash.hpp"
 #include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/kernel_names.hpp"
@@ -217,7 +218,7 @@ class Recorder {
         std::clamp<std::int64_t>(argument(event, "Dst Rank", argument(event, "Src Rank")), -1, 1 << 24));
     const std::int64_t in = argument(event, "In msg nelems", 0);
     const std::int64_t out = argument(event, "Out msg nelems", 0);
-    c.count = std::clamp<std::int64_t>(std::max(in, out), 0, std::int64_t{1} << 50);
+    c.count = std::clamp<std::int64_t>(std::max(in, out), 0, kMaxCollectiveBytes);
     c.sequence = argument(event, "Seq", static_cast<std::int64_t>(result_.trace.collectives.size()));
     c.start_ns = start;
     c.end_ns = end;
@@ -226,10 +227,7 @@ class Recorder {
 
   /// Groups by name and members (the name alone is a number that several jobs use): the same in the files of all ranks.
   static std::uint64_t communicator(const Event& event) {
-    std::uint64_t hash = 14'695'981'039'346'656'037U;  // FNV-1a, 64 bits: Fowler, Noll, Vo
-    for (const std::string_view key : {event.argument("Process Group Name"), event.argument("Process Group Ranks")})
-      for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211U;
-    return hash;
+    return fnv_1a(event.argument("Process Group Ranks"), fnv_1a(event.argument("Process Group Name")));
   }
 
   void range(const Event& event, const std::string& category, std::int64_t start, std::int64_t end) {

@@ -6,11 +6,21 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/import/collective_measurements.hpp"
 
 namespace tracecast {
+
+/// Median, and the standard deviation of a normal distribution with the same quartiles, relative to it.   Requires a value
+inline std::pair<double, double> median_and_spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  const double median = (values[(n - 1) / 2] + values[n / 2]) / 2;
+  constexpr double kNormal = 1.349;  // distance of the quartiles of a normal distribution, in standard deviations
+  return {median, (values[3 * (n - 1) / 4] - values[(n - 1) / 4]) / kNormal / std::max(median, 1e-12)};
+}
 
 class MeasurementSums {
  public:
@@ -22,14 +32,9 @@ class MeasurementSums {
   std::vector<MeasuredCall> calls() const {
     std::vector<MeasuredCall> result;
     for (auto [key, times] : times_) {
-      std::sort(times.begin(), times.end());
       const auto& [collective, ranks, nodes, bytes] = key;
-      const double median = (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
-      const double quartiles = times[3 * (times.size() - 1) / 4] - times[(times.size() - 1) / 4];
-      constexpr double kNormal = 1.349;  // quartiles of a normal distribution, in standard deviations
-      result.push_back(
-          {{collective, ranks, Bytes{bytes}, median, quartiles / kNormal / median, static_cast<int>(times.size())},
-           nodes});
+      const auto [median, spread] = median_and_spread(times);
+      result.push_back({{collective, ranks, Bytes{bytes}, median, spread, static_cast<int>(times.size())}, nodes});
     }
     return result;
   }

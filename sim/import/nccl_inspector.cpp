@@ -100,7 +100,7 @@ class InspectorReader {
     const Json& perf = record[key];
     const auto name = perf.find(collective ? "coll" : "p2p");
     const std::int64_t bytes =
-        integer(perf, collective ? "coll_msg_size_bytes" : "p2p_msg_size_bytes", std::int64_t{1} << 50);
+        integer(perf, collective ? "coll_msg_size_bytes" : "p2p_msg_size_bytes", kMaxCollectiveBytes);
     const auto time = perf.find(collective ? "coll_exec_time_us" : "p2p_exec_time_us");
     if (ranks < 1 || name == perf.end() || !name->is_string() || bytes < 0 || time == perf.end() || !time->is_number())
       return false;
@@ -113,7 +113,9 @@ class InspectorReader {
     if (source != perf.end() && (*source == "collective_cpu" || *source == "kernel_cpu")) ++host_timed_;
     if (!collective && nodes > 1 && nodes != ranks) return ++of_any_host_ > 0;
     const int members = known->second == Collective::send_recv ? 2 : static_cast<int>(ranks);
-    const std::int64_t size = bytes * shares(known->second, members);
+    const std::int64_t parts = shares(known->second, members);
+    if (bytes > kMaxCollectiveBytes / parts) return false;
+    const std::int64_t size = bytes * parts;
     if (collective && !agrees(perf, {known->second, members, Bytes{size}, us * 1e-6, 0, 1})) return true;
     const auto hosts = static_cast<int>(std::max<std::int64_t>(1, nodes));
     const std::int64_t number = collective ? integer(perf, "coll_sn", std::int64_t{1} << 60) : -1;

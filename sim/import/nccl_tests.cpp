@@ -23,7 +23,6 @@ namespace tracecast {
 namespace {
 
 constexpr double kMaxSeconds = 1e6;
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 /// "#wrong" counts elements; "error" of versions to 2.12 is the largest deviation, which is that of rounding where all is well.
 constexpr double kMaxError = 0.5;
 
@@ -217,7 +216,7 @@ class NcclTestsReader {
     if (words.size() < 3) return;
     const auto bytes = parse_number<std::int64_t>(words[0]);
     const auto count = parse_number<std::int64_t>(words[1]);
-    if (!bytes || !count || *bytes < 0 || *bytes > kMaxBytes || parse_number<double>(words[2])) return;
+    if (!bytes || !count || *bytes < 0 || *bytes > kMaxCollectiveBytes || parse_number<double>(words[2])) return;
     const NcclTestsColumns columns = columns_ ? *columns_ : columns_without_header(words.size());
     if (columns.host_time)
       return fail_row("", "", "has times of the host (-C 1), which are not those of the collective");
@@ -233,7 +232,7 @@ class NcclTestsReader {
     row.line = line_;
     row.bytes = *bytes;
     const std::int64_t element = element_size(words[2]);
-    if (element > 0 && *count > 0 && *count <= kMaxBytes / element && *bytes % (element * *count) == 0)
+    if (element > 0 && *count > 0 && *count <= kMaxCollectiveBytes / element && *bytes % (element * *count) == 0)
       row.buffers = *bytes / (element * *count);
     row.reduces = columns.redop > 0 && !no_redop && words[columns.redop] != "none";
     row.rooted = columns.root > 0 && parse_number<int>(words[columns.root - shift]).value_or(-1) >= 0;
@@ -394,7 +393,7 @@ Result<CollectiveMeasurements> read_json_table(std::string_view text, const std:
     const double time = place == nullptr ? 0 : number(place->find("time"));
     const double algbw = place == nullptr ? 0 : number(place->find("alg_bw"));
     const auto bytes = number(row.find("size"));
-    if (!(time > 0 && time < kMaxSeconds && bytes >= 1 && bytes < static_cast<double>(kMaxBytes))) {
+    if (!(time > 0 && time < kMaxSeconds && bytes >= 1 && bytes < static_cast<double>(kMaxCollectiveBytes))) {
       ++without_time;
       continue;
     }

@@ -87,7 +87,7 @@ struct Net {
 
 class NcclTopologyReader {
  public:
-  NcclTopologyReader(const XmlFile& xml, std::string file) : xml_(xml), file_(std::move(file)) {}
+  explicit NcclTopologyReader(const XmlFile& xml) : xml_(xml) {}
 
   Result<ImportedTopology> read() {
     for (const pugi::xml_node cpu : xml_.root().children("cpu")) {
@@ -416,7 +416,6 @@ class NcclTopologyReader {
   }
 
   const XmlFile& xml_;
-  std::string file_;
   std::optional<CpuKind> cpu_;
   std::int64_t cpus_ = 0, pcis_ = 0, classes_ = 0, elements_ = 0, nics_ = 0, nets_ = 0;
   bool sparse_ = false;  ///< a GPU's PCI device has no vendor: written by hand for a cloud, not dumped by NCCL
@@ -429,7 +428,7 @@ class NcclTopologyReader {
 Result<ImportedTopology> read_nccl_topology(std::string_view text, const std::string& file) {
   const Result<XmlFile> xml = XmlFile::parse(text, file, "system");
   if (!xml) return tl::unexpected(xml.error());
-  return NcclTopologyReader(*xml, file).read();
+  return NcclTopologyReader(*xml).read();
 }
 
 /// What the graphs of NCCL's search have in common: the GPUs and NICs of one node, and what its best graph moves.

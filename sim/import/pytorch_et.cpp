@@ -13,8 +13,6 @@
 namespace tracecast {
 namespace {
 
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
-
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 constexpr std::pair<std::string_view, Collective> kPytorchCollectives[] = {
@@ -36,7 +34,7 @@ const JsonNode* attribute_of(const JsonNode& node, std::string_view name) {
 std::int64_t tensor_bytes(const JsonNode& value, int depth = 0) {
   const std::vector<JsonNode>& items = value.items;
   if (items.size() == 6 && items[5].kind == JsonNode::Kind::string) {
-    const std::int64_t elements = std::clamp<std::int64_t>(items[3].integer, 0, kMaxBytes);
+    const std::int64_t elements = std::clamp<std::int64_t>(items[3].integer, 0, kMaxCollectiveBytes);
     return elements * std::clamp<std::int64_t>(items[4].integer, 0, 64);
   }
   if (depth < 4)
@@ -70,11 +68,11 @@ PytorchCall call_of(const JsonNode& node, const std::string& name) {
   const JsonNode* const dtype = attribute_of(node, "dtype");
   for (const char* key : {"in_msg_nelems", "out_msg_nelems"})
     if (const JsonNode* elements = attribute_of(node, key); elements != nullptr && dtype != nullptr)
-      call.size.count = std::max(call.size.count,
-                                 std::clamp<std::int64_t>(elements->integer, 0, kMaxBytes) * type_size(dtype->string));
+      call.size.count = std::max(call.size.count, std::clamp<std::int64_t>(elements->integer, 0, kMaxCollectiveBytes) *
+                                                      type_size(dtype->string));
   if (const JsonNode* group = attribute_of(node, "pg_name")) call.group = shortened(group->string);
   if (call.size.count == 0 && inputs != nullptr) call.size.count = tensor_bytes(values == nullptr ? *inputs : *values);
-  call.size.count = std::min(call.size.count, kMaxBytes);
+  call.size.count = std::min(call.size.count, kMaxCollectiveBytes);
   return call;
 }
 

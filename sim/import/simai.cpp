@@ -12,7 +12,6 @@
 namespace tracecast {
 namespace {
 
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMaxNanoseconds = std::int64_t{86'400} * 1'000'000'000;
 constexpr std::size_t kMaxLayers = 1'000'000;
 constexpr int kMaxRanks = 1 << 24;
@@ -85,6 +84,10 @@ class Workload {
         *into = *count;
       }
     const std::int64_t model = std::int64_t{tensor_} * pipeline_;
+    if (model > kMaxRanks || model * expert_ > kMaxRanks)
+      return fail_at(words[0], fmt::format("names a layout of more than {} ranks: {} (tensor) x {} (pipeline) x {} "
+                                           "(experts)",
+                                           kMaxRanks, tensor_, pipeline_, expert_));
     if (ranks_ > 0 && (ranks_ % model != 0 || ranks_ / model % expert_ != 0))
       return fail_at(std::to_string(ranks_),
                      fmt::format("ranks are not a multiple of {} (tensor) x {} (pipeline) x {} (experts)", tensor_,
@@ -112,7 +115,8 @@ class Workload {
       const auto time = parse_number<std::int64_t>(words[2 + 3 * p]);
       const auto bytes = parse_number<std::int64_t>(words[4 + 3 * p]);
       if (!time || *time < 0 || *time > kMaxNanoseconds) return fail_at(words[2 + 3 * p], "must be a time in ns");
-      if (!bytes || *bytes < 0 || *bytes > kMaxBytes) return fail_at(words[4 + 3 * p], "must be a size in bytes");
+      if (!bytes || *bytes < 0 || *bytes > kMaxCollectiveBytes)
+        return fail_at(words[4 + 3 * p], "must be a size in bytes");
       parts[p]->nanoseconds = *time;
       parts[p]->bytes = *bytes;
       parts[p]->group = p == 2 ? "DP" : "TP";
@@ -224,7 +228,7 @@ Result<ImportedGraph> read_log(std::string_view content, const std::string& file
     const auto known = std::find_if(std::begin(kSimaiCollectives), std::end(kSimaiCollectives),
                                     [&word](const auto& entry) { return lower_case(entry.first) == lower_case(word); });
     const auto size = parse_number<std::int64_t>(table->text(row, "msg_size"));
-    if (known == std::end(kSimaiCollectives) || !size || *size < 0 || *size > kMaxBytes) {
+    if (known == std::end(kSimaiCollectives) || !size || *size < 0 || *size > kMaxCollectiveBytes) {
       ++others;
       continue;
     }

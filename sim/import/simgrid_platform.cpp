@@ -116,7 +116,7 @@ class Reader {
     return time;
   }
 
-  /// Reads the topology that was written beside the links, and holds it to their number.
+  /// The topology that was written beside the links.
   Result<ImportedTopology> own_export() {
     Result<Cluster> cluster = read_topology_text(written_, file_);
     if (!cluster) return tl::unexpected(cluster.error());

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "sim/io/atomic_file.hpp"
 #include "sim/io/read_file.hpp"
 
 namespace tracecast {
@@ -134,7 +135,9 @@ bool PackedLines::next(std::string& line) {
 Result<void> pack(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::ifstream in(from, std::ios::binary);
   if (!in) return fail({from.string(), 0, "", "", "cannot be read"});
-  const gzFile out = gzopen(to.c_str(), "wb6");
+  AtomicFile file(to);
+  if (Result<void> opened = file.finish(); !opened) return opened;
+  const gzFile out = gzopen(file.partial().c_str(), "wb6");
   bool good = out != nullptr;
   std::string piece(kPiece, '\0');
   while (good && (in.read(piece.data(), static_cast<std::streamsize>(kPiece)) || in.gcount() > 0)) {
@@ -142,8 +145,9 @@ Result<void> pack(const std::filesystem::path& from, const std::filesystem::path
     good = gzwrite(out, piece.data(), count) == static_cast<int>(count);
   }
   if (out != nullptr) good = gzclose(out) == Z_OK && good;
-  if (!good) return fail({to.string(), 0, "", "", "cannot be written"});
-  return {};
+  if (in.bad()) return fail({from.string(), 0, "", "", "cannot be read"});
+  if (!good) return fail({to.string(), 0, "", "", "cannot be written (is the disk full?)"});
+  return file.commit();
 }
 
 Result<std::string> read_packed(const std::filesystem::path& path, std::size_t most) {

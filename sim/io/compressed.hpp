@@ -45,7 +45,7 @@ class PackedLines {
   bool cut_ = false;
 };
 
-/// Packs `from` with gzip into `to`. Errors: a file that cannot be read or written.
+/// Packs `from` with gzip into `to`, which is replaced at the end. Errors: a file that cannot be read or written.
 Result<void> pack(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace tracecast

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <map>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -210,6 +212,14 @@ void read_latent_attention(ConfigReader& config, Model& model) {
   config.require("latent_attention.v_dim", {"v_head_dim"}, latent.v_dim);
 }
 
+/// Each shared expert is as wide as the others.
+void read_shared_experts(ConfigReader& config, const std::string& key, MixtureOfExperts& moe) {
+  int shared = 0;
+  config.read("moe.shared_ffn_hidden", {key}, shared);
+  if (shared < 0 || shared > 1024) return config.error(key, "is out of range (allowed: 0 to 1024)");
+  moe.shared_ffn_hidden = shared * std::clamp<std::int64_t>(moe.ffn_hidden, 0, 1 << 30);
+}
+
 void read_deepseek_experts(ConfigReader& config, Model& model) {
   MixtureOfExperts& moe = model.moe.emplace();
   config.require("moe.experts", {"n_routed_experts"}, moe.experts);
@@ -218,13 +228,7 @@ void read_deepseek_experts(ConfigReader& config, Model& model) {
   config.read("moe.leading_dense_layers", {"first_k_dense_replace"}, moe.leading_dense_layers);
   config.read("moe.routing_groups", {"n_group"}, moe.routing_groups);
   config.read("moe.routing_group_limit", {"topk_group"}, moe.routing_group_limit);
-  int shared = 0;
-  config.read("moe.shared_ffn_hidden", {"n_shared_experts"}, shared);
-  if (shared < 0 || shared > 1024) {
-    config.error("n_shared_experts", "is out of range (allowed: 0 to 1024)");
-  } else {
-    moe.shared_ffn_hidden = shared * std::clamp<std::int64_t>(moe.ffn_hidden, 0, 1 << 30);
-  }
+  read_shared_experts(config, "n_shared_experts", moe);
   int interval = 1;
   config.read("moe.layer_interval", {"moe_layer_freq"}, interval);
   if (interval != 1) config.error("moe_layer_freq", "is not supported (allowed: 1)");
@@ -339,6 +343,25 @@ void read_bloom(ConfigReader& config, Model& model) {
   config.read("dropout", {"hidden_dropout"}, model.dropout);
 }
 
+/// A word of the file for a layer, and its letter in Model::layer_pattern.
+using LayerWord = std::pair<std::string_view, char>;
+
+/// The pattern that a list of words describes; false: the list is missing.
+bool read_layer_words(ConfigReader& config, const std::string& key, std::initializer_list<LayerWord> words,
+                      std::string& pattern) {
+  const JsonNode* list = config.list(key);
+  if (list == nullptr) return false;
+  for (const JsonNode& item : list->items) {
+    const auto* const word = std::ranges::find(words, item.string, &LayerWord::first);
+    if (word == words.end()) {
+      config.error(key, fmt::format("has other layers (allowed: {})", fmt::join(std::views::keys(words), " ")));
+      break;
+    }
+    pattern += word->second;
+  }
+  return true;
+}
+
 /// Gated delta nets with gated attention in every fourth layer: the list of layer types, or the interval.
 void read_gated_delta_nets(ConfigReader& config, Model& model) {
   model.attention_output_gate = true;
@@ -348,10 +371,9 @@ void read_gated_delta_nets(ConfigReader& config, Model& model) {
   config.require("linear_attention.key_heads", {"linear_num_key_heads"}, linear.key_heads);
   config.require("linear_attention.key_dim", {"linear_key_head_dim"}, linear.key_dim);
   config.read("linear_attention.conv_kernel", {"linear_conv_kernel_dim"}, linear.conv_kernel);
-  if (const JsonNode* types = config.list("layer_types")) {
-    for (const JsonNode& type : types->items) model.layer_pattern += type.string == "full_attention" ? '*' : 'G';
+  if (read_layer_words(config, "layer_types", {{"full_attention", '*'}, {"linear_attention", 'G'}},
+                       model.layer_pattern))
     return;
-  }
   int interval = 4;
   config.read("layer_pattern", {"full_attention_interval"}, interval);
   if (interval < 2 || interval > model.num_layers) {
@@ -391,16 +413,10 @@ void read_nemotron_h(ConfigReader& config, Model& model) {
   config.read("head_dim", {"head_dim", "attention_head_dim"}, model.head_dim);
   config.read("ffn_hidden_size", {"intermediate_size"}, model.ffn_hidden_size);
   config.read("layer_pattern", {"hybrid_override_pattern"}, model.layer_pattern);
-  if (const JsonNode* blocks = config.list("layers_block_type"); blocks != nullptr && model.layer_pattern.empty()) {
-    const std::map<std::string, char> letters{{"mamba", 'M'}, {"attention", '*'}, {"mlp", '-'}, {"moe", 'E'}};
-    for (const JsonNode& block : blocks->items) {
-      const auto letter = letters.find(block.string);
-      if (letter == letters.end())
-        return config.error("layers_block_type", "has other blocks than mamba attention mlp moe");
-      model.layer_pattern += letter->second;
-    }
-  }
-  if (model.layer_pattern.empty()) config.error("hybrid_override_pattern", "is missing");
+  if (model.layer_pattern.empty() &&
+      !read_layer_words(config, "layers_block_type", {{"mamba", 'M'}, {"attention", '*'}, {"mlp", '-'}, {"moe", 'E'}},
+                        model.layer_pattern))
+    config.error("hybrid_override_pattern", "is missing");
   LinearAttention& linear = model.linear_attention.emplace();
   config.require("linear_attention.heads", {"mamba_num_heads"}, linear.heads);
   config.require("linear_attention.head_dim", {"mamba_head_dim"}, linear.head_dim);
@@ -451,7 +467,8 @@ void read_kimi_linear(ConfigReader& config, Model& model) {
     bool full_rank = false;
     if (object->get("use_full_rank_gate", full_rank) && full_rank)
       object->error("use_full_rank_gate", "is not modelled (allowed: false)");
-    model.layer_pattern = std::string(static_cast<std::size_t>(std::clamp(model.num_layers, 0, 1 << 12)), 'K');
+    if (model.num_layers < 1 || model.num_layers > 1 << 12) return;  // the check of the model says so
+    model.layer_pattern = std::string(static_cast<std::size_t>(model.num_layers), 'K');
     for (const int layer : attends) {
       if (layer < 1 || layer > model.num_layers)
         return object->error("full_attn_layers", "names a layer that is not there (allowed: 1 to num_hidden_layers)");
@@ -464,9 +481,7 @@ void read_kimi_linear(ConfigReader& config, Model& model) {
   config.require("moe.ffn_hidden", {"moe_intermediate_size"}, moe.ffn_hidden);
   config.read("moe.leading_dense_layers", {"first_k_dense_replace"}, moe.leading_dense_layers);
   config.read("moe.layer_interval", {"moe_layer_freq"}, moe.layer_interval);
-  int shared = 0;
-  config.read("moe.shared_ffn_hidden", {"num_shared_experts"}, shared);
-  moe.shared_ffn_hidden = std::clamp(shared, 0, 1024) * std::clamp<std::int64_t>(moe.ffn_hidden, 0, 1 << 30);
+  read_shared_experts(config, "num_shared_experts", moe);
   moe.router_bias = true;
 }
 

@@ -16,13 +16,14 @@ namespace {
 
 constexpr double kHour = 3600;
 
+/// A number of exactly so many digits, without a sign.
 std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
-  int value = 0;
+  unsigned value = 0;
   if (at + count > text.size()) return std::nullopt;
   const char* begin = text.data() + at;
   const auto [end, error] = std::from_chars(begin, begin + count, value);
   if (error != std::errc{} || end != begin + count) return std::nullopt;
-  return value;
+  return static_cast<int>(value);
 }
 
 /// Seconds since 1970 of 2025-01-03, 2025-01-03T04:05 or 2025-01-03 04:05:06, with or without Z.

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/integers.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/trace_summary.hpp"
 
@@ -22,6 +23,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFormat = "tracecast trace 1";
+
+/// Of times in nanoseconds, before and after 0: 146 years, so that the difference of two fits.
+constexpr std::int64_t kLatest = std::int64_t{1} << 62;
 
 /// A C++ name in the compiler's form, as CUPTI gives it, in readable form; other names unchanged.
 std::string demangled(const std::string& name) {
@@ -41,6 +45,12 @@ class Fields {
     const Json* field = next();
     if (field == nullptr || !field->is_number_integer()) return bad(), 0;
     return field->get<std::int64_t>();
+  }
+  /// Nanoseconds.
+  std::int64_t time() {
+    const std::int64_t value = integer();
+    if (value < -kLatest || value > kLatest) return bad(), 0;
+    return value;
   }
   int small() {
     const std::int64_t value = integer();
@@ -211,21 +221,21 @@ class TraceReader {
   }
   // A braced list evaluates its fields from left to right.
   bool kernel(Fields& f) {
-    trace_.kernels.push_back(TraceKernel{f.string(), f.integer(), f.integer(), f.integer(), f.integer(), f.integer(),
-                                         f.integer(), f.integer()});
+    trace_.kernels.push_back(
+        TraceKernel{f.string(), f.integer(), f.integer(), f.integer(), f.time(), f.time(), f.integer(), f.integer()});
     return counted(sizeof(TraceKernel) + trace_.kernels.back().name.size());
   }
   bool copy(Fields& f) {
     trace_.copies.push_back(
-        TraceCopy{f.string(), f.integer(), f.integer(), f.integer(), f.integer(), f.integer(), f.integer()});
+        TraceCopy{f.string(), f.integer(), f.integer(), f.integer(), f.integer(), f.time(), f.time()});
     return counted(sizeof(TraceCopy) + trace_.copies.back().kind.size());
   }
   bool call(Fields& f) {
-    trace_.calls.push_back(TraceCall{f.integer(), f.integer(), f.integer(), f.integer(), f.string()});
+    trace_.calls.push_back(TraceCall{f.integer(), f.integer(), f.time(), f.time(), f.string()});
     return counted(sizeof(TraceCall) + trace_.calls.back().name.size());
   }
   bool range(Fields& f) {
-    trace_.ranges.push_back(TraceRange{f.string(), f.string(), f.integer(), f.integer(), f.integer(), -1});
+    trace_.ranges.push_back(TraceRange{f.string(), f.string(), f.integer(), f.integer(), f.time(), -1});
     open_[trace_.ranges.back().id] = trace_.ranges.size() - 1;
     return counted(sizeof(TraceRange) + trace_.ranges.back().name.size());
   }
@@ -233,7 +243,7 @@ class TraceReader {
   /// began before the recording. Such ends are ignored.
   bool range_end(Fields& f) {
     const std::int64_t id = f.integer();
-    const std::int64_t time = f.integer();
+    const std::int64_t time = f.time();
     const auto found = open_.find(id);
     if (found != open_.end()) {
       trace_.ranges[found->second].end_ns = time;
@@ -243,8 +253,8 @@ class TraceReader {
   }
   bool collective(Fields& f) {
     trace_.collectives.push_back(TraceCollective{f.string(), f.string(), f.string(), f.string(), f.hexadecimal(),
-                                                 f.small(), f.small(), f.small(), f.integer(), f.integer(), f.integer(),
-                                                 f.integer(), f.more() ? f.small() : 0, f.more() ? f.integer() : 0});
+                                                 f.small(), f.small(), f.small(), f.integer(), f.integer(), f.time(),
+                                                 f.time(), f.more() ? f.small() : 0, f.more() ? f.integer() : 0});
     return counted(sizeof(TraceCollective));
   }
   bool external(Fields& f) {
@@ -267,14 +277,8 @@ class TraceReader {
     if (name == "nccl") trace_.header.nccl = version;
     return counted();
   }
-  bool overhead(Fields& f) {
-    trace_.overhead_ns += f.integer();
-    return counted();
-  }
-  bool dropped(Fields& f) {
-    trace_.dropped += f.integer();
-    return true;
-  }
+  bool overhead(Fields& f) { return add_count(trace_.overhead_ns, f.integer()) && counted(); }
+  bool dropped(Fields& f) { return add_count(trace_.dropped, f.integer()); }
   bool end(Fields& f) {
     trace_.complete = f.integer() == trace_.records;
     return trace_.complete;
@@ -339,7 +343,7 @@ Result<TraceSummary> trace_summary(const std::filesystem::path& path) {
   if (!TraceReader::is_trace(first) || !reader.header(first)) return fail({path.string(), 1, "", "", "not a trace"});
   TraceSummary summary;
   summary.header = reader.take().header;
-  std::int64_t begin = INT64_MAX;
+  std::int64_t begin = kLatest;
   std::int64_t end = 0;
   while (file.next(text)) {
     const auto is = [&text](std::string_view kind) { return text.starts_with(kind); };
@@ -347,8 +351,8 @@ Result<TraceSummary> trace_summary(const std::filesystem::path& path) {
       ++summary.kernels;
       const Json line = Json::parse(text, nullptr, false);
       if (!line.is_array() || line.size() < 7 || !line[5].is_number_integer() || !line[6].is_number_integer()) continue;
-      begin = std::min(begin, line[5].get<std::int64_t>());
-      end = std::max(end, line[6].get<std::int64_t>());
+      begin = std::min(begin, std::max(-kLatest, line[5].get<std::int64_t>()));
+      end = std::max(end, std::min(kLatest, line[6].get<std::int64_t>()));
     }
     if (is("[\"copy\"")) ++summary.copies;
     if (is("[\"range\"")) ++summary.ranges;
@@ -357,7 +361,7 @@ Result<TraceSummary> trace_summary(const std::filesystem::path& path) {
     if (is("[\"dropped\"") || is("[\"overhead\"")) {
       const Json line = Json::parse(text, nullptr, false);
       if (!line.is_array() || line.size() < 2 || !line[1].is_number_integer()) continue;
-      (is("[\"dropped\"") ? summary.dropped : summary.overhead_ns) += line[1].get<std::int64_t>();
+      add_count(is("[\"dropped\"") ? summary.dropped : summary.overhead_ns, line[1].get<std::int64_t>());
     }
   }
   summary.span_ns = std::max<std::int64_t>(0, end - begin);

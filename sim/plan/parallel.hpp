@@ -3,6 +3,7 @@
 /// scenario file (docs/formats/scenario.md), grouped as there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,9 @@
 #include "sim/plan/documents.hpp"
 
 namespace tracecast {
+
+/// Upper limit of a degree. It keeps products within 64 bits.
+inline constexpr int kMaxDegree = 1 << 14;
 
 /// PyTorch FSDP's names for what zero_stage, reshard_after_forward and shard_group say together; see sharding.hpp.
 enum class ShardingStrategy { by_zero_stage, full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2 };
@@ -200,6 +204,13 @@ struct Parallel {
   MoeDispatcher moe_dispatcher = MoeDispatcher::alltoall;
   int moe_chunks = 1;  ///< parts of a micro-batch; the exchange of one runs beside the experts' work on another
   bool moe_shared_overlap = false;  ///< shared experts run beside the exchange (Megatron's --moe-shared-expert-overlap)
+
+  /// Ranks that hold the model once. 64 bits: of a layout that no plan has checked it may be large.
+  std::int64_t model_ranks() const { return std::int64_t{tp} * cp * pp; }
+  /// Replicas on so many ranks, if dp is derived; at least 1, also of a layout that does not divide them.
+  int replicas_on(int world_size) const {
+    return static_cast<int>(std::max<std::int64_t>(1, world_size / std::max<std::int64_t>(1, model_ranks())));
+  }
   bool operator==(const Parallel&) const = default;
 };
 

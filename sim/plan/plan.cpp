@@ -19,8 +19,7 @@
 namespace tracecast {
 namespace {
 
-/// Upper limits of degrees and sizes. Together they keep products within 64 bits.
-constexpr std::int64_t kMaxDegree = 1 << 14;
+/// Upper limits of sizes. With that of degrees they keep products within 64 bits.
 constexpr std::int64_t kMaxReplicas = 1 << 20;
 constexpr std::int64_t kMaxTokens = 1 << 28;  ///< of one micro-batch
 constexpr std::int64_t kMaxBatch = 1 << 30;

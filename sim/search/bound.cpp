@@ -104,10 +104,10 @@ BoundTable::~BoundTable() = default;
 
 bool BoundTable::divides(const Layout& layout) const {
   const Model& model = scenario_.model;
-  const int model_ranks = layout.tp * layout.cp * layout.pp;
+  const std::int64_t model_ranks = layout.model_ranks();
   if (scenario_.cluster.world_size % model_ranks != 0) return false;
   if (layout.vpp > 1 && layout.pp == 1) return false;
-  const int dp = scenario_.cluster.world_size / model_ranks;
+  const std::int64_t dp = scenario_.cluster.world_size / model_ranks;
   const std::int64_t batch = scenario_.training.global_batch_size;
   if (batch % (layout.micro_batch_size * dp) != 0) return false;
   if (model.num_attention_heads % layout.tp != 0 || model.hidden_size % layout.tp != 0) return false;
@@ -117,7 +117,7 @@ bool BoundTable::divides(const Layout& layout) const {
     return false;
   if (!model.moe) return layout.ep == 1;
   const int etp = scenario_.parallel.etp == 0 ? layout.tp : scenario_.parallel.etp;
-  return model.moe->experts % layout.ep == 0 && layout.tp * layout.cp * dp % (layout.ep * etp) == 0;
+  return model.moe->experts % layout.ep == 0 && layout.tp * layout.cp * dp % (std::int64_t{layout.ep} * etp) == 0;
 }
 
 bool BoundTable::can_offload(const LayoutState& state) const {
@@ -294,7 +294,7 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
   p = scenario_.parallel;
   state.plan.training = scenario_.training;
   apply_layout(layout, scenario_.model, p, state.plan.training);
-  p.dp = scenario_.cluster.world_size / (layout.tp * layout.cp * layout.pp);
+  p.dp = p.replicas_on(scenario_.cluster.world_size);
   if (p.etp == 0) p.etp = p.tp;
   state.microbatches = scenario_.training.global_batch_size / (layout.micro_batch_size * p.dp);
   state.shape = &shape;

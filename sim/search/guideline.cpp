@@ -64,7 +64,7 @@ Guideline guideline(const Scenario& scenario) {
   };
   const Parallel& own = scenario.parallel;
   add_rules("", g.tp, g.pp, g.dp);
-  add_rules("The scenario's own layout: ", own.tp, own.pp, g.gpus / std::max(1, own.tp * own.pp * own.cp));
+  add_rules("The scenario's own layout: ", own.tp, own.pp, own.replicas_on(g.gpus));
   return g;
 }
 

@@ -83,7 +83,7 @@ std::int64_t SearchSpace::layouts_per_layer_cost() const {
 bool SearchSpace::repeats(const Layout& layout, int ranks) const {
   const bool one_tensor_rank =
       layout.tp == 1 && layout.sequence_parallel != static_cast<bool>(sequence_parallel.front());
-  const bool nothing_to_shard = layout.tp * layout.pp == ranks && layout.offload == Offload{};
+  const bool nothing_to_shard = std::int64_t{layout.tp} * layout.pp == ranks && layout.offload == Offload{};
   return one_tensor_rank || (nothing_to_shard && layout.zero_stage != zero_stage.front());
 }
 
@@ -153,8 +153,7 @@ void apply_layout(const Layout& layout, const Model& model, Parallel& p, Trainin
   p.sequence_parallel = layout.sequence_parallel && layout.tp > 1;
   if (layout.tp > 1 && !p.sequence_parallel) p.tp_comm_overlap = false;
   p.pp_layout.clear();
-  const int chunks = layout.pp * layout.vpp;
-  p.account_for_embedding = p.account_for_loss = model.layers() % chunks != 0;
+  p.account_for_embedding = p.account_for_loss = model.layers() % layout.stages() != 0;
   training.micro_batch_size = layout.micro_batch_size;
   training.recompute = layout.recompute;
   training.offload_optimizer = layout.offload.optimizer;
@@ -230,8 +229,8 @@ std::string describe(const Layout& layout, int ranks) {
   if (layout.ep > 1) text += fmt::format(", ep {}", layout.ep);
   if (layout.tp > 1 && !layout.sequence_parallel) text += ", no sequence parallelism";
   text +=
-      fmt::format(", dp {}, micro-batch {}, {} recomputation", ranks / (layout.tp * layout.pp * layout.cp),
-                  layout.micro_batch_size, layout.recompute == Recompute::none ? "no" : to_string(layout.recompute));
+      fmt::format(", dp {}, micro-batch {}, {} recomputation", ranks / layout.model_ranks(), layout.micro_batch_size,
+                  layout.recompute == Recompute::none ? "no" : to_string(layout.recompute));
   if (layout.zero_stage > 0) text += fmt::format(", ZeRO-{}", layout.zero_stage);
   if (layout.offload != Offload{}) text += fmt::format(", {} on the host", to_string(layout.offload));
   return text;

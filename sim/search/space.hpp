@@ -46,6 +46,11 @@ struct Layout {
   std::string pp_schedule;  ///< empty: default_schedule(vpp)
   int zero_stage = 0;
   Offload offload;
+
+  /// Ranks that hold the model once. 64 bits: options and files may ask for any degrees.
+  std::int64_t model_ranks() const { return std::int64_t{tp} * cp * pp; }
+  /// Virtual stages.
+  std::int64_t stages() const { return std::int64_t{pp} * vpp; }
   bool operator==(const Layout&) const = default;
 };
 

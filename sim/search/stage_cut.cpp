@@ -30,7 +30,7 @@ std::vector<std::size_t> ranks_of_stages(const Layout& layout) {
   const std::string name = layout.pp_schedule.empty() ? default_schedule(layout.vpp) : layout.pp_schedule;
   const Result<Schedule> schedule =
       make_schedule(name, {.ranks = layout.pp, .microbatches = 2 * layout.pp, .chunks = layout.vpp});
-  if (!schedule || schedule->replicas > 1 || schedule->stages() != layout.pp * layout.vpp) return {};
+  if (!schedule || schedule->replicas > 1 || schedule->stages() != layout.stages()) return {};
   std::vector<std::size_t> ranks(static_cast<std::size_t>(schedule->stages()));
   for (std::size_t rank = 0; rank < schedule->stage_of.size(); ++rank)
     for (const int stage : schedule->stage_of[rank]) ranks[static_cast<std::size_t>(stage)] = rank;
@@ -143,11 +143,10 @@ const LayerCosts& StageCuts::costs_of(std::size_t gpu, const Layout& layout, int
 }
 
 std::optional<StageCut> StageCuts::best(const Layout& layout) {
-  const int stages = layout.pp * layout.vpp;
-  if (layout.pp == 1 || stages > scenario_.model.layers()) return std::nullopt;
+  if (layout.pp == 1 || layout.stages() > scenario_.model.layers()) return std::nullopt;
   const std::vector<std::size_t> ranks = ranks_of_stages(layout);
   if (ranks.empty()) return std::nullopt;
-  const int dp = scenario_.cluster.world_size / (layout.tp * layout.cp * layout.pp);
+  const int dp = static_cast<int>(scenario_.cluster.world_size / layout.model_ranks());
   std::vector<PartTimes> times;
   for (const std::set<std::size_t>& kinds : kinds_of_ranks(scenario_, layout, dp)) {
     times.emplace_back();

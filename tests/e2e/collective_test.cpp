@@ -68,6 +68,19 @@ TEST_CASE("import: measurements of several files and hosts go into one profile",
         "rank0.log: is a second file; kineto takes one (allowed: several of measured collectives)\n");
 }
 
+TEST_CASE("collective: a size that no call has is refused, and names are escaped in --json", "[e2e][network][error]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast collective --topology dgx-h100 --bytes 9000000TB");
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err == "--bytes = 9000000TB: is more than one call may have (allowed: up to 1024 TiB)\n");
+  CHECK(sandbox.run("tracecast collective --topology dgx-h100 --bytes 1024TiB --sweep").code == 0);
+  const Outcome quoted =
+      sandbox.run(R"(cp topologies/dgx-h100.json 'a"b.json'; tracecast collective --topology "$PWD/a\"b.json" --json)");
+  INFO(quoted.err);
+  REQUIRE(quoted.code == 0);
+  CHECK(nlohmann::json::parse(quoted.out)["topology"] == "a\"b");
+}
+
 TEST_CASE("collective: --sweep has a line for every power of two from 1 KiB", "[e2e][network]") {
   const Sandbox sandbox;
   const Outcome outcome = sandbox.run("tracecast collective --topology dgx-h100 --bytes 1MiB --sweep --json");

@@ -293,8 +293,8 @@ TEST_CASE("plan: degrees that no machine has are refused, word for word", "[e2e]
   for (const std::string name : {"--tp", "--pp", "--vpp", "--cp", "--ep", "--micro-batch"})
     for (const std::string value : {"0", "-1", "2,0"})
       CHECK(error(name + " " + value) ==
-            "tracecast plan: " + name + " = " + (value == "2,0" ? "0" : value) +
-                ": is out of range (allowed: 1 to 1000000); see `tracecast plan --help`\n");
+            fmt::format("tracecast plan: {} = {}: is out of range (allowed: 1 to {}); see `tracecast plan --help`\n",
+                        name, value == "2,0" ? "0" : value, name == "--micro-batch" ? 1'000'000 : 16384));
   CHECK(error("--zero 4") ==
         "tracecast plan: --zero = 4: is out of range (allowed: 0 to 3); see `tracecast plan --help`\n");
 }
@@ -393,4 +393,14 @@ TEST_CASE("plan: what is printed can be forecast, and sizes go in steps", "[e2e]
   REQUIRE(emitted.code == 0);
   const Outcome second = sandbox.run("tracecast predict second.json --json");
   CHECK(Json::parse(second.out)["step_time_s"].get<double>() == Approx(plan["offers"][1]["step_time_s"].get<double>()));
+}
+
+TEST_CASE("plan: degrees whose product does not fit into 32 bits", "[e2e][plan][error]") {
+  const Sandbox sandbox;
+  const std::string plan = "tracecast plan gpu-1b --gpus 64 --failures none --no-upgrades ";
+  CHECK(sandbox.run(plan + "--tp 65536 --cp 65536 --pp 1").err ==
+        "tracecast plan: --tp = 65536: is out of range (allowed: 1 to 16384); see `tracecast plan --help`\n");
+  // 2^42 ranks, and 2^28 virtual stages
+  CHECK(sandbox.run(plan + "--tp 16384 --cp 16384 --pp 16384").code == 1);
+  CHECK(sandbox.run(plan + "--pp 16384 --vpp 16384").code == 1);
 }

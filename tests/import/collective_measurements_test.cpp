@@ -483,3 +483,11 @@ TEST_CASE("nccl-inspector: the samples", "[io][nccl-inspector]") {
   CHECK(sentence(read_nccl_inspector(sample("nccl-inspector/exporter_summary_AllReduce_1GiB.csv"), "s")) ==
         "s:1: is the summary of the example exporter, which does not say of which collective; import the .log files");
 }
+
+TEST_CASE("nccl-inspector: a size that does not fit is refused", "[io][nccl-inspector][error]") {
+  const std::string text = fmt::format(
+      R"({{"header":{{"id":"0xa","rank":0,"n_ranks":{},"nnodes":1}},"coll_perf":{{"coll":"AllGather","coll_sn":1,)"
+      R"("coll_msg_size_bytes":{},"coll_exec_time_us":30}}}})",
+      1 << 24, kMaxCollectiveBytes);
+  CHECK(sentence(read_nccl_inspector(text + "\n", "t")).ends_with("is not a record of NCCL's inspector"));
+}

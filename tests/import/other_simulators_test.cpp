@@ -580,3 +580,21 @@ TEST_CASE("calculon: an application is a model, an execution its settings", "[io
   CHECK(sentence(read_calculon(sample("calculon/stats_gpt3-175B_3072procs.json"), "s")) ==
         "s: is a result of Calculon, not one of its inputs");
 }
+
+TEST_CASE("chakra: the exact duration of our own exports counts in JSON as well", "[io][chakra]") {
+  const Result<ImportedGraph> read = import_as<ImportedGraph>(
+      R"({"workload_graph": [{"id": 1, "type": 4, "duration_micros": 3,
+          "attr": [{"name": "tracecast.duration_ps", "int64_val": "2500001"}]}]})",
+      "f.json");
+  if (!read) FAIL(to_string(read.error()));
+  REQUIRE(read->nodes.size() == 1);
+  CHECK(read->nodes[0].duration == Duration{2'500'001});
+}
+
+TEST_CASE("simai: a layout of more ranks than there can be is refused", "[io][simai][error]") {
+  const std::string text =
+      "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 65536 expert_parallel_npu_group: 65536 pp: 1\n1\n";
+  CHECK(sentence(import_as<ImportedGraph>(text, "w.txt")) ==
+        "w.txt:1: 'HYBRID_TRANSFORMER_FWD_IN_BCKWD' names a layout of more than 16777216 ranks: 65536 (tensor) x 1 "
+        "(pipeline) x 65536 (experts)");
+}

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "sim/import/importers.hpp"
 #include "sim/import/simgrid_export.hpp"
@@ -578,6 +579,32 @@ TEST_CASE("iblinkinfo: an adapter is joined by its name where a line has no GUID
   if (!read) FAIL(to_string(read.error()));
   CHECK(found(*read, "adapters") == 1);
   CHECK(found(*read, "cables to adapters") == 1);
+}
+
+TEST_CASE("iblinkinfo: switches of the same name are told apart by their LIDs", "[io][network]") {
+  const auto block = [](int guid, int lid, int port, int peer_lid, const std::string& peer) {
+    return fmt::format(
+        "Switch: 0x{:016x} MF0;switch:\n {} {}[  ] ==( 4X 106.25 Gbps Active/ LinkUp)==> {} 1[  ] \"{}\" ( )\n", guid,
+        lid, port, peer_lid, peer);
+  };
+  const auto adapter = [](int guid, int lid, const std::string& name, const std::string& switch_lid) {
+    return fmt::format(
+        "CA: {} mlx5_0:\n 0x{:016x} {} 1[  ] ==( 4X 106.25 Gbps Active/ LinkUp)==> {} 1[  ] \"MF0;switch\" ( )\n", name,
+        guid, lid, switch_lid);
+  };
+  const std::string switches = block(1, 1, 1, 11, "n0 mlx5_0") + block(2, 2, 1, 12, "n1 mlx5_0");
+  const Result<ImportedTopology> by_lid =
+      import_as<ImportedTopology>(adapter(0x11, 11, "n0", "1") + adapter(0x12, 12, "n1", "2") + switches, "n.txt");
+  if (!by_lid) FAIL(to_string(by_lid.error()));
+  CHECK(found(*by_lid, "cables to adapters") == 2);
+  CHECK(found(*by_lid, "leaves") == 2);
+  // Switches without lines of their own have no LID here; one of them is called so as well.
+  const Result<ImportedTopology> by_name =
+      import_as<ImportedTopology>(adapter(0x11, 11, "n0", "1") + adapter(0x12, 12, "n1", "7") + switches, "n.txt");
+  if (!by_name) FAIL(to_string(by_name.error()));
+  CHECK(std::ranges::count(by_name->notes,
+                           "1 ends of cables were left out: several switches or adapters have the name of their peer, "
+                           "and its LID is not in the file") == 1);
 }
 
 TEST_CASE("A scenario's topology in a format of another tool: the error says what to run", "[error][io]") {

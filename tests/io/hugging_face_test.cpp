@@ -152,6 +152,19 @@ TEST_CASE("hugging face: hybrid models", "[io][model][hybrid][oracle]") {
   same(kimi + "}", "kimi-linear-48b-a3b");
   CHECK(complaint(kimi + ",\n\"mla_use_output_gate\": true}") ==
         "config.json:7: mla_use_output_gate = true: is not modelled (allowed: false)");
+  const auto kimi_with = [&](const std::string& key, const std::string& value) {
+    const std::size_t at = kimi.find("\"" + key + "\": ") + key.size() + 4;
+    return complaint(kimi.substr(0, at) + value + kimi.substr(kimi.find_first_of(",]", at)) + "}");
+  };
+  CHECK(kimi_with("full_attn_layers", "[28").find("allowed: 1 to num_hidden_layers") != std::string::npos);
+  CHECK(kimi_with("num_shared_experts", "1025") ==
+        "config.json:5: num_shared_experts = 1025: is out of range (allowed: 0 to 1024)");
+  // A pattern of so many layers is not made.
+  std::string many = kimi + "}";
+  many.replace(many.find("27]"), 2, "4000000").replace(many.find(" 27,"), 3, " 4000000");
+  CHECK(complaint(many).ends_with("config.json:2: num_hidden_layers = 4000000: must be between 1 and 4096"));
+  CHECK(complaint(qwen + "\n\"layer_types\": [\"linear_attention\", \"sliding_attention\"]}") ==
+        "config.json:7: layer_types = [2 items]: has other layers (allowed: full_attention linear_attention)");
 }
 
 TEST_CASE("hugging face: what is not modelled of a known family is named", "[io][model][error]") {

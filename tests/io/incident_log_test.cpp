@@ -83,3 +83,10 @@ TEST_CASE("errors in an incident log name line and column", "[error][io][reliabi
   CHECK(error_of("# start = 0\n# end = 10\ntime,component\n") ==
         "log.csv: gpus: is missing: a line '# gpus = 1024' before the columns");
 }
+
+TEST_CASE("an incident log has no signs in its dates", "[error][io][reliability]") {
+  for (const char* date : {"2025-01-31T-5:30", "2025-01-31T05:-3", "-025-01-31", "2025-01-31T05:30:-1"}) {
+    INFO(date);
+    CHECK(error_of(kHead + "time,component\n" + date + ",gpu\n").starts_with("log.csv:5: time = "));
+  }
+}

@@ -73,3 +73,10 @@ TEST_CASE("read file: lines of endless input are cut, and devices are not opened
   CHECK(line.size() >= (std::size_t{64} << 20));
   CHECK(line.size() < (std::size_t{66} << 20));
 }
+
+TEST_CASE("packing what cannot be read is an error and leaves no file", "[io][error]") {
+  const TemporaryFolder folder;
+  CHECK_FALSE(pack(folder.path() / "absent", folder.path() / "packed.gz"));
+  CHECK_FALSE(pack(folder.path(), folder.path() / "packed.gz"));  // opens, but every read fails
+  CHECK(std::filesystem::is_empty(folder.path()));
+}

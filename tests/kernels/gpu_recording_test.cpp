@@ -115,6 +115,17 @@ TEST_CASE("measurement log: goes on after an interruption, not after a change", 
   CHECK(MeasurementLog(path, "H200").size() == 0);  // begun anew by the other
 }
 
+TEST_CASE("gpu recording: a log with other values than numbers ends before them", "[kernels][cuda]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "r.measured";
+  std::ofstream(path) << "H200\n"
+                      << R"({"label":"gemm 1","seconds":["0.5"],"skipped":""})"
+                      << "\n";
+  CHECK(MeasurementLog(path, "H200").size() == 0);
+  CHECK(MeasurementLog(path, "H200").add("gemm 1", {{0.5}, ""}));
+  CHECK_FALSE(MeasurementLog(folder.path() / "absent" / "r.measured", "H200").add("gemm 1", {{0.5}, ""}));
+}
+
 TEST_CASE("gpu profile: the shipped one behind, what was measured before it", "[kernels][cuda]") {
   CHECK(shipped_profile_of("NVIDIA H200") == "h200");
   CHECK(shipped_profile_of("NVIDIA H100 80GB HBM3") == "h100");

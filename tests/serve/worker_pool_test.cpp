@@ -87,6 +87,12 @@ TEST_CASE("workers: waiting too long for a free one is an error", "[serve]") {
   CHECK(third.line == "third");
 }
 
+TEST_CASE("workers: where none can be started, requests find the pool busy", "[serve]") {
+  WorkerPool pool({"/nonexistent/worker"}, 1, {.answer = 1s, .queue = 300ms});
+  CHECK(pool.ask("anything").outcome == Outcome::busy);
+  CHECK(pool.ask("again").outcome == Outcome::busy);
+}
+
 TEST_CASE("workers: of many askers each gets its own answer", "[serve]") {
   WorkerPool pool = echoes(3, {});
   std::atomic<int> wrong{0};

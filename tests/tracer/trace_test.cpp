@@ -1,16 +1,20 @@
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include <catch2/catch.hpp>
+#include <sys/resource.h>
 
 #include "sim/io/trace_reader.hpp"
+#include "sim/io/trace_summary.hpp"
 #include "tests/e2e/shell.hpp"
 #include "tracer/driver_version.hpp"
 #include "tracer/trace_writer.hpp"
 
 using namespace tracecast;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -244,4 +248,40 @@ TEST_CASE("trace: the driver's version is read from the kernel module's line", "
         "535.104.05");
   CHECK(driver_version_in("") == "");
   CHECK(driver_version_in("NVRM version: unknown") == "");
+}
+
+TEST_CASE("trace: records that do not fit on the disk are a failed write", "[tracer][error]") {
+  const TemporaryFolder folder;
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{1000, before.rlim_max};  // the header fits, which is written first
+  Trace trace;
+  trace.header = kHeader;
+  trace.complete = GENERATE(true, false);
+  trace.kernels.resize(100);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const bool written = write_trace((folder.path() / "run.trace").string(), trace);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, SIG_DFL);
+  CHECK_FALSE(written);
+  CHECK(write_trace((folder.path() / "run.trace").string(), trace));
+}
+
+TEST_CASE("trace: counts and times that do not fit are refused", "[tracer][error]") {
+  const TemporaryFolder folder;
+  const auto read_with = [&](const std::string& records) {
+    const fs::path path = folder.path() / "run.trace";
+    std::ofstream(path) << "{\"format\":\"tracecast trace 1\"}\n" << records;
+    const Result<Trace> trace = read_trace(path);
+    CHECK(trace_summary(path));  // takes what fits
+    return trace ? "" : to_string(trace.error()).substr(path.string().size());
+  };
+  const std::string most = std::to_string(INT64_MAX);
+  CHECK(read_with("[\"dropped\"," + most + "]\n") == "");
+  CHECK(read_with("[\"dropped\"," + most + "]\n[\"dropped\",1]\n") == ":3: not a trace record");
+  CHECK(read_with("[\"overhead\"," + most + "]\n[\"overhead\",1]\n") == ":3: not a trace record");
+  CHECK(read_with("[\"overhead\",-1]\n") == ":2: not a trace record");
+  CHECK(read_with("[\"string\",0,\"a\"]\n[\"kernel\",0,0,0,0,-" + most + "," + most + ",1,1]\n") ==
+        ":3: not a trace record");
 }

@@ -6,6 +6,8 @@
 ///
 /// It serves two pages and two API paths. It never serves files of the machine.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -230,11 +232,14 @@ void route(httplib::Server& server, WorkerPool& pool, const std::string& host) {
 }
 
 /// Stops the server on SIGINT, SIGTERM or at the end of its time limit. The signals are blocked in all threads.
-void stop_when_told(httplib::Server& server, const sigset_t& signals, int seconds) {
+/// `ended`: it does not listen any more.
+void stop_when_told(httplib::Server& server, const sigset_t& signals, int seconds, const std::atomic<bool>& ended) {
   const timespec step{seconds > 0 ? seconds : 3600, 0};
   while (sigtimedwait(&signals, nullptr, &step) < 0) {
     if (errno == EAGAIN && seconds > 0) break;
   }
+  // A server that does not run yet ignores stop().
+  while (!ended && !server.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   server.stop();
 }
 
@@ -264,8 +269,10 @@ int serve(const std::string& host, int port, int workers, int seconds) {
   fmt::print("The page is at http://{}:{}/   (Ctrl-C ends it)\n",
              host.find(':') == std::string::npos ? host : "[" + host + "]", bound);
   std::fflush(stdout);
-  std::thread watcher([&] { stop_when_told(server, signals, seconds); });
+  std::atomic<bool> ended = false;
+  std::thread watcher([&] { stop_when_told(server, signals, seconds, ended); });
   const bool listened = server.listen_after_bind();
+  ended = true;
   if (!listened) kill(getpid(), SIGTERM);
   watcher.join();
   return listened ? 0 : 2;

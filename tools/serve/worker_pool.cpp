@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sim/base/result.hpp"
-
 extern char** environ;
 
 namespace tracecast::serve {
@@ -26,6 +24,12 @@ bool write_all(int file, const std::string& text) {
   }
   return true;
 }
+
+void close_both(const int (&ends)[2]) {
+  for (const int end : ends) close(end);
+}
+
+constexpr std::chrono::milliseconds kPauseBeforeRetry{200};
 
 }  // namespace
 
@@ -53,18 +57,27 @@ void WorkerPool::replace_broken() {
     broken_.pop_back();
     lock.unlock();
     end(worker);
-    worker = start();
+    const std::optional<Worker> started = start();
     lock.lock();
-    idle_.push_back(worker);
-    freed_.notify_all();
+    if (started) {
+      idle_.push_back(*started);
+      freed_.notify_all();
+    } else {  // until then requests find no free worker
+      broken_.emplace_back();
+      broke_.wait_for(lock, kPauseBeforeRetry, [&] { return closing_; });
+    }
   }
   for (Worker& worker : broken_) end(worker);
 }
 
-WorkerPool::Worker WorkerPool::start() const {
+std::optional<WorkerPool::Worker> WorkerPool::start() const {
   int input[2];
   int output[2];
-  TRACECAST_ASSERT(pipe2(input, O_CLOEXEC) == 0 && pipe2(output, O_CLOEXEC) == 0, "there are pipes for a worker");
+  if (pipe2(input, O_CLOEXEC) != 0) return std::nullopt;
+  if (pipe2(output, O_CLOEXEC) != 0) {
+    close_both(input);
+    return std::nullopt;
+  }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
@@ -81,9 +94,13 @@ WorkerPool::Worker WorkerPool::start() const {
   words.push_back(nullptr);
   Worker worker{.process = -1, .to = input[1], .from = output[0]};
   const int failed = posix_spawn(&worker.process, words.front(), &actions, &attributes, words.data(), environ);
-  TRACECAST_ASSERT(failed == 0, "a worker starts");
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) {
+    close_both(input);
+    close_both(output);
+    return std::nullopt;
+  }
   close(input[0]);
   close(output[1]);
   return worker;

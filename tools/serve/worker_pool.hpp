@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,7 +19,7 @@ namespace tracecast::serve {
 
 enum class Outcome {
   answered,
-  busy,     ///< no worker was free in time
+  busy,     ///< no worker was free in time, or none could be started
   slow,     ///< the worker took longer than the limit and was ended
   crashed,  ///< the worker ended by itself
 };
@@ -50,7 +51,8 @@ class WorkerPool {
     int to = -1;    ///< its standard input
     int from = -1;  ///< its standard output
   };
-  Worker start() const;
+  /// nullopt: the system has no files, memory or processes for it now.
+  std::optional<Worker> start() const;
   static void end(Worker& worker);
   static bool is_alive(Worker& worker);
   void replace_broken();

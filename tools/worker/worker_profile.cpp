@@ -1,5 +1,4 @@
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -8,10 +7,10 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <mpi.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "kernels/cpu_driver.hpp"
+#include "kernels/measurement_log.hpp"
 #include "kernels/mpi_device.hpp"
 #include "kernels/recording.hpp"
 #include "kernels/samples.hpp"
@@ -24,15 +23,10 @@
 namespace tracecast::worker {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr Bytes kLargestCollective{16 << 20};
 
-/// Times of one pass over a suite, of all ranks: [operator or collective][rank].
-struct Pass {
-  std::vector<std::vector<double>> operators;
-  std::vector<std::vector<double>> collectives;
-};
+/// Seconds of one pass over a suite: those of all ranks for each operator, then one value for each collective.
+using Pass = std::vector<double>;
 
 /// All ranks time each operator simultaneously, since cores share caches and memory.
 class Timer {
@@ -51,11 +45,13 @@ class Timer {
 
   Pass pass() {
     Pass result;
-    for (const SuiteOperator& each : suite_.operators)
-      result.operators.push_back(timed([&] { drivers_[each.scenario]->run(each.op); }));
+    for (const SuiteOperator& each : suite_.operators) {
+      const std::vector<double> all = timed([&] { drivers_[each.scenario]->run(each.op); });
+      result.insert(result.end(), all.begin(), all.end());
+    }
     if (ranks_ > 1)
       for (const CollectiveCall& call : suite_.collectives)
-        result.collectives.push_back(together([&] { run_collective(call, MPI_COMM_WORLD, *drivers_.front()); }));
+        result.push_back(together([&] { run_collective(call, MPI_COMM_WORLD, *drivers_.front()); }));
     return result;
   }
 
@@ -72,9 +68,9 @@ class Timer {
     return all;
   }
 
-  /// Seconds from the arrival of the last rank to the end of the last rank: one value.
+  /// Seconds from the arrival of the last rank to the end of the last rank.
   template <class Work>
-  std::vector<double> together(Work work) {
+  double together(Work work) {
     MPI_Barrier(MPI_COMM_WORLD);
     const double begin = MPI_Wtime();
     work();
@@ -83,7 +79,7 @@ class Timer {
     double latest_end = 0;
     MPI_Allreduce(&begin, &latest_begin, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     MPI_Allreduce(&end, &latest_end, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return {latest_end - latest_begin};
+    return latest_end - latest_begin;
   }
 
   const Suite& suite_;
@@ -92,34 +88,29 @@ class Timer {
   std::vector<std::unique_ptr<cpu::Driver>> drivers_;
 };
 
-/// A log of passes, one per line, so that an interrupted recording can resume.
-class PassFile {
+/// The passes so far, on disk as well, so that an interrupted recording can continue.
+class PassLog {
  public:
-  PassFile(fs::path path, const std::string& key) : path_(std::move(path)), key_(key) {
-    std::ifstream file(path_);
-    std::string line;
-    if (!std::getline(file, line) || line != key_) {
-      std::ofstream(path_) << key_ << '\n';
-      return;
-    }
-    while (std::getline(file, line)) {
-      const nlohmann::json pass = nlohmann::json::parse(line, nullptr, false);
-      if (pass.is_discarded()) break;  // cut off in the middle of a line
-      passes_.push_back({pass.at("operators").get<std::vector<std::vector<double>>>(),
-                         pass.at("collectives").get<std::vector<std::vector<double>>>()});
-    }
+  /// `values`: of one pass. A pass of another size ends what is taken over.
+  PassLog(const std::string& path, const std::string& key, std::size_t values) : log_(path, key) {
+    for (const Measurement* found = log_.find(label()); found != nullptr && found->seconds.size() == values;
+         found = log_.find(label()))
+      passes_.push_back(found->seconds);
   }
-  void add(const Pass& pass) {
-    std::ofstream(path_, std::ios::app)
-        << nlohmann::json{{"operators", pass.operators}, {"collectives", pass.collectives}}.dump() << '\n';
-    passes_.push_back(pass);
+
+  /// False: the file cannot be written.
+  bool add(Pass pass) {
+    const bool written = log_.add(label(), {pass, ""});
+    passes_.push_back(std::move(pass));
+    return written;
   }
-  void remove() const { fs::remove(path_); }
+  void remove() const { log_.remove(); }
   const std::vector<Pass>& passes() const { return passes_; }
 
  private:
-  fs::path path_;
-  std::string key_;
+  std::string label() const { return fmt::format("pass {}", passes_.size()); }  // of the next one
+
+  MeasurementLog log_;
   std::vector<Pass> passes_;
 };
 
@@ -135,17 +126,18 @@ Bytes memory_of_rank(int ranks) {
   return Bytes{static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE) / ranks};
 }
 
-SuiteSamples summarise_passes(const std::vector<Pass>& passes) {
-  const auto column = [&passes](std::vector<std::vector<double>> Pass::*part, std::size_t index) {
+SuiteSamples summarise_passes(const std::vector<Pass>& passes, const Suite& suite, int ranks) {
+  const auto values_at = [&passes](std::size_t first, std::size_t count) {
     std::vector<double> values;
-    for (const Pass& pass : passes) values.insert(values.end(), (pass.*part)[index].begin(), (pass.*part)[index].end());
+    for (const Pass& pass : passes)
+      for (std::size_t i = first; i < first + count; ++i) values.push_back(pass[i]);
     return summarise(values);
   };
+  const auto of_operator = static_cast<std::size_t>(ranks);
+  const std::size_t of_all = suite.operators.size() * of_operator;
   SuiteSamples samples;
-  for (std::size_t i = 0; i < passes.front().operators.size(); ++i)
-    samples.operators.push_back(column(&Pass::operators, i));
-  for (std::size_t i = 0; i < passes.front().collectives.size(); ++i)
-    samples.collectives.push_back(column(&Pass::collectives, i));
+  for (std::size_t i = 0; i < of_all; i += of_operator) samples.operators.push_back(values_at(i, of_operator));
+  for (std::size_t i = of_all; i < passes.front().size(); ++i) samples.collectives.push_back(values_at(i, 1));
   return samples;
 }
 
@@ -161,11 +153,13 @@ Result<void> profile(const ProfileOptions& options) {
   const std::string key =
       fmt::format("suite {} for [{}], {} operators, {} collectives, {} ranks", options.suite,
                   fmt::join(options.scenarios, " "), suite->operators.size(), suite->collectives.size(), ranks);
-  std::optional<PassFile> file;
+  std::optional<PassLog> log;
   int done = 0;
+  bool kept = true;
   if (rank == 0) {
-    file.emplace(options.out + ".passes", key);
-    done = static_cast<int>(file->passes().size());
+    const std::size_t collectives = ranks > 1 ? suite->collectives.size() : 0;
+    log.emplace(options.out + ".passes", key, suite->operators.size() * static_cast<std::size_t>(ranks) + collectives);
+    done = static_cast<int>(log->passes().size());
   }
   MPI_Bcast(&done, 1, MPI_INT, 0, MPI_COMM_WORLD);
   Timer timer(*suite);
@@ -176,19 +170,20 @@ Result<void> profile(const ProfileOptions& options) {
         rank == 0 && options.show_progress);
     for (; done < options.passes; ++done) {
       progress.update(done, options.passes);
-      const Pass pass = timer.pass();
-      if (rank == 0) file->add(pass);
+      Pass pass = timer.pass();
+      if (rank == 0) kept = log->add(std::move(pass)) && kept;
     }
   }
   if (rank != 0) return {};
+  if (!kept) fmt::print(stderr, "note: {}.passes could not be written: a later run begins anew\n", options.out);
   const RecordedOn where{
       fmt::format("{}, {} rank{} at a time", cpu_name(), ranks, ranks == 1 ? "" : "s"),
       fmt::format("tracecast profile --device cpu --suite {} --ranks {}, {} passes, lower quartiles, {:%Y-%m-%d}",
-                  options.suite, ranks, file->passes().size(), fmt::gmtime(std::time(nullptr))),
+                  options.suite, ranks, log->passes().size(), fmt::gmtime(std::time(nullptr))),
       ranks, memory_of_rank(ranks)};
-  const Result<void> written =
-      write_file(options.out, to_json(recorded_cpu_profile(*suite, summarise_passes(file->passes()), where)));
-  if (written) file->remove();
+  const Result<void> written = write_file(
+      options.out, to_json(recorded_cpu_profile(*suite, summarise_passes(log->passes(), *suite, ranks), where)));
+  if (written) log->remove();
   return written;
 }
 

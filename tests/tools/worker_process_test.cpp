@@ -1,0 +1,17 @@
+#include "tools/worker_process.hpp"
+
+#include <csignal>
+
+#include <catch2/catch.hpp>
+
+using namespace tracecast::cli;
+
+TEST_CASE("a program under nohup survives a hang-up, and so does this one", "[tools]") {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  CHECK(run_program({"/bin/sh", "-c", "kill -HUP $PPID; kill -HUP $$; exit 7"}) == 7);
+  CHECK(std::signal(SIGHUP, before) == SIG_IGN);
+}
+
+TEST_CASE("a hang-up of this program is passed on", "[tools]") {
+  CHECK(run_program({"/bin/sh", "-c", "trap 'exit 5' HUP; kill -HUP $PPID; sleep 20 & wait; exit 7"}) == 5);
+}
