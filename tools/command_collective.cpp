@@ -1,4 +1,5 @@
 /// `tracecast collective`: how long one collective takes on a machine, and how NCCL would run it.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/settings_text.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/scenario.hpp"
 #include "sim/network/flow_cost.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
@@ -84,6 +86,8 @@ Result<Cluster> sized_cluster(const CollectiveOptions& options) {
                                                    : std::int64_t{1} << 24;
   if (world > most)
     return fail_key("--ranks", std::to_string(ranks), fmt::format("{} has {} GPUs", cluster->name, most));
+  cluster->world_size = static_cast<int>(std::min(world + options.stride - 1, most));
+  use_racks(*cluster, {}, 0);
   cluster->world_size = static_cast<int>(world);
   if (const auto faults = impossible_values(*cluster); !faults.empty())
     return fail_key("--ranks", std::to_string(ranks), faults.front().message);
@@ -200,8 +204,11 @@ std::string json_answer(const Question& question, const std::vector<Row>& rows) 
 std::string place_text(const Question& question) {
   const GroupPlacement& group = question.group;
   if (group.nodes == 1) return fmt::format("{} ranks in one node of {}", group.ranks, question.cluster.name);
-  return fmt::format("{} ranks on {} nodes of {}, {:g} NICs per node", group.ranks, group.nodes, question.cluster.name,
-                     group.nics);
+  const int others = group.ranks - group.ranks_per_node * (group.nodes - 1);
+  const bool unequal = others > 0 && others < group.ranks_per_node;
+  return fmt::format(
+      "{} ranks on {} nodes of {}, {:g} NICs per node{}", group.ranks, group.nodes, question.cluster.name, group.nics,
+      unequal ? fmt::format("; unequal: {} ranks per node, {} on the last", group.ranks_per_node, others) : "");
 }
 
 std::string page(const Question& question, const Row& row) {

@@ -208,26 +208,34 @@ std::string active_of(const Question& question) {
   return question.all_parameters > 0 ? fmt::format(" active of {:.4g} B", question.all_parameters * 1e-9) : "";
 }
 
+/// "70 B", "15 T".
+std::string amount(double count) {
+  return count >= 1e12 ? fmt::format("{:.4g} T", count * 1e-12) : fmt::format("{:.4g} B", count * 1e-9);
+}
+
 std::string page(const Question& question, const ScalingOptions& options) {
   std::string text = fmt::format("  compute      {:.4g} FLOPs ({})\n", question.compute, question.how);
   if (question.asked.parameters > 0)
-    text +=
-        fmt::format("  sizes        {:.4g} B parameters{}, {:.4g} B tokens{}\n", question.asked.parameters * 1e-9,
-                    active_of(question), question.asked.tokens * 1e-9, options.tokens > 0 ? "" : " (20 per parameter)");
+    text += fmt::format("  sizes        {} parameters{}, {} tokens{}\n", amount(question.asked.parameters),
+                        active_of(question), amount(question.asked.tokens),
+                        options.tokens > 0 ? "" : " (20 per parameter)");
   if (question.asked.parameters > 0)
     text += fmt::format("  ratio        {:.4g} tokens per parameter (compute-optimal: {:g})\n",
                         question.asked.tokens / question.asked.parameters, kChinchillaTokensPerParameter);
-  text += fmt::format("  optimal      {:.4g} B parameters and {:.4g} B tokens take the same compute\n",
-                      question.optimal.parameters * 1e-9, question.optimal.tokens * 1e-9);
+  text += fmt::format("  optimal      {} parameters and {} tokens take the same compute{}\n",
+                      amount(question.optimal.parameters), amount(question.optimal.tokens),
+                      question.law ? " (rule of thumb: 20 tokens per parameter)" : "");
   if (question.law) {
     const ModelBudget least = least_loss(*question.law, question.compute);
     if (question.asked.parameters > 0)
       text += fmt::format("  loss         {:.4f} by {}\n", loss_of(*question.law, question.asked), question.law->name);
-    text +=
-        fmt::format("  least loss   {:.4f} by {}: {:.4g} B parameters, {:.4g} B tokens\n",
-                    loss_of(*question.law, least), question.law->name, least.parameters * 1e-9, least.tokens * 1e-9);
+    text += fmt::format("  least loss   {:.4f} by {}: {} parameters, {} tokens{}\n", loss_of(*question.law, least),
+                        question.law->name, amount(least.parameters), amount(least.tokens),
+                        question.law->name == "chinchilla" ? " (the fit of approach 3)" : "");
   }
   if (!question.devices.empty()) text += machine_lines(question, days_of(question, options));
+  if (options.utilisation > 0)
+    text += "  note         the MFU of `predict` counts attention as well: entered here it gives too few days\n";
   return text;
 }
 

@@ -29,7 +29,7 @@ Result<ExitCode> strategies(const StrategiesOptions& options, const Context& con
   if (!rows) return tl::unexpected(located(rows.error(), *scenario));
   fmt::print("{}", options.json       ? strategies_json(*rows)
                    : options.markdown ? strategies_markdown(*rows)
-                                      : strategies_terminal(*rows, context.style));
+                                      : strategies_terminal(*rows, *scenario, context.style));
   return ExitCode::done;
 }
 

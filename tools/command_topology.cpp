@@ -12,6 +12,7 @@
 #include "sim/import/importers.hpp"
 #include "sim/import/simgrid_export.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/scenario.hpp"
 #include "sim/report/topology_report.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/environment.hpp"
@@ -57,6 +58,7 @@ Result<Cluster> sized_cluster(const TopologyOptions& options, std::vector<std::s
   const std::int64_t most = static_cast<std::int64_t>(cluster->max_nodes) * cluster->node.gpus;
   if (most > 0 && cluster->world_size > most)
     return fail_key("--ranks", std::to_string(options.ranks), fmt::format("{} has {} GPUs", cluster->name, most));
+  use_racks(*cluster, {}, 0);
   return cluster;
 }
 

@@ -57,6 +57,9 @@ std::optional<std::vector<int>> parse_counts(const std::string& text) {
 /// A single 0 (the scenario's value) if nothing is given.
 Result<std::vector<int>> counts_of(const char* option, const std::string& text, const char* what) {
   if (text.empty()) return std::vector<int>{0};
+  for (const std::string_view part : split(text))
+    if (part.size() > 1 && part.front() == '0')
+      return fail_key(option, text, fmt::format("'{}' starts with a zero: write 1,024 as 1024", part));
   if (const auto counts = parse_counts(text)) return *counts;
   return fail_key(
       option, text,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/quantile.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/read_file.hpp"
@@ -61,10 +61,7 @@ Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& eva
   facts.goodput = report->goodput.goodput.mean;
   facts.spare_gpus = report->spec.recovery.spares * report->machine.gpus_per_node;
   facts.history_days = request.days;
-  double squares = 0;
-  for (const double each : report->goodput.goodputs) squares += (each - facts.goodput) * (each - facts.goodput);
-  const auto histories = static_cast<double>(report->goodput.goodputs.size());
-  facts.goodput_sd = histories > 1 ? std::sqrt(squares / (histories - 1)) : 0;
+  facts.goodput_sd = standard_deviation(report->goodput.goodputs);
   return facts;
 }
 
@@ -149,8 +146,11 @@ SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, co
 /// Why a machine has no layout.
 std::string refusal_of(const MachineChoice& machine, const SearchSpace& space, const SearchResult& result,
                        const PlanOptions& options) {
-  if (const std::string reason = why_impossible(machine.scenario, space); !reason.empty())
-    return fmt::format("No layout is possible on {} {}: {}.", machine.gpus, machine.topology, reason);
+  if (const std::string reason = why_impossible(machine.scenario, space); !reason.empty()) {
+    const std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size);
+    return fmt::format("No layout is possible on {} GPUs of {}: {}.", number(machine.gpus, 1), machine.topology,
+                       hint.empty() ? reason : hint);
+  }
   const double usable =
       static_cast<double>(machine.scenario.profile.memory.count) * (1 - options.search.memory_headroom);
   if (result.counts.refused > 0 && static_cast<double>(result.least_memory.count) <= usable)

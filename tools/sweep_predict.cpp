@@ -110,7 +110,8 @@ Result<ExitCode> sweep_predict(const SweepOptions& options, const std::string& s
     progress.update(static_cast<double>(done), static_cast<double>(all));
   });
   if (!sweep) return tl::unexpected(sweep.error());
-  sweep->scenario = std::filesystem::path(scenario).stem().string();
+  const std::filesystem::path path(scenario);
+  sweep->scenario = (path.extension() == ".json" ? path.stem() : path.filename()).string();
   if (!options.csv.empty())
     if (const Result<void> written = write_file(options.csv, sweep_csv(*sweep)); !written)
       return tl::unexpected(written.error());

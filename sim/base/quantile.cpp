@@ -1,6 +1,8 @@
 #include "sim/base/quantile.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "sim/base/result.hpp"
@@ -17,5 +19,14 @@ double quantile(std::vector<double> values, double share) {
 }
 
 double median(std::vector<double> values) { return values.empty() ? 0 : quantile(std::move(values), 0.5); }
+
+double standard_deviation(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  double squares = 0;
+  for (const double each : values) squares += (each - mean) * (each - mean);
+  return std::sqrt(squares / (count - 1));
+}
 
 }  // namespace tracecast

@@ -12,4 +12,7 @@ double quantile(std::vector<double> values, double share);
 /// 0 of nothing.
 double median(std::vector<double> values);
 
+/// Of the population that the values are a sample of; 0 of fewer than two.
+double standard_deviation(const std::vector<double>& values);
+
 }  // namespace tracecast

@@ -4,7 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "sim/base/quantile.hpp"
 #include "sim/forecast/engine_step_times.hpp"
+#include "sim/forecast/evidence.hpp"
+#include "sim/io/economics.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/reliability/closed_forms.hpp"
 
@@ -86,7 +89,15 @@ std::int64_t whole_steps(double interval_s, const StepTime& step) {
   return interval_s > 0 ? std::max<std::int64_t>(1, std::llround(interval_s / seconds(step.time))) : 0;
 }
 
-void add_goal(GoodputForecast& result, const GoodputRequest& request) {
+/// Standard deviation of the logarithm of the days: of the step's time, and of the goodput over so many days.
+double deviation_of_days(const GoodputForecast& result, const Band& step) {
+  const double goodput = standard_deviation(result.goodput.goodputs) / result.goodput.goodput.mean *
+                         std::sqrt(seconds(result.spec.horizon) / kDay / std::max(result.goal_days, 1.0));
+  return std::hypot(deviation_of(step.p5_s, step.p95_s), goodput);
+}
+
+/// `step`: the band of its time; zeros: measured.
+void add_goal(GoodputForecast& result, const GoodputRequest& request, const Band& step) {
   Training training = request.scenario.training;
   if (request.goal_tokens > 0) training.train_tokens = request.goal_tokens;
   result.goal_tokens = std::llround(tokens_to_train(training));
@@ -94,9 +105,15 @@ void add_goal(GoodputForecast& result, const GoodputRequest& request) {
   const double healthy_days = static_cast<double>(result.goal_tokens) / result.tokens_per_s() / kDay;
   const Estimate& g = result.goodput.goodput;
   if (g.low <= 0) return;
-  result.goal_days = {healthy_days / g.mean, healthy_days / g.high, healthy_days / g.low, 0};
-  result.goal_gpu_hours = result.goal_days.mean * 24 * result.machine.gpus;
-  result.goal_price = result.goal_gpu_hours * request.price_per_gpu_hour;
+  result.goal_days = healthy_days / g.mean;
+  const double middle = result.goal_days * (step.p50_s > 0 ? step.p50_s / seconds(result.healthy.time) : 1);
+  const double tail = std::exp(kEightyPercent * deviation_of_days(result, step));
+  result.goal_days_p10 = middle / tail;
+  result.goal_days_p90 = middle * tail;
+  result.goal_gpu_hours = result.goal_days * 24 * result.machine.gpus;
+  const int spares = result.spec.recovery.spares * result.machine.gpus_per_node;
+  const PaidGpus paid = paid_gpus(Term::on_demand, request.scenario.cluster.node, result.machine.gpus, spares);
+  result.goal_usd = result.goal_days * 24 * paid.all() * request.price_per_gpu_hour;
 }
 
 void add_resume(GoodputForecast& result, const GoodputRequest& request) {
@@ -128,7 +145,14 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   result.spec = spec_of(request, result.checkpoint, result.shape);
 
   const bool keep_batch = result.spec.recovery.elastic == Elastic::keep_batch;
-  const EngineStepTimes engine(request.scenario, keep_batch, request.step_time_s, request.step);
+  std::optional<ForecastRun> own;
+  if (request.step == nullptr) {
+    Result<ForecastRun> run = forecast(request.scenario);
+    if (!run) return tl::unexpected(located(run.error(), request.scenario));
+    own = std::move(*run);
+  }
+  const ForecastRun& step = own ? *own : *request.step;
+  const EngineStepTimes engine(request.scenario, keep_batch, request.step_time_s, &step);
   const CachedStepTimes steps(engine);
   const Result<StepTime> healthy = steps.of({});
   if (!healthy) return tl::unexpected(healthy.error());
@@ -156,7 +180,7 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
     if (!best) return tl::unexpected(best.error());
     result.best = std::move(*best);
   }
-  add_goal(result, request);
+  add_goal(result, request, request.step_time_s > 0 ? Band{} : step.forecast.band);
   add_resume(result, request);
   result.fits = request.fits;
   result.states = steps.known();

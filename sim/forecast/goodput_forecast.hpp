@@ -26,7 +26,7 @@ struct GoodputRequest {
   double mtbf_s = 0;              ///< of the job: all failure rates are scaled to give this; 0: the rates of the model
   double step_time_s = 0;         ///< of the healthy machine, measured; 0: the engine computes it
   std::int64_t goal_tokens = 0;   ///< for time and cost to finish; 0: not requested
-  double price_per_gpu_hour = 0;  ///< 0: no price
+  double price_per_gpu_hour = 0;  ///< US dollars of rent; 0: no price
   bool find_best_interval = true;
   std::vector<FittedKind> fits;            ///< if the failures were fitted to a log
   std::optional<ShardLayout> resume_from;  ///< layout of the checkpoint that the run starts from
@@ -77,9 +77,12 @@ struct GoodputForecast {
   double closed_goodput = 0;  ///< Daly's expectation at interval_s, crashes only
   std::optional<BestInterval> best;
   std::int64_t goal_tokens = 0;
-  Estimate goal_days;
-  double goal_gpu_hours = 0;
-  double goal_price = 0;  ///< 0: no price
+  /// From the band of the step, unless its time is measured, and the spread of histories, as `tracecast plan` has them.
+  double goal_days = 0;
+  double goal_days_p10 = 0;
+  double goal_days_p90 = 0;
+  double goal_gpu_hours = 0;  ///< of the GPUs that work
+  double goal_usd = 0;        ///< of these, spare nodes and the rest of their hosts (paid_gpus); 0: no price
   std::vector<FittedKind> fits;
   std::optional<Resume> resume;
   std::vector<std::pair<MachineState, StepTime>> states;  ///< that the engine simulated

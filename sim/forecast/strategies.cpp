@@ -198,6 +198,12 @@ void add_traffic(StrategyRow& row, Scenario scenario, const ForecastRun& run) {
   }
 }
 
+/// "parallel.pp: does not divide …"
+std::string limit_text(const Error& error) {
+  const Diagnostic& first = error.diagnostics.front();
+  return first.key.empty() ? first.message : first.key + ": " + first.message;
+}
+
 void add_limit(StrategyRow& row, const Scenario& base, const Strategy& strategy) {
   constexpr int kMaxRanks = 1 << 12;
   for (int ranks = 2; ranks <= kMaxRanks; ranks *= 2) {
@@ -208,8 +214,7 @@ void add_limit(StrategyRow& row, const Scenario& base, const Strategy& strategy)
       row.largest = ranks;
       continue;
     }
-    const Diagnostic& first = plan.error().diagnostics.front();
-    row.limit = first.key + ": " + first.message;
+    row.limit = limit_text(plan.error());
     return;
   }
   row.largest = 0;
@@ -221,9 +226,12 @@ Result<StrategyRow> row_of(const Scenario& base, const Strategy& strategy, int r
   row.title = strategy.title;
   row.ranks = ranks;
   const Scenario scenario = with(base, strategy, ranks);
+  if (scenario.model.moe && !base.model.moe)
+    row.note = fmt::format("the model has no experts: each FFN is replaced by {} of its size, {} for a token",
+                           scenario.model.moe->experts, scenario.model.moe->topk);
   const Result<ForecastRun> run = forecast(scenario);
   if (!run) {
-    row.limit = run.error().diagnostics.front().message;
+    row.limit = limit_text(run.error());
     return row;
   }
   Scenario same_work = alone(scenario, static_cast<int>(scenario.training.global_batch_size));

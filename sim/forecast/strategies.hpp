@@ -38,6 +38,7 @@ struct StrategyTraffic {
 struct StrategyRow {
   std::string name;   ///< "dp", "zero-3" …
   std::string title;  ///< "data parallel"
+  std::string note;   ///< what the row changes in the model; usually empty
   int ranks = 1;
   std::map<std::string, double> share;  ///< of one rank: tokens, weights, gradients, optimizer, activations; 1: whole
   std::vector<StrategyTraffic> traffic;

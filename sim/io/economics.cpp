@@ -11,47 +11,13 @@ namespace {
 
 constexpr double kHoursPerYear = 8766;
 
-enum class End { cheap, middle, dear };
-
 /// Of a figure that makes the price higher as it grows.
-double at(const Range3& range, End end) {
-  return end == End::cheap ? range.low : end == End::middle ? range.typical : range.high;
-}
+double at(const Range3& range, double level) { return quantile_of(range, level); }
 /// Of a figure that makes it lower.
-double against(const Range3& range, End end) {
-  return end == End::cheap ? range.high : end == End::middle ? range.typical : range.low;
-}
+double against(const Range3& range, double level) { return quantile_of(range, 1 - level); }
 
 /// Yearly payment for a loan of 1 that is paid back in equal parts over these years (annuity).
 double annuity(double rate, double years) { return rate > 0 ? rate / (1 - std::pow(1 + rate, -years)) : 1 / years; }
-
-/// The lines of an owned GPU at one end of all ranges, in US dollars per hour of use.
-std::vector<std::pair<const char*, double>> owned_lines(double purchase, const NetworkHardware& hardware, double it_kw,
-                                                        double grid_kw, double usd_per_kwh, const Ownership& own,
-                                                        End end) {
-  const double years = against(own.years, end);
-  const double building_years = against(own.building_years, end);
-  const double rate = at(own.capital_rate, end);
-  const double network =
-      hardware.ports * at(own.usd_per_port_gbps, end) + hardware.cables * at(own.usd_per_cable_gbps, end);
-  const double storage = purchase * at(own.storage_share, end);
-  const double building = it_kw * at(own.building_usd_per_kw, end);
-  const double interest = (purchase + network + storage) * (annuity(rate, years) - 1 / years) +
-                          building * (annuity(rate, building_years) - 1 / building_years);
-  std::vector<std::pair<const char*, double>> lines{
-      {"GPUs", purchase / years / kHoursPerYear},
-      {"network", network / years / kHoursPerYear},
-      {"storage", storage / years / kHoursPerYear},
-      {"building", building / building_years / kHoursPerYear},
-      {"capital", interest / kHoursPerYear},
-      {"people", it_kw * at(own.operations_usd_per_kw_year, end) / kHoursPerYear},
-  };
-  double fixed = 0;
-  for (const auto& [name, usd] : lines) fixed += usd;
-  lines.emplace_back("idle time", fixed * (1 / against(own.utilisation, end) - 1));
-  lines.emplace_back("electricity", grid_kw * usd_per_kwh);
-  return lines;
-}
 
 std::vector<double> amounts(const std::vector<PriceQuote>& quotes) {
   std::vector<double> usd;
@@ -102,6 +68,12 @@ std::optional<std::pair<Range3, std::string>> quoted(const std::map<std::string,
 
 }  // namespace
 
+double quantile_of(const Range3& range, double probability) {
+  if (probability == 0.5) return range.typical;
+  if (probability < 0.5) return range.low + (range.typical - range.low) * std::sqrt(2 * probability);
+  return range.high - (range.high - range.typical) * std::sqrt(2 * (1 - probability));
+}
+
 Range3 PriceBasis::price() const {
   Range3 sum;
   for (const PricePart& part : parts)
@@ -109,46 +81,97 @@ Range3 PriceBasis::price() const {
   return sum;
 }
 
-std::optional<PriceBasis> Economics::price_basis(const std::string& gpu, const NetworkHardware& network,
-                                                 double power_limit) const {
+std::vector<std::pair<const char*, double>> PriceSpread::lines_at(double own, double shared) const {
+  if (!owned_) return {};
+  const Ownership& terms = owned_->ownership;
+  const double purchase = at(quotes_, own);
+  const double it_kw = at(owned_->it_kw, shared);
+  const double years = against(terms.years, shared);
+  const double building_years = against(terms.building_years, shared);
+  const double rate = at(terms.capital_rate, shared);
+  const double network = owned_->network.ports * at(terms.usd_per_port_gbps, shared) +
+                         owned_->network.cables * at(terms.usd_per_cable_gbps, shared);
+  const double storage = purchase * at(terms.storage_share, shared);
+  const double building = it_kw * at(terms.building_usd_per_kw, shared);
+  const double interest = (purchase + network + storage) * (annuity(rate, years) - 1 / years) +
+                          building * (annuity(rate, building_years) - 1 / building_years);
+  std::vector<std::pair<const char*, double>> lines{
+      {"GPUs", purchase / years / kHoursPerYear},
+      {"network", network / years / kHoursPerYear},
+      {"storage", storage / years / kHoursPerYear},
+      {"building", building / building_years / kHoursPerYear},
+      {"capital", interest / kHoursPerYear},
+      {"people", it_kw * at(terms.operations_usd_per_kw_year, shared) / kHoursPerYear},
+  };
+  double fixed = 0;
+  for (const auto& [name, usd] : lines) fixed += usd;
+  lines.emplace_back("idle time", fixed * (1 / against(terms.utilisation, shared) - 1));
+  lines.emplace_back("electricity", at(owned_->grid_kw, shared) * at(owned_->usd_per_kwh, shared));
+  return lines;
+}
+
+double PriceSpread::usd_at(double own, double shared) const {
+  if (!owned_) return quantile_of(quotes_, own);
+  double sum = 0;
+  for (const auto& [name, usd] : lines_at(own, shared)) sum += usd;
+  return sum;
+}
+
+PaidGpus paid_gpus(Term term, const NodeSpec& node, int used, int spare_gpus) {
+  const auto parts = [](int count, int size) { return (count + size - 1) / size; };
+  if (term != Term::owned && used <= node.gpus_per_host) return {used, spare_gpus, 0};
+  const int host = std::min(node.gpus_per_host, node.gpus);
+  const int installed = std::max(node.gpus, node.installed_gpus);
+  const int hosts = used / node.gpus * (node.gpus / host) + parts(used % node.gpus, host) + parts(spare_gpus, host);
+  const int domains = std::max(parts(used, node.gpus), parts(hosts * host, installed));
+  const int paid = term == Term::owned ? domains * installed : hosts * host;
+  return {used, spare_gpus, paid - used - spare_gpus};
+}
+
+std::optional<Economics::Quoted> Economics::quoted_of(const GpuEconomics& known) const {
+  if (term == Term::owned && known.purchase)
+    return Quoted{*known.purchase, quotes_of(known, term, region), std::string{}};
+  std::vector<PriceQuote> quotes = quotes_of(known, term, region);
+  if (const auto range = quoted(gpus, quotes, term, region))
+    return Quoted{range->first, std::move(quotes), range->second};
+  if (term == Term::owned || !discounts.contains(term)) return std::nullopt;
+  quotes = quotes_of(known, Term::on_demand, region);
+  const auto on_demand = quoted(gpus, quotes, Term::on_demand, region);
+  if (!on_demand) return std::nullopt;
+  return Quoted{on_demand->first * discounts.at(term), std::move(quotes), "rent on demand less a discount"};
+}
+
+std::optional<PriceSpread> Economics::price_spread(const std::string& gpu, const NetworkHardware& network,
+                                                   double power_limit) const {
   const auto found = gpus.find(gpu);
   if (found == gpus.end()) return std::nullopt;
-  const GpuEconomics& known = found->second;
+  if (found->second.price) return PriceSpread(*found->second.price);
+  const std::optional<Quoted> known = quoted_of(found->second);
+  if (!known) return std::nullopt;
+  if (term != Term::owned) return PriceSpread(known->range);
+  const std::optional<Range3> power = kilowatts_per_gpu(gpu, power_limit);
+  if (!ownership || !power) return std::nullopt;
+  const auto grid = grids.find(region);
+  const bool of_region = grid != grids.end() && grid->second.usd_per_kwh;
+  const Range3 computers{power->low / pue.low, power->typical / pue.typical, power->high / pue.high};
+  return PriceSpread(known->range, {*ownership, network, *power, computers,
+                                    of_region ? *grid->second.usd_per_kwh : ownership->usd_per_kwh});
+}
+
+std::optional<PriceBasis> Economics::price_basis(const std::string& gpu, const NetworkHardware& network,
+                                                 double power_limit) const {
+  const std::optional<PriceSpread> spread = price_spread(gpu, network, power_limit);
+  if (!spread) return std::nullopt;
+  const GpuEconomics& known = gpus.at(gpu);
   if (known.price) return PriceBasis{{{"rent", *known.price}}, {}, ""};
-  PriceBasis basis;
-  basis.quotes = quotes_of(known, term, region);
-  auto range = quoted(gpus, basis.quotes, term, region);
-  if (term == Term::owned) {
-    const std::optional<Range3> power = kilowatts_per_gpu(gpu, power_limit);
-    if (known.purchase) range = std::pair(*known.purchase, std::string{});
-    if (!range || !ownership || !power) return std::nullopt;
-    basis.note = range->second;
-    const auto grid = grids.find(region);
-    const Range3 usd_per_kwh =
-        grid != grids.end() && grid->second.usd_per_kwh ? *grid->second.usd_per_kwh : ownership->usd_per_kwh;
-    for (const End end : {End::cheap, End::middle, End::dear}) {
-      const double it_kw = at(*power, end) / at(pue, end);
-      const auto lines =
-          owned_lines(at(range->first, end), network, it_kw, at(*power, end), at(usd_per_kwh, end), *ownership, end);
-      basis.parts.resize(lines.size());
-      for (std::size_t i = 0; i < lines.size(); ++i) {
-        basis.parts[i].name = lines[i].first;
-        double& value = end == End::cheap    ? basis.parts[i].usd.low
-                        : end == End::middle ? basis.parts[i].usd.typical
-                                             : basis.parts[i].usd.high;
-        value = lines[i].second;
-      }
-    }
-    return basis;
-  }
-  if (!range && discounts.contains(term)) {
-    basis.quotes = quotes_of(known, Term::on_demand, region);
-    range = quoted(gpus, basis.quotes, Term::on_demand, region);
-    if (range) range = std::pair(range->first * discounts.at(term), std::string("rent on demand less a discount"));
-  }
-  if (!range) return std::nullopt;
-  basis.parts = {{"rent", range->first}};
-  basis.note = range->second;
+  const Quoted quoted = *quoted_of(known);
+  PriceBasis basis{{}, quoted.quotes, quoted.note};
+  const auto low = spread->lines_at(0, 0);
+  const auto typical = spread->lines_at(0.5, 0.5);
+  const auto high = spread->lines_at(1, 1);
+  for (std::size_t i = 0; i < low.size(); ++i)
+    basis.parts.push_back({low[i].first, {low[i].second, typical[i].second, high[i].second}});
+  if (basis.parts.empty()) basis.parts = {{"rent", quoted.range}};
   return basis;
 }
 

@@ -10,12 +10,15 @@
 /// A term without quotes of its own is the rent on demand times the discount of that term. Quotes from a single source get
 /// the spread that the quotes of other GPUs have.
 ///
+/// A job pays for whole machines (paid_gpus): of an owned machine for whole nodes or racks, of a rented one for whole hosts.
+///
 /// Leaves out: data transfer, taxes, resale value, and electricity of owned GPUs while they are idle.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/enum_names.hpp"
@@ -36,6 +39,9 @@ inline Range3 operator*(const Range3& a, double factor) {
 inline Range3 operator*(const Range3& a, const Range3& b) {
   return {a.low * b.low, a.typical * b.typical, a.high * b.high};
 }
+/// The value at this probability of a distribution whose median is typical, since candidates are ranked by that: on
+/// either side the density falls linearly to zero at low and at high.
+double quantile_of(const Range3& range, double probability);
 
 /// Contract term of a price.
 enum class Term { on_demand, reserved_1y, reserved_3y, owned };
@@ -104,6 +110,44 @@ struct PriceBasis {
   Range3 price() const;
 };
 
+/// The price of one GPU as its assumptions move. Owned machines have all of them in common but the purchase.
+class PriceSpread {
+ public:
+  /// `quotes`: of rent, or of the purchase of an owned GPU; `terms`: of an owned one.
+  struct OwnedTerms {
+    Ownership ownership;
+    NetworkHardware network;
+    Range3 grid_kw;  ///< drawn from the grid
+    Range3 it_kw;    ///< of these by computers and network
+    Range3 usd_per_kwh;
+  };
+  explicit PriceSpread(const Range3& quotes) : quotes_(quotes) {}
+  PriceSpread(const Range3& quotes, const OwnedTerms& terms) : quotes_(quotes), owned_(terms) {}
+
+  /// US dollars per GPU-hour; each probability is that of a cheaper one. `own`: of the quotes; `shared`: of what
+  /// all owned machines have in common.
+  double usd_at(double own, double shared) const;
+  /// The lines of that price; of rent none.
+  std::vector<std::pair<const char*, double>> lines_at(double own, double shared) const;
+
+ private:
+  Range3 quotes_;
+  std::optional<OwnedTerms> owned_;
+};
+
+/// GPUs that a job pays for while it runs.
+struct PaidGpus {
+  int used = 0;
+  int spares = 0;  ///< of hosts that wait for a failure or are repaired
+  int unused = 0;  ///< the rest of the machines that are paid
+  int all() const { return used + spares + unused; }
+  bool operator==(const PaidGpus&) const = default;
+};
+
+/// An owned machine is paid by whole scale-up domains (nodes, racks), a rented one by whole hosts; inside one host rent
+/// is by the GPU. Hosts that the job leaves unused are the first spares.
+PaidGpus paid_gpus(Term term, const NodeSpec& node, int used, int spare_gpus);
+
 struct Economics {
   std::string name;
   std::string description;
@@ -126,10 +170,21 @@ struct Economics {
                                         double power_limit = 1) const;
   std::optional<Range3> price_per_gpu_hour(const std::string& gpu, const NetworkHardware& network,
                                            double power_limit = 1) const;
+  /// How that price is distributed.
+  std::optional<PriceSpread> price_spread(const std::string& gpu, const NetworkHardware& network,
+                                          double power_limit = 1) const;
   /// Kilowatts drawn from the grid for one GPU: (tdp x (node_power - 1 + power_limit) + network_watts) x PUE.
   std::optional<Range3> kilowatts_per_gpu(const std::string& gpu, double power_limit = 1) const;
   /// Grams of CO2 per kWh of the region, or of "world"; nullopt: not in `grids`.
   std::optional<double> gco2_per_kwh() const;
+
+ private:
+  struct Quoted {
+    Range3 range;
+    std::vector<PriceQuote> quotes;
+    std::string note;
+  };
+  std::optional<Quoted> quoted_of(const GpuEconomics& known) const;
 };
 
 }  // namespace tracecast

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/base/markup.hpp"
 #include "sim/report/decision_svg.hpp"
@@ -146,7 +147,7 @@ std::string candidates_table(const CapacityPlan& plan) {
          each.energy_mwh && each.days > 0 ? number(each.energy_mwh->typical, 3) : "",
          each.co2_tonnes ? number(each.co2_tonnes->typical, 3) : "", percent(each.goodput),
          describe(each.evaluation.layout, machine.gpus) + (each.misses.empty() ? "" : "; misses: " + each.misses) +
-             (each.equals_first ? "; equal to 1 within its error" : "")});
+             (each.equals_first ? "; " + equal_text(plan, each) : "")});
   }
   return table({"", "GPUs", "machine", "days", "P10 to P90", unit > 1 ? "million USD" : "USD", "P10 to P90", "MWh",
                 "t CO2", "goodput", "layout"},
@@ -171,6 +172,15 @@ std::string limits(const PlanReport& report) {
          table({"with", "saves", "layout"}, rows, {0, 2});
 }
 
+std::string idle_sentence(const PaidGpus& paid) {
+  std::vector<std::string> parts;
+  if (paid.spares > 0)
+    parts.push_back(fmt::format("{} GPUs of spare nodes, to which nodes in repair belong", number(paid.spares, 1)));
+  if (paid.unused > 0)
+    parts.push_back(fmt::format("{} GPUs of these machines that the job does not use", number(paid.unused, 1)));
+  return parts.empty() ? "" : fmt::format(", and so are {}", fmt::join(parts, " and "));
+}
+
 std::string money_table(const Candidate& first) {
   if (first.money.empty()) return "";
   std::vector<std::vector<std::string>> rows;
@@ -181,11 +191,7 @@ std::string money_table(const Candidate& first) {
          element("p",
                  fmt::format("{} of the time brings no progress: failures, checkpoints and restarts. It is paid for "
                              "as the rest is{}.",
-                             percent(1 - first.goodput),
-                             first.facts.spare_gpus > 0
-                                 ? fmt::format(", and so are {} GPUs of spare nodes, to which nodes in repair belong",
-                                               number(first.facts.spare_gpus, 1))
-                                 : ""));
+                             percent(1 - first.goodput), idle_sentence(first.paid)));
 }
 
 /// Every quote of every GPU.

@@ -137,9 +137,9 @@ Json report_json(const GoodputForecast& r) {
                      {"whole_shards_s", r.resume->whole_shards_s}};
   if (r.goal_tokens > 0)
     out["to_finish"] = {{"tokens", r.goal_tokens},
-                        {"days", json_of(r.goal_days)},
+                        {"days", {{"mean", r.goal_days}, {"p10", r.goal_days_p10}, {"p90", r.goal_days_p90}}},
                         {"gpu_hours", r.goal_gpu_hours},
-                        {"price", r.goal_price}};
+                        {"usd", r.goal_usd}};
   return out;
 }
 

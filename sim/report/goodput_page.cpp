@@ -104,10 +104,10 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
                              duration_in_words(r.goodput.wall_s.mean)),
                  style);
   if (r.goal_tokens > 0) {
-    std::string goal = fmt::format("{:.4g} T tokens in {:.1f} days ({:.1f} to {:.1f}), {} GPU-hours",
-                                   static_cast<double>(r.goal_tokens) / 1e12, r.goal_days.mean, r.goal_days.low,
-                                   r.goal_days.high, number(r.goal_gpu_hours));
-    if (r.goal_price > 0) goal += fmt::format(", cost {}", number(r.goal_price));
+    std::string goal = fmt::format("{:.4g} T tokens in {} days (P10 {}, P90 {}), {} GPU-hours",
+                                   static_cast<double>(r.goal_tokens) / 1e12, number(r.goal_days, 3),
+                                   number(r.goal_days_p10, 3), number(r.goal_days_p90, 3), number(r.goal_gpu_hours));
+    if (r.goal_usd > 0) goal += fmt::format(", {} USD with spare nodes", number(r.goal_usd));
     text += fact("to finish", goal, style);
   }
   return text;

@@ -64,7 +64,8 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
               {"meets_constraints", candidate.misses.empty()}};
   add_racks(out, machine);
   if (!machine.variant.empty()) out["variant"] = machine.variant;
-  if (candidate.facts.spare_gpus > 0) out["spare_gpus"] = candidate.facts.spare_gpus;
+  if (candidate.paid.spares > 0) out["spare_gpus"] = candidate.paid.spares;
+  if (candidate.paid.unused > 0) out["unused_gpus"] = candidate.paid.unused;
   if (!candidate.misses.empty()) out["misses"] = candidate.misses;
   if (e.layout.id == kOwnLayout) out["own"] = true;
   out["equals_first"] = candidate.equals_first;
@@ -180,7 +181,7 @@ Json sensitivity_json(const Sensitivity& found) {
   Json prices = Json::array();
   for (const BreakEven& each : found.break_evens)
     prices.push_back(
-        {{"gpu", each.gpu}, {"usd_per_gpu_hour", each.usd}, {"now", each.usd_now}, {"offer", each.candidate}});
+        {{"gpu", each.gpu}, {"usd_per_gpu_hour", each.usd}, {"now", each.price.typical}, {"offer", each.candidate}});
   return {{"tried", found.tried}, {"flips", flips}, {"break_evens", prices}};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tracecast {
 
@@ -48,6 +49,19 @@ std::string term_text(const Economics& economics) {
                            : economics.term == Term::reserved_3y ? "reserved for 3 years"
                                                                  : "owned";
   return economics.region.empty() ? term : term + ", " + economics.region;
+}
+
+std::string idle_text(const PaidGpus& paid) {
+  std::vector<std::string> parts;
+  if (paid.spares > 0) parts.push_back(number(paid.spares, 1) + " spare");
+  if (paid.unused > 0) parts.push_back(number(paid.unused, 1) + " unused");
+  return parts.empty() ? "" : fmt::format(" with {} GPUs", fmt::join(parts, " and "));
+}
+
+std::string equal_text(const CapacityPlan& plan, const Candidate& candidate) {
+  const std::string what = plan.objective == Objective::throughput ? "GPU time" : to_string(plan.objective);
+  return fmt::format("equal to 1 within its error ({} to {} of its {})", number(candidate.ratio_to_first->p10, 3),
+                     number(candidate.ratio_to_first->p90, 3), what);
 }
 
 std::string money_lines(const Candidate& first) {
@@ -97,8 +111,10 @@ std::vector<std::string> changes_of(const PlanReport& report, const TextStyle& s
                                machine_text(machine)));
   }
   for (const BreakEven& each : found.break_evens)
-    text.push_back(fmt::format("{} costs as much as the first at {} USD per GPU-hour (now {})", each.gpu,
-                               number(each.usd, 3), number(each.usd_now, 3)));
+    text.push_back(fmt::format("{} costs as much as the first at {} USD per GPU-hour (now {}, {} to {}{})", each.gpu,
+                               number(each.usd, 3), number(each.price.typical, 3), number(each.price.low, 3),
+                               number(each.price.high, 3),
+                               report.economics.term == Term::owned ? ", the ends by all assumptions together" : ""));
   return text;
 }
 

@@ -24,6 +24,12 @@ std::string basis_text(const PriceBasis& basis);
 /// "on demand", "reserved for 1 year, france", "owned".
 std::string term_text(const Economics& economics);
 
+/// " with 8 spare and 64 unused GPUs": what the money of a job includes beside the GPUs that it uses; else "".
+std::string idle_text(const PaidGpus& paid);
+
+/// "equal to 1 within its error (0.94 to 1.13 of its cost)": P10 to P90 of the ratio. Requires equals_first.
+std::string equal_text(const CapacityPlan& plan, const Candidate& candidate);
+
 /// A sentence for each assumption that would put another machine first, and for each price of equal cost; one sentence if there
 /// is none.
 std::vector<std::string> changes_of(const PlanReport& report, const TextStyle& style);

@@ -25,22 +25,23 @@ std::string money(const Range3& usd) {
                      number(shown.high, 3));
 }
 
-/// "23.8 days (P10 20.9, P90 27.1)"
-std::string with_tails(double middle, const std::optional<Quantiles>& q, const std::string& unit) {
-  const std::string text = number(q ? q->p50 : middle, 3) + unit;
+/// "23.8 days (P10 20.9, P90 27.1)": the forecast at typical prices, by which candidates are ranked, and its tails.
+std::string with_tails(double forecast, const std::optional<Quantiles>& q, const std::string& unit) {
+  const std::string text = number(forecast, 3) + unit;
   return q ? fmt::format("{} (P10 {}, P90 {})", text, number(q->p10, 3), number(q->p90, 3)) : text;
 }
 
-/// The same of money, in millions where it is more than one.
 /// Of a job without a number of tokens: energy_mwh is for a million.
 std::string kilowatt_hours(const Candidate& candidate) {
   return number(1000 * candidate.energy_mwh->typical, 3) + " kWh per million tokens";
 }
 
+/// In millions where it is more than one.
 std::string money_with_tails(const Range3& usd, const std::optional<Quantiles>& q) {
   if (!q) return money(usd);
-  const double unit = q->p50 >= 1e6 ? 1e6 : 1;
-  return with_tails(0, Quantiles{q->p10 / unit, q->p50 / unit, q->p90 / unit}, unit > 1 ? " million USD" : " USD");
+  const double unit = usd.typical >= 1e6 ? 1e6 : 1;
+  return with_tails(usd.typical / unit, Quantiles{q->p10 / unit, q->p50 / unit, q->p90 / unit},
+                    unit > 1 ? " million USD" : " USD");
 }
 
 std::string counts_line(const CapacityPlan& plan, const TextStyle& style) {
@@ -122,9 +123,7 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
   if (candidate.within_days)
     add(fmt::format("{} likely within {:g} days", percent(*candidate.within_days, 0), plan.target.days));
   if (candidate.cost_usd)
-    add(money_with_tails(*candidate.cost_usd, candidate.cost_quantiles_usd) +
-        (candidate.facts.spare_gpus > 0 ? fmt::format(" with {} spare GPUs", number(candidate.facts.spare_gpus, 1))
-                                        : ""));
+    add(money_with_tails(*candidate.cost_usd, candidate.cost_quantiles_usd) + idle_text(candidate.paid));
   if (candidate.within_budget) add(fmt::format("{} likely within the budget", percent(*candidate.within_budget, 0)));
   if (!candidate.cost_usd && candidate.usd_per_million_tokens)
     add(money(*candidate.usd_per_million_tokens) + " per million tokens");
@@ -132,7 +131,7 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
     add(kilowatt_hours(candidate));
   if (candidate.energy_mwh && candidate.days > 0)
     add(candidate.energy_quantiles_mwh
-            ? with_tails(0, candidate.energy_quantiles_mwh, " MWh")
+            ? with_tails(candidate.energy_mwh->typical, candidate.energy_quantiles_mwh, " MWh")
             : fmt::format("{} MWh ({} to {})", number(candidate.energy_mwh->typical, 3),
                           number(candidate.energy_mwh->low, 3), number(candidate.energy_mwh->high, 3)));
   if (candidate.co2_tonnes) add(fmt::format("{} t CO2", number(candidate.co2_tonnes->typical, 3)));
@@ -140,8 +139,7 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
   if (!candidate.misses.empty())
     text += paragraph("   ", paint("misses: " + candidate.misses, Colour::red, style), style);
   std::string why = index > 0 ? against_first(plan, index) : "";
-  if (index > 0 && candidate.equals_first)
-    why = fmt::format("equal to 1 within its error{}{}", why.empty() ? "" : ": ", why);
+  if (index > 0 && candidate.equals_first) why = equal_text(plan, candidate) + (why.empty() ? "" : ": ") + why;
   if (!why.empty()) text += paragraph("   ", why, style);
   return text;
 }
@@ -161,24 +159,37 @@ std::string own_lines(const Evaluation& own, const CapacityPlan& plan, const Tex
   return paragraph("  ", text + ".", style);
 }
 
+/// "step   15.1 s   159 days  0.56 USD per million tokens"
+std::string trade_off_figures(const Candidate& candidate, bool shows_energy) {
+  std::string text = "step " + pad_left(time_text(candidate.evaluation.step_time_s), 8);
+  if (candidate.days > 0) text += fmt::format("  {} days", pad_left(number(candidate.days, 3), 6));
+  if (candidate.usd_per_million_tokens)
+    text += fmt::format("  {} USD per million tokens", number(candidate.usd_per_million_tokens->typical, 3));
+  if (shows_energy && candidate.energy_mwh)
+    text += "  " + (candidate.days > 0 ? number(candidate.energy_mwh->typical, 3) + " MWh" : kilowatt_hours(candidate));
+  return text;
+}
+
+/// A candidate a line; where one is wider than the page, its figures stand below its machine.
 std::string front_lines(const CapacityPlan& plan, const TextStyle& style) {
   const bool shows_energy = std::ranges::find(plan.trade_offs, Objective::energy) != plan.trade_offs.end();
-  std::string text;
+  std::vector<std::pair<std::string, std::string>> lines;
+  int machine_width = 0;
+  int figures_width = 0;
   for (const int index : plan.pareto) {
     const Candidate& candidate = plan.candidates[static_cast<std::size_t>(index)];
-    const MachineOutcome& machine = machine_of(plan, candidate);
-    text += fmt::format(
-        "  {} {} {}  step {}{}{}", pad_left(number(machine.choice.gpus, 1), 8), times(style),
-        pad_right(machine_text(machine.choice), 20), pad_left(time_text(candidate.evaluation.step_time_s), 8),
-        candidate.days > 0 ? fmt::format("  {} days", pad_left(number(candidate.days, 3), 6)) : "",
-        candidate.usd_per_million_tokens
-            ? fmt::format("  {} USD per million tokens", number(candidate.usd_per_million_tokens->typical, 3))
-            : "");
-    if (shows_energy && candidate.energy_mwh)
-      text +=
-          "  " + (candidate.days > 0 ? number(candidate.energy_mwh->typical, 3) + " MWh" : kilowatt_hours(candidate));
-    text += "\n";
+    const MachineChoice& machine = choice_of(plan, candidate);
+    lines.emplace_back(
+        fmt::format("{} {} {}", pad_left(number(machine.gpus, 1), 8), times(style), machine_text(machine)),
+        trade_off_figures(candidate, shows_energy));
+    machine_width = std::max(machine_width, columns(lines.back().first));
+    figures_width = std::max(figures_width, columns(lines.back().second));
   }
+  const bool below = 2 + machine_width + 2 + figures_width > style.width;
+  std::string text;
+  for (const auto& [machine, figures] : lines)
+    text += fmt::format("  {}{}{}\n", below ? machine : pad_right(machine, machine_width),
+                        below ? "\n" + std::string(13, ' ') : "  ", figures);
   return text;
 }
 

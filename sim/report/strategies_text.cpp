@@ -45,17 +45,24 @@ Json traffic_json(const StrategyTraffic& traffic) {
 
 }  // namespace
 
-std::string strategies_terminal(const std::vector<StrategyRow>& rows, const TextStyle& style) {
-  std::string text;
+std::string strategies_terminal(const std::vector<StrategyRow>& rows, const Scenario& base, const TextStyle& style) {
+  std::string text = paragraph(
+      "",
+      fmt::format("{}, {} layers, on {} GPUs of {}. Each data-parallel rank has {} micro-batches of one sequence of "
+                  "{} tokens. In brackets: calls of one rank in a step.",
+                  base.model.name, base.model.num_layers, rows.front().ranks, base.cluster.name, kOneGpuBatch,
+                  number(static_cast<double>(base.training.seq_length), 1)),
+      style);
   const auto fact = [&](const char* name, const std::string& value) {
     text += paragraph("  " + pad_right(name, 13), value, style);
   };
   for (const StrategyRow& row : rows) {
-    text += (text.empty() ? "" : "\n") + heading(fmt::format("{} ({})", row.title, row.name), style) + "\n";
+    text += "\n" + heading(fmt::format("{} ({})", row.title, row.name), style) + "\n";
     if (row.traffic.empty()) {
       fact("not here", row.limit);
       continue;
     }
+    if (!row.note.empty()) fact("model", row.note);
     fact("divided", list(divided(row)));
     fact("whole", list(whole(row)));
     for (const StrategyTraffic& traffic : row.traffic) fact("sends", traffic_text(traffic));
@@ -92,6 +99,7 @@ std::string strategies_json(const std::vector<StrategyRow>& rows) {
     out.push_back({{"name", row.name},
                    {"title", row.title},
                    {"ranks", row.ranks},
+                   {"note", row.note},
                    {"share_of_one_rank", Json(row.share)},
                    {"divided", divided(row)},
                    {"whole", whole(row)},

@@ -10,7 +10,8 @@
 
 namespace tracecast {
 
-std::string strategies_terminal(const std::vector<StrategyRow>& rows, const TextStyle& style);
+/// `base`: the job that the table is of.
+std::string strategies_terminal(const std::vector<StrategyRow>& rows, const Scenario& base, const TextStyle& style);
 std::string strategies_markdown(const std::vector<StrategyRow>& rows);
 std::string strategies_json(const std::vector<StrategyRow>& rows);
 

@@ -114,6 +114,8 @@ std::vector<TopologyDistance> distances_of(const Topology& topology, std::vector
 void add_bisection(TopologyReport& report, const Topology& topology, const BrokenVertices& broken) {
   const Bisection bisection = bisect(topology, broken);
   report.bisection = bisection.rate;
+  const int gpus = topology.cluster().node.gpus;
+  report.half_gpus = topology.nodes() > 1 ? topology.nodes() / 2 * gpus : gpus / 2;
   Parts parts;
   for (const int id : bisection.cut) {
     const TopologyLink link = topology.link(id);
@@ -301,8 +303,10 @@ std::string distance_lines(const TopologyReport& report, const TextStyle& style)
   const TextTable table = table_for(style);
   std::string text =
       table.row(is_narrow(style) ? "switches" : "switches of the fabric", "ranks", "latency", "lone flow");
+  std::int64_t fastest = 1;
+  for (const TopologyDistance& d : report.distances) fastest = std::max(fastest, d.lone_flow.bytes_per_second);
   for (const TopologyDistance& d : report.distances) {
-    const double share = static_cast<double>(d.ranks) / std::max(1, report.ranks - 1);
+    const double share = static_cast<double>(d.lone_flow.bytes_per_second) / static_cast<double>(fastest);
     text += table.row(d.switches == 0 ? "0 (same node)" : std::to_string(d.switches), grouped(d.ranks),
                       to_text(d.latency), to_text(d.lone_flow), " " + bar(share, is_narrow(style) ? 7 : 11, style));
   }
@@ -323,7 +327,7 @@ std::string to_terminal(const TopologyReport& report, const TextStyle& style) {
     text += paragraph(
         "",
         fmt::format("Bisection bandwidth {} in one direction, {} per GPU of one half", to_text(report.bisection),
-                    to_text(Bandwidth{report.bisection.bytes_per_second / std::max(1, report.ranks / 2)})),
+                    to_text(Bandwidth{report.bisection.bytes_per_second / std::max(1, report.half_gpus)})),
         style);
   if (!report.cut.empty()) text += paragraph("  ", "limited by " + cut_text(report), style);
   if (report.broken) text += paragraph("  ", broken_text(report), style);

@@ -63,6 +63,7 @@ struct TopologyReport {
   std::vector<TopologyPart> links;
   std::vector<TopologyDistance> distances;
   Bandwidth bisection;            ///< 0: the cluster has only one GPU
+  int half_gpus = 0;              ///< of the half that sends: all of its nodes, whose NICs the bisection counts
   std::vector<TopologyPart> cut;  ///< links by level that limit it, count of one direction
   /// With broken parts, which the bisection above leaves out.
   struct Broken {

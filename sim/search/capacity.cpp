@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -33,31 +34,33 @@ double time_per_token(const CapacityPlan& plan, const Candidate& candidate) {
 }
 
 std::string missed(const Candidate& candidate, const JobTarget& target) {
+  std::vector<std::string> all;
   if (target.days > 0 && target.tokens > 0 && candidate.days > target.days)
-    return fmt::format("takes {:.1f} days, not {:g}", candidate.days, target.days);
+    all.push_back(fmt::format("takes {:.1f} days, not {:g}", candidate.days, target.days));
   if (target.budget_usd > 0 && candidate.cost_usd && candidate.cost_usd->typical > target.budget_usd)
-    return fmt::format("costs {:.0f} USD, not {:.0f}", candidate.cost_usd->typical, target.budget_usd);
-  if (target.budget_usd > 0 && !candidate.cost_usd) return "has no known price";
-  return "";
+    all.push_back(fmt::format("costs {:.0f} USD, not {:.0f}", candidate.cost_usd->typical, target.budget_usd));
+  if (target.budget_usd > 0 && !candidate.cost_usd) all.push_back("has no known price");
+  return fmt::format("{}", fmt::join(all, " and "));
 }
 
-/// `hours_per_token`: of wall time. A spare node costs as much as one that works; its power is not counted as energy.
+/// `hours_per_token`: of wall time. A spare or unused GPU costs as much as one that works; its power is not counted as energy.
 void add_money(Candidate& candidate, const MachineChoice& choice, double hours_per_token, const JobTarget& target,
                const Economics& economics) {
   const std::string gpu = gpus_text(choice.scenario);
   const double limit = choice.scenario.power_limit;
-  const int spares = candidate.facts.spare_gpus;
+  candidate.paid = paid_gpus(economics.term, choice.scenario.cluster.node, choice.gpus, candidate.facts.spare_gpus);
   if (const auto basis = economics.price_basis(gpu, network_hardware(choice.scenario.cluster), limit)) {
     const Range3 price = basis->price();
-    const double gpu_hours_per_token = (choice.gpus + spares) * hours_per_token;
+    const double gpu_hours_per_token = candidate.paid.all() * hours_per_token;
     candidate.usd_per_million_tokens = price * (gpu_hours_per_token * 1e6);
     if (target.tokens > 0) {
       candidate.cost_usd = price * (gpu_hours_per_token * target.tokens);
       for (const PricePart& part : basis->parts)
         if (part.usd.typical > 0)
           candidate.money.push_back({part.name, part.usd.typical * choice.gpus * hours_per_token * target.tokens});
-      if (spares > 0)
-        candidate.money.push_back({"spare nodes", price.typical * spares * hours_per_token * target.tokens});
+      for (const auto& [name, gpus] :
+           {std::pair("spare nodes", candidate.paid.spares), std::pair("unused GPUs", candidate.paid.unused)})
+        if (gpus > 0) candidate.money.push_back({name, price.typical * gpus * hours_per_token * target.tokens});
     }
   }
   if (const auto kilowatts = economics.kilowatts_per_gpu(gpu, limit)) {
@@ -143,6 +146,17 @@ constexpr UpgradeRule kUpgrades[] = {
      }},
 };
 
+/// The multiple of `factor` with the largest power of two that differs from the batch by at most a quarter; if there is none,
+/// the nearest multiple.
+std::int64_t batch_with(std::int64_t factor, std::int64_t batch) {
+  const auto nearest = [&](std::int64_t unit) { return std::max<std::int64_t>(1, (batch + unit / 2) / unit) * unit; };
+  std::int64_t unit = factor;
+  while (2 * unit <= batch + batch / 4) unit *= 2;
+  for (; unit > factor; unit /= 2)
+    if (4 * std::abs(nearest(unit) - batch) <= batch) return nearest(unit);
+  return nearest(factor);
+}
+
 }  // namespace
 
 const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candidate) {
@@ -179,6 +193,7 @@ Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluat
   candidate.machine = machine;
   candidate.evaluation = evaluation;
   candidate.facts = facts;
+  candidate.paid.used = choice.gpus;
   const Training& training = choice.scenario.training;
   const double tokens_per_step =
       static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
@@ -256,19 +271,15 @@ std::vector<LikelySize> likely_sizes(const CapacityPlan& plan) {
 }
 
 std::string factor_hint(int gpus, std::int64_t global_batch) {
-  int odd = 1;  // what the batch lacks of the odd factors of the GPUs
-  std::int64_t batch = global_batch;
+  int odd = 1;  // all odd factors of the GPUs
   for (int rest = gpus, factor = 3; factor <= rest; factor += 2)
-    for (; rest % factor == 0; rest /= factor) {
-      if (batch % factor != 0) odd *= factor;
-      if (batch % factor == 0) batch /= factor;
-    }
-  if (odd == 1) return "";
-  const std::int64_t nearest = std::max<std::int64_t>(1, (global_batch + odd / 2) / odd) * odd;
+    for (; rest % factor == 0; rest /= factor) odd *= factor;
+  const std::int64_t lacking = odd / std::gcd(std::int64_t{odd}, global_batch);
+  if (lacking == 1) return "";
   return fmt::format(
       "{} GPUs have a factor {} that a global batch of {} lacks, so that tensor, pipeline or context "
       "parallelism must have it (--global-batch {} would free it)",
-      gpus, odd, global_batch, nearest);
+      gpus, lacking, global_batch, batch_with(odd, global_batch));
 }
 
 CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,

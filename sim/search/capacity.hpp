@@ -61,7 +61,7 @@ struct LayoutFacts {
   double history_days = 30;  ///< longer jobs average over more failures: the variance falls with the days
   double step_p5_s = 0;      ///< 90 % interval of the forecast; 0: none
   double step_p95_s = 0;
-  int spare_gpus = 0;  ///< of nodes that wait for a failure or are repaired; paid as those of the job
+  int spare_gpus = 0;  ///< of nodes that wait for a failure or are repaired; paid as those of the job (paid_gpus)
 };
 
 struct Quantiles {
@@ -72,7 +72,7 @@ struct Quantiles {
 
 /// A line of what a job costs.
 struct MoneyLine {
-  std::string name;  ///< a part of the price (PricePart), or "spare nodes"
+  std::string name;  ///< a part of the price (PricePart), "spare nodes", or "unused GPUs"
   double usd = 0;    ///< at the typical price
 };
 
@@ -84,13 +84,14 @@ struct Candidate {
   double tokens_per_s = 0;  ///< without outages
   double tokens_per_s_per_gpu = 0;
   double goodput = 1;
+  PaidGpus paid;    ///< without prices: those of the job
   double days = 0;  ///< wall time for the tokens, goodput included
   std::optional<Range3> cost_usd;
   std::optional<Range3> energy_mwh;
   std::optional<Range3> usd_per_million_tokens;
   std::vector<MoneyLine> money;      ///< their sum is cost_usd->typical
   std::optional<Range3> co2_tonnes;  ///< energy by the grid of the region
-  std::string misses;                ///< the constraint that it violates; empty: none
+  std::string misses;                ///< the constraints that it violates; empty: none
   // From the forecast's band, the failures, and prices and power between low and high together:
   std::optional<Quantiles> step_quantiles_s;
   std::optional<Quantiles> days_quantiles;
@@ -162,7 +163,8 @@ double progress_of_step(const MachineChoice& choice);
 std::vector<LikelySize> likely_sizes(const CapacityPlan& plan);
 
 /// A sentence if the factors of a number of GPUs spoil the batch: an odd factor that the batch does not have must go into
-/// tensor, pipeline or context parallelism. Empty: they do not.
+/// tensor, pipeline or context parallelism. It names the batch with all odd factors and the largest power of two that
+/// differs by at most a quarter. Empty: they do not.
 std::string factor_hint(int gpus, std::int64_t global_batch);
 
 /// Ranks the results of all searches. Requires a result for every machine. Without `economics` no costs. With facts about

@@ -171,7 +171,7 @@ void add_break_evens(Sensitivity& result, const CapacityPlan& plan, const Econom
     const auto price = economics.price_per_gpu_hour(other, network_hardware(scenario.cluster), scenario.power_limit);
     if (!price || !each.misses.empty() || !known.insert(other).second) continue;
     const double ratio = first.usd_per_million_tokens->typical / each.usd_per_million_tokens->typical;
-    result.break_evens.push_back({other, price->typical * ratio, price->typical, static_cast<int>(i)});
+    result.break_evens.push_back({other, price->typical * ratio, *price, static_cast<int>(i)});
   }
 }
 

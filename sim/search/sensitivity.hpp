@@ -23,8 +23,8 @@ struct Flip {
 /// The price at which another machine would cost as much as the first.
 struct BreakEven {
   std::string gpu;
-  double usd = 0;  ///< per GPU-hour
-  double usd_now = 0;
+  double usd = 0;     ///< per GPU-hour
+  Range3 price;       ///< now
   int candidate = 0;  ///< the best one of that machine
 };
 

@@ -24,7 +24,8 @@ struct Draw {
   double other_step = 0;  ///< the same of the first candidate, where both are compared
   double other_level = 0;
   double other_price = 0;
-  double shared_step = 0;  ///< standard normal: the error that both have
+  double shared_price = 0;  ///< uniform: what all owned machines have in common
+  double shared_step = 0;   ///< standard normal: the error that both have
 };
 
 std::vector<Draw> make_draws() {
@@ -32,6 +33,7 @@ std::vector<Draw> make_draws() {
   RandomStream own(21, 0, 0);
   RandomStream other(21, 0, 1);
   RandomStream shared(21, 0, 2);
+  RandomStream shared_money(21, 0, 3);
   std::vector<Draw> draws(kDraws);
   const auto normals = [](RandomStream& random, double& a, double& b) {
     // Box and Muller: two independent normals.
@@ -48,15 +50,9 @@ std::vector<Draw> make_draws() {
     each.other_price = other.uniform();
     double unused = 0;
     normals(shared, each.shared_step, unused);
+    each.shared_price = shared_money.uniform();
   }
   return draws;
-}
-
-/// The value at this probability of a distribution whose median is typical, since candidates are ranked by that: on
-/// either side the density falls linearly to zero at low and at high.
-double two_sided(const Range3& range, double probability) {
-  if (probability < 0.5) return range.low + (range.typical - range.low) * std::sqrt(2 * probability);
-  return range.high - (range.high - range.typical) * std::sqrt(2 * (1 - probability));
 }
 
 Quantiles quantiles_of(const std::vector<double>& values) {
@@ -68,7 +64,7 @@ struct Spread {
   double step_middle_s = 0;
   double step_sigma = 0;  ///< of the logarithm
   double goodput_sd = 0;
-  std::optional<Range3> price;
+  std::optional<PriceSpread> price;
   std::optional<Range3> power;
 };
 
@@ -80,8 +76,8 @@ Spread spread_of(const Candidate& candidate, const MachineChoice& choice, const 
   const double days = candidate.days > 0 ? candidate.days : facts.history_days;
   spread.goodput_sd = facts.goodput_sd * std::sqrt(facts.history_days / std::max(days, 1.0));
   if (economics == nullptr) return spread;
-  spread.price = economics->price_per_gpu_hour(gpus_text(choice.scenario), network_hardware(choice.scenario.cluster),
-                                               choice.scenario.power_limit);
+  spread.price = economics->price_spread(gpus_text(choice.scenario), network_hardware(choice.scenario.cluster),
+                                         choice.scenario.power_limit);
   spread.power = economics->kilowatts_per_gpu(gpus_text(choice.scenario), choice.scenario.power_limit);
   return spread;
 }
@@ -106,8 +102,8 @@ void add_quantiles(Candidate& candidate, const MachineChoice& choice, const std:
     days.push_back(target.tokens / (progress_of_step(choice) / step * goodput) / kSecondsPerDay);
     const double hours = days.back() * 24;
     if (spread.price)
-      cost.push_back(hours * (choice.gpus + candidate.facts.spare_gpus) * two_sided(*spread.price, draw.price));
-    if (spread.power) energy.push_back(hours * choice.gpus * two_sided(*spread.power, draw.power) / 1000);
+      cost.push_back(hours * candidate.paid.all() * spread.price->usd_at(draw.price, draw.shared_price));
+    if (spread.power) energy.push_back(hours * choice.gpus * quantile_of(*spread.power, draw.power) / 1000);
     const bool timely = target.days <= 0 || days.back() <= target.days;
     const bool affordable = target.budget_usd <= 0 || (spread.price && cost.back() <= target.budget_usd);
     in_time += timely ? 1 : 0;
@@ -148,8 +144,7 @@ std::optional<Quantiles> ratio_of(const CapacityPlan& plan, const Candidate& can
   if (plan.objective == Objective::throughput)
     scale *= own.gpus * static_cast<double>(best.scenario.training.global_batch_size) /
              (best.gpus * static_cast<double>(own.scenario.training.global_batch_size));
-  if (plan.objective == Objective::cost)
-    scale *= static_cast<double>(own.gpus + candidate.facts.spare_gpus) / (best.gpus + first.facts.spare_gpus);
+  if (plan.objective == Objective::cost) scale *= static_cast<double>(candidate.paid.all()) / first.paid.all();
   if (plan.objective == Objective::energy) scale *= own.gpus * a.power->typical / (best.gpus * b.power->typical);
   std::vector<double> ratios;
   for (const Draw& draw : draws) {
@@ -157,8 +152,9 @@ std::optional<Quantiles> ratio_of(const CapacityPlan& plan, const Candidate& can
     double ratio = scale * std::exp(common * draw.shared_step + alone * steps);
     if (plan.objective != Objective::throughput)
       ratio *= goodput_at(first, b, draw.other_level) / goodput_at(candidate, a, draw.level);
-    if (plan.objective == Objective::cost && !same_gpu)
-      ratio *= two_sided(*a.price, draw.price) / two_sided(*b.price, draw.other_price);
+    if (plan.objective == Objective::cost)
+      ratio *= a.price->usd_at(draw.price, draw.shared_price) /
+               b.price->usd_at(same_gpu ? draw.price : draw.other_price, draw.shared_price);
     ratios.push_back(ratio);
   }
   return quantiles_of(ratios);

@@ -2,15 +2,16 @@
 /// Uncertainty of the days, money and energy of candidates, and of their ratios.
 ///
 /// Of one candidate: the step time is log-normal with the forecast's 90 % interval; the goodput is normal, its variance
-/// falling with the days of the job; prices and power have the median typical and fall off towards low and high. All
-/// are independent.
+/// falling with the days of the job; prices and power have the median typical and fall off towards low and high. The price
+/// of an owned GPU has two parts: its quotes, and all other assumptions together. All are independent.
 ///
 /// Of two candidates: the errors of their step times have a part in common, since the model is the same and the machine may
 /// be. With the share rho of the variance in common, the logarithm of the ratio of two step times has the variance
-/// s1^2 + s2^2 - 2 rho s1 s2. Prices of the same GPU cancel; so does the power of node, network and building.
+/// s1^2 + s2^2 - 2 rho s1 s2. Quotes of the same GPU cancel; so does the power of node, network and building. Owned machines
+/// share years, interest, building, power, electricity and use: these are drawn once for both.
 /// The shares are those of the errors of published runs, each forecast without its source (scenarios/runs/
-/// published-evidence.csv; a test computes them again). Leaves out: that failures hit both alike, and that the prices of
-/// two owned GPUs share their assumptions, which makes ratios look wider than they are.
+/// published-evidence.csv; a test computes them again). Leaves out: that failures hit both alike, which makes ratios look wider
+/// than they are.
 #pragma once
 
 #include "sim/search/capacity.hpp"

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include <catch2/catch.hpp>
@@ -224,4 +225,40 @@ TEST_CASE("plan: the page for those who decide has every part", "[e2e][search]")
   CHECK(page.find("<script") == std::string::npos);
   CHECK(page.find("<!--") == std::string::npos);           // every mark was replaced
   CHECK(page.find("section-sizes") == std::string::npos);  // one size only
+}
+
+TEST_CASE("plan: a number with a comma is not two numbers", "[e2e][search]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast plan llama2-7b-abci --gpus 1,024");
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err == "--gpus = 1,024: '024' starts with a zero: write 1,024 as 1024\n");
+}
+
+TEST_CASE("plan: a number of GPUs that the batch does not allow is the reason that is named", "[e2e][search]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run(
+      "tracecast plan p5-llama3-70b-64 --set training.global_batch_size=2048 --gpus 1000 --topology dgx-h200");
+  CHECK(outcome.code == 1);
+  CHECK(outcome.out.find("No layout is possible on 1,000 GPUs of dgx-h200: 1000 GPUs have a factor") !=
+        std::string::npos);
+  CHECK(outcome.out.find("(--global-batch 2000") != std::string::npos);
+}
+
+TEST_CASE("plan: whole racks are paid, and no line is wider than the page", "[e2e][search]") {
+  const Sandbox sandbox;
+  const std::string arguments =
+      "--topology gb200-nvl72,dgx-h100 --gpus 576 --set training.global_batch_size=2304 --tp 8 --pp 1 --tokens 100B "
+      "--objective cost --failures none";
+  const Json plan = answer(sandbox, arguments + " --term owned");
+  for (const Json& offer : plan["offers"])
+    CHECK(offer.value("unused_gpus", 0) == (offer.value("gpus_per_rack", 72) == 64 ? 72 : 0));
+  const Outcome page = sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 " + arguments);
+  std::istringstream lines(page.out);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+}
+
+TEST_CASE("predict --sweep: a name with a dot stays whole", "[e2e]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast predict zero-1-7.5b --sweep training.micro_batch_size=1,2");
+  CHECK(outcome.out.find("zero-1-7.5b") != std::string::npos);
 }

@@ -70,12 +70,12 @@ TEST_CASE("scaling: the tokens of a size, and the loss by published coefficients
   const Sandbox sandbox;
   const Outcome seventy = sandbox.run("tracecast scaling --parameters 70e9 --loss chinchilla");
   REQUIRE(seventy.code == 0);
-  CHECK(seventy.out.find("70 B parameters, 1400 B tokens (20 per parameter)") != std::string::npos);
+  CHECK(seventy.out.find("70 B parameters, 1.4 T tokens (20 per parameter)") != std::string::npos);
   CHECK(seventy.out.find("loss         1.9366 by chinchilla") != std::string::npos);
   const Outcome model = sandbox.run("tracecast scaling --model gpt3-175b --tokens 300e9 --json");
   CHECK(nlohmann::json::parse(model.out)["asked"]["parameters"].get<double>() == Approx(174.6e9).epsilon(2e-3));
   const Outcome experts = sandbox.run("tracecast scaling --model deepseek-v3 --tokens 14.8T");
-  CHECK(experts.out.find("37.55 B parameters active of 671 B, 1.48e+04 B tokens") != std::string::npos);
+  CHECK(experts.out.find("37.55 B parameters active of 671 B, 14.8 T tokens") != std::string::npos);
   CHECK(experts.out.find("compute      3.335e+24 FLOPs (6ND)") != std::string::npos);
   const Outcome own = sandbox.run(
       R"(echo '{"irreducible": 2, "parameters": 100, "tokens": 1000, "alpha": 0.5, "beta": 0.5}' > law.json
@@ -152,4 +152,19 @@ TEST_CASE("scaling: ABCI's A100 and V100 together, with batches by speed and wit
   CHECK(days.get<double>() == Approx(1029).epsilon(1e-3));
   CHECK(sandbox.run("tracecast scaling --flops 3e25 --topology abci-a,abci-v --gpus 960 --days 9")
             .err.find("--topology = abci-a,abci-v: needs as many numbers of --gpus") != std::string::npos);
+}
+
+TEST_CASE("scaling: each optimum has its rule, and trillions are T", "[e2e][model]") {
+  const Sandbox sandbox;
+  const std::string page = sandbox.run("tracecast scaling --flops 1e26 --loss chinchilla").out;
+  CHECK(page.find(" T tokens take the same compute") != std::string::npos);
+  CHECK(page.find("of thumb: 20 tokens per parameter)") != std::string::npos);
+  CHECK(page.find("of approach 3)") != std::string::npos);
+  const std::string days = sandbox
+                               .run(
+                                   "tracecast scaling --model llama-3.1-70b --tokens 15T --topology dgx-h200 "
+                                   "--gpus 1024 --utilisation 0.5")
+                               .out;
+  CHECK(days.find("15 T tokens") != std::string::npos);
+  CHECK(days.find("the MFU of `predict` counts attention as well") != std::string::npos);
 }

@@ -116,3 +116,18 @@ TEST_CASE("topology: --broken says what a fabric loses without a switch", "[e2e]
       sandbox.run("tracecast topology dgx-h100 --ranks 8 --broken leaf").err.find("needs a machine of several nodes") !=
       std::string::npos);
 }
+
+TEST_CASE("topology and collective: a job uses equal parts of racks, as in all commands", "[e2e][network]") {
+  const Sandbox sandbox;
+  // 512 GPUs: eight racks with 64 of 72 GPUs, not seven whole ones and 8 GPUs.
+  const std::string collective = sandbox.run("tracecast collective --topology gb200-nvl72 --ranks 512").out;
+  CHECK(collective.find("512 ranks on 8 nodes of gb200-nvl72, 64 NICs per node\n") != std::string::npos);
+  // 514 have no equal parts.
+  const std::string unequal = sandbox.run("tracecast collective --topology gb200-nvl72 --ranks 514").out;
+  CHECK(unequal.find("unequal: 72 ranks per node, 10 on the last") != std::string::npos);
+  // A GPU sends no more than its NIC of 50 GB/s.
+  const std::string topology = sandbox.run("tracecast topology gb200-nvl72 --ranks 256").out;
+  CHECK(topology.find("50.0 GB/s per GPU of one half") != std::string::npos);
+  CHECK(sandbox.run("tracecast topology gb200-nvl72 --ranks 254").out.find("50.0 GB/s per GPU of one half") !=
+        std::string::npos);
+}

@@ -1,6 +1,7 @@
 #include "sim/report/goodput_report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string>
 
@@ -169,7 +170,15 @@ TEST_CASE("page, JSON and pictures have the same numbers", "[report][reliability
   CHECK(json["waterfall"]["productive"].get<double>() == Approx(report.goodput.goodput.mean));
   CHECK(json["to_finish"]["days"]["mean"].get<double>() ==
         Approx(15.6e12 / report.tokens_per_s() / 86400 / report.goodput.goodput.mean));
-  CHECK(json["to_finish"]["price"].get<double>() == Approx(2 * json["to_finish"]["gpu_hours"].get<double>()));
+  // The spares of the model, whole nodes of 8, are paid for as `plan` pays them.
+  CHECK(report.spec.recovery.spares > 0);
+  CHECK(json["to_finish"]["usd"].get<double>() ==
+        Approx(2 * 24 * report.goal_days * (16384 + 8 * report.spec.recovery.spares)));
+  // Histories of 54 days differ by less than 1 %: P10 to P90 is nearly that of the step, 1.2816 / 1.6449 of its 90 % band.
+  const Band band = forecast(request.scenario).value().forecast.band;
+  const double of_step = std::log(band.p95_s / band.p5_s) * 1.2816 / 1.6449;
+  CHECK(std::log(report.goal_days_p90 / report.goal_days_p10) == Approx(of_step).epsilon(0.01));
+  CHECK(json["to_finish"]["days"]["p10"].get<double>() == report.goal_days_p10);
   CHECK(json["checkpoint"]["best"]["trials"].size() >= 9);
 
   const std::string screen = goodput_page(report, {.width = 100, .unicode = true});
@@ -180,6 +189,7 @@ TEST_CASE("page, JSON and pictures have the same numbers", "[report][reliability
   for (const char* words :
        {"goodput", "Where the time goes", "best in closed form", "faulty GPU", "day  54", "to finish"})
     CHECK(page.find(words) != std::string::npos);
+  CHECK(page.find(" USD with spare nodes") != std::string::npos);
   for (const std::string& svg : {waterfall_svg(report), timeline_svg(report), distribution_svg(report),
                                  sweep_svg("spares", {{"0", report}, {"16", report}})}) {
     CHECK(svg.starts_with("<svg"));

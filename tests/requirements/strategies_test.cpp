@@ -81,7 +81,7 @@ TEST_CASE("the global batch grows with the data-parallel ranks, and the table sa
     CHECK(table()[i].global_batch == (by_data ? 4 * 4 : 4));
     CHECK(eight[i].global_batch == (by_data ? 8 * 4 : 4));
   }
-  const std::string page = strategies_terminal(eight, {.width = 100});
+  const std::string page = strategies_terminal(eight, base(), {.width = 100});
   CHECK(page.find("32 sequences, 8 times that of one GPU") != std::string::npos);
   CHECK(page.find("4 sequences, as on one GPU") != std::string::npos);
 }
@@ -169,7 +169,12 @@ TEST_CASE("strategies: context and expert parallelism divide tokens and exchange
 }
 
 TEST_CASE("strategies: the page, the Markdown table and the JSON have every row", "[report]") {
-  const std::string page = strategies_terminal(table(), {.width = 100});
+  const std::string page = strategies_terminal(table(), base(), {.width = 100});
+  CHECK(page.starts_with(base().model.name + ", "));
+  CHECK(page.find(" layers, on 4 GPUs of " + base().cluster.name + ". Each data-parallel rank has 4 micro-batches") !=
+        std::string::npos);
+  CHECK(page.find("the model has no experts: each FFN is replaced by 64 of its size, 2 for a token") !=
+        std::string::npos);
   const std::string markdown = strategies_markdown(table());
   const std::string json = strategies_json(table());
   for (const StrategyRow& each : table()) {
@@ -178,4 +183,12 @@ TEST_CASE("strategies: the page, the Markdown table and the JSON have every row"
     CHECK(json.find("\"" + each.name + "\"") != std::string::npos);
   }
   CHECK(markdown.find("gradients: all_reduce per step (") != std::string::npos);
+}
+
+TEST_CASE("strategies: a strategy that the model does not allow names the key", "[report]") {
+  Scenario odd = base();
+  odd.model.num_layers = 126;
+  const std::vector<StrategyRow> rows = strategy_table(odd, 4).value();
+  const auto pp = std::ranges::find(rows, "pp", &StrategyRow::name);
+  CHECK(pp->limit.starts_with("parallel.pp: does not divide model.num_layers = 126"));
 }
