@@ -193,6 +193,12 @@ class AnalyticNetwork final : public NetworkModel {
     return limit;
   }
 
+  /// 0: one rank per node, 1: all of its GPUs.
+  double share_of_whole_node(const GroupPlacement& group) const {
+    const double others = std::min(kGpusOfANode, cluster_.node.gpus) - 1;
+    return others > 0 ? std::min(1.0, (group.ranks_per_node - 1) / others) : 0;
+  }
+
   double network_hops_us(const NcclCost& cost, double slack, const GroupPlacement& group) const {
     const CollectiveTuning& tuning = cluster_.tuning;
     const double factor = cost.protocol == Protocol::simple ? tuning.net_hop_latency : tuning.net_ll_latency;
@@ -200,7 +206,8 @@ class AnalyticNetwork final : public NetworkModel {
     if (row_of(cost.algorithm).is_ring && tuning.ring_step_us > 0) {
       const Duration nic = cluster_.reference.nic.value_or(cluster_.node.nic_latency);
       const double step = std::max(tuning.ring_step_us, microseconds(nic));
-      hops = std::min(hops, cost.inter_hops * step * group.ranks_per_node);
+      const double single = std::min(hops, cost.inter_hops * step);
+      hops = single + (hops - single) * share_of_whole_node(group);
     }
     return std::max(0.0, hops + cost.inter_hops * slower_nic_us()) + tier_hops_us(cost, group);
   }

@@ -123,7 +123,7 @@ struct CollectiveTuning {
   double net_latency_us = 0;   ///< added per network hop: as the NIC plugin reports it (EFA 35 to 150 us)
   /// Largest latency of a ring's round when each node has one rank, where NCCL assumes up to 14 us and 1.4 times that, but no less
   /// than nic_latency. 2.8 (2 to 4.4) was found on published training runs of 8 to 16,384 GPUs (docs/references.md#ring-hop). It grows
-  /// with the ranks in a node: NCCL's holds for whole nodes, on which it was measured. 0: NCCL's.
+  /// in proportion to the further ranks in a node up to NCCL's, which was measured on whole nodes. 0: NCCL's.
   double ring_step_us = 2.8;
   Bandwidth copy_bandwidth;     ///< 0: no copy
   double direct_link = 1;       ///< send_recv and all_to_all: achieved / NCCL's rate of a GPU's links

@@ -219,6 +219,7 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
   if (sharded) {
     settings.list_unless(p.dtensor, "parallel.dtensor");
     settings.list_unless(t.recompute_early_stop == (t.recompute == Recompute::full), "training.recompute_early_stop");
+    settings.list_unless(p.defer_grad_sync, "parallel.defer_grad_sync");
     settings.list_unless(t.unfused_elementwise, "training.unfused_elementwise");
     settings.list_unless(t.cross_entropy == CrossEntropy::pytorch, "training.cross_entropy");
     settings.take("parallel.reshard_after_forward");
