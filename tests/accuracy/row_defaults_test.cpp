@@ -1,4 +1,4 @@
-// What rows leave out, by the framework: docs/references.md#stacks and the entries named at each rule.
+// What rows leave out, by the framework: docs/references.md#stack-rules and the entries named at each rule.
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
