@@ -24,8 +24,8 @@ using Json = nlohmann::json;
 
 constexpr const char* kFormat = "tracecast trace 1";
 
-/// Of times in nanoseconds, before and after 0: 146 years, so that the difference of two fits.
-constexpr std::int64_t kLatest = std::int64_t{1} << 62;
+/// Of times in nanoseconds, before and after 0: 73 years, so that the difference of two fits.
+constexpr std::int64_t kLatest = std::int64_t{1} << 61;
 
 /// A C++ name in the compiler's form, as CUPTI gives it, in readable form; other names unchanged.
 std::string demangled(const std::string& name) {

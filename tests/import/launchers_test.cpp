@@ -521,6 +521,10 @@ peft: {dim: 16}
   CHECK(run.scenario.parallel.shard_group == 8);
   CHECK_FALSE(run.scenario.parallel.sequence_parallel);  // without tensor parallelism
   CHECK(run.scenario.training.lora_rank == 16);
+  CHECK(run.scenario.parallel.defer_grad_sync);
+  std::string at_once = plain;
+  at_once.replace(at_once.find("  dp_size: none"), 15, "  defer_fsdp_grad_sync: false");
+  CHECK_FALSE(imported("automodel", at_once, "b.yaml", all).scenario.parallel.defer_grad_sync);
   // No optimizer is passed over without a word.
   const auto optimizer = [&](const std::string& name) {
     return imported("automodel", plain + "optimizer: {_target_: " + name + ", lr: 1.0e-5}\n", "b.yaml", all);

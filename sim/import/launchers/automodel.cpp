@@ -101,6 +101,7 @@ void import_strategy(RunImport& run) {
   constexpr Name kStrategy = "distributed.strategy";
   constexpr Name kReshard = "distributed.reshard_after_forward";
   constexpr Name kReplicate = "distributed.dp_replicate_size";
+  constexpr Name kDefer = "distributed.defer_fsdp_grad_sync";
   const std::string manager = run.word("distributed._target_");
   std::string strategy = lower_case(run.word(kStrategy));
   if (strategy.empty())
@@ -116,6 +117,7 @@ void import_strategy(RunImport& run) {
   run.put("parallel.zero_stage", run.count("distributed.zero_dp_strategy").value_or(3), kStrategy);
   run.shard_copies = degree_of(run, kReplicate);
   run.shard_copies_key = kReplicate;
+  run.put_flag("parallel.defer_grad_sync", run.flag(kDefer).value_or(true), kDefer);
   const std::optional<bool> reshard = run.flag(kReshard);
   run.put_flag("parallel.reshard_after_forward", reshard.value_or(run.given_count("parallel.pp", 1) == 1), kReshard);
   if (!reshard && run.given_count("parallel.pp", 1) == 1)
