@@ -66,13 +66,13 @@ GpuPeak at_sustained_clock(GpuPeak gpu, const auto& model, double flops) {
   return gpu;
 }
 
-/// Whether isolated times become those inside a step. Without any factor they are asked for alone, or were measured inside one.
 /// True for several experts at once. A group of one is a plain multiplication: Transformer Engine's GroupedLinear calls cuBLAS once
 /// for each expert.
 bool is_group(const Operator& op) {
   return op.kind == OperatorKind::grouped_gemm && std::get<GemmShape>(op.shape).batch > 1;
 }
 
+/// Whether isolated times become those inside a step. Without any factor they are asked for alone, or were measured inside one.
 bool has_factors(InTraining factors) {
   factors.slowest_gpu = 1;
   factors.fit = {};

@@ -30,8 +30,9 @@ class DataParallel {
   bool gathers_during_forward() const {
     return active() && sharded(1) && !sharded(3) && context_.plan.parallel.overlap_param_gather;
   }
-  /// True if this unit is gathered in a pass, as FSDP does. `first`: a forward that is the first of the chunk in this step.
+  /// first_forward: of the chunk in this step.
   enum class UnitPass { forward, first_forward, backward };
+  /// True if this unit is gathered in a pass, as FSDP does.
   bool gathers_unit(const Stage& stage, int unit, UnitPass pass) const;
   /// True if the first forward of a chunk gathers what later ones find.
   bool gathers_first() const { return active() && sharded(3) && !gathers_every_forward(context_.plan.parallel); }

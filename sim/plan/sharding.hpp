@@ -40,8 +40,11 @@ inline bool reduces_every_microbatch(const Parallel& parallel) {
   return (parallel.zero_stage >= 3 && !waits) || (parallel.zero_stage == 2 && parallel.pp == 1);
 }
 
-/// True if a unit is gathered in the forward of every micro-batch, not only in that of the first.
-inline bool gathers_every_forward(const Parallel& parallel) { return parallel.reshard_after_backward; }
+/// With zero_stage 3: true if a unit is gathered in the forward of every micro-batch, not only in that of the first, which only FSDP
+/// can do.   Source: docs/references.md#fsdp-accumulation
+inline bool gathers_every_forward(const Parallel& parallel) {
+  return parallel.reshard_after_backward || parallel.data_parallel == DataParallelKind::deepspeed;
+}
 
 /// DeepSpeed without overlap_comm reduces on the stream that computes: each bucket of every micro-batch blocks it.
 /// Source: docs/references.md#deepspeed-reduction

@@ -185,8 +185,10 @@ TEST_CASE("FSDP that waits for the last micro-batch reduces once, and keeps whol
   CHECK(gathered() == Bytes{(1 + 4) * 2 * n});  // each backward gathers what the forward freed
   scenario.parallel.reshard_after_forward = false;
   CHECK(gathered() == Bytes{2 * n});
-  scenario.parallel.data_parallel = DataParallelKind::deepspeed;  // has no such mode
+  scenario.parallel.data_parallel = DataParallelKind::deepspeed;  // has no such modes
+  scenario.parallel.param_persistence_threshold = 1;
   CHECK(reduced() == Bytes{4 * 4 * n});
+  CHECK(gathered() == Bytes{4 * 2 * n});
 }
 
 TEST_CASE("DeepSpeed's reductions block the backward without overlap_comm", "[requirements][graph]") {

@@ -48,7 +48,7 @@ class RowPart {
     return is_bridge() && (released == 0 || released >= year);
   }
 
-  /// Megatron-Core of 2024 and later, whatever drives it: its layers are Transformer Engine's.
+  /// Megatron-Core with Transformer Engine's layers, whatever drives it.
   bool is_megatron_core() const { return stack_ != nullptr && stack_->training.transformer_engine; }
 
   /// True if the name of the run or a note has these words, and does not deny them: "no DeepEP", "CUDA graphs: none".
