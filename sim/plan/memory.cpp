@@ -412,7 +412,7 @@ StateBytes bytes_per_parameter(const Training& training, int zero_stage) {
   if (training.dtype == Precision::fp32) return {4, 4, states};
   const std::int64_t gradients = element_size(training.grad_reduce_dtype);
   if (!training.master_weights) return {2, gradients, states};
-  if (zero_stage == 3) return {4, 4, states};
+  if (zero_stage == 3 && !training.offload_optimizer) return {4, 4, states};
   const bool copies_gradients =
       training.dtype == Precision::fp16 && is_16_bit(training.grad_reduce_dtype) && zero_stage < 2;
   return {2, gradients, 4 + states + (copies_gradients ? 4 : 0)};
@@ -427,6 +427,12 @@ MemoryByKind model_states(std::int64_t parameters, const Training& training, int
   return memory;
 }
 
+/// DeepSpeed's stages 2 and 3 keep the gradients that a rank updates where it updates them.
+/// Source: docs/references.md#bytes-per-parameter
+bool gradients_wait_on_host(const Plan& plan) {
+  return plan.training.offload_optimizer && plan.parallel.zero_stage >= 2 && reduces_every_microbatch(plan.parallel);
+}
+
 MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan, int weight_versions) {
   const MemoryByKind dense = states(parameters.dense, parameters.trained, plan, plan.shard_group());
   const MemoryByKind experts = states(parameters.experts, parameters.trained_experts, plan, expert_shard_group(plan));
@@ -438,6 +444,7 @@ MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan
   memory.optimizer = dense.optimizer + experts.optimizer;
   memory.optimizer += matrix_states(parameters, plan) + outer_states(parameters, plan);
   if (plan.training.offload_optimizer) memory.host = std::exchange(memory.optimizer, Bytes{});
+  if (gradients_wait_on_host(plan)) memory.host += std::exchange(memory.gradients, Bytes{});
   if (plan.training.offload_parameters) memory.host += std::exchange(memory.weights, Bytes{});
   if (has_servers(plan.parallel)) memory.optimizer = Bytes{};
   return memory;

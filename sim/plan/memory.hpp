@@ -1,9 +1,9 @@
 /// \file
 /// Memory of every pipeline rank, by kind and over the schedule.
 ///
-/// With offload_optimizer the optimizer states are the host's, with offload_parameters the weights, with
-/// offload_activations the activations of layers, except the layer that runs and two that are being copied; with offload_layers
-/// those of the first layers, except one. Workers of parameter servers have no optimizer states: the servers do. ZeRO-2 that
+/// With offload_optimizer the optimizer states are the host's, and in ZeRO stages 2 and 3 the gradients; with
+/// offload_parameters the weights, with offload_activations the activations of layers, except the layer that runs and two
+/// that are being copied; with offload_layers those of the first layers, except one. Workers of parameter servers have no optimizer states: the servers do. ZeRO-2 that
 /// reduces once in a step (a pipeline's) accumulates whole gradients.
 ///
 ///   peak = weights + gradients + optimizer + max over time (activations) + transient + fragmentation + fixed
@@ -54,6 +54,7 @@ struct MemoryOptions {
 ///   16 bit, fp32 master weights (ZeRO, Megatron)    2      2 or 4     12        Adam: master, m, v
 ///   fp16 with fp16 gradients (Megatron)             2        2        16        and an fp32 copy of the gradients
 ///   16 bit, ZeRO-3 = FSDP mixed precision           4        4         8        the fp32 shard is the master
+///   the same with offload_optimizer (DeepSpeed)     2      2 or 4     12        the fp32 master is the host's
 ///   16 bit without master weights                   2      2 or 4      4        m, v in 16 bit too
 ///   fp32                                            4        4         8
 /// Other optimizers keep the states of their row in optimizers.hpp in place of m and v; optimizer_state_dtype bf16 halves the states, not

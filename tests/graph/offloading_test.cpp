@@ -186,6 +186,9 @@ TEST_CASE("offloaded parameters: a rank's shard comes before every gather", "[gr
   // 2 bytes of each parameter of the shard for the forward, the same for the backward; none after the update.
   CHECK(static_cast<double>(copied(all, Lane::from_host).size.count) == Approx(2 * 2.0 * static_cast<double>(n) / 8));
   CHECK(copied(optimizer, Lane::from_host).size == Bytes{2 * ((n + 7) / 8)});
+  // DeepSpeed's estimate for stage 3: of 16 bytes the GPU keeps 2, the shard of the 16-bit weights (FSDP would keep 8).
+  CHECK(optimizer.forecast.memory[0].weights == Bytes{2 * ((n + 7) / 8)});
+  CHECK(optimizer.forecast.memory[0].gradients == Bytes{});
   CHECK(all.forecast.memory[0].weights == Bytes{});
   CHECK(all.forecast.memory[0].host == optimizer.forecast.memory[0].host + optimizer.forecast.memory[0].weights);
   CHECK(all.timeline.step_time > optimizer.timeline.step_time);
