@@ -99,6 +99,7 @@ Result<CsvTable> CsvTable::parse(std::string_view text, std::string file) {
     if (row.fields.size() != table.header_.size())
       return fail(at(table.file_, row.line, "",
                      fmt::format("has {} fields where the header has {}", row.fields.size(), table.header_.size())));
+    for (std::string& field : row.fields) field = trim(field);
     table.rows_.push_back(std::move(row));
   }
   if (scanner.open_quote()) return fail(at(table.file_, scanner.line(), "", "a quote is not closed"));

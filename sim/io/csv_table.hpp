@@ -1,8 +1,8 @@
 /// \file
 /// A table of comma-separated values with a header line, for tables of measurements.
 ///
-/// Fields may be quoted, with "" for a quote and line breaks inside; a byte order mark and carriage returns are
-/// dropped.
+/// Fields may be quoted, with "" for a quote and line breaks inside; a byte order mark, carriage returns and blanks around
+/// a field are dropped.
 #pragma once
 
 #include <filesystem>

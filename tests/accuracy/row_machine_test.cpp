@@ -59,6 +59,16 @@ TEST_CASE("row machine: a GPU's name without maker, board and memory", "[accurac
   CHECK(part("MI250X-GCD") == "MI250X-GCD 0");
   CHECK(part("GB200 NVL72") == "GB200 0");
   CHECK(part("NVIDIA RTX PRO 6000 Blackwell Server Edition") == "RTX-PRO-6000 0");
+  CHECK(part("NVIDIA B300 SXM6 AC") == "B300 0");
+  CHECK(part("A100-80G") == "A100 80");
+  CHECK(part("A100-SXM4-80GB (400 W)") == "A100 80");
+  CHECK(part("Grace Hopper GH200") == "GH200 0");
+  CHECK(part("p5.48xlarge (H100)") == "H100 0");
+  CHECK(part("H100 NVL 94GB") == "H100-PCIE 94");
+  CHECK(part("MI250X (1 GCD)") == "MI250X-GCD 0");
+  CHECK(part("Intel Data Center GPU Max 1550") == "MAX-1550 0");
+  CHECK(part("A800 PCIe") == "A800-PCIE 0");  // a board that no machine has, not the SXM part
+  CHECK(part("A100X") == "A100X 0");
   CHECK(part("") == " 0");
 }
 
@@ -75,6 +85,17 @@ TEST_CASE("row machine: the network between nodes, as sources print it", "[accur
   CHECK(network("8x HDR100") == "8 x 100 nic");
   CHECK(network("InfiniBand HDR 200Gb/s, 8 NICs per node") == "8 x 200 node");
   CHECK(network("4 HCAs of 400Gb/s") == "4 x 400 nic");
+  for (const char* eight : {"8\xc3\x97"
+                            "200Gb/s per node",
+                            "8 * 200Gb/s HDR per node", "200Gb/s x8 per node", "200 Gb/s HDR x 8 per node",
+                            "eight 200Gb/s HDR per node", "8 rails of 200Gb/s per node", "200Gb/s HDR (8 per node)"})
+    CHECK(network(eight) == "8 x 200 node");
+  CHECK(network("200Gb/s per NIC (1.6Tb/s per node)") == "0 x 200 nic");
+  CHECK(network("200 Gb/s HDR per NIC, 8 per node") == "8 x 200 nic");
+  CHECK(network("8x HDR, 200 GB/s per node") == "8 x 200 node");
+  CHECK(network("3.2 Tbps EFA") == "0 x 3200 nic");
+  CHECK(network("4x100G RoCE") == "4 x 100 nic");
+  CHECK(network("PCIe 5G class") == "nothing");
   CHECK(network("3200Gb/s RoCE, 8 ports") == "8 x 400 nic");
   CHECK(network("8x InfiniBand per node (400Gb/s class)") == "8 x 400 node");
   for (const char* unsure : {"", "not printed (DGX H100 class, 8x NDR 400Gb/s assumed)", "none (single node)",
@@ -133,6 +154,12 @@ TEST_CASE("row machine: by GPU, network, framework and node", "[accuracy]") {
   CHECK(machine({"H100", 96, 8, "", "", "TorchTitan"}) == "grand-teton h100-96gb-500w");
   CHECK(machine({"H100", 94, 8, "", "", "torchtitan (torchao)"}) == "grand-teton h100-96gb-500w");
   CHECK(machine({"H100", 80, 8, "", "", "torchtitan"}) == "dgx-h100 ");
+  CHECK(machine({"A100", 40, 4, "", "4x HDR InfiniBand 200Gb/s per node", ""}) == "dgx-a100 a100-40gb");
+  CHECK(machine({"A100", 40, 8, "", "4x HDR InfiniBand 200Gb/s per node", ""}) == "a100-4hdr a100-40gb");
+  CHECK(machine({"A100", 80, 8, "", "4x HDR100 100Gb/s per node", ""}) == "dgx-a100 ");
+  CHECK(machine({"H100", 80, 8, "NVSwitch; PCIe Gen5 to the NICs", "EFA 3200Gb/s", ""}) == "aws-p5 ");
+  CHECK(machine({"H100 SXM5", 94, 4, "PCIe 5.0 host", "", ""}) == "dgx-h100 h100-96gb-500w");
+  CHECK(machine({"Max 1550", 128, 6, "", "", ""}) == "aurora ");
   CHECK(machine({"TPU v5p", 0, 4, "", "", ""}) == "none");
 }
 

@@ -196,7 +196,7 @@ TEST_CASE("recomputation that is not reported is the least that fits", "[accurac
   const std::string header =
       "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,zero_stage,"
       "flash_attention,step_time_s,micro_batch\n";
-  const std::string model = "32,4096,32,11008,32000,4096,64,H100,8,torchtitan,3,1,1,";
+  const std::string model = "32,4096,32,11008,32000,4096,64,H100,8,PyTorch FSDP,3,1,1,";
   const CsvTable table = CsvTable::parse(header + model + "1\n" + model + "8\n", "t.csv").value();
   const std::vector<RowForecast> rows = validate(table, RowLibrary::open(shipped_data()).value()).value();
   CHECK(rows[0].assumptions.back() == "recomputation not reported: none fits");
@@ -207,7 +207,7 @@ TEST_CASE("recomputation that is not reported is the least that fits", "[accurac
   CHECK(rows[1].predicted_memory_gib > 0.9 * rows[1].capacity_gib);
 }
 
-TEST_CASE("where nothing would make a run fit, memory says nothing of its recomputation: none", "[accuracy]") {
+TEST_CASE("no recomputation is assumed where none would make a run fit", "[accuracy]") {
   // 70 billion parameters on 16 GPUs of 80 GB: states of 2 + 4 + 12 bytes over two replicas of eight are more than that.
   const CsvTable table =
       CsvTable::parse(

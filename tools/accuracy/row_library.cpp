@@ -4,8 +4,27 @@
 #include <set>
 
 #include "sim/import/importers.hpp"
+#include "tools/accuracy/row_words.hpp"
 
 namespace tracecast::accuracy {
+namespace {
+
+/// "llama-3.1-8b" of "meta-llama-3.1-8b-instruct".
+std::string without_tuning(std::string name) {
+  for (const std::string_view ending : {"-hf", "-base", "-instruct", "-chat", "-v0.1", "-it"})
+    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+  if (name.starts_with("meta-")) name.erase(0, 5);
+  return name;
+}
+
+std::string letters_and_digits(const std::string& name) {
+  std::string kept;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) kept += c;
+  return kept;
+}
+
+}  // namespace
 
 Result<RowLibrary> RowLibrary::open(const DataPaths& data) {
   Result<std::vector<Stack>> stacks = read_stacks(data.scenarios / "stacks");
@@ -13,6 +32,9 @@ Result<RowLibrary> RowLibrary::open(const DataPaths& data) {
   RowLibrary library;
   library.data_ = data;
   library.stacks_ = std::move(*stacks);
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(data.scenarios / "models", code))
+    library.models_.emplace(letters_and_digits(entry.path().stem().string()), entry.path());
   return library;
 }
 
@@ -33,13 +55,13 @@ Result<Profile> RowLibrary::profile(const std::string& name) const {
 }
 
 std::optional<Model> RowLibrary::model(const std::string& name) const {
-  std::string file;
-  for (const char letter : name) file += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  std::error_code code;
-  const std::filesystem::path path = data_.scenarios / "models" / (file + ".json");
-  if (name.empty() || name.find('/') != std::string::npos || !std::filesystem::exists(path, code)) return std::nullopt;
-  Result<Model> model = read_model(path);
-  return model ? std::optional(std::move(*model)) : std::nullopt;
+  const auto file = models_.find(letters_and_digits(without_tuning(family_name(name))));
+  if (file == models_.end()) return std::nullopt;
+  const std::lock_guard lock(cache_->mutex);
+  const auto found = cache_->models.find(file->second);
+  if (found != cache_->models.end()) return found->second;
+  Result<Model> model = read_model(file->second);
+  return cache_->models.emplace(file->second, model ? std::optional(std::move(*model)) : std::nullopt).first->second;
 }
 
 RowLibrary RowLibrary::with_stacks(const std::function<void(Stack&)>& change) const {

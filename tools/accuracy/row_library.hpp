@@ -3,6 +3,7 @@
 /// themselves.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,7 +28,8 @@ class RowLibrary {
   Result<Cluster> topology(const std::string& name) const;
   /// Errors: those of read_profile.
   Result<Profile> profile(const std::string& name) const;
-  /// The shipped model of this name in any case: "Nemotron-3-Nano-30B-A3B"; empty if there is none.
+  /// The shipped model of this name in any case and with or without hyphens, owner and kind of tuning: "llama-3.1-8b" for
+  /// "meta-llama/Llama-3.1-8B-Instruct"; empty if there is none.
   std::optional<Model> model(const std::string& name) const;
   const std::vector<Stack>& stacks() const { return stacks_; }
   /// A copy whose stacks were changed; it shares the files read.
@@ -38,9 +40,11 @@ class RowLibrary {
     std::mutex mutex;
     std::map<std::string, Result<Cluster>> topologies;
     std::map<std::string, Result<Profile>> profiles;
+    std::map<std::filesystem::path, std::optional<Model>> models;
   };
   DataPaths data_;
   std::vector<Stack> stacks_;
+  std::map<std::string, std::filesystem::path> models_;  ///< by the letters and digits of their names
   std::shared_ptr<Cache> cache_ = std::make_shared<Cache>();
 };
 

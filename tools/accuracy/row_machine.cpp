@@ -24,8 +24,8 @@ struct Fabric {
 constexpr std::array kFabrics{
     Fabric{"A100", "Omni-Path", "", 0, 8, {"jean-zay", "", true}},
     Fabric{"A100", "4x 100Gb/s RoCE", "", 0, 8, {"internevo-a100", "", true}},
-    Fabric{"A100", "4x HDR", "", 40, 0, {"a100-4hdr", "a100-40gb", true}},
-    Fabric{"A100", "4x HDR", "", 0, 0, {"a100-4hdr", "", true}},
+    Fabric{"A100", "4x HDR", "", 40, 8, {"a100-4hdr", "a100-40gb", true}},
+    Fabric{"A100", "4x HDR", "", 0, 8, {"a100-4hdr", "", true}},
     Fabric{"A100", "1600Gb/s RoCE", "", 40, 8, {"hgx-a100-8x200g", "", true}},
     Fabric{"A100", "1600Gb/s RoCE", "", 0, 8, {"hgx-a100-8x200g", "a100", true}},
     Fabric{"A100", "8x HDR", "", 80, 8, {"selene", "", true}},
@@ -33,9 +33,15 @@ constexpr std::array kFabrics{
     Fabric{"A100", "", "", 0, 0, {"dgx-a100", "", false}},
     Fabric{"A100-PCIE", "", "", 0, 0, {"rtx-pro-6000-pcie", "a100-pcie", false}},
     Fabric{"A800", "", "", 0, 0, {"hgx-a800", "", false}},
+    Fabric{"A100", "EFA", "", 40, 8, {"aws-p4d", "", true}},
+    Fabric{"A100", "EFA", "", 0, 8, {"aws-p4de", "", true}},
     Fabric{"H100", "pods of 3072", "", 0, 0, {"meta-24k-h100", "", true}},
+    Fabric{"H100", "EFA", "", 0, 8, {"aws-p5", "", true}},
+    Fabric{"H100", "TCPXO", "", 0, 8, {"gcp-a3mega", "", true}},
+    Fabric{"H200", "EFA", "", 0, 8, {"aws-p5en", "", true}},
     Fabric{"H100", "", "torchtitan", 94, 0, {"grand-teton", "h100-96gb-500w", false}},
     Fabric{"H100", "", "torchtitan", 96, 0, {"grand-teton", "h100-96gb-500w", false}},
+    Fabric{"H100", "", "", 94, 0, {"dgx-h100", "h100-96gb-500w", false}},  // TSUBAME 4's, HBM2e
     Fabric{"H100", "", "", 96, 0, {"dgx-h100", "h100-96gb-500w", false}},
     Fabric{"H100", "", "", 0, 0, {"dgx-h100", "", false}},
     Fabric{"H100-PCIE", "", "", 0, 0, {"rtx-pro-6000-pcie", "h100-pcie", false}},
@@ -59,6 +65,8 @@ constexpr std::array kFabrics{
     Fabric{"MI350X", "", "", 0, 0, {"hgx-mi355x", "mi350x", false}},
     Fabric{"MI355X", "", "", 0, 0, {"hgx-mi355x", "", false}},
     Fabric{"RTX-PRO-6000", "", "", 0, 0, {"rtx-pro-6000-pcie", "", false}},
+    Fabric{"MAX-1550", "", "", 0, 0, {"aurora", "", false}},
+    Fabric{"PVC", "", "", 0, 0, {"aurora", "", false}},
 };
 
 /// Rates of one port in Gb/s by the name of the generation. A name stands before its own prefixes.
@@ -83,19 +91,43 @@ constexpr int kMaxGpus = 64;
 
 bool has(std::string_view text, std::string_view words) { return text.find(words) != std::string_view::npos; }
 
+/// The same, but "4x HDR" is not in "4x HDR100".
+bool has_words(std::string_view text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string_view::npos || words.empty()) return at != std::string_view::npos;
+  const std::size_t end = at + words.size();
+  return end >= text.size() || std::isdigit(static_cast<unsigned char>(text[end])) == 0;
+}
+
 /// True for words of a GPU's name that do not identify the part.
 bool is_filler(const std::string& word) {
-  static constexpr std::array kWords{"NVIDIA", "AMD",    "INTEL", "INSTINCT", "TESLA",     "GPU",      "SXM",
-                                     "SXM2",   "SXM3",   "SXM4",  "SXM5",     "SXM6",      "HBM2",     "HBM2E",
-                                     "HBM3",   "HBM3E",  "OAM",   "SERVER",   "BLACKWELL", "EDITION",  "DGX",
-                                     "HGX",    "TENSOR", "CORE",  "GB",       "NVL72",     "SUPERCHIP"};
+  static constexpr std::array kWords{"NVIDIA", "AMD",    "INTEL",     "INSTINCT", "TESLA", "GPU",   "SXM",    "SXM2",
+                                     "SXM3",   "SXM4",   "SXM5",      "SXM6",     "HBM2",  "HBM2E", "HBM3",   "HBM3E",
+                                     "OAM",    "SERVER", "BLACKWELL", "EDITION",  "DGX",   "HGX",   "TENSOR", "CORE",
+                                     "GB",     "NVL72",  "SUPERCHIP", "DATA",     "CENTER"};
   return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
 }
 
-/// "80GB" and, before "GB", "80".
+/// "80GB" or "80G" and, before "GB", "80".
 double memory_of(std::string_view word, std::string_view next) {
-  if (word.size() > 2 && word.ends_with("GB")) return parse_number<double>(word.substr(0, word.size() - 2)).value_or(0);
-  return next == "GB" ? parse_number<double>(word).value_or(0) : 0;
+  if (next == "GB") return parse_number<double>(word).value_or(0);
+  const std::size_t unit = word.ends_with("GB") ? 2 : word.ends_with("G") ? 1 : 0;
+  return unit > 0 ? parse_number<double>(word.substr(0, word.size() - unit)).value_or(0) : 0;
+}
+
+bool is_part(std::string_view name) {
+  return std::any_of(kFabrics.begin(), kFabrics.end(), [&](const Fabric& f) { return name == f.gpu; });
+}
+
+/// The part among the words of a name: "GH200" of "GRACE-HOPPER-GH200". A PCIe board, which "NVL" is too, and a die of a module
+/// are other parts.
+std::string part_among(const std::vector<std::string>& words) {
+  const auto has_word = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  const auto found = std::find_if(words.begin(), words.end(), is_part);
+  std::string part = found != words.end() ? *found : has_word("MI250") ? "MI250X" : "";
+  if (part.empty()) return part;
+  if (has_word("PCIE") || (has_word("NVL") && is_part(part + "-PCIE"))) part += "-PCIE";
+  return has_word("GCD") && is_part(part + "-GCD") ? part + "-GCD" : part;
 }
 
 /// The number that ends before `end` and blanks. Negative: none.
@@ -107,24 +139,37 @@ double number_before(std::string_view text, std::size_t end) {
   return parse_number<double>(text.substr(begin, end - begin)).value_or(-1);
 }
 
-/// The first rate in a text, Gb/s; 0: none. `small` is the text in small letters, the case of `text` distinguishes
-/// bits from bytes.
-double first_rate(std::string_view text, std::string_view small) {
+/// "8x 200G", "4x100G RoCE": the number before a lone g, from 25 on, behind a count; 0: none.
+double rate_in_g(std::string_view small) {
+  constexpr double kSlowest = 25;
+  for (std::size_t at = small.find('g'); at != std::string_view::npos; at = small.find('g', at + 1)) {
+    const bool ends = at + 1 >= small.size() || std::isalnum(static_cast<unsigned char>(small[at + 1])) == 0;
+    const double rate = ends ? number_before(small, at) : 0;
+    if (rate >= kSlowest) return rate;
+  }
+  return 0;
+}
+
+/// The first rate in a text, Gb/s; 0: none. Its case distinguishes bits from bytes.
+double first_rate(std::string_view text) {
+  const std::string small = lower_case(text);
   struct Unit {
     const char* name;
     double bits, bytes;
   };
   double rate = 0;
   std::size_t at = std::string_view::npos;
-  for (const Unit& unit :
-       {Unit{"gb/s", 1, 8}, Unit{"gbps", 1, 1}, Unit{"gbit/s", 1, 1}, Unit{"tb/s", 1000, 8000}, Unit{"gbe", 1, 1}}) {
+  for (const Unit& unit : {Unit{"gb/s", 1, 8}, Unit{"gbps", 1, 1}, Unit{"gbit/s", 1, 1}, Unit{"tb/s", 1000, 8000},
+                           Unit{"tbps", 1000, 1000}, Unit{"tbit/s", 1000, 1000}, Unit{"gbe", 1, 1}}) {
     const std::size_t found = small.find(unit.name);
     if (found >= at || number_before(text, found) <= 0) continue;
     at = found;
     rate = number_before(text, found) * (text[found + 1] == 'B' ? unit.bytes : unit.bits);
   }
-  return rate;
+  return rate > 0 ? rate : rate_in_g(small);
 }
+
+bool is_nic_count(double count) { return count >= 1 && count <= kMaxNics && count == std::trunc(count); }
 
 /// "8x NDR", "8 x 400Gb/s". 0: none.
 int first_count(std::string_view small) {
@@ -133,24 +178,63 @@ int first_count(std::string_view small) {
     const bool apart = at > 0 && small[at - 1] == ' ';  // "8 x 400", but not "Gen4 x16"
     const bool counts = next == ' ' || (!apart && std::isdigit(static_cast<unsigned char>(next)) != 0);
     const double count = counts ? number_before(small, at) : -1;
-    if (count >= 1 && count <= kMaxNics && count == std::trunc(count)) return static_cast<int>(count);
+    if (is_nic_count(count)) return static_cast<int>(count);
   }
   return 0;
 }
 
-/// "8 NICs per node", "4 HCAs". 0: none.
-int count_of_nics(std::string_view small) {
-  for (const char* name : {"nic", "hca", "port"}) {
-    const double count = number_before(small, std::min(small.find(name), small.size()));
-    if (has(small, name) && count >= 1 && count <= kMaxNics && count == std::trunc(count))
-      return static_cast<int>(count);
+/// "200Gb/s x8", "200 Gb/s x 8". 0: none.
+int count_behind_rate(std::string_view small) {
+  for (const char* unit : {"b/s", "bps", "hdr", "ndr", "xdr", "edr"}) {
+    std::size_t at = small.find(unit);
+    if (at == std::string_view::npos) continue;
+    at += 3;
+    while (at < small.size() && small[at] == ' ') ++at;
+    if (at >= small.size() || small[at] != 'x') continue;
+    ++at;
+    while (at < small.size() && small[at] == ' ') ++at;
+    std::size_t end = at;
+    while (end < small.size() && std::isdigit(static_cast<unsigned char>(small[end])) != 0) ++end;
+    const double count = parse_number<double>(small.substr(at, end - at)).value_or(0);
+    if (is_nic_count(count)) return static_cast<int>(count);
   }
   return 0;
+}
+
+/// "8 NICs per node", "4 HCAs", "HDR (8 per node)". 0: none.
+int count_of_nics(std::string_view small) {
+  for (const char* name : {"nic", "hca", "port", "rail", "adapter", "interface", "per node"}) {
+    const double count = number_before(small, std::min(small.find(name), small.size()));
+    if (has(small, name) && is_nic_count(count)) return static_cast<int>(count);
+  }
+  return 0;
+}
+
+/// In small letters, with "x" for other signs of multiplication and figures for words.
+std::string plain_network(std::string_view words) {
+  std::string small = lower_case(words);
+  for (const auto& [from, to] : {std::pair{"\xc3\x97", "x"}, std::pair{"*", "x"}, std::pair{"sixteen ", "16x "},
+                                 std::pair{"eight ", "8x "}, std::pair{"four ", "4x "}, std::pair{"two ", "2x "}})
+    for (std::size_t at = small.find(from); at != std::string::npos; at = small.find(from, at + 1))
+      small.replace(at, std::string_view(from).size(), to);
+  return small;
+}
+
+/// What a rate belongs to, by the words behind it: that of a GPU or of a NIC takes precedence over a sum in brackets.
+ReportedNetwork::Rate owner_of_rate(std::string_view small) {
+  if (has(small, "per gpu")) return ReportedNetwork::Rate::gpu;
+  for (const char* each : {"per nic", "per port", "per link", "per hca", "per adapter", "per rail", "each"})
+    if (has(small, each)) return ReportedNetwork::Rate::nic;
+  for (const char* all : {"per node", "total", "aggregate"})
+    if (has(small, all)) return ReportedNetwork::Rate::node;
+  return ReportedNetwork::Rate::nic;
 }
 
 bool only_pcie(const ReportedMachine& reported) {
   const std::string links = lower_case(reported.links_in_node);
-  return has(links, "pcie") && !has(links, "nvlink") && !has(links, "xgmi") && !has(links, "infinity");
+  for (const char* faster : {"nvlink", "nvswitch", "nvl", "sxm", "xgmi", "infinity"})
+    if (has(links, faster)) return false;
+  return has(links, "pcie") && !has(lower_case(reported.gpu), "sxm");
 }
 
 /// Sets the GPUs of one host, with their share of NICs.
@@ -202,27 +286,28 @@ GpuName gpu_name(std::string_view reported) {
   for (const char c : reported) capitals += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const std::vector<std::string_view> words = split_words(capitals, " \t\r-_(),/");
   GpuName name;
+  std::vector<std::string> others;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const double memory = memory_of(words[i], i + 1 < words.size() ? words[i + 1] : std::string_view{});
     if (memory > 0) name.memory_gb = memory;
     if (memory > 0 || is_filler(std::string(words[i]))) continue;
-    name.part += (name.part.empty() ? "" : "-") + std::string(words[i]);
+    others.emplace_back(words[i]);
+    name.part += (name.part.empty() ? "" : "-") + others.back();
   }
+  if (const std::string part = is_part(name.part) ? "" : part_among(others); !part.empty()) name.part = part;
   return name;
 }
 
 std::optional<ReportedNetwork> reported_network(std::string_view words) {
-  const std::string small = lower_case(words);
+  const std::string small = plain_network(words);
   for (const char* unsure : {"not printed", "about", "assumed", "none"})
     if (has(small, unsure)) return std::nullopt;
   ReportedNetwork network;
   network.nics = first_count(small);
-  double gigabits = first_rate(words, small);
+  if (network.nics == 0) network.nics = count_behind_rate(small);
+  double gigabits = first_rate(words);
   if (gigabits > 0) {
-    if (has(small, "per gpu"))
-      network.of = ReportedNetwork::Rate::gpu;
-    else if (has(small, "per node") || has(small, "total") || has(small, "aggregate"))
-      network.of = ReportedNetwork::Rate::node;
+    network.of = owner_of_rate(small);
   } else {
     const auto known =
         std::find_if(kGenerations.begin(), kGenerations.end(), [&](const Generation& g) { return has(small, g.name); });
@@ -230,26 +315,20 @@ std::optional<ReportedNetwork> reported_network(std::string_view words) {
     gigabits = known->gigabits;
   }
   if (gigabits > 1e5) return std::nullopt;
-  if (network.nics == 0 && network.of != ReportedNetwork::Rate::gpu) {
-    network.nics = count_of_nics(small);
-    if (network.nics > 0 && gigabits > kFastestPort) gigabits /= network.nics;
-  }
+  if (network.nics == 0 && network.of != ReportedNetwork::Rate::gpu) network.nics = count_of_nics(small);
+  if (network.nics > 0 && gigabits > kFastestPort) gigabits /= network.nics;
   network.rate.bytes_per_second = std::llround(gigabits * 125e6);
   return network;
 }
 
 const MachineClass* find_machine(const ReportedMachine& reported) {
   GpuName gpu = gpu_name(reported.gpu);
-  if (only_pcie(reported) && !gpu.part.ends_with("-PCIE")) {
-    const std::string board = gpu.part + "-PCIE";
-    if (std::any_of(kFabrics.begin(), kFabrics.end(), [&](const Fabric& f) { return board == f.gpu; }))
-      gpu.part = board;
-  }
+  if (only_pcie(reported) && is_part(gpu.part + "-PCIE")) gpu.part += "-PCIE";
   const double memory = reported.memory_gb > 0 ? reported.memory_gb : gpu.memory_gb;
   const std::string framework = lower_case(reported.framework);
   const auto fits = [&](const Fabric& f) {
-    return gpu.part == f.gpu && has(reported.links_between_nodes, f.network) && framework.starts_with(f.framework) &&
-           (f.memory_gb == 0 || f.memory_gb == memory) &&
+    return gpu.part == f.gpu && has_words(reported.links_between_nodes, f.network) &&
+           framework.starts_with(f.framework) && (f.memory_gb == 0 || f.memory_gb == memory) &&
            (f.gpus_per_node == 0 || reported.gpus_per_node == 0 || f.gpus_per_node == reported.gpus_per_node);
   };
   const auto found = std::find_if(kFabrics.begin(), kFabrics.end(), fits);

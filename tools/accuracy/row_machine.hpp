@@ -8,7 +8,7 @@
 ///              PCIe is the only link in the node, it is the PCIe board
 ///   machine    found by GPU, network and framework, else the vendor's reference system
 ///   node       as many GPUs as reported, with their share of the reference system's NICs; racks are not changed
-///   network    "8x NDR InfiniBand 400Gb/s per node", "400Gb/s per GPU", "1600Gb/s RoCE per node", "8x NDR". A
+///   network    "8x NDR InfiniBand 400Gb/s per node", "200Gb/s x8", "8 rails of 200Gb/s", "8x 200G", "400Gb/s per GPU", "1600Gb/s RoCE per node", "8x NDR". A
 ///              rate alone is that of each NIC, or of the node if it is above that of the reference system's NICs
 ///              ("EFA 3200Gb/s")
 ///

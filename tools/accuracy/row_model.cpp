@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/integers.hpp"
+#include "sim/base/words.hpp"
 #include "sim/model/parameters.hpp"
 #include "tools/accuracy/row_part.hpp"
 
@@ -24,39 +25,20 @@ class ModelReader : RowPart {
 
   void read() {
     Model& m = result_.scenario.model;
-    if (std::optional<Model> shipped = reported("layers") ? std::nullopt : library_.model(text("model_name"))) {
+    if (std::optional<Model> shipped = shipped_model()) {
       m = std::move(*shipped);
-      assume(fmt::format("the shipped model {}, whose shape the row leaves out", m.name));
-      return;
+      if (m.position == Position::learned) m.max_position_embeddings = fields_.count("seq_len", 2048);
+      if (stack_ != nullptr && !m.gated()) m.dropout = stack_->dropout;
+      assume(fmt::format("the shipped model {}, whose shape the row {}", m.name,
+                         reported("layers") ? "cannot express" : "leaves out"));
+    } else {
+      read_shape(m);
     }
-    m.name = text("model_name");
-    m.num_layers = static_cast<int>(std::min<std::int64_t>(fields_.required_size("layers"), 100'000));
-    m.hidden_size = fields_.required_size("hidden");
-    m.num_attention_heads = static_cast<int>(std::min<std::int64_t>(fields_.required_size("heads"), 1'000'000));
-    m.num_query_groups = fields_.small_count("kv_heads", m.num_attention_heads);
-    m.head_dim = fields_.count("head_dim", 0);
-    m.ffn_hidden_size = fields_.count("ffn_hidden", 4 * m.hidden_size);
-    m.vocab_size = fields_.count("vocab", 0);
-    if (m.vocab_size == 0) {
-      m.vocab_size = stack_ != nullptr && stack_->vocabulary > 0 ? stack_->vocabulary : kDefaultVocabulary;
-      assume(fmt::format("vocabulary not reported: {}", m.vocab_size));
-    }
-    m.tied_embeddings = flag("tied_embeddings", false);
-    set_family(m);
-    if (text("attention_kind") == "mla") {
-      m.latent_attention = LatentAttention{1536, 512, 128, 64, 128};
-      m.head_dim = 0;
-      m.num_query_groups = 0;
-      assume("latent attention with DeepSeek-V3's ranks and head sizes");
-    }
-    if (text("arch") == "moe" || reported("moe_experts")) read_experts(m);
-    if (text("model_name").starts_with("GPT-OSS")) complete_gpt_oss(m);
-    m.qk_norm = text("model_name").starts_with("Qwen3");
-    if (predicts_two_tokens()) {
+    if (predicts_two_tokens() && m.mtp_layers == 0) {
       m.mtp_layers = 1;
       assume("one layer of multi-token prediction");
     }
-    if (text("task") == "sft" && (is_megatron_core() || mentions("packed") || mentions("SQuAD"))) {
+    if (text("task") == "sft" && (is_megatron_core() || is_packed())) {
       m.sliding_window = kPackedSpan;
       assume(fmt::format("packed fine-tuning: a token attends to {} others", kPackedSpan));
     }
@@ -81,17 +63,77 @@ class ModelReader : RowPart {
   }
 
  private:
+  /// The shipped model of that name: of a row without layers, or of a hybrid, for whose layers tables have no columns.
+  std::optional<Model> shipped_model() const {
+    std::optional<Model> shipped = library_.model(text("model_name"));
+    const bool hybrid = shipped && shipped->linear_attention.has_value();
+    return reported("layers") && !hybrid ? std::nullopt : shipped;
+  }
+
+  void read_shape(Model& m) {
+    m.name = text("model_name");
+    m.num_layers = static_cast<int>(std::min<std::int64_t>(fields_.required_size("layers"), 100'000));
+    m.hidden_size = fields_.required_size("hidden");
+    m.num_attention_heads = static_cast<int>(std::min<std::int64_t>(fields_.required_size("heads"), 1'000'000));
+    m.num_query_groups = fields_.small_count("kv_heads", m.num_attention_heads);
+    m.head_dim = fields_.count("head_dim", 0);
+    m.ffn_hidden_size = fields_.count("ffn_hidden", 4 * m.hidden_size);
+    m.vocab_size = fields_.count("vocab", 0);
+    if (m.vocab_size == 0) {
+      m.vocab_size = stack_ != nullptr && stack_->vocabulary > 0 ? stack_->vocabulary : kDefaultVocabulary;
+      assume(fmt::format("vocabulary not reported: {}", m.vocab_size));
+    }
+    m.tied_embeddings = flag("tied_embeddings", false);
+    set_family(m);
+    const std::string kind = lower_case(text("attention_kind"));
+    if (kind == "mla" || (kind.empty() && (is_of("deepseek-v3") || is_of("kimi-k2")))) {
+      m.latent_attention = LatentAttention{1536, 512, 128, 64, 128};
+      m.head_dim = 0;
+      m.num_query_groups = 0;
+      assume("latent attention with DeepSeek-V3's ranks and head sizes");
+    }
+    if (text("arch") == "moe" || reported("moe_experts")) read_experts(m);
+    if (is_of("gpt-oss")) complete_gpt_oss(m);
+    m.qk_norm = is_of("qwen3");
+    m.parallel_residual = mentions("parallel transformer block");
+    set_window(m);
+  }
+
+  /// Local layers of families: docs/references.md#families
+  void set_window(Model& m) {
+    struct Family {
+      const char* name;
+      int window, global_every;
+    };
+    for (const Family& family : {Family{"gemma-2", 4096, 2}, Family{"gemma2", 4096, 2}, Family{"gemma-3", 1024, 6},
+                                 Family{"gemma3", 1024, 6}}) {
+      if (!is_of(family.name)) continue;
+      m.sliding_window = family.window;
+      m.global_layer_interval = family.global_every;
+      assume(
+          fmt::format("Gemma: a window of {} tokens, but for every layer of {}", family.window, family.global_every));
+      return;
+    }
+  }
+
+  bool is_packed() const {
+    for (const char* word : {"packed", "packing", "padding-free", "SQuAD"})
+      if (mentions(word)) return true;
+    return false;
+  }
+
   /// A launcher's layout names layers of multi-token prediction; without one, the row says whether there is such a layer.
   bool predicts_two_tokens() const {
-    const auto said = [&](const char* column) { return text(column).find("MTP layer") != std::string::npos; };
     if (reported("pp_layout")) return text("pp_layout").find('m') != std::string::npos;
-    return said("notes") || said("assumptions");
+    for (const char* words : {"MTP layer", "MTP depth", "with MTP", "multi-token prediction"})
+      if (affirms(text("notes"), words) || affirms(text("assumptions"), words)) return true;
+    return false;
   }
 
   /// Blocks with a gated MLP are Llama's, others GPT's, but for Nemotron's: docs/references.md#families
   void set_family(Model& m) {
     if (flag("gated_mlp", true)) return;
-    const bool nemotron = text("model_name").starts_with("Nemotron");
+    const bool nemotron = is_of("nemotron");
     m.activation = nemotron ? Activation::relu : Activation::gelu;
     m.norm = Norm::layer_norm;
     m.position = nemotron ? Position::rope : Position::learned;

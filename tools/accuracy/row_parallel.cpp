@@ -7,22 +7,26 @@
 
 #include "sim/base/words.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
+#include "sim/io/json_document.hpp"
+#include "sim/schedule/schedule.hpp"
 #include "tools/accuracy/row_part.hpp"
 
 namespace tracecast::accuracy {
 namespace {
 
-/// A word of a table and the name used here.
+/// A word of a table and the name used here, where it is another.
 struct Word {
   const char* in_table;
   const char* name;
 };
-constexpr std::array kSchedules{Word{"1f1b", "1f1b"},          Word{"interleaved_1f1b", "interleaved-1f1b"},
-                                Word{"zb_1p", "zb-auto-1p"},   Word{"zb_2p", "zb-auto-2p"},
-                                Word{"v_half", "v-half"},      Word{"v_min", "v-min"},
-                                Word{"zbv_formatted", "zb-v"}, Word{"zero_bubble", "zb-h1"},
-                                Word{"dualpipe", "dualpipe"},  Word{"dualpipev", "dualpipev"},
-                                Word{"gpipe", "gpipe"}};
+constexpr std::array kSchedules{Word{"zb_1p", "zb-auto-1p"},
+                                Word{"zb_2p", "zb-auto-2p"},
+                                Word{"zbv", "zb-v"},
+                                Word{"zbv_formatted", "zb-v"},
+                                Word{"zero_bubble", "zb-h1"},
+                                Word{"interleaved_zero_bubble", "interleaved-zb"},
+                                Word{"interleaved", "interleaved-1f1b"},
+                                Word{"afab", "gpipe"}};
 
 class ParallelReader : RowPart {
  public:
@@ -52,7 +56,7 @@ class ParallelReader : RowPart {
       p.zero_stage = 3;
       p.reshard_after_forward = false;
     }
-    if (is_bridge() && text("model_name") == "Llama-3-70B" && p.tp == 1 && p.pp == 1 && text("task") != "sft" &&
+    if (is_bridge() && is_llama_3_70b() && p.tp == 1 && p.pp == 1 && text("task") != "sft" &&
         p.zero_stage < 3) {  // docs/references.md#bridge-fsdp
       p.zero_stage = 3;
       assume("ZeRO-3: Megatron-Bridge's recipes of Llama 3 70B without a pipeline use Megatron-FSDP");
@@ -65,7 +69,7 @@ class ParallelReader : RowPart {
     if (p.sequence_parallel) p.scatter_gather_p2p = false;
     p.tp_comm_overlap = p.tp > 1 && p.sequence_parallel && flag("tp_comm_overlap", p.tp_comm_overlap);
     if (mentions("order tp-cp-pp-dp")) p.rank_order = "tp-cp-ep-pp-dp";
-    if (mentions("torch DDP")) {
+    if (p.zero_stage == 0 && (mentions("torch DDP") || is_ddp())) {
       p.data_parallel = DataParallelKind::ddp;
       p.overlap_grad_reduce = true;
     }
@@ -79,27 +83,59 @@ class ParallelReader : RowPart {
   }
 
  private:
+  bool is_llama_3_70b() const {
+    for (const char* name : {"llama-3-70b", "llama3-70b", "llama-3.1-70b", "llama3.1-70b"})
+      if (is_of(name)) return true;
+    return false;
+  }
+
+  bool is_ddp() const {
+    const std::string small = lower_case(text("framework"));
+    return small.find("ddp") != std::string::npos && small.find("fsdp") == std::string::npos;
+  }
+
   /// Megatron-Core's recipes divide sequences wherever they divide tensors, and with experts it must
   /// (docs/references.md#sequence-parallel-recipes).
   bool divides_sequences(const Parallel& p) {
     if (reported("seq_parallel") || !is_megatron_core() || p.sequence_parallel)
-      return flag("seq_parallel", p.sequence_parallel);
+      return flag("seq_parallel", p.sequence_parallel || has_tag("sp"));
     assume("sequence parallelism not reported: on, as in recipes of Megatron-Core");
     return true;
   }
 
-  /// The stage, else whether the optimizer is distributed, else the framework's name ("DeepSpeed ZeRO-3").
+  /// One of the tags in parallel_style, "tp+pp+sp+zero1".
+  bool has_tag(std::string_view tag) const {
+    const std::vector<std::string_view> tags = split(text("parallel_style"), '+');
+    return std::find(tags.begin(), tags.end(), tag) != tags.end();
+  }
+
+  /// The stage, else whether the optimizer is distributed, else the tags of parallel_style, else the framework's name
+  /// ("DeepSpeed ZeRO-3").
   void read_zero_stage(Parallel& p) {
-    if (reported("zero_stage")) {
+    const std::string& stage = text("zero_stage");
+    if (const std::optional<int> named = zero_stage_in(stage); named) {
+      p.zero_stage = *named;
+    } else if (reported("zero_stage")) {
       p.zero_stage = fields_.small_count("zero_stage", 0);
     } else if (reported("distributed_optimizer")) {
       p.zero_stage = flag("distributed_optimizer", false) ? std::max(1, p.zero_stage) : 0;
-    } else if (const int named = number_after(lower_case(text("framework")), "zero-"); named > 0) {
-      p.zero_stage = named;
+    } else if (const std::optional<int> tagged = zero_stage_in(text("parallel_style")); tagged) {
+      p.zero_stage = *tagged;
+    } else if (is_ddp()) {
+      p.zero_stage = 0;
+    } else if (const std::optional<int> of_framework = stage_of_framework(); of_framework) {
+      p.zero_stage = *of_framework;
     } else if (is_megatron_core() && p.zero_stage == 0) {
       p.zero_stage = 1;
       assume("optimizer not reported: distributed, as in recipes of Megatron-Core");
     }
+  }
+
+  /// In its name; DeepSpeed-Ulysses divides sequences beside ZeRO-3.
+  std::optional<int> stage_of_framework() const {
+    const std::string small = lower_case(text("framework"));
+    if (small.find("ulysses") != std::string::npos) return 3;
+    return small.find("zero") == std::string::npos ? std::nullopt : zero_stage_in(small);
   }
 
   /// The dispatcher of experts, of a column or of the words of the source, else that of its release's recipes.
@@ -109,10 +145,10 @@ class ParallelReader : RowPart {
     } else if (drops_tokens()) {
       p.moe_dispatcher = MoeDispatcher::alltoall;
       assume("tokens are dropped: experts by all-to-all, which does not overlap with other micro-batches");
-    } else if (const std::string& named = text("moe_dispatcher"); !named.empty()) {
-      p.moe_dispatcher = named == "hybridep" ? MoeDispatcher::hybridep
-                         : named == "deepep" ? MoeDispatcher::deepep
-                                             : MoeDispatcher::alltoall;
+    } else if (const std::string named = lower_case(text("moe_dispatcher")); !named.empty()) {
+      p.moe_dispatcher = named.find("hybridep") != std::string::npos ? MoeDispatcher::hybridep
+                         : named.find("deepep") != std::string::npos ? MoeDispatcher::deepep
+                                                                     : MoeDispatcher::alltoall;
     } else if (mentions("HybridEP")) {
       p.moe_dispatcher = MoeDispatcher::hybridep;
     } else if (mentions("DeepEP")) {
@@ -124,7 +160,7 @@ class ParallelReader : RowPart {
           result_.scenario.model.moe->routing_groups > 0 ? MoeDispatcher::deepep : MoeDispatcher::alltoall;
       assume(fmt::format("dispatcher of experts not reported: {}, as in recipes of that release",
                          to_string(p.moe_dispatcher)));
-    } else if (text("framework").starts_with("NeMo 25") && is_deepseek() && !has_racks()) {
+    } else if (framework_.starts_with("NeMo 25") && is_deepseek() && !has_racks()) {
       p.moe_dispatcher = MoeDispatcher::deepep;  // docs/references.md#nemo-deepep
       assume("dispatcher of experts not reported: deepep, as in NeMo's recipe");
     }
@@ -142,12 +178,9 @@ class ParallelReader : RowPart {
       if (overlaps_experts(p)) p.pp_schedule = "combined-1f1b";
       return;
     }
-    const std::string& schedule = text("schedule");
-    const auto word =
-        std::find_if(kSchedules.begin(), kSchedules.end(), [&](const Word& w) { return schedule == w.in_table; });
-    if (word != kSchedules.end()) p.pp_schedule = word->name;
+    read_schedule(p);
     // Megatron-Core overlaps pipeline messages only where it interleaves.
-    result_.guessed_schedule = schedule.empty() && !reported("vp") && stack_ != nullptr && p.overlap_p2p;
+    result_.guessed_schedule = !reported("schedule") && !reported("vp") && has_nvidia_recipes() && p.overlap_p2p;
     if (result_.guessed_schedule) p.pp_schedule = "interleaved-1f1b";
     if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") guess_chunks(p);
     for (const char* two_chunks : {"v-half", "v-min", "zb-v"})
@@ -155,6 +188,21 @@ class ParallelReader : RowPart {
     if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = default_schedule(p.vpp);
     if (overlaps_experts(p)) p.pp_schedule = "combined-1f1b";
     if (!read_layout(p)) divide_layers(p);
+  }
+
+  void read_schedule(Parallel& p) {
+    std::string name = lower_case(text("schedule"));
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return c == ' ' || c == '-'; }, '_');
+    const auto word =
+        std::find_if(kSchedules.begin(), kSchedules.end(), [&](const Word& w) { return name == w.in_table; });
+    if (word != kSchedules.end()) {
+      p.pp_schedule = word->name;
+    } else if (const ScheduleVariant* known = find_schedule(name); known != nullptr) {
+      p.pp_schedule = std::string(known->name);
+    } else if (!name.empty() && name != "none") {
+      assume(fmt::format("schedule '{}' is not known: 1F1B", shortened(text("schedule"))));
+    }
   }
 
   /// Interleaved with an unknown number of virtual stages: one layer each.

@@ -4,10 +4,12 @@
 #include <array>
 #include <cstdlib>
 
+#include "sim/base/words.hpp"
+
 namespace tracecast::accuracy {
 namespace {
 
-constexpr std::array<std::string_view, 5> kBefore{"no ", "No ", "not ", "non-", "without "};
+constexpr std::array<std::string_view, 4> kBefore{"no ", "not ", "non-", "without "};
 constexpr std::array<std::string_view, 6> kBehind{": none", ": off", ": no", " off", " disabled", " not used"};
 
 bool denied(std::string_view before, std::string_view behind) {
@@ -22,9 +24,10 @@ bool denied(std::string_view before, std::string_view behind) {
 }  // namespace
 
 bool affirms(const std::string& text, std::string_view words) {
-  const std::string_view all = text;
-  for (std::size_t at = all.find(words); at != std::string_view::npos; at = all.find(words, at + 1))
-    if (!denied(all.substr(0, at), all.substr(at + words.size()))) return true;
+  const std::string small = lower_case(text), wanted = lower_case(words);
+  const std::string_view all = small;
+  for (std::size_t at = all.find(wanted); at != std::string_view::npos; at = all.find(wanted, at + 1))
+    if (!denied(all.substr(0, at), all.substr(at + wanted.size()))) return true;
   return false;
 }
 

@@ -9,6 +9,7 @@
 #include "sim/io/stack.hpp"
 #include "tools/accuracy/row_library.hpp"
 #include "tools/accuracy/row_scenario.hpp"
+#include "tools/accuracy/row_words.hpp"
 #include "tools/accuracy/table_fields.hpp"
 
 namespace tracecast::accuracy {
@@ -17,11 +18,13 @@ namespace tracecast::accuracy {
 struct RowReading {
   TableFields fields;
   const RowLibrary& library;
+  std::string framework;         ///< framework_name, or one that works alike
   const Stack* stack = nullptr;  ///< null: unknown
   RowScenario result;
 };
 
-/// True if `text` has these words somewhere without "no", "not" or "without" before them and "none" or "off" behind.
+/// True if `text` has these words somewhere without "no", "not" or "without" before them and "none" or "off" behind; in
+/// any case.
 bool affirms(const std::string& text, std::string_view words);
 
 /// The number behind `words` in a text, at most 100,000; 0: there is none.
@@ -30,7 +33,12 @@ int number_after(const std::string& text, std::string_view words);
 class RowPart {
  protected:
   explicit RowPart(RowReading& row)
-      : fields_(row.fields), library_(row.library), stack_(row.stack), result_(row.result) {}
+      : fields_(row.fields),
+        library_(row.library),
+        framework_(row.framework),
+        family_(family_name(row.fields.text("model_name"))),
+        stack_(row.stack),
+        result_(row.result) {}
 
   const std::string& text(const char* column) const { return fields_.text(column); }
   bool reported(const char* column) const { return fields_.reported(column); }
@@ -40,16 +48,20 @@ class RowPart {
   void assume(std::string sentence) { result_.assumptions.push_back(std::move(sentence)); }
 
   bool runs(const char* stack) const { return stack_ != nullptr && stack_->name == stack; }
-  bool is_deepseek() const { return text("model_name").starts_with("DeepSeek"); }
+  /// True if the model's family_name begins so.
+  bool is_of(std::string_view family) const { return family_.starts_with(family); }
+  bool is_deepseek() const { return is_of("deepseek"); }
   bool is_bridge() const { return runs("megatron-bridge"); }
   /// A release of Megatron-Bridge from that year on, or one without a date.
   bool is_bridge_since(double year) const {
-    const double released = year_of_release(text("framework"));
+    const double released = year_of_release(framework_);
     return is_bridge() && (released == 0 || released >= year);
   }
 
   /// Megatron-Core with Transformer Engine's layers, whatever drives it.
   bool is_megatron_core() const { return stack_ != nullptr && stack_->training.transformer_engine; }
+  /// The same as NVIDIA's own recipes run it, not somebody's script.
+  bool has_nvidia_recipes() const { return is_megatron_core() && !runs("megatron-lm-2024"); }
 
   /// True if the name of the run or a note has these words, and does not deny them: "no DeepEP", "CUDA graphs: none".
   bool mentions(const char* words) const {
@@ -68,6 +80,8 @@ class RowPart {
 
   TableFields& fields_;
   const RowLibrary& library_;
+  const std::string& framework_;
+  const std::string family_;
   const Stack* stack_;
   RowScenario& result_;
 };

@@ -1,6 +1,7 @@
 #include "tools/accuracy/row_scenario.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -38,6 +39,7 @@ class MachineReader : RowPart {
     Result<Profile> profile = library_.profile(s.profile_name.empty() ? s.cluster.gpu : s.profile_name);
     if (!profile) return add_error("gpu", "its profile cannot be read");
     s.profile = std::move(*profile);
+    adapt_memory(s.profile, reported_machine.memory_gb);
     s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, 16'777'216));
     s.cluster.max_nodes = 0;  // a machine of this kind, of any size
     set_pcie_rate(s.cluster.node, s.profile);
@@ -53,13 +55,21 @@ class MachineReader : RowPart {
   }
 
  private:
+  /// A part with less or more memory than that of the profile, "H100 64 GB".
+  void adapt_memory(Profile& profile, double gigabytes) {
+    constexpr double kOther = 0.15, kGiB = 1024.0 * 1024 * 1024;
+    const double bytes = std::min(gigabytes, 10'000.0) * kGiB;
+    if (bytes <= 0 || std::abs(bytes / static_cast<double>(profile.memory.count) - 1) < kOther) return;
+    profile.memory = Bytes{std::llround(bytes)};
+    assume(fmt::format("memory of {:g} GB as reported; otherwise {}", gigabytes, profile.name));
+  }
+
   /// PyTorch's fused attention is cuDNN's on Hopper since 2.11, torchtitan's, which asks for it, since 2.10.
   /// docs/references.md#attention-by-year
   bool prefers_cudnn(const Stack& stack) const {
     const auto kernel = stack.attention_kernels.find("Hopper");
     if (kernel == stack.attention_kernels.end() || kernel->second != "fa2") return false;
-    const int minor =
-        std::max(number_after(text("notes"), "PyTorch 2."), number_after(text("framework"), "PyTorch 2."));
+    const int minor = std::max(number_after(text("notes"), "PyTorch 2."), number_after(framework_, "PyTorch 2."));
     return minor >= (stack.name == "torchtitan" ? 10 : 11);
   }
 
@@ -68,7 +78,7 @@ class MachineReader : RowPart {
     s.gpu_spread = kGpuSpread;
     std::optional<Stack> stack;
     if (stack_ != nullptr) stack = *stack_;
-    if (const double year = year_of_release(text("framework")); stack && stack->released > 0 && year > 0)
+    if (const double year = year_of_release(framework_); stack && stack->released > 0 && year > 0)
       stack->released = year;
     if (stack && prefers_cudnn(*stack)) {
       stack->attention_kernels.erase("Hopper");
@@ -79,23 +89,35 @@ class MachineReader : RowPart {
   }
 };
 
-/// NVIDIA's NeMo Framework trains language models with Megatron-Bridge since release 25.09, and some tables name both.
-/// docs/references.md#nemo-bridge
-std::string framework_of(const TableFields& fields) {
-  const std::string& framework = fields.text("framework");
-  const std::string small = lower_case(framework);
-  const auto has = [&](const char* word) { return small.find(word) != std::string::npos; };
-  if (!has("nemo") || has("automodel")) return framework;
-  constexpr double kFirst = 2025.7;
-  return has("bridge") || year_of_release(framework) >= kFirst ? "Megatron-Bridge" : framework;
+/// True if the row says that its model has experts, or names a shipped one that has.
+bool has_experts(const RowReading& row) {
+  if (row.fields.reported("moe_experts")) return true;
+  if (row.fields.reported("layers")) return false;
+  const std::optional<Model> shipped = row.library.model(row.fields.text("model_name"));
+  return shipped && shipped->moe;
 }
 
 /// A column as stacks ask for it: the GPU by its part number, and `arch` (dense, moe) also where a table has none.
-std::string column_for_stack(const TableFields& fields, const std::string& column) {
-  const std::string& text = fields.text(column.c_str());
+std::string column_for_stack(const RowReading& row, const std::string& column) {
+  const std::string& text = row.fields.text(column.c_str());
   if (column == "gpu") return gpu_name(text).part;
-  if (column == "arch" && text.empty()) return fields.reported("moe_experts") ? "moe" : "dense";
+  if (column == "arch" && text.empty()) return has_experts(row) ? "moe" : "dense";
   return text;
+}
+
+/// The stack by the framework, else by one that works alike.
+void choose_stack(RowReading& row) {
+  const auto find = [&](const std::string& framework) {
+    return find_stack(row.library.stacks(), framework, row.fields.text("source"),
+                      [&](const std::string& column) { return column_for_stack(row, column); });
+  };
+  row.framework = framework_name(row.fields);
+  row.stack = find(row.framework);
+  if (row.stack != nullptr) return;
+  const std::string similar = similar_framework(row.framework);
+  if (!similar.empty()) row.stack = find(similar);
+  row.result.assumptions.push_back(row.stack == nullptr ? "unknown software stack: general defaults"
+                                                        : fmt::format("{} is taken as {}", row.framework, similar));
 }
 
 }  // namespace
@@ -111,17 +133,14 @@ double year_of_release(const std::string& framework) {
 }
 
 Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, const RowLibrary& library) {
-  RowReading reading{TableFields(table, row), library, nullptr, {}};
+  RowReading reading{TableFields(table, row), library, {}, nullptr, {}};
   TableFields& fields = reading.fields;
   RowScenario& result = reading.result;
   result.row = row;
-  reading.stack = find_stack(library.stacks(), framework_of(fields), fields.text("source"),
-                             [&](const std::string& column) { return column_for_stack(fields, column); });
+  choose_stack(reading);
   if (reading.stack != nullptr) {
     result.stack = reading.stack->name;
     result.memory_report = reading.stack->memory_report;
-  } else {
-    result.assumptions.emplace_back("unknown software stack: general defaults");
   }
   read_model(reading);
   MachineReader(reading).read();

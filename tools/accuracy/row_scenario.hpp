@@ -6,8 +6,8 @@
 ///   degrees             1; data parallelism from the GPU count; of experts spread over ranks the stack's tensor degree
 ///   micro-batch         global batch / (micro-batches x dp) where those are reported, else chosen by time, with a
 ///                       wider interval
-///   schedule            1F1B; interleaved if neither it nor virtual stages are reported and the stack overlaps
-///                       messages
+///   schedule            1F1B; interleaved if neither it nor virtual stages are reported and the stack is Megatron-Core in
+///                       NVIDIA's recipes, which overlaps messages only there
 ///   virtual stages      of an interleaved schedule: one layer each if the stages divide the layers, else none
 ///   ZeRO stage          1 with a distributed optimizer; if nothing is reported, the framework's name ("ZeRO-3"), 1 of Megatron-Core,
 ///                       else the stack's
@@ -22,11 +22,11 @@
 ///                       (docs/references.md#packed-sequences)
 ///   dispatcher          of experts: named in the name of the run or a note, else the stack's
 ///   fp8                 one scale for a tensor; slower with a scale for each row
-///   everything else     the software stack's (sim/io/stack.hpp), found by the framework's name
+///   everything else     the software stack's (sim/io/stack.hpp), found by the framework's name (row_words.hpp)
 ///   dropout             of GPT-like models: the stack's
 ///   racks               as many GPUs of each as divide the job (use_racks): 64 of 72 for a job of 256
 ///   machine             tools/accuracy/row_machine.hpp
-///   global batch        micro-batch x micro-batches x dp
+///   global batch        micro-batch x micro-batches x dp; rounded where it is nearly a multiple of micro-batch x dp
 ///
 /// Everything that was filled in is listed in `assumptions`.
 #pragma once
@@ -49,7 +49,7 @@ struct RowScenario {
   bool steps_overlap = false;            ///< by the stack, in runs without data parallelism
   bool guessed_schedule = false;         ///< interleaved by the stack; neither it nor virtual stages are reported
   bool guessed_layout = false;           ///< micro-batch or virtual stages are not reported
-  bool guess_recompute = false;          ///< to be chosen by memory
+  bool guess_recompute = false;          ///< to be chosen by memory, from training.recompute on
   std::vector<std::string> assumptions;  ///< sentences
 };
 

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -7,8 +9,12 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/words.hpp"
 #include "sim/cost/attention.hpp"
+#include "sim/io/json_document.hpp"
+#include "sim/model/parameters.hpp"
+#include "tools/accuracy/row_machine.hpp"
 #include "tools/accuracy/row_part.hpp"
 
 namespace tracecast::accuracy {
@@ -24,6 +30,12 @@ bool has_word(const std::string& text, const std::string& word) {
   return false;
 }
 
+std::string allowed_precisions() {
+  std::string names;
+  for (const auto& each : EnumNames<Precision>::table) names += fmt::format(" {}", each.name);
+  return names;
+}
+
 class TrainingReader : RowPart {
  public:
   explicit TrainingReader(RowReading& row) : RowPart(row) {}
@@ -31,7 +43,7 @@ class TrainingReader : RowPart {
   void read() {
     Scenario& s = result_.scenario;
     Training& t = s.training;
-    if (stack_ != nullptr) t = stack_->training;
+    if (stack_ != nullptr) t = training_of(*stack_);
     t.seq_length = fields_.required_size("seq_len");
     t.global_batch_size = global_batch();
     read_precision(t);
@@ -48,13 +60,23 @@ class TrainingReader : RowPart {
     read_narrow_recipe(t);
     t.offload_layers = fields_.small_count("cpu_offload_layers", number_after(text("notes"), "activation offload of "));
     t.offload_activations = t.offload_layers > 0 || mentions("activation offload");
-    if (mentions("Muon optimizer")) use_muon();
+    if (mentions("Muon")) use_muon();
     read_routing(t);
     read_recompute(t);
     if (t.recompute == Recompute::full) t.recompute_modules.clear();  // a stack's
+    round_batch(t, dp);
   }
 
  private:
+  /// Without what the stack does only with experts or latent attention, if the model has none.
+  Training training_of(const Stack& stack) const {
+    Training t = stack.training;
+    const Model& model = result_.scenario.model;
+    if (!model.moe) t.moe_dispatch_dtype = Precision::bf16;
+    if (!model.latent_attention) std::erase(t.recompute_modules, "mla_up");
+    return t;
+  }
+
   /// Megatron-Bridge's recipes of experts in MXFP8 that capture whole steps, of release 26.06 and later: experts in one kernel
   /// (docs/references.md#fused-experts), attention and the output layer in 8 bits (#fp8-attention, #fp8-output-layer).
   void read_narrow_recipe(Training& t) {
@@ -62,9 +84,9 @@ class TrainingReader : RowPart {
     const bool whole_step = t.fused_experts && (!is_bridge() || is_bridge_since(2026.4));
     const bool mxfp8 = s.model.moe && t.dtype == Precision::mxfp8;
     t.fused_experts = mxfp8 && (whole_step || mentions("fused grouped MLP"));
-    const bool gpt_oss = text("model_name").starts_with("GPT-OSS");
-    t.fp8_attention = t.fused_experts && !(is_deepseek() && text("gpu") == "GB200") && t.flash_attention &&
-                      has_attention_in(s.profile, t.attention_kernel, t.dtype);
+    const bool gpt_oss = is_of("gpt-oss");
+    t.fp8_attention = t.fused_experts && !(is_deepseek() && gpu_name(text("gpu")).part == "GB200") &&
+                      t.flash_attention && has_attention_in(s.profile, t.attention_kernel, t.dtype);
     t.fp8_output_layer = mxfp8 && whole_step && is_bridge_since(2026.4) && (gpt_oss || (is_deepseek() && has_racks()));
     // Transformer Engine 2.12 multiplies unpadded tokens: docs/references.md#expert-padding
     if (is_bridge_since(2026.25)) t.padded_experts = false;
@@ -81,8 +103,9 @@ class TrainingReader : RowPart {
 
   /// Balanced unless the row says that the model's own router ran. docs/references.md#expert-routing
   void read_routing(Training& t) {
-    const std::string& routing = text("routing");
-    if (!routing.empty() && routing != "forced" && routing != "real")
+    const std::string routing = lower_case(text("routing"));
+    constexpr std::array<std::string_view, 5> kKnown{"", "forced", "balanced", "dropless", "real"};
+    if (std::find(kKnown.begin(), kKnown.end(), routing) == kKnown.end())
       return add_error("routing", "unknown routing (allowed: forced real)");
     const bool real =
         routing == "real" || mentions("real router") || text("source").find("real routing") != std::string::npos;
@@ -93,10 +116,10 @@ class TrainingReader : RowPart {
 
   /// "torch.compile", "cuda_graph", or only whether something is compiled: PyTorch's compiler outside Megatron-Core.
   bool is_compiled(bool otherwise) const {
-    const std::string& compiled = text("compiled");
-    if (compiled.empty() || compiled == "cuda_graph") return otherwise;
-    if (compiled == "torch.compile") return true;
-    return !is_megatron_core() && flag("compiled", false);
+    const std::string compiled = lower_case(text("compiled"));
+    if (compiled.empty() || compiled.find("graph") != std::string::npos) return otherwise;
+    if (compiled.find("compile") != std::string::npos) return true;
+    return flag("compiled", false) && !is_megatron_core();
   }
 
   /// What CUDA graphs launch: whole steps, or parts of layers. Dropless experts have no fixed shapes, so that graphs of an
@@ -104,7 +127,7 @@ class TrainingReader : RowPart {
   void read_graphs(Training& t) {
     const std::string graph = reported_graphs();
     const bool experts = result_.scenario.model.moe.has_value();
-    const bool some = text("compiled") == "cuda_graph" || mentions("CUDA graphs");
+    const bool some = text("compiled").find("graph") != std::string::npos || mentions("CUDA graphs");
     if (drops_tokens()) t.expert_capacity_factor = 1;
     if (some && graph.empty() && (!experts || t.expert_capacity_factor > 0)) {
       t.cuda_graphs = true;
@@ -122,7 +145,7 @@ class TrainingReader : RowPart {
   /// Megatron-Bridge 25.09: those of its own recipes that drop tokens (docs/references.md#token-drop).
   std::string reported_graphs() {
     if (is_bridge() && drops_tokens() && text("assumptions").find("of the next release") != std::string::npos) {
-      const bool whole = text("model_name").starts_with("Qwen3-30B");
+      const bool whole = is_of("qwen3-30b");
       assume(fmt::format("CUDA graphs of {}, as in recipes of that release", whole ? "whole steps" : "nothing"));
       return whole ? "full_iteration" : "none";
     }
@@ -146,8 +169,12 @@ class TrainingReader : RowPart {
     return p.dp > 0 ? p.dp : result_.scenario.cluster.world_size / (p.tp * p.pp * p.cp);
   }
 
-  /// As reported, else micro-batch x micro-batches x dp.
+  /// As reported, to the nearest sequence (4M tokens are 1,953.1 of 2,048), else micro-batch x micro-batches x dp.
   std::int64_t global_batch() {
+    if (const double sequences = fields_.number("global_batch_seqs", 0); sequences != std::trunc(sequences)) {
+      assume(fmt::format("global batch of {} sequences: the nearest whole number", sequences));
+      return std::max<std::int64_t>(1, std::llround(std::min(sequences, 1e15)));
+    }
     const std::int64_t size = fields_.small_count("micro_batch", 0),
                        rounds = fields_.small_count("num_microbatches", 0);
     if (reported("global_batch_seqs") || size == 0 || rounds == 0) return fields_.required_size("global_batch_seqs");
@@ -155,10 +182,37 @@ class TrainingReader : RowPart {
     return size * rounds * data_parallel_ranks();
   }
 
+  /// Data-parallel ranks get equal parts: a batch that is nearly a multiple of them is taken as one.
+  void round_batch(Training& t, int dp) {
+    constexpr double kNear = 0.05;
+    const std::int64_t part = std::max<std::int64_t>(1, t.micro_batch_size) * std::max(1, dp);
+    const std::int64_t parts = (t.global_batch_size + part / 2) / part;
+    const std::int64_t rounded = std::max<std::int64_t>(1, parts) * part;
+    const auto change = static_cast<double>(std::abs(rounded - t.global_batch_size));
+    if (rounded == t.global_batch_size || change > kNear * static_cast<double>(t.global_batch_size)) return;
+    assume(fmt::format("global batch of {}: {}, so that it is a multiple of micro-batch x dp", t.global_batch_size,
+                       rounded));
+    t.global_batch_size = rounded;
+  }
+
+  /// "bf16", "bfloat16", "bf16-mixed", "FP8 (delayed scaling)"; empty: unknown.
+  static std::optional<Precision> precision_of(const std::string& words) {
+    const std::string name = lower_case(words);
+    if (name.empty()) return Precision::bf16;
+    if (const std::optional<Precision> known = parse_enum<Precision>(name)) return known;
+    const auto has = [&](const char* word) { return name.find(word) != std::string::npos; };
+    if (has("mxfp4") || has("mixed fp4")) return std::nullopt;
+    if (has("mxfp8")) return Precision::mxfp8;
+    if (has("fp4")) return Precision::nvfp4;
+    if (has("fp8") || has("float8")) return has("block") || has("subchannel") ? Precision::fp8_block : Precision::fp8;
+    if (has("bf16") || has("bfloat16")) return Precision::bf16;
+    if (has("fp16") || has("float16") || has("half")) return Precision::fp16;
+    return std::nullopt;
+  }
+
   void read_precision(Training& t) {
-    const std::string name = lower_case(text("precision"));
-    const std::optional<Precision> precision = name.empty() ? Precision::bf16 : parse_enum<Precision>(name);
-    if (!precision) return add_error("precision", "unknown precision");
+    const std::optional<Precision> precision = precision_of(text("precision"));
+    if (!precision) return add_error("precision", "unknown precision (allowed:" + allowed_precisions() + ")");
     t.dtype = *precision;
     if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
     if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
@@ -167,7 +221,7 @@ class TrainingReader : RowPart {
     t.row_scales = t.dtype == Precision::fp8 && text("precision_detail").find("rowwise") != std::string::npos;
     if (!reported("precision")) assume("precision not reported: bf16");
     if (stack_ != nullptr) drop_unfit_precision(*stack_, t);
-    const bool early_qwen = is_bridge() && !is_bridge_since(2026) && text("model_name").starts_with("Qwen3");
+    const bool early_qwen = is_bridge() && !is_bridge_since(2026) && is_of("qwen3");
     if (!reported("tp_comm_overlap") && !early_qwen && !recipes_overlap_tensor_ranks(result_.scenario.model, t))
       result_.scenario.parallel.tp_comm_overlap = false;
   }
@@ -183,8 +237,8 @@ class TrainingReader : RowPart {
   }
 
   void read_recompute(Training& t) {
-    const std::string& recompute = text("recompute");
-    const std::string& detail = text("recompute_detail");
+    const std::string detail = lower_case(text("recompute_detail"));
+    const std::string recompute = recompute_word(detail);
     t.recompute = Recompute::none;
     if (recompute.empty() && reported("recipe")) return read_recipe(t);
     if (recompute.empty() && recomputed_as_in_recipes(t)) return;
@@ -193,22 +247,42 @@ class TrainingReader : RowPart {
       t.recompute = Recompute::full;
     } else if (recompute == "selective_attention") {
       t.recompute = Recompute::selective;
-    } else if (detail.starts_with("op-level")) {
+    } else if (recompute == "op") {
       t.recompute = Recompute::selective_op;
-    } else if (detail == "every 2nd layer") {
+    } else if (detail == "every 2nd layer" || detail == "every second layer" || detail == "every other layer") {
       t.recompute = Recompute::full;
       t.recompute_num_layers = std::max(
           1, result_.scenario.model.num_layers / (2 * result_.scenario.parallel.pp * result_.scenario.parallel.vpp));
     } else if (recompute == "selective_other" && read_modules(t, detail)) {
       return;
-    } else if (const int layers = layers_in(detail); recompute == "partial_layers" && layers > 0) {
+    } else if (const int layers = layers_in(detail); layers > 0) {
       t.recompute = Recompute::full;
       t.recompute_num_layers = layers;
     } else if (recompute.starts_with("selective") || recompute == "partial_layers") {
       assume(fmt::format("recomputation of '{}' is left out of the time", detail.empty() ? recompute : detail));
     } else if (recompute.empty()) {
       result_.guess_recompute = true;
+    } else if (recompute != "none") {
+      result_.guess_recompute = true;
+      assume(fmt::format("recomputation '{}' is not known: the least that fits", shortened(text("recompute"))));
     }
+  }
+
+  /// The field in the words of the table, "op" for torchtitan's selective recomputation of operators.
+  std::string recompute_word(const std::string& detail) const {
+    const std::string word = lower_case(text("recompute"));
+    if (word.empty()) return word;
+    const std::optional<bool> yes = truth(word);
+    if (yes) return *yes ? "full" : "none";
+    const bool of_operators = detail.starts_with("op") || detail.find("selective op") != std::string::npos ||
+                              has_word(detail, "sac") || has_word(word, "sac") || has_word(word, "op");
+    const bool of_pytorch = stack_ != nullptr && stack_->name.find("torchtitan") != std::string::npos;
+    if (of_operators || (word == "selective" && of_pytorch)) return "op";
+    if (word == "partial_layers" || word.starts_with("selective_")) return word;
+    if (word.starts_with("full on ") && detail.empty()) return "partial_layers";
+    if (word.starts_with("full") || word.find("checkpointing") != std::string::npos) return "full";
+    if (word == "selective" || word.find("core_attn") != std::string::npos) return "selective_attention";
+    return word;
   }
 
   /// What the recipes of a framework recompute where neither the source nor a column says it: of Pax by size
@@ -216,12 +290,39 @@ class TrainingReader : RowPart {
   /// 25.11; tables of later ones name their recipes.
   bool recomputed_as_in_recipes(Training& t) {
     if (is_bridge() && is_deepseek()) return read_modules(t, "mla_up_proj");
+    if (const char* recipes = framework_that_checkpoints()) {
+      t.recompute = Recompute::full;
+      assume(fmt::format("recomputation not reported: full, as in {}", recipes));
+      return true;
+    }
+    if (runs("torchtitan") || runs("torchtitan-2024")) return recomputed_as_in_torchtitan(t);
     if (!runs("pax")) return false;
     // 768 of its 126M, 4,096 of its 5B, 12,288 of its 175B
     const std::int64_t hidden = result_.scenario.model.hidden_size;
     if (hidden > 768 && hidden < 12'288) return read_modules(t, "core_attn, norm, act");
     if (hidden >= 12'288) t.recompute = Recompute::full;
     assume(fmt::format("recomputation not reported: {}, as in paxml's recipes", to_string(t.recompute)));
+    return true;
+  }
+
+  /// docs/references.md#recompute-defaults; nullptr: the framework has no such default.
+  const char* framework_that_checkpoints() const {
+    const std::string small = lower_case(text("framework"));
+    for (const auto& [word, recipes] :
+         {std::pair{"factory", "LLaMA-Factory's default"}, std::pair{"llamafactory", "LLaMA-Factory's default"},
+          std::pair{"trl", "TRL's default"}, std::pair{"axolotl", "Axolotl's examples"}})
+      if (small.find(word) != std::string::npos) return recipes;
+    return runs("gpt-neox") ? "GPT-NeoX's configurations" : nullptr;
+  }
+
+  /// By size: operators of its 8B, whole layers of its 70B, 405B and 671B. docs/references.md#recompute-defaults
+  bool recomputed_as_in_torchtitan(Training& t) {
+    constexpr std::int64_t kLarge = 30'000'000'000;
+    const bool large = parameter_count(result_.scenario.model).total() > kLarge;
+    t.recompute = large ? Recompute::full : Recompute::selective_op;
+    result_.guess_recompute = !large;
+    assume(fmt::format("recomputation not reported: {}, as in torchtitan's configurations of that size",
+                       large ? "full" : "of operators"));
     return true;
   }
 
@@ -239,11 +340,15 @@ class TrainingReader : RowPart {
     return true;
   }
 
-  /// "full on 5 layers of each stage", or of all layers where there is one stage; 0: the text says something else.
-  int layers_in(const std::string& detail) const {
+  /// "full on 5 layers of each stage", or "full on 10 of 80 layers" of the model; 0: the text says something else.
+  int layers_in(const std::string& detail) {
     const Parallel& p = result_.scenario.parallel;
+    if (lower_case(text("recompute")) != "partial_layers" || !detail.starts_with("full on ")) return 0;
+    const int layers = number_after(detail, "full on ");
     const bool each = p.pp * p.vpp == 1 || detail.find("each stage") != std::string::npos;
-    return each && detail.starts_with("full on ") ? number_after(detail, "full on ") : 0;
+    if (each || number_after(detail, " of ") != result_.scenario.model.num_layers) return each ? layers : 0;
+    assume(fmt::format("recomputation of '{}': spread evenly over the stages", detail));
+    return ceil_div(layers, p.pp * p.vpp);
   }
 
   /// What the launcher's recipe recomputes: modules, or all of some layers of every virtual stage.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/words.hpp"
+#include "tools/accuracy/row_words.hpp"
+
 namespace tracecast::accuracy {
 namespace {
 
@@ -11,11 +14,32 @@ constexpr std::int64_t kMaxSmallCount = std::int64_t{1} << 24;
 
 bool is_count(double value) { return value >= 0 && value <= kMaxCount && value == std::trunc(value); }
 
+/// Also with commas before every three digits.
+std::optional<double> number_in(const std::string& text) {
+  if (text.find(',') == std::string::npos) return parse_number<double>(text);
+  const std::vector<std::string_view> groups = split(text);
+  std::string digits;
+  for (const std::string_view group : groups) {
+    const bool first = digits.empty();
+    if (group.empty() || group.size() > 3 || (!first && group.size() < 3) || !parse_number<int>(group))
+      return std::nullopt;
+    digits += group;
+  }
+  return parse_number<double>(digits);
+}
+
 }  // namespace
+
+bool TableFields::flag(const char* column, bool otherwise) {
+  if (!reported(column)) return otherwise;
+  if (const std::optional<bool> yes = truth(text(column))) return *yes;
+  add_error(column, "is neither yes nor no (allowed: 1 0)");
+  return otherwise;
+}
 
 double TableFields::number(const char* column, double otherwise) {
   if (!reported(column)) return otherwise;
-  const std::optional<double> value = table_->number(row_, column);
+  const std::optional<double> value = number_in(text(column));
   if (!value || *value < 0) add_error(column, "must be a number of at least 0");
   return value.value_or(otherwise);
 }
@@ -36,7 +60,7 @@ int TableFields::small_count(const char* column, int otherwise) {
 
 std::int64_t TableFields::size(const char* column, std::int64_t otherwise) {
   if (!reported(column) && otherwise > 0) return otherwise;
-  const std::optional<double> value = table_->number(row_, column);
+  const std::optional<double> value = number_in(text(column));
   if (value && *value >= 1 && is_count(*value)) return static_cast<std::int64_t>(*value);
   add_error(column, "must be a whole number of at least 1");
   return 1;
@@ -48,7 +72,7 @@ std::int64_t TableFields::required_size(const char* column) {
 }
 
 double TableFields::positive(const char* column) {
-  const std::optional<double> value = table_->number(row_, column);
+  const std::optional<double> value = number_in(text(column));
   if (value && *value > 0) return *value;
   add_error(column, "must be a positive number");
   return 1;
@@ -56,7 +80,7 @@ double TableFields::positive(const char* column) {
 
 double TableFields::number_or_zero(const char* column) const {
   TRACECAST_ASSERT(table_->has(column), column);
-  return table_->number(row_, column).value_or(0);
+  return number_in(text(column)).value_or(0);
 }
 
 std::int64_t TableFields::integer_or_zero(const char* column) const { return std::llround(number_or_zero(column)); }

@@ -22,12 +22,10 @@ class TableFields {
   int line() const { return table_->line(row_); }
   const std::string& text(const char* column) const { return table_->text(row_, column); }
   bool reported(const char* column) const { return !text(column).empty(); }
-  /// True for "1"; `otherwise` for an empty field.
-  bool flag(const char* column, bool otherwise) const {
-    return reported(column) ? text(column) == "1" || text(column) == "True" : otherwise;
-  }
+  /// Whether the field says yes (truth in row_words.hpp); `otherwise` for an empty field.
+  bool flag(const char* column, bool otherwise);
 
-  /// A number of at least 0; `otherwise` for an empty field.
+  /// A number of at least 0, "8192" or "8,192"; `otherwise` for an empty field.
   double number(const char* column, double otherwise);
   /// A whole number of at least 0; `otherwise` for an empty field.
   std::int64_t count(const char* column, std::int64_t otherwise);

@@ -50,17 +50,18 @@ void assume_recompute(RowScenario& row, const std::string& what) {
   row.assumptions.emplace_back("recomputation not reported: " + what);
 }
 
-/// Chooses the least recomputation with which `run` fits: none, the attention scores, some layers of every virtual
-/// stage, all. False: the run does not fit even with full recomputation.
+/// Chooses the least recomputation with which `run` fits: what it has (none, or the framework's default), the attention
+/// scores, some layers of every virtual stage, all. False: the run does not fit even with full recomputation.
 bool choose_recompute(RowScenario& row, const ForecastRun& run) {
   Training& training = row.scenario.training;
+  const Recompute before = training.recompute;
   const auto settle = [&row](const std::string& what) {
     assume_recompute(row, what);
     return true;
   };
   if (run.forecast.fits) {
     row.guess_recompute = false;
-    return settle("none fits");
+    return before != Recompute::none || settle("none fits");
   }
   if (!training.flash_attention) {
     training.recompute = Recompute::selective;
@@ -75,7 +76,7 @@ bool choose_recompute(RowScenario& row, const ForecastRun& run) {
                     " layers of a virtual stage, the least that fits");
   training.recompute_num_layers = 0;
   if (fits_with(row, run, training)) return settle("everything, less does not fit");
-  training.recompute = Recompute::none;
+  training.recompute = before;
   return false;
 }
 
@@ -83,8 +84,11 @@ bool choose_recompute(RowScenario& row, const ForecastRun& run) {
 Result<ForecastRun> with_least_recompute(RowScenario& row, const ForecastOptions& how) {
   Result<ForecastRun> run = forecast(row.scenario, how);
   if (!run || !row.guess_recompute) return run;
-  if (!choose_recompute(row, *run)) assume_recompute(row, "none, since full recomputation does not make it fit");
-  if (row.scenario.training.recompute == Recompute::none) return run;
+  const Recompute before = row.scenario.training.recompute;
+  if (!choose_recompute(row, *run))
+    assume_recompute(row, std::string(before == Recompute::none ? "none" : "no more") +
+                              ", since full recomputation does not make it fit");
+  if (row.scenario.training.recompute == before) return run;
   return forecast(row.scenario, how);
 }
 

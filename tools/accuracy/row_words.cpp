@@ -1,0 +1,199 @@
+#include "tools/accuracy/row_words.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include <fmt/format.h>
+
+#include "sim/base/words.hpp"
+#include "tools/accuracy/row_scenario.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+bool has(std::string_view text, std::string_view words) { return text.find(words) != std::string_view::npos; }
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+std::string_view digits_at(std::string_view text, std::size_t begin) {
+  std::size_t end = begin;
+  while (end < text.size() && is_digit(text[end])) ++end;
+  return text.substr(begin, end - begin);
+}
+
+/// "24.07" in "NeMo Framework (24.07)"; empty: the name has no year and month.
+std::string release_in(const std::string& name) {
+  for (const std::string_view word : split_words(name, " ()/:,"))
+    if (year_of_release(std::string(word)) > 0) return std::string(word);
+  return {};
+}
+
+/// "0.12" in "mcore v0.12", "core_r0.12"; empty: there is none.
+std::string version_in(std::string_view small) {
+  for (std::size_t at = small.find("0."); at != std::string_view::npos; at = small.find("0.", at + 1)) {
+    const bool begins = at == 0 || (!is_digit(small[at - 1]) && small[at - 1] != '.');
+    const std::string_view minor = digits_at(small, at + 2);
+    if (begins && !minor.empty() && minor.size() <= 2) return "0." + std::string(minor);
+  }
+  return {};
+}
+
+/// A year from 2015 to 2039 that stands alone: "Megatron-LM (2024)".
+double written_year(std::string_view text) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::string_view digits = digits_at(text, at);
+    if (digits.empty()) continue;
+    const int year = digits.size() == 4 ? parse_number<int>(digits).value_or(0) : 0;
+    if (year >= 2015 && year < 2040) return year;
+    at += digits.size();
+  }
+  return 0;
+}
+
+/// Megatron's FSDP and the copy inside of DeepSpeed's example have stacks of their own.
+bool is_megatron_lm(std::string_view small) {
+  if (small == "megatron") return true;
+  return (has(small, "megatron-lm") || has(small, "megatron lm")) && !has(small, "fsdp") && !has(small, "inside");
+}
+
+/// 0: nothing says it.
+int year_of_megatron_lm(const TableFields& fields, std::string_view small) {
+  constexpr int kWithCore = 2024;
+  constexpr double kRunBefore = 2024.5;  // a publication of early 2024 tells of runs of 2023
+  if (const double year = written_year(small); year > 0) return static_cast<int>(year);
+  if (!version_in(small).empty() || has(small, "core")) return kWithCore;
+  if (const double year = year_of_source(fields.text("source")); year > 0)
+    return year < kRunBefore ? std::min(static_cast<int>(year), kWithCore - 1) : static_cast<int>(year);
+  const auto yes = [&](const char* column) { return truth(fields.text(column)).value_or(false); };
+  const bool grouped = fields.reported("kv_heads") && fields.text("kv_heads") != fields.text("heads");
+  return yes("gated_mlp") || yes("flash_attention") || grouped ? kWithCore : 0;
+}
+
+std::string megatron_lm(const TableFields& fields, const std::string& small) {
+  const int year = year_of_megatron_lm(fields, small);
+  return year == 0 ? "Megatron-LM" : fmt::format("Megatron-LM ({})", std::clamp(year, 2020, 2026));
+}
+
+std::string megatron_bridge(const std::string& name) {
+  if (const std::string release = release_in(name); !release.empty()) return "Megatron-Bridge " + release;
+  struct Version {
+    const char* number;
+    const char* release;
+  };
+  constexpr std::array kVersions{Version{"0.1", "25.09"}, Version{"0.2", "25.11"}, Version{"0.3", "26.02"},
+                                 Version{"0.4", "26.04"}, Version{"0.5", "26.06"}, Version{"0.6", "26.08"}};
+  const std::string version = version_in(name);
+  for (const Version& each : kVersions)
+    if (version == each.number) return std::string("Megatron-Bridge ") + each.release;
+  return "Megatron-Bridge";
+}
+
+std::string nemo(const TableFields& fields, const std::string& small) {
+  constexpr double kFirstBridge = 2025.7, kLastOf2024 = 2024.6;
+  const std::string& name = fields.text("framework");
+  const double released = year_of_release(name);
+  if (has(small, "bridge") || released >= kFirstBridge) return megatron_bridge(name);
+  if (released > 0) return "NeMo " + release_in(name);
+  const double year = year_of_source(fields.text("source"));
+  return year > 0 && year < kLastOf2024 ? "NeMo of 2024" : name;
+}
+
+}  // namespace
+
+std::optional<bool> truth(std::string_view word) {
+  const std::string small = lower_case(trim(word));
+  for (const char* yes : {"1", "1.0", "true", "yes", "on"})
+    if (small == yes) return true;
+  for (const char* no : {"0", "0.0", "false", "no", "off", "none"})
+    if (small == no) return false;
+  return std::nullopt;
+}
+
+std::optional<int> zero_stage_in(std::string_view text) {
+  const std::string small = lower_case(text);
+  for (const char* name : {"zero", "fsdp"})
+    for (std::size_t at = small.find(name); at != std::string::npos; at = small.find(name, at + 1)) {
+      std::size_t digit = at + 4;
+      while (digit < small.size() && (small[digit] == ' ' || small[digit] == '-' || small[digit] == '_')) ++digit;
+      if (small.compare(digit, 5, "stage") == 0) digit += 5;
+      while (digit < small.size() && (small[digit] == ' ' || small[digit] == '-' || small[digit] == '_')) ++digit;
+      const bool zero = *name == 'z';
+      const bool apart = digit + 1 >= small.size() || (!is_digit(small[digit + 1]) && small[digit + 1] != '.');
+      // "FSDP2" is a version in prose and a stage among the tags of parallel_style.
+      if (digit < small.size() && apart && small[digit] >= (zero ? '0' : '2') && small[digit] <= '3')
+        return small[digit] - '0';
+    }
+  if (has(small, "full_shard") || has(small, "hybrid_shard") || has(small, "hsdp")) return 3;
+  if (has(small, "shard_grad_op")) return 2;
+  return std::nullopt;
+}
+
+std::string family_name(std::string_view model) {
+  if (const std::size_t owner = model.rfind('/'); owner != std::string_view::npos) model.remove_prefix(owner + 1);
+  std::string name = lower_case(trim(model));
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ' ' || c == '_'; }, '-');
+  if (name.starts_with("dsv3")) name.replace(0, 4, "deepseek-v3");
+  return name;
+}
+
+double year_of_source(std::string_view source) {
+  const std::string small = lower_case(source);
+  if (const std::size_t at = small.find("arxiv"); at != std::string::npos) {
+    std::size_t begin = at + 5;
+    while (begin < small.size() && !is_digit(small[begin])) ++begin;
+    const std::string_view digits = digits_at(small, begin);
+    const int number = digits.size() == 4 ? parse_number<int>(digits).value_or(0) : 0;
+    const int month = number % 100;
+    if (number >= 1501 && number < 4000 && month >= 1 && month <= 12) return 2000 + number / 100 + (month - 0.5) / 12;
+  }
+  return written_year(small);
+}
+
+std::string framework_name(const TableFields& fields) {
+  const std::string& name = fields.text("framework");
+  const std::string small = lower_case(name);
+  if (has(small, "turing")) return "Megatron-DeepSpeed";  // Megatron-Turing NLG
+  if (has(small, "primus")) return has(small, "torchtitan") ? "Primus torchtitan" : name;
+  const bool other_megatron = small.starts_with("megatron-deepspeed") || has(small, "inside") || has(small, "neox");
+  if (has(small, "deepspeed") && has(small, "megatron")) return other_megatron ? name : "Megatron-DeepSpeed";
+  if (has(small, "nemo") && !has(small, "automodel") && !has(small, "nemotron")) return nemo(fields, small);
+  if (has(small, "megatron-bridge") || has(small, "megatronbridge") || has(small, "megatron bridge"))
+    return megatron_bridge(name);
+  if (is_megatron_lm(small)) return megatron_lm(fields, small);
+  if (has(small, "mcore") || has(small, "megatron-core") || has(small, "megatron core"))
+    if (const std::string version = version_in(small); !version.empty()) return "Megatron-Core " + version;
+  return name;
+}
+
+std::string similar_framework(const std::string& framework) {
+  struct Alike {
+    const char* word;
+    const char* framework;
+  };
+  constexpr std::array kAlike{Alike{"ddp", "PyTorch DDP"},
+                              Alike{"megatron", "Megatron-LM (2024)"},  // Pai-Megatron-Patch, Megatron-SWIFT
+                              Alike{"fsdp", "PyTorch FSDP"},            // FairScale, Lightning
+                              Alike{"hsdp", "PyTorch FSDP"},
+                              Alike{"litgpt", "PyTorch FSDP"},
+                              Alike{"lit-gpt", "PyTorch FSDP"},
+                              Alike{"lit-llama", "PyTorch FSDP"},
+                              Alike{"lingua", "PyTorch FSDP"},
+                              Alike{"xlformers", "PyTorch FSDP"},
+                              Alike{"llamafactory", "Hugging Face"},
+                              Alike{"unsloth", "Hugging Face"},
+                              Alike{"xtuner", "Hugging Face"},
+                              Alike{"swift", "Hugging Face"},
+                              Alike{"verl", "Hugging Face"},
+                              Alike{"levanter", "MaxText"},
+                              Alike{"easylm", "MaxText"},
+                              Alike{"axlearn", "MaxText"},
+                              Alike{"jax", "MaxText"},
+                              Alike{"bignlp", "NeMo of 2024"}};
+  const std::string small = lower_case(framework);
+  const auto* found = std::find_if(kAlike.begin(), kAlike.end(), [&](const Alike& a) { return has(small, a.word); });
+  return found == kAlike.end() ? std::string{} : found->framework;
+}
+
+}  // namespace tracecast::accuracy

@@ -1,0 +1,40 @@
+/// \file
+/// What the words of a source mean: yes and no, stages of ZeRO, the family of a model, the framework and its age.
+///
+/// Names of frameworks that a table may use for a stack of scenarios/stacks:
+///
+///   Megatron-LM         with its year: of its name or version, else of the source, else 2024 if the row has what only later ones
+///                       had (gated MLPs, grouped queries, fused attention)
+///   NeMo                with a release wherever the name has it; of September 2025 and later it is Megatron-Bridge
+///                       (docs/references.md#nemo-bridge); without a release by the year of the source
+///   Megatron-Bridge     0.1 to 0.6 are the releases 25.09, 25.11, 26.02, 26.04, 26.06 and 26.08
+///   others              by a word in their name: "Lightning Fabric (FSDP)" is PyTorch FSDP
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tools/accuracy/table_fields.hpp"
+
+namespace tracecast::accuracy {
+
+/// "1", "1.0", "true", "yes", "on" and their opposites in any case, "none"; empty: another word.
+std::optional<bool> truth(std::string_view word);
+
+/// The stage in "ZeRO-3", "zero stage 2", "FULL_SHARD", "fsdp3"; empty: there is none.
+std::optional<int> zero_stage_in(std::string_view text);
+
+/// A model's name in small letters with hyphens for blanks, without its owner: "deepseek-ai/DeepSeek-V3" is "deepseek-v3".
+std::string family_name(std::string_view model);
+
+/// The year in a source: of arXiv's number ("arXiv 2402.15627"), else one that is written out; 0: it has none.
+double year_of_source(std::string_view source);
+
+/// The framework of a row in the words of stacks, with the release in the end: "Megatron-Bridge 26.02".
+std::string framework_name(const TableFields& fields);
+
+/// For a framework without a stack: one that works alike; empty if none is known.
+std::string similar_framework(const std::string& framework);
+
+}  // namespace tracecast::accuracy
