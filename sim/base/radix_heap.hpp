@@ -76,10 +76,8 @@ class RadixHeap {
   static constexpr std::size_t kFew = 128;
 
   void insert(const Entry& entry) {
-    few_.push_back(entry);
-    std::size_t place = few_.size() - 1;
-    for (; place > 0 && few_[place - 1].key < entry.key; --place) few_[place] = few_[place - 1];
-    few_[place] = entry;
+    const auto later = [](const Entry& each, std::int64_t key) { return each.key >= key; };
+    few_.insert(std::lower_bound(few_.begin(), few_.end(), entry.key, later), entry);
   }
 
   std::size_t bucket_of(std::int64_t key) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -76,6 +77,7 @@ class TemplateCompiler {
       }
     }
     result_.host_total = host;
+    sort_by_stream();
     for (std::size_t stream = 0; stream < out_.streams; ++stream) {
       out_.first_stream_ops.push_back(size32(out_.stream_ops.size()));
       if (partition_ != nullptr && stream == kComputeStream)
@@ -90,11 +92,21 @@ class TemplateCompiler {
   }
 
  private:
+  /// Most templates use few of the streams, of which each chunk of a stage has four.
+  void sort_by_stream() {
+    ends_.assign(out_.streams, 0);
+    for (const Op& op : source_.ops) ++ends_[op.stream];
+    std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), std::size_t{0});
+    by_stream_.resize(source_.ops.size());
+    for (std::size_t i = 0; i < source_.ops.size(); ++i) by_stream_[ends_[source_.ops[i].stream]++] = i;
+  }
+
   void add_stream(std::size_t stream) {
     const Op* previous = nullptr;
-    for (std::size_t i = 0; i < source_.ops.size(); ++i) {
+    for (std::size_t at = stream == 0 ? 0 : ends_[stream - 1]; at < ends_[stream]; ++at) {
+      const std::size_t i = by_stream_[at];
       const Op& op = source_.ops[i];
-      if (op.stream != stream || op.type == OpType::host_sync) continue;
+      if (op.type == OpType::host_sync) continue;
       if (previous != nullptr && continues_run(*previous, op)) {
         extend(out_.stream_ops.back(), i);
       } else {
@@ -139,11 +151,11 @@ class TemplateCompiler {
   }
 
   void add_inner_part(std::size_t index) {
-    std::vector<std::int32_t> waits;
+    waits_.clear();
     for (const EventRef ref : source_.ops[index].waits)
-      waits.push_back(part_of_[static_cast<std::size_t>(partition_->recorder(ref))]);
+      waits_.push_back(part_of_[static_cast<std::size_t>(partition_->recorder(ref))]);
     out_.stream_ops.back().member_count += 1;
-    add_part(index, waits);
+    add_part(index, waits_);
   }
 
   void add_part(std::size_t index, std::span<const std::int32_t> waits) {
@@ -308,7 +320,10 @@ class TemplateCompiler {
   TemplatePartition* partition_;
   const ComputeEvents* const compute_events_;  ///< null: transfers do not slow compute
   FusedRunWriter writer_;
-  std::vector<std::int32_t> part_of_;  ///< [operation] its index within its run
+  std::vector<std::size_t> by_stream_;  ///< operations, those of a stream in order
+  std::vector<std::size_t> ends_;       ///< [stream] of its operations in by_stream_
+  std::vector<std::int32_t> part_of_;   ///< [operation] its index within its run
+  std::vector<std::int32_t> waits_;     ///< of the part that is added
   CompiledTemplate result_;
 };
 

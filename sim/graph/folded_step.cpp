@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/result.hpp"
+#include "sim/graph/dominated_links.hpp"
 #include "sim/graph/link_classes.hpp"
 
 namespace tracecast {
@@ -397,7 +398,9 @@ StepGraph fold(const StepGraph& graph, const ClusterLinks& links) {
     TRACECAST_ASSERT(rank.multiplicity == 1, "classes are found between all ranks of the job");
   Linker linker(graph, links);
   const LinkClasses classes = refine(linker.step());
-  return Folding(linker, classes).fold();
+  StepGraph folded = Folding(linker, classes).fold();
+  drop_dominated_links(*folded.loads, links);
+  return folded;
 }
 
 }  // namespace tracecast

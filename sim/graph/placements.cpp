@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <numeric>
 
 namespace tracecast {
@@ -29,7 +30,12 @@ std::vector<int> repeating_units(const Cluster& cluster) {
 }  // namespace
 
 Placements::Placements(const Plan& plan, const Cluster& cluster, const Groups& groups)
-    : plan_(plan), cluster_(cluster), groups_(groups), units_(repeating_units(cluster)), blocks_(kSlots) {
+    : plan_(plan),
+      cluster_(cluster),
+      groups_(groups),
+      units_(repeating_units(cluster)),
+      stage_ranks_(plan.grid.group(0, {Axis::dp, Axis::cp, Axis::tp})),
+      blocks_(kSlots) {
   for (int slot = 0; slot < kSlots; ++slot) {
     // Each block is within a range of this many ranks that begins at a multiple of it: strides are products of sizes.
     int range = 1;
@@ -56,6 +62,8 @@ GroupPlacement Placements::place_group(std::span<const int> members) const {
 }
 
 std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
+  if (slot == Slot::world && cluster_.faults.missing_gpus.empty())
+    return {plan_.world_size == 1 ? alone() : number_of(place_world(cluster_))};
   std::vector<int> ranks = groups_.block(begin, slot);
   for (int& rank : ranks) rank -= begin - begin % unit_of(slot);  // the first equivalent block
   if (Groups::whole_blocks(slot)) return {ranks.size() == 1 ? alone() : number_of(place_group(ranks))};
@@ -147,14 +155,19 @@ std::optional<std::int32_t> Placements::common_boundary(int pp, int other) {
   int until = 0;
   std::vector<bool> seen(static_cast<std::size_t>(cluster_.node.gpus));
   std::size_t missing = 0;  // GPUs that have not been seen
-  for (const int rank : ranks_of(std::min(pp, other))) {
+  const int first = std::min(pp, other) * plan_.grid.stride(Axis::pp);
+  for (auto own = stage_ranks_.begin(); own != stage_ranks_.end(); ++own) {
+    const int rank = first + *own;
     if (rank < from || rank >= until) {
       from = rank;
       until = leave_same_tiers_until(rank, distance);
       std::fill(seen.begin(), seen.end(), false);
       missing = seen.size();
     }
-    if (missing == 0) continue;
+    if (missing == 0) {
+      own = std::prev(std::lower_bound(own, stage_ranks_.end(), until - first));
+      continue;
+    }
     const auto gpu = static_cast<std::size_t>(rank % cluster_.node.gpus);
     if (rank < until && seen[gpu]) continue;
     if (!seen[gpu]) --missing;
@@ -196,10 +209,6 @@ std::vector<int> Placements::distinct_blocks(Slot slot, int pp) const {
   for (const Axis axis : {Axis::dp, Axis::cp, Axis::tp})
     if (!is_inside(axis)) outside.push_back(axis);
   return distinct_sums(is_inside(Axis::pp) ? 0 : pp * plan_.grid.stride(Axis::pp), outside, unit_of(slot));
-}
-
-std::vector<int> Placements::ranks_of(int pp) const {
-  return plan_.grid.group(pp * plan_.grid.stride(Axis::pp), {Axis::dp, Axis::cp, Axis::tp});
 }
 
 }  // namespace tracecast

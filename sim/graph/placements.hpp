@@ -51,8 +51,6 @@ class Placements {
 
   /// First ranks of the slot's blocks that contain ranks of pipeline rank `pp`: one of each placement class.
   std::vector<int> distinct_blocks(Slot slot, int pp) const;
-  /// Ranks of pipeline rank `pp`.
-  std::vector<int> ranks_of(int pp) const;
 
  private:
   std::int32_t number_of(const GroupPlacement& placement);
@@ -72,6 +70,7 @@ class Placements {
   const Cluster& cluster_;
   const Groups& groups_;
   std::vector<int> units_;  ///< ranks of a node, of the units of each tier, of the whole job: each divides the next
+  std::vector<int> stage_ranks_;  ///< of pipeline rank 0, ascending; those of the others are as many strides higher
   std::vector<int> unit_of_slot_;
   std::vector<GroupPlacement> known_;
   std::int32_t alone_ = -1;  ///< number of the placement of a group of one rank; -1: not known yet

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/graph/dominated_links.hpp"
 #include "sim/graph/link_classes.hpp"
 #include "sim/graph/stage_users.hpp"
 
@@ -58,8 +59,14 @@ std::optional<StageParts> find_parts(const StepGraph& folded, const Plan& plan, 
       if (!orbits) continue;
       StageUsers users(folded, plan, groups, links, transfers, std::move(*orbits));
       if (!users.add()) continue;
-      if (std::optional<FoldedLoads> loads = loads_of_stages(users)) return StageParts{{}, {}, std::move(*loads)};
-      if (std::optional<StageParts> parts = divide_stages(folded, plan, groups, users)) return parts;
+      std::optional<StageParts> parts;
+      if (std::optional<FoldedLoads> loads = loads_of_stages(users))
+        parts = StageParts{{}, {}, std::move(*loads)};
+      else
+        parts = divide_stages(folded, plan, groups, users);
+      if (!parts) continue;
+      drop_dominated_links(parts->loads, links);
+      return parts;
     }
   TRACECAST_ASSERT(false, "a rotation by all GPUs of a node leaves all users in place");
   return std::nullopt;

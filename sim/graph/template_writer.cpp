@@ -34,12 +34,30 @@ constexpr Duration kAllReduceCall = 25_us;
 }  // namespace
 
 void CostTable::select(int gpu, const SlotPlacements& numbers, std::vector<GroupPlacement> placements) {
+  if (gpu != gpu_) next_operator_.clear();
   gpu_ = gpu;
   numbers_ = numbers;
   placements_ = std::move(placements);
 }
 
+void CostTable::select_context(int ranks) {
+  if (ranks != context_ranks_) next_operator_.clear();
+  context_ranks_ = ranks;
+}
+
 std::int32_t CostTable::operator_index(const Operator& op, bool recomputed) {
+  const auto last = static_cast<std::size_t>(last_operator_);
+  if (last < next_operator_.size() && next_operator_[last] >= 0) {
+    const CostedOperator& expected = graph_.operators[static_cast<std::size_t>(next_operator_[last])];
+    if (expected.recomputed == recomputed && expected.op == op) return last_operator_ = next_operator_[last];
+  }
+  const std::int32_t index = find_operator(op, recomputed);
+  if (next_operator_.size() <= last) next_operator_.resize(graph_.operators.size(), -1);
+  next_operator_[last] = index;
+  return last_operator_ = index;
+}
+
+std::int32_t CostTable::find_operator(const Operator& op, bool recomputed) {
   const bool varies = op.kind == OperatorKind::attention && plan_.packed && plan_.training.documents->mask;
   std::vector<std::int32_t>& same_name = operators_[{gpu_, varies ? context_ranks_ : 0, op.name}];
   for (std::int32_t index : same_name) {
@@ -201,8 +219,7 @@ EventRef TemplateWriter::issue(Lane lane, std::int32_t collective, std::vector<E
   op.host = called.call.collective == Collective::all_reduce ? std::min(host_, kAllReduceCall) : host_;
   op.waits = std::move(after);
   op.records = records.none() ? new_local_event() : records;
-  out_.ops.push_back(op);
-  return op.records;
+  return out_.ops.emplace_back(std::move(op)).records;
 }
 
 void TemplateWriter::transfer(OpType type, StreamId stream, std::int32_t message, std::vector<EventRef> after,
@@ -257,15 +274,15 @@ void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
   host_ = work.shares_launch ? Duration{} : work.graphed ? launch_.graphed : launch_.eager;
   if (!work.graphed && work.kind == Work::Kind::compute && work.op.kind == OperatorKind::grouped_gemm)
     host_ += std::get<GemmShape>(work.op.shape).batch * launch_.per_expert;
-  const auto start = [this](const Work& w) {
-    return collective({lane(w.traffic), w.traffic, slot(w.traffic), w.call}, {mark()});
+  const auto start = [&](const CollectiveCall& call) {
+    return collective({lane(work.traffic), work.traffic, slot(work.traffic), call}, {mark()});
   };
   switch (work.kind) {
     case Work::Kind::compute:
       compute(work.op, work.recomputed);
       break;
     case Work::Kind::start:
-      started_[work.ticket] = start(work);
+      started_[work.ticket] = start(work.call);
       break;
     case Work::Kind::join:
       wait(started_.at(work.ticket));
@@ -273,10 +290,9 @@ void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
     case Work::Kind::collective: {
       if (table_.placement(slot(work.traffic)).ranks <= 1) break;
       const bool tiled = overlap_tensor_ && work.traffic == Traffic::tensor_parallel;
-      Work exposed = work;
+      CollectiveCall exposed = work.call;
       if (tiled)
-        exposed.call.size.count =
-            static_cast<std::int64_t>(kTiledExposedShare * static_cast<double>(work.call.size.count));
+        exposed.size.count = static_cast<std::int64_t>(kTiledExposedShare * static_cast<double>(work.call.size.count));
       wait(start(exposed));
       break;
     }

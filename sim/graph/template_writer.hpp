@@ -86,7 +86,7 @@ class CostTable {
   /// `numbers[slot]`.
   void select(int gpu, const SlotPlacements& numbers, std::vector<GroupPlacement> placements);
   /// From now on, attention is over bins that span so many context ranks; 0: over all documents, divided over the whole group.
-  void select_context(int ranks) { context_ranks_ = ranks; }
+  void select_context(int ranks);
   /// Of the exchanges of context parallelism.
   Slot context_slot() const;
 
@@ -108,6 +108,7 @@ class CostTable {
     auto operator<=>(const CallKey&) const = default;
   };
 
+  std::int32_t find_operator(const Operator& op, bool recomputed);
   /// The times of a new operator over the documents of each batch, and their mean. Batches whose bins span other numbers of
   /// ranks take no time.
   void add_batches(std::int32_t index);
@@ -124,6 +125,9 @@ class CostTable {
   std::vector<GroupPlacement> placements_;  ///< [slot]
   /// [GPU, context ranks of attention, name]
   std::map<std::tuple<int, int, std::string>, std::vector<std::int32_t>> operators_;
+  /// [operator] the one that followed it last time; -1: none. Layers repeat. Of the selected GPU and context ranks.
+  std::vector<std::int32_t> next_operator_;
+  std::int32_t last_operator_ = 0;
   std::map<CallKey, std::int32_t> collectives_;
 };
 

@@ -139,6 +139,7 @@ int layer_norms(const Model& model, int layer) {
 std::vector<ParameterGroup> layer_parameter_groups(const Model& model, int layer) {
   TRACECAST_ASSERT(layer >= 0 && layer < model.layers(), "a layer of the model");
   Groups groups;
+  groups.reserve(8);  // as many as most layers have: searches ask for thousands of layers
   const bool attends_encoder = model.encoder_layers > 0 && layer >= model.encoder_layers;
   add_mixer(groups, model, layer);
   if (attends_encoder) add_attention(groups, model);

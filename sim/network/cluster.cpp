@@ -33,6 +33,21 @@ class Domains {
     for (std::size_t i = 0; i < ranks.size();)
       i = repeats_domain(cluster, ranks, i) ? repeat_domain(cluster, ranks, i) : add_domain(cluster, ranks, i);
   }
+  /// Of the group of all ranks.
+  explicit Domains(const Cluster& cluster) {
+    const int gpus = cluster.node.gpus;
+    std::vector<int> ranks(static_cast<std::size_t>(std::min(gpus, cluster.world_size)));
+    gpus_.reserve(2 * ranks.size());
+    for (int first = 0; first < cluster.world_size; first += gpus) {
+      if (first > 0 && first + gpus <= cluster.world_size) {
+        domains_.push_back({first / gpus, domains_.front().gpus, domains_.front().nics});
+        continue;
+      }
+      ranks.resize(static_cast<std::size_t>(std::min(gpus, cluster.world_size - first)));
+      std::iota(ranks.begin(), ranks.end(), first);
+      add_domain(cluster, ranks, 0);
+    }
+  }
 
   const std::vector<Domain>& all() const { return domains_; }
 
@@ -284,19 +299,30 @@ std::vector<int> nics_in_use(const std::vector<bool>& works) {
   return used;
 }
 
-GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing) {
-  TRACECAST_ASSERT(!ranks.empty(), "a group has at least one rank");
-  TRACECAST_ASSERT(sharing >= 1, "a group is one of its siblings");
-  const Domains found(cluster, ranks);
-  const std::vector<Domain>& domains = found.all();
+namespace {
+
+GroupPlacement place(const Cluster& cluster, const std::vector<Domain>& domains, int ranks, int sharing) {
   GroupPlacement place;
-  place.ranks = static_cast<int>(ranks.size());
+  place.ranks = ranks;
   place.nodes = static_cast<int>(domains.size());
   for (const Domain& domain : domains)
     place.ranks_per_node = std::max(place.ranks_per_node, static_cast<int>(domain.gpus.size()));
   place.nics = own_nics(cluster, domains, sharing);
   if (place.nodes > 1) place_in_fabric(cluster, domains, place);
   return place;
+}
+
+}  // namespace
+
+GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing) {
+  TRACECAST_ASSERT(!ranks.empty(), "a group has at least one rank");
+  TRACECAST_ASSERT(sharing >= 1, "a group is one of its siblings");
+  return place(cluster, Domains(cluster, ranks).all(), static_cast<int>(ranks.size()), sharing);
+}
+
+GroupPlacement place_world(const Cluster& cluster) {
+  TRACECAST_ASSERT(cluster.faults.missing_gpus.empty(), "domains are full but for the last");
+  return place(cluster, Domains(cluster).all(), cluster.world_size, 1);
 }
 
 }  // namespace tracecast

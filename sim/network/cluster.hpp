@@ -281,5 +281,7 @@ struct GroupPlacement {
 /// shares another one of its host (nics_in_use). Lost uplinks raise a tier's oversubscription.
 /// Requires   ranks not empty, all below world_size; sharing >= 1; every host keeps a NIC
 GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing);
+/// The same for the group of all ranks, which has no siblings: visits domains, not ranks.   Requires no missing GPUs
+GroupPlacement place_world(const Cluster& cluster);
 
 }  // namespace tracecast
