@@ -348,7 +348,7 @@ void attention_forward(OpWriter& writer) {
   output_gate(writer, Pass::forward);
   gather_result(writer, s.model.num_attention_heads * v_dim(s));
   linear_forward(writer, attention_output(s));
-  finish_block(writer);
+  if (!s.sums_blocks()) finish_block(writer);
   residual_forward(writer);
   if (s.attends_encoder()) cross_attention_forward(writer);
 }
@@ -357,7 +357,7 @@ void attention_backward(OpWriter& writer, BackwardPart part, bool recompute_core
   const LayerShape& s = writer.shape;
   if (s.attends_encoder()) cross_attention_backward(writer, part, recompute_core);
   residual_backward(writer, part);
-  gather_sequence(writer, LinearPart::attention);
+  if (!s.sums_blocks()) gather_sequence(writer, LinearPart::attention);
   row_backward(writer, attention_output(s), part);
   if (has_input_gradients(part)) {
     output_gate(writer, Pass::backward);

@@ -53,7 +53,7 @@ void dense_forward(OpWriter& writer) {
   const std::int64_t width = s.model.ffn_hidden_size;
   writer.capture(GraphModule::mlp, [&] {
     norm_forward(writer);
-    gather_sequence(writer, LinearPart::mlp);
+    if (!s.sums_blocks()) gather_sequence(writer, LinearPart::mlp);
     linear_forward(writer, fc1(s, width));
     gather_result(writer, gate_factor(s.model) * width);
     activation(writer, Pass::forward, dense_activated(s));

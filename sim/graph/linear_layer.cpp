@@ -138,6 +138,10 @@ Linear tuned(const LayerShape& shape, Linear linear, const std::string& target) 
                   (target == "proj" && model.attention_output_bias) ||
                   ((target == "fc1" || target == "fc2") && model.mlp_bias);
   if (has_adapter(shape.training, target)) linear.adapter_rank = shape.training.lora_rank;
+  if (shape.sums_blocks() && shape.sequence_parallel) {  // the backward of the feed-forward comes first
+    linear.gathers_input = target != "qkv";
+    linear.reduces_input_gradient = target != "fc1";
+  }
   return linear;
 }
 
@@ -210,7 +214,7 @@ void column_backward(OpWriter& writer, const Linear& linear, BackwardPart part) 
   const bool inputs = has_input_gradients(part);
   const bool dtensor = shape.uses_dtensor();
   const bool beside_weights = !dtensor && (shape.sequence_parallel || shape.plan.parallel.tp_async_allreduce);
-  const bool gathers = split && shape.sequence_parallel && weights && !dtensor;
+  const bool gathers = split && shape.sequence_parallel && weights && !dtensor && linear.gathers_input;
   if (gathers)
     writer.collective(Traffic::tensor_parallel, Collective::all_gather, gathered_message(shape, linear.precision),
                       Work::Kind::start, kGather);
@@ -220,7 +224,7 @@ void column_backward(OpWriter& writer, const Linear& linear, BackwardPart part) 
     writer.collective(Traffic::tensor_parallel, shape.reduction(), input_gradient_message(shape, linear),
                       Work::Kind::start, kReduce);
   };
-  const bool reduces = split && inputs;
+  const bool reduces = split && inputs && linear.reduces_input_gradient;
   if (reduces && beside_weights) reduce();
   if (gathers) writer.join(kGather);
   if (weights) weight_gradient(writer, linear);

@@ -25,6 +25,10 @@ struct Linear {
   bool frozen = false;  ///< passes gradients on, but has no weight gradient
   bool biased = false;  ///< a vector of `out` is added to the result
   std::int64_t adapter_rank = 0;  ///< of its LoRA adapters (plan/fine_tuning.hpp); 0: none
+  /// With sequence parallelism, in the backward: gathers its input again, and reduces the input's gradient. Layers that share an
+  /// input do each once.
+  bool gathers_input = true;
+  bool reduces_input_gradient = true;
   std::int64_t parameters() const { return (tied ? 0 : in * out) + adapters(); }
   std::int64_t adapters() const { return adapter_rank * (in + out); }
   std::int64_t trained() const { return (tied || frozen ? 0 : in * out) + adapters(); }

@@ -23,6 +23,11 @@ LayerShape::LayerShape(const Model& model_in, const Plan& plan_in, int layer_in,
 
 bool LayerShape::trains_weights() const { return tracecast::trains_weights(model, training, layer); }
 
+bool LayerShape::sums_blocks() const {
+  return model.parallel_residual && layer >= 0 && !gathers_layers() && model.mixer(layer) == Mixer::attention &&
+         model.has_feed_forward(layer) && !model.is_moe_layer(layer);
+}
+
 bool LayerShape::gathers_layers() const { return plan.parallel.tp_split == TensorSplit::gather && tp > 1; }
 
 void OpWriter::append(WorkList more) { std::move(more.begin(), more.end(), std::back_inserter(list_)); }

@@ -47,6 +47,9 @@ struct LayerShape {
   bool attends_encoder() const { return model.encoder_layers > 0 && layer >= model.encoder_layers; }
   /// tp_split gather: every linear layer is divided by columns, and its result is gathered before the next one.
   bool gathers_layers() const;
+  /// Attention and feed-forward read the same input and are summed before the tensor ranks reduce: one reduction for both
+  /// (docs/references.md#parallel-residual).
+  bool sums_blocks() const;
   /// Sequence parallelism of PyTorch's DTensor.
   bool uses_dtensor() const { return sequence_parallel && plan.parallel.dtensor; }
   /// The [T, h] message of tensor parallelism.

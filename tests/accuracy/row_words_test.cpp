@@ -96,9 +96,10 @@ TEST_CASE("row words: a framework without a stack is taken as one that works ali
   CHECK(stack_of("LlamaFactory") == "hugging-face");
   CHECK(stack_of("Levanter (JAX)") == "maxtext");
   CHECK(stack_of("Pai-Megatron-Patch") == "megatron-lm-2024");
-  CHECK(stack_of("Nanotron").empty());
+  CHECK(stack_of("Nanotron") == "nanotron");
+  CHECK(stack_of("Our Trainer").empty());
   CHECK(assumes(row(",framework", ",xlformers").value(), "xlformers is taken as PyTorch FSDP"));
-  CHECK(assumes(row(",framework", ",Nanotron").value(), "unknown software stack"));
+  CHECK(assumes(row(",framework", ",Our Trainer").value(), "unknown software stack"));
 }
 
 TEST_CASE("row words: years of sources", "[accuracy]") {
@@ -197,4 +198,5 @@ TEST_CASE("row words: what a dense model or a smaller board lacks", "[accuracy]"
   CHECK(assumes(small, "memory of 64 GB as reported; otherwise h100"));
   CHECK_FALSE(assumes(row(",gpu_mem_gb", ",80").value(), "as reported; otherwise h100"));
   CHECK(row(",notes", ",uses a parallel transformer block").value().scenario.model.parallel_residual);
+  CHECK(row(",model_name", ",GPT-NeoX-20B").value().scenario.model.parallel_residual);
 }

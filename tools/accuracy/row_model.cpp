@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -95,8 +96,14 @@ class ModelReader : RowPart {
     if (text("arch") == "moe" || reported("moe_experts")) read_experts(m);
     if (is_of("gpt-oss")) complete_gpt_oss(m);
     m.qk_norm = is_of("qwen3");
-    m.parallel_residual = mentions("parallel transformer block");
+    m.parallel_residual = mentions("parallel transformer block") || has_parallel_residual();
     set_window(m);
+  }
+
+  /// docs/references.md#parallel-residual
+  bool has_parallel_residual() const {
+    constexpr std::array kFamilies{"gpt-neox", "gpt-j", "pythia", "palm", "falcon", "command-r"};
+    return std::ranges::any_of(kFamilies, [&](const char* family) { return is_of(family); });
   }
 
   /// Local layers of families: docs/references.md#families
