@@ -33,7 +33,13 @@ constexpr double kPostUs = 1.0;        ///< NCCL's cost of posting one message t
 constexpr double kDirectChannels =
     16;  ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
 
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
 double bytes(Bytes size) { return static_cast<double>(size.count); }
+
+/// Line rate of the group's NICs over its share of the fabric's uplinks. What leaves a node has the lower of what the library
+/// reaches over NICs and that share.
+double slowdown(const GroupPlacement& group) { return std::max(1.0, group.oversubscription * group.crossing); }
 
 bool is_direct(Collective collective) {
   return collective == Collective::all_to_all || collective == Collective::send_recv;
@@ -133,7 +139,7 @@ class AnalyticNetwork final : public NetworkModel {
     }
 
     double lowest_us(Bytes size) const {
-      double lowest = std::numeric_limits<double>::infinity();
+      double lowest = kUnlimited;
       for (const NcclCost& each : candidates_)
         lowest = std::min(lowest, network_.time_us(communicator_, each, sized(size), group_));
       return lowest;
@@ -177,20 +183,19 @@ class AnalyticNetwork final : public NetworkModel {
     return std::max(nics, static_cast<double>(group.ranks_per_node) / kGpusOfANode);
   }
 
-  /// GB/s of algbw that the wires of the busiest node and GPU allow, whatever factor was fitted to other groups.
-  double wire_limit(const CollectiveAlgorithm& algorithm, const CollectiveCall& call,
-                    const GroupPlacement& group) const {
-    double limit = std::numeric_limits<double>::infinity();
-    if (group.nodes == 1) return limit;
-    if (algorithm.busiest_node != nullptr) {
-      const double slowdown = std::max(1.0, group.oversubscription * group.crossing);
-      const double wire = group.nics * static_cast<double>(cluster_.node.nic_rate.bytes_per_second) * 1e-9;
-      limit = kWireEfficiency * wire / slowdown / algorithm.busiest_node(call.collective, group);
-    }
+  /// GB/s of algbw that the NICs of the busiest node allow, whatever factor was fitted to other groups.
+  double nic_limit(const CollectiveAlgorithm& algorithm, const CollectiveCall& call,
+                   const GroupPlacement& group) const {
+    if (group.nodes == 1 || algorithm.busiest_node == nullptr) return kUnlimited;
+    const double wire = group.nics * static_cast<double>(cluster_.node.nic_rate.bytes_per_second) * 1e-9;
+    return kWireEfficiency * wire / algorithm.busiest_node(call.collective, group);
+  }
+
+  /// The same for the links of the busiest GPU, in a group of several nodes.
+  double gpu_limit(const CollectiveAlgorithm& algorithm, const GroupPlacement& group) const {
     const double gpu = static_cast<double>(cluster_.node.gpu_link.bytes_per_second) * 1e-9;
-    if (algorithm.busiest_gpu != nullptr && group.ranks_per_node > 1 && gpu > 0)
-      limit = std::min(limit, gpu / algorithm.busiest_gpu(group));
-    return limit;
+    const bool passes = group.nodes > 1 && group.ranks_per_node > 1 && gpu > 0 && algorithm.busiest_gpu != nullptr;
+    return passes ? gpu / algorithm.busiest_gpu(group) : kUnlimited;
   }
 
   /// 0: one rank per node, 1: all of its GPUs.
@@ -265,13 +270,14 @@ class AnalyticNetwork final : public NetworkModel {
     const double latency = latency_us(communicator, cost, call, group);
     const CollectiveAlgorithm& algorithm = row_of(cost.algorithm);
     const double corrected = cost.bandwidth * nccl_bandwidth_factor(cost, call.size) * bandwidth_factor(cost, group);
-    const double inside = cost.switches > 0 ? cluster_.tuning.nvls_bandwidth * cost.switches : corrected;
-    const double rate = std::min({corrected, inside, wire_limit(algorithm, call, group)});
+    const double inside = cost.inside > 0 ? cluster_.tuning.*algorithm.domain_bandwidth * cost.inside : kUnlimited;
+    const double nics = nic_limit(algorithm, call, group);
+    const double rate = std::min({corrected, inside, nics, gpu_limit(algorithm, group)});
+    const double uplinks = nics / slowdown(group);
+    // The correction of pipelines that fill was measured at the rate of NICs: they do not fill slower for a slow uplink.
     const bool fills = cost.protocol == Protocol::simple && algorithm.fill_is_missing;
-    // The correction of pipelines that fill was measured at the rate of NICs: they do not fill slower for a long link.
-    const double slowdown = spans_sites(group) ? std::max(1.0, group.oversubscription * group.crossing) : 1;
-    const double filling = fills ? fill(call.size, group, share_of_channels(group)) / (rate * slowdown) : 0;
-    return latency + (bytes(call.size) / rate + filling) / 1000 + copy_us(call, group);
+    const double filling = fills ? fill(call.size, group, share_of_channels(group)) / rate : 0;
+    return latency + (bytes(call.size) / std::min(rate, uplinks) + filling) / 1000 + copy_us(call, group);
   }
 
   /// Microseconds for `size` bytes out of one GPU inside its domain.
@@ -281,10 +287,9 @@ class AnalyticNetwork final : public NetworkModel {
 
   /// Microseconds for `size` bytes out of one GPU over its share of the group's NICs.
   double outside_us(double size, const GroupPlacement& group) const {
-    const double slowdown = std::max(1.0, group.oversubscription * group.crossing);
     const double share =
         group.nics / group.ranks_per_node * static_cast<double>(cluster_.node.nic_rate.bytes_per_second);
-    return size * slowdown / (share * cluster_.tuning.direct_bandwidth) * 1e6;
+    return size / (share * std::min(cluster_.tuning.direct_bandwidth, 1 / slowdown(group))) * 1e6;
   }
 
   /// Peers that a rank sends to, inside its domain and outside.

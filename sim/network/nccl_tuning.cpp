@@ -66,12 +66,13 @@ NcclGraph fill(std::span<const double> ladder, double total) {
   return best;
 }
 
+double total_rate(const NcclGraph& graph) { return graph.channels * graph.intra; }
+
 double giga(Bandwidth rate) { return static_cast<double>(rate.bytes_per_second) * 1e-9; }
 
-/// GB/s that the group can send from one of its nodes.
+/// GB/s that the NICs of the group can send from one of its nodes. NCCL does not know the fabric behind them.
 double node_rate(const NodeSpec& node, const GroupPlacement& group, NcclArchitecture architecture) {
-  const double slowdown = std::max(1.0, group.oversubscription * group.crossing);
-  return group.nics * step_below(ladder_inter(architecture), giga(node.nic_rate)) / slowdown;
+  return group.nics * step_below(ladder_inter(architecture), giga(node.nic_rate));
 }
 
 int inter_channels(const GroupPlacement& group) {
@@ -154,6 +155,8 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
   const double inside = group.ranks_per_node == 1 ? network : gpu;
   const double flow = ring_rate(ladder_inter(architecture), network, inside, channels) / channels;
   comm.ring = {channels, flow, flow};
+  if (group.ranks_per_node > 1 && cluster.node.link == IntraLink::nvswitch)
+    comm.ring_inside = total_rate(fill(ladder_intra(architecture), gpu));
   // Two nodes exchange each half of a tree once: twice the ring's rate, if the GPUs keep up.
   comm.tree = {channels, std::min(inside, 2 * network) / channels, flow};
   if (cluster.node.nvls) comm.nvls = nvls_graph(gpu, network, giga(cluster.node.nic_rate), group, architecture);

@@ -41,6 +41,9 @@ struct NcclCommunicator {
   bool ll128 = true;             ///< NVLink and NICs keep 128-byte stores atomic
   bool pat = false;
   NcclGraph ring;
+  /// Over several nodes: GB/s of a ring inside one of them. Its GPUs do not pass more on where the ring goes further. 0: not known
+  /// (a mesh, whose rings take several links at once), or one rank per node.
+  double ring_inside = 0;
   NcclGraph tree;
   NcclGraph nvls;
   NcclGraph collnet;
@@ -67,7 +70,8 @@ struct NcclCost {
   int intra_hops = 0;   ///< number of hops inside nodes
   int inter_hops = 0;   ///< number of hops between nodes
   double bandwidth = 0;
-  double switches = 0;  ///< of NVLS over several nodes: the bandwidth that the switches of the nodes allow; else 0
+  double inside =
+      0;  ///< of NVLS and rings over several nodes: the bandwidth that the links in the nodes allow; 0: not known
   int channels = 0;
   double latency_us() const { return base_us + intra_us + inter_us; }
 };

@@ -152,6 +152,40 @@ TEST_CASE("A ring never sends more than its NICs carry", "[network]") {
   CHECK(rate > 0.97 * 50);
 }
 
+TEST_CASE("analytic: behind slow uplinks a ring has the lower of what NICs reach and the uplinks' share",
+          "[oracle][network]") {
+  // NCCL's 8 channels of 45 GB/s, of which 0.5 are reached, pass uplinks of up to 400 x 0.975 / 180 without waiting.
+  Cluster cluster = dgx_h100(16);
+  cluster.tuning.net_bandwidth = 0.5;
+  const CollectiveCall call{Collective::reduce_scatter, 64_GiB, Algorithm::ring, Protocol::simple};
+  const auto rate = [&](double oversubscription) {
+    cluster.tiers = {{"leaf", 1, oversubscription, {}}, {"spine", 0, 1, {}}};
+    return busbw_GBps(cluster, "Hopper", call);
+  };
+  CHECK(rate(1) == Approx(180).epsilon(1e-3));
+  CHECK(rate(2) == Approx(180).epsilon(1e-3));
+  CHECK(rate(4) == Approx(400 * 0.975 / 4).epsilon(1e-3));
+}
+
+TEST_CASE("analytic: on no shipped machine with NVSwitches a ring over nodes is faster than inside one",
+          "[property][network]") {
+  int compared = 0;
+  for (const auto& file : std::filesystem::directory_iterator(source_dir() / "topologies")) {
+    Cluster cluster = read_topology(file.path()).value();
+    if (cluster.node.nics == 0 || cluster.node.link != IntraLink::nvswitch) continue;
+    const std::string architecture(architecture_of_gpu(cluster.gpu));
+    const CollectiveCall call{Collective::all_gather, 16_GiB, Algorithm::ring, Protocol::simple};
+    const auto rate = [&](int nodes) {
+      cluster.world_size = nodes * cluster.node.gpus;
+      return busbw_GBps(cluster, architecture, call);
+    };
+    INFO(cluster.name << ": " << rate(2) << " over two nodes, inside " << rate(1));
+    CHECK(rate(2) <= 1.05 * rate(1));  // of 16 ranks each copies a smaller share of its own
+    ++compared;
+  }
+  CHECK(compared > 15);
+}
+
 TEST_CASE("Hops of single-rank rings cost what training runs showed", "[network]") {
   // 63 hops of at most 2.8 us + 0.5 us for the spine, and the base latency.
   const Cluster cluster = dgx_h100(512);

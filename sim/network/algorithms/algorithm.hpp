@@ -31,7 +31,7 @@ struct CollectiveAlgorithm {
   /// Factor on the bandwidth, by size. Null: 1.
   double (*bandwidth_factor)(const NcclCost& cost, Bytes size) = nullptr;
 
-  /// The measured correction of its bandwidth inside a domain with protocol Simple.
+  /// The measured correction of its bandwidth inside a domain with protocol Simple, and of NcclCost::inside.
   double CollectiveTuning::*domain_bandwidth = &CollectiveTuning::intra_bandwidth;
   /// True if NCCL's numbers leave out how slowly its pipeline fills (CollectiveTuning, fill).
   bool fill_is_missing = true;

@@ -20,7 +20,7 @@ void tune(const TunerContext& c, NcclCost& cost) {
   const double rate = c.comm.nodes > 1 ? std::min(inside, graph.inter) : inside;
   cost.channels = graph.channels;
   cost.bandwidth = graph.channels * rate * c.comm.ranks / c.rounds();
-  if (c.comm.nodes > 1) cost.switches = graph.channels * inside * c.comm.ranks / c.rounds();
+  if (c.comm.nodes > 1) cost.inside = graph.channels * inside * c.comm.ranks / c.rounds();
   cost.intra_us = c.intra(kHop);
   cost.intra_hops = 1;
   cost.inter_hops = c.comm.nodes == 1 ? 0 : 1;

@@ -20,7 +20,7 @@ void tune(const TunerContext& c, NcclCost& cost) {
   rate = std::min(rate, c.limits().nvls_tree[nodes_index(c.comm.nodes)]);
   cost.channels = graph.channels;
   cost.bandwidth = graph.channels * rate * c.comm.ranks / c.rounds();
-  cost.switches = graph.channels * inside * c.comm.ranks / c.rounds();
+  cost.inside = graph.channels * inside * c.comm.ranks / c.rounds();
   cost.intra_us = c.intra(kHop);
   cost.intra_hops = 1;
   cost.inter_hops = 2 * static_cast<int>(log2_floor(c.comm.nodes));
@@ -49,6 +49,7 @@ FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelinin
 const CollectiveAlgorithm kNvlsTree{.value = Algorithm::nvls_tree,
                                     .tune = tune,
                                     .missing_hardware = kNvls.missing_hardware,
+                                    .domain_bandwidth = &CollectiveTuning::nvls_bandwidth,
                                     .busiest_node = through_trees,
                                     .flows = flows};
 

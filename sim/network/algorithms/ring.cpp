@@ -19,6 +19,7 @@ void tune(const TunerContext& c, NcclCost& cost) {
   if (c.protocol == Protocol::ll128) bus = std::min(0.92 * bus, c.cap(c.limits().ring_ll128, graph));
   cost.channels = graph.channels;
   cost.bandwidth = bus * c.comm.ranks / c.rounds();
+  cost.inside = c.comm.ring_inside * c.comm.ranks / c.rounds();
   cost.base_us = kBase[c.p];
   if (c.is(Collective::broadcast)) {  // pipelined: one hop counts
     (c.comm.nodes > 1 ? cost.inter_us : cost.intra_us) = c.comm.nodes > 1 ? c.inter(kHop) : c.intra(kHop);
