@@ -301,10 +301,11 @@ Result<std::vector<MemoryByKind>> memory_of_layout(const Scenario& scenario, con
   return peak_memory(scenario.model, plan, *schedule);
 }
 
-bool fits(std::span<const MemoryByKind> ranks, std::span<const Bytes> capacity, double headroom) {
+bool fits(std::span<const MemoryByKind> ranks, std::span<const Bytes> capacity, const Cluster& cluster,
+          double headroom) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     if (ranks[rank].total() > usable_memory(capacity[rank], headroom)) return false;
-  return true;
+  return fits_on_host(ranks, cluster);
 }
 
 }  // namespace
@@ -317,12 +318,12 @@ Result<LayoutForecast> LayoutForecasts::forecast(const Scenario& scenario, doubl
   Result<std::vector<MemoryByKind>> memory = memory_of_layout(scenario, *plan);
   if (!memory) return tl::unexpected(std::move(memory.error()));
   LayoutForecast result{std::move(*memory), false, {}};
-  if (!fits(result.memory, capacity, headroom)) return result;
+  if (!fits(result.memory, capacity, scenario.cluster, headroom)) return result;
   Result<ForecastRun> run = forecast_jobs(scenario, {}, {}, &known_);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
   if (find_schedule(run->plan.parallel.pp_schedule)->uses_times)
     result.memory = peak_memory(scenario.model, run->plan, run->schedule);
-  result.fits = fits(result.memory, capacity, headroom);
+  result.fits = fits(result.memory, capacity, scenario.cluster, headroom);
   result.step = std::move(run->forecast);
   return result;
 }

@@ -232,13 +232,29 @@ void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, 
       tightest = rank;
   forecast.tightest_pp_rank = static_cast<int>(tightest);
   forecast.memory_capacity = capacity[tightest];
-  forecast.fits = forecast.memory[tightest].total() <= forecast.memory_capacity;
+  forecast.host_peak = most_on_host(forecast.memory);
+  forecast.host_capacity = share_of_host(scenario.cluster);
+  forecast.fits =
+      forecast.memory[tightest].total() <= forecast.memory_capacity && fits_on_host(forecast.memory, scenario.cluster);
   Coordinates at{};
   at[Axis::pp] = forecast.tightest_pp_rank;
   forecast.peak_rank = plan.grid.rank(at);
 }
 
 }  // namespace
+
+Bytes most_on_host(std::span<const MemoryByKind> ranks) {
+  Bytes most;
+  for (const MemoryByKind& rank : ranks) most = std::max(most, rank.host);
+  return most;
+}
+
+Bytes share_of_host(const Cluster& cluster) { return cluster.node.host_memory / cluster.node.gpus_per_host; }
+
+bool fits_on_host(std::span<const MemoryByKind> ranks, const Cluster& cluster) {
+  const Bytes share = share_of_host(cluster);
+  return share == Bytes{} || most_on_host(ranks) <= share;
+}
 
 std::vector<Bytes> memory_of_gpus(const Scenario& scenario, const Plan& plan) {
   std::vector<Bytes> memory(static_cast<std::size_t>(plan.parallel.pp), scenario.profile.memory);

@@ -64,6 +64,7 @@ struct NodeSpec {
   int nvswitches = 1;     ///< switch chips of the domain, where link is nvswitch
   double gpu_watts = 0;   ///< rated power of one GPU; 0: not known
   double host_watts = 0;  ///< most that a host draws beside its GPUs; 0: not known
+  Bytes host_memory;      ///< of one host; 0: not known
 
   int hosts() const { return gpus > gpus_per_host ? gpus / gpus_per_host : 1; }  ///< of the domain
 };

@@ -39,7 +39,7 @@ Json memory(const Forecast& f) {
           {"peak_rank", f.peak_rank},
           {"by_kind_gib", by_kind(tightest)},
           {"by_pipeline_rank_gib", by_pipeline_rank},
-          {"host_gib", gib(tightest.host)}};
+          {"host_gib", gib(f.host_peak)}};
 }
 
 Json bandwidth(const Forecast& f) {

@@ -480,29 +480,42 @@ std::string bytes_text(const Plan& plan) {
       static_cast<double>(bytes.total()) / static_cast<double>(weight), 8 * weight, matrix_states_text(t));
 }
 
+/// "host memory: 30.5 GiB of each GPU, of 256.0 GiB that it has there".
+std::string host_memory(const Forecast& f, const TextStyle& style) {
+  if (f.host_peak == Bytes{}) return "";
+  const std::string offloaded = fmt::format("host memory: {:.1f} GiB offloaded by a GPU at most", gib(f.host_peak));
+  if (f.host_capacity == Bytes{})
+    return paragraph("  ", offloaded + "; the topology does not say how much its host has", style);
+  const bool over = f.host_peak > f.host_capacity;
+  const std::string text = paragraph("  ",
+                                     offloaded + fmt::format("{}, of {:.1f} GiB of its host's memory",
+                                                             over ? ", which does not fit" : "", gib(f.host_capacity)),
+                                     style);
+  return over ? paint(text, Colour::red, style) : text;
+}
+
 std::string memory(const Forecast& f, const Plan& plan, const TextStyle& style) {
   const Bytes peak = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].total();
   std::string text = heading(fmt::format("Memory per GPU ({:.1f} GiB usable)", gib(f.memory_capacity)), style);
-  const std::string_view verdict = f.fits ? "fits" : "does not fit";
+  const bool fits = peak <= f.memory_capacity;
+  const std::string_view verdict = fits ? "fits" : "does not fit";
   std::string line = paragraph("  ",
                                fmt::format("{}: the peak is {:.1f} GiB, on pipeline rank {} (rank {})", verdict,
                                            gib(peak), f.tightest_pp_rank, f.peak_rank),
                                style);
-  text += line.replace(2, verdict.size(), paint(verdict, f.fits ? Colour::green : Colour::red, style));
+  text += line.replace(2, verdict.size(), paint(verdict, fits ? Colour::green : Colour::red, style));
   text += paragraph("  ", memory_parts_text(f.memory[static_cast<std::size_t>(f.tightest_pp_rank)]) + " there", style);
   text += paragraph("  ", bytes_text(plan), style);
   const Bytes full_scale = std::max(peak, f.memory_capacity);
   for (const MemoryRow& row : memory_rows(f)) {
-    const bool over = !f.fits && row.memory.total() > f.memory_capacity;
+    const bool over = row.memory.total() > f.memory_capacity;
     const std::string figures = fmt::format("{:>7.1f} GiB", gib(row.memory.total()));
     const std::string name = pad_right(row.name, 9);
     const int width = style.width - 2 - columns(name) - columns(figures) - 1;
     text += fmt::format("  {}{}{}\n", name, memory_bar(row.memory, f.memory_capacity, full_scale, width, style),
                         over ? paint(figures, Colour::red, style) : figures);
   }
-  const Bytes host = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].host;
-  if (host > Bytes{}) text += fmt::format("  host memory: {:.1f} GiB of what that rank offloads\n", gib(host));
-  return text + memory_legend(f, style);
+  return text + host_memory(f, style) + memory_legend(f, style);
 }
 
 // ---- Bandwidth ---------------------------------------------------------------------------------------------------
