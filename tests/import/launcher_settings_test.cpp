@@ -130,3 +130,50 @@ TEST_CASE("launchers: the sizes of a Hugging Face model have an effect", "[io][l
   CHECK(without_effect(R"({"model_type": "x", "text_config": {"model_type": "llama", )" + sizes + "}}") ==
         Texts{"model_type", "text_config.use_cache"});
 }
+
+TEST_CASE("launchers: DeepSpeed moves the optimizer from stage 1 on, and parameters at stage 3", "[io][launch]") {
+  const auto offloaded = [](int stage, const std::string& what) {
+    return deepspeed(fmt::format(R"(, "zero_optimization": {{"stage": {}, {}}})", stage, what));
+  };
+  const std::string optimizer = R"("offload_optimizer": {"device": "cpu"})";
+  const std::string parameters = R"("offload_param": {"device": "cpu", "pin_memory": true})";
+  const ImportedRun both = offloaded(3, optimizer + ", " + parameters);
+  CHECK(both.scenario.training.offload_optimizer);
+  CHECK(both.scenario.training.offload_parameters);
+  CHECK(both.unmapped.empty());
+  for (const int stage : {1, 2}) {
+    const ImportedRun run = offloaded(stage, optimizer + ", " + parameters);
+    CHECK(run.scenario.training.offload_optimizer);
+    CHECK_FALSE(run.scenario.training.offload_parameters);
+    CHECK(assumes(run, fmt::format("zero_optimization.offload_param.device: no effect at stage {}", stage)));
+  }
+  const ImportedRun alone = offloaded(3, parameters);
+  CHECK_FALSE(alone.scenario.training.offload_parameters);
+  CHECK(assumes(alone,
+                "zero_optimization.offload_param.device: not modelled without "
+                "zero_optimization.offload_optimizer.device; parameters stay on the GPU"));
+  CHECK(refusal("deepspeed", R"({"zero_optimization": {"stage": 0, "offload_optimizer": {"device": "cpu"}}})",
+                "ds.json", givens("llama-3.1-8b", 8)) ==
+        "ds.json:1: zero_optimization.offload_optimizer.device = \"cpu\": needs ZeRO: DeepSpeed offloads the optimizer "
+        "at stages 1, 2 and 3 only");
+  CHECK(accelerate("distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\n  offload_optimizer_device: cpu\n"
+                   "  offload_param_device: cpu\n")
+            .scenario.training.offload_parameters);
+}
+
+TEST_CASE("launchers: FSDP moves parameters and optimizer to the host together", "[io][launch]") {
+  const auto both = [](const ImportedRun& run) {
+    CHECK(run.unmapped.empty());
+    return run.scenario.training.offload_optimizer && run.scenario.training.offload_parameters;
+  };
+  CHECK(both(accelerate("distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  fsdp_offload_params: true\n")));
+  CHECK_FALSE(both(accelerate("distributed_type: FSDP\nfsdp_config:\n  fsdp_offload_params: false\n")));
+  const std::string toml =
+      "[training]\nseq_len = 4096\nlocal_batch_size = 1\nenable_cpu_offload = true\n[parallelism]\n";
+  CHECK(both(imported("torchtitan", toml, "a.toml", givens("llama-3.1-8b", 8))));
+  const ImportedRun ddp =
+      imported("torchtitan", toml + "data_parallel_shard_degree = 1\ndata_parallel_replicate_degree = 8\n", "a.toml",
+               givens("llama-3.1-8b", 8));
+  CHECK_FALSE(ddp.scenario.training.offload_optimizer);
+  CHECK(unmapped(ddp) == Texts{"training.enable_cpu_offload"});
+}

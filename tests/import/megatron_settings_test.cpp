@@ -210,3 +210,37 @@ TEST_CASE("launchers: the last batch of Megatron's schedule is a whole number", 
   for (const char* wrong : {"0:", "0:12x", "0:99999999999999999999", "384", "0:-3"})
     CHECK(refused(wrong).find("is not a schedule (allowed: \"0:384 200B:768\")") != std::string::npos);
 }
+
+TEST_CASE("launchers: Megatron moves its optimizer, and activations of some layers, to the host", "[io][launch]") {
+  const ImportedRun run = megatron(
+      "--use-distributed-optimizer --optimizer-cpu-offload --optimizer-offload-fraction 1.0 "
+      "--use-precision-aware-optimizer --cpu-offloading-num-layers 8");
+  CHECK(run.scenario.training.offload_optimizer);
+  CHECK(run.scenario.training.offload_activations);
+  CHECK(run.scenario.training.offload_layers == 8);
+  CHECK(run.unmapped.empty());
+  const ImportedRun half = megatron("--optimizer-cpu-offload --optimizer-offload-fraction 0.5");
+  CHECK(half.scenario.training.offload_optimizer);
+  REQUIRE(half.unmapped.size() == 1);
+  CHECK(half.unmapped.front().key == "optimizer-offload-fraction");
+}
+
+TEST_CASE("launchers: adapters of Megatron-Bridge", "[io][launch]") {
+  const auto peft = [](const std::string& settings) {
+    return bridge("model: {}\npeft:\n  _target_: megatron.bridge.peft.lora.LoRA\n  alpha: 32\n" + settings);
+  };
+  const ImportedRun run = peft("  dim: 8\n  target_modules: [linear_qkv, linear_fc1, linear_kv_up_proj]\n");
+  CHECK(run.scenario.training.lora_rank == 8);
+  CHECK(run.scenario.training.lora_targets == Texts{"qkv", "fc1"});
+  CHECK(assumes(run, "target-modules: linear_kv_up_proj has no adapter here"));
+  CHECK(run.unmapped.empty());
+  CHECK(peft("  dim: 8\n").scenario.training.lora_targets.empty());
+}
+
+TEST_CASE("launchers: gradients of 16 bits that are reduced in 32", "[io][launch]") {
+  const Training training =
+      bridge("model: {}\nmixed_precision:\n  bf16: false\n  fp16: true\n  grad_reduce_in_fp32: true\n")
+          .scenario.training;
+  CHECK(training.dtype == Precision::fp16);
+  CHECK(training.grad_reduce_dtype == Precision::fp32);
+}

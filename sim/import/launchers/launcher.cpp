@@ -145,13 +145,13 @@ void check_local_batches(RunImport& run) {
 /// Hybrid sharding said as the number of copies: the group is what is left of dp x cp.
 void complete_shard_group(RunImport& run) {
   const std::int64_t copies = run.shard_copies;
-  if (copies <= 1) return;
+  if (copies <= 1 || run.is_overridden("parallel.shard_group")) return;
   const std::int64_t ranks =
       degree(run, "cluster.world_size") / (degree(run, "parallel.tp") * degree(run, "parallel.pp"));
   if (ranks % copies != 0)
     return run.error(run.shard_copies_key,
                      fmt::format("does not divide the {} ranks that data parallelism has", ranks));
-  if (ranks / copies > 1) run.put("parallel.shard_group", ranks / copies, run.shard_copies_key);
+  run.put("parallel.shard_group", ranks / copies, run.shard_copies_key);
 }
 
 /// Chunks of a pipeline rank, said as the layers of each.
