@@ -274,4 +274,14 @@ EmittedRun emit_run(std::string_view name, const Scenario& scenario) {
   return run;
 }
 
+std::string stack_of_emitted(std::string_view name, const std::string& text) {
+  const Launcher& launcher = launcher_named(name);
+  const Result<JsonDocument> parsed = launcher.parse(text, name == "megatron" ? "run.sh" : "run.yaml");
+  TRACECAST_ASSERT(parsed.has_value(), "what is emitted can be read");
+  RunImport run(*parsed, launcher.names);
+  launcher.import(run);
+  const JsonNode* const stack = run.given("stack");
+  return stack == nullptr ? "" : std::string(stack->string);
+}
+
 }  // namespace tracecast
