@@ -15,6 +15,7 @@
 #include "sim/io/fields.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/schedule/schedule.hpp"
 #include "tests/import/launched.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/shipped.hpp"
@@ -152,4 +153,71 @@ TEST_CASE("launchers: a setting of any key is emitted or listed", "[io][launch][
       }
   }
   fs::remove(model);
+}
+
+TEST_CASE("launchers: what is emitted, with what was listed, is imported as the same run", "[io][launch]") {
+  const std::string name = GENERATE(as<std::string>(), "llama3-405b-16k", "llama3-405b-1024", "llm-jp-13b-mdx",
+                                    "llama2-7b-abci", "p5-llama3-70b-64", "p5-llama2-13b-hybrid-32",
+                                    "torchtitan-llama3-8b-128gpu", "deepseek-v3-2048", "bloom-176b", "moonlight-muon");
+  const Scenario before = in_plain_terms(shipped_scenario(name));
+  for (const Importer* format : importers()) {
+    const auto* launcher = std::get_if<Launcher>(&format->read);
+    if (launcher == nullptr || launcher->emit == nullptr) continue;
+    const EmittedRun emitted = emit_run(format->name, before);
+    CAPTURE(name, format->name, emitted.text);
+    const std::string file = format->name == "accelerate" ? "run.yaml" : "run.txt";
+    RunGivens given{.model = before.model.name.empty() ? name : "",
+                    .topology = before.topology,
+                    .gpus = before.cluster.world_size,
+                    .overrides = {}};
+    const fs::path model = fs::temp_directory_path() / "tracecast-launchers-model.json";
+    REQUIRE(write_file(model, to_json(before.model)).has_value());
+    given.model = model.string();
+    // What these launchers leave to the training script.
+    if (format->name == "deepspeed" || format->name == "accelerate")
+      given.overrides.push_back("training.seq_length=" + std::to_string(before.training.seq_length));
+    if (format->name == "accelerate")
+      given.overrides.push_back("training.micro_batch_size=" + std::to_string(before.training.micro_batch_size));
+    given.overrides.insert(given.overrides.end(), emitted.unmapped.begin(), emitted.unmapped.end());
+    const ImportedRun after = imported(std::string(format->name), emitted.text, file, given);
+    fs::remove(model);
+    CHECK(after.unmapped.empty());
+    RunSettings old(before);
+    RunSettings again(after.scenario);
+    // Derived, said in other words, or not of a step.
+    for (const char* key : {"parallel.dp", "parallel.pp_schedule", "training.train_tokens"}) {
+      old.take(key);
+      again.take(key);
+    }
+    const std::vector<std::string> expected = old.left();
+    const std::vector<std::string> found = again.left();
+    std::vector<std::string> different;
+    std::set_symmetric_difference(expected.begin(), expected.end(), found.begin(), found.end(),
+                                  std::back_inserter(different));
+    CHECK(different == std::vector<std::string>{});
+    CHECK(after.scenario.training.global_batch_size == before.training.global_batch_size);
+    CHECK(after.scenario.training.micro_batch_size == before.training.micro_batch_size);
+    CHECK(after.scenario.parallel.tp == before.parallel.tp);
+    CHECK(after.scenario.parallel.pp == before.parallel.pp);
+  }
+}
+
+TEST_CASE("launchers: schedules and optimizers are emitted by the names that torchtitan and DeepSpeed have",
+          "[io][launch]") {
+  Scenario s = shipped_scenario("llama3-405b-16k");
+  for (const std::string theirs :
+       {"GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble", "DualPipeV"}) {
+    s.parallel.pp_schedule = find_schedule(theirs)->name;
+    CHECK_THAT(emit_run("torchtitan", s).text, Catch::Contains("pipeline_parallel_schedule = \"" + theirs + "\""));
+  }
+  for (const auto& [optimizer, theirs] : {std::pair{OptimizerKind::sgd, "SGD"}, {OptimizerKind::lamb, "Lamb"}}) {
+    s.training.optimizer = optimizer;
+    CHECK_THAT(emit_run("deepspeed", s).text, Catch::Contains(std::string("\"type\": \"") + theirs + "\""));
+  }
+  for (const auto& [etp, degree] : {std::pair{"0", "2"}, {"1", "1"}}) {  // 0: that of the other layers
+    s = shipped_scenario("deepseek-v3-2048",
+                         {"parallel.tp=2", "parallel.dp=64", "parallel.ep=8", std::string("parallel.etp=") + etp});
+    CHECK_THAT(emit_run("torchtitan", s).text,
+               Catch::Contains(std::string("expert_tensor_parallel_degree = ") + degree));
+  }
 }
