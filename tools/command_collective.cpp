@@ -108,7 +108,6 @@ GroupPlacement group_of(const Cluster& cluster, const CollectiveOptions& options
 
 /// The group and its sibling groups, on a machine that is large enough for all of them.
 void add_siblings(const CollectiveOptions& options, Question& question) {
-  if (question.group.ranks <= 1) return;
   question.cluster.world_size += options.stride - 1;
   for (int first = 0; first < options.stride; ++first)
     question.siblings.push_back(group_from(question.cluster, first, options.stride));
@@ -137,6 +136,7 @@ Result<Question> read_question(const CollectiveOptions& options) {
                     {}};
   if (question.call.collective == Collective::send_recv && question.group.ranks != 2)
     return fail_key("--op", "send_recv", "is between two ranks: --ranks 2");
+  if (question.group.ranks == 1) return fail_key("--ranks", "1", "a GPU alone exchanges nothing (allowed: 2 or more)");
   const std::string why = unsupported_reason(question.cluster, question.architecture, question.call, question.group);
   if (!why.empty()) return fail(why);
   if (question.network != NetworkKind::isolated) add_siblings(options, question);

@@ -139,13 +139,31 @@ Result<void> check_length(const StepGraph& graph) {
   return fail(fmt::format("a step has {:.3g} days of work for one rank (allowed: 1 day)", longest / kDay));
 }
 
+/// Blocking sends of an interleaved schedule wait for each other where some micro-batches are left over after whole rounds of pp:
+/// Megatron-LM refuses these numbers. Other errors stay as they are.
+Error told_by_key(Error error, const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  const int rest = plan.num_microbatches % p.pp;
+  if (p.overlap_p2p || rest == 0 || p.vpp == 1 || p.pp_schedule != default_schedule(p.vpp)) return error;
+  const std::int64_t unit = plan.training.micro_batch_size * p.dp;
+  const std::int64_t batch = unit * plan.num_microbatches;
+  const std::int64_t below = batch - unit * rest;
+  return {
+      {{"", 0, "training.global_batch_size", std::to_string(batch),
+        fmt::format("is not a multiple of micro_batch_size {} x dp {} x pp {} = {}: with parallel.overlap_p2p = "
+                    "false, {} waits forever for a message (nearest: {})",
+                    plan.training.micro_batch_size, p.dp, p.pp, unit * p.pp, p.pp_schedule,
+                    below > 0 ? fmt::format("{} or {}", below, below + unit * p.pp) : std::to_string(unit * p.pp))}}};
+}
+
 /// Simulates a graph on the network of the run. Sets the timeline.
 Result<void> simulate_graph(ForecastRun& run, const StepGraph& graph, const Scenario& job,
                             const ForecastOptions& options) {
   if (Result<void> checked = check_length(graph); !checked) return checked;
-  return simulate(graph, run.network, engine_of(job, options)).map([&](Timeline timeline) {
-    run.timeline = std::move(timeline);
-  });
+  Result<Timeline> timeline = simulate(graph, run.network, engine_of(job, options));
+  if (!timeline) return tl::unexpected(told_by_key(std::move(timeline.error()), run.plan));
+  run.timeline = std::move(*timeline);
+  return {};
 }
 
 /// Simulates all steps of a run whose batches vary. `make_graph`: of a step.
@@ -160,7 +178,7 @@ Result<void> simulate_batches(ForecastRun& run, const std::function<StepGraph(in
     run.graph.varying.step = number;
   };
   Result<PackedTimes> times = simulate_packed_steps(run, select_step, step);
-  if (!times) return tl::unexpected(std::move(times.error()));
+  if (!times) return tl::unexpected(told_by_key(std::move(times.error()), run.plan));
   packed = std::move(*times);
   engine.record_spans = records;
   return step(run.graph).map([&](Timeline timeline) { packed.nearest = std::move(timeline); });

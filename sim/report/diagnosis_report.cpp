@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -42,12 +43,18 @@ std::string diagnosis_page(const std::string& scenario, const Diagnosis& d, cons
   text += paragraph("  evidence  ", evidence_text(d), style);
   text += "\n" + paragraph("  ", answer(d), style);
   text += "\n  likelihood  step s  cause, with the size that explains the measured time\n";
-  for (std::size_t i = 0; i < std::min(kShown, d.causes.size()); ++i) {
-    const DiagnosedCause& cause = d.causes[i];
+  const std::span shown = std::span(d.causes).first(std::min(kShown, d.causes.size()));
+  for (const DiagnosedCause& cause : shown) {
     const std::string first = fmt::format("  {:>8}  {:>8}  ", percent(cause.likelihood), number(cause.step_s));
     text += paragraph(first, cause.what, style);
     text += paragraph(std::string(first.size(), ' '), "check: " + cause.check, style);
   }
+  if (std::ranges::any_of(shown, [&](const DiagnosedCause& each) { return each.step_s < 0.99 * d.measured_s; }))
+    text +=
+        "\n" + paragraph("  ",
+                         "A cause whose step s is below the measured time explains a part of the difference only: it "
+                         "has no size, or this is the largest that is plausible.",
+                         style);
   return text;
 }
 

@@ -393,7 +393,11 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
     text += "\n" + heading("GPUs that make it likely", style) + "\n" + sizes;
   for (const std::string& hint : report.hints) text += "\n" + paragraph("  ", hint + ".", style);
   std::string basis;
-  if (!report.launcher.empty()) basis += fmt::format("All layouts suit {}. ", report.launcher);
+  if (!report.launcher.empty()) {
+    const std::string& stack = machine_of(plan, plan.candidates.front()).choice.scenario.stack;
+    basis += fmt::format("All layouts suit {}, and are forecast {}. ", report.launcher,
+                         stack.empty() ? "without a software stack (--set stack=NAME)" : "with the stack " + stack);
+  }
   if (!report.failures.empty()) basis += fmt::format("Goodput: failure model {}. ", report.failures);
   if (!report.economics.name.empty()) {
     basis += "Money and energy: " + report.economics.name;

@@ -605,6 +605,11 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
   lines.push_back(f.flops_convention == FlopsConvention::model_full_attn
                       ? "FLOPs: model_full_attn, attention scores not halved for the causal mask"
                       : "FLOPs: model_causal, attention scores halved for the causal mask");
+  if (s.stack.empty())
+    lines.emplace_back(
+        "no software stack is set: host time and kernels are the profile's, and a framework's own settings are left "
+        "out "
+        "(docs/formats/stack.md)");
   if (s.measured) lines.push_back("measurement: " + s.measured->source);
   lines.insert(lines.end(), s.notes.begin(), s.notes.end());
   lines.emplace_back(f.perturbations.empty()

@@ -395,6 +395,18 @@ TEST_CASE("plan: what is printed can be forecast, and sizes go in steps", "[e2e]
   CHECK(Json::parse(second.out)["step_time_s"].get<double>() == Approx(plan["offers"][1]["step_time_s"].get<double>()));
 }
 
+TEST_CASE("plan --launcher: the page says with which stack layouts are forecast", "[e2e][plan]") {
+  const Sandbox sandbox;
+  const std::string plan =
+      "tracecast plan pipeline-1f1b --tp 1 --pp 4 --failures none --no-upgrades --launcher megatron ";
+  CHECK(sandbox.run(plan + "| tr -s '\\n ' ' '")
+            .out.find("All layouts suit megatron, and are forecast without a software stack (--set stack=NAME).") !=
+        std::string::npos);
+  CHECK(sandbox.run(plan + "--set stack=megatron-core | tr -s '\\n ' ' '")
+            .out.find("All layouts suit megatron, and are forecast with the stack megatron-core.") !=
+        std::string::npos);
+}
+
 TEST_CASE("plan: degrees whose product does not fit into 32 bits", "[e2e][plan][error]") {
   const Sandbox sandbox;
   const std::string plan = "tracecast plan gpu-1b --gpus 64 --failures none --no-upgrades ";

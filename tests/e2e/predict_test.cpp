@@ -232,6 +232,9 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
       "llama3-405b-16k --set 'topology.node.nic_rate=100 Gb/s' --emit scenario", 2,
       "--emit = scenario: does not take --set topology.node.nic_rate=100 Gb/s (write it into a topology file, and set "
       "cluster.topology)\n");
+  check("pipeline-interleaved --set parallel.overlap_p2p=false --set training.global_batch_size=18", 2,
+        "training.global_batch_size = 18: is not a multiple of micro_batch_size 1 x dp 1 x pp 4 = 4: with "
+        "parallel.overlap_p2p = false, interleaved-1f1b waits forever for a message (nearest: 16 or 20)\n");
   check("llama3-405b-16k --trace-ranks 3", 2, "--trace-ranks requires --out");
   check("llama3-405b-16k --out new --trace-ranks 16384", 2,
         "--trace-ranks = 16384: is not a rank of this job (allowed: 0 to 16383)\n");
@@ -445,4 +448,19 @@ TEST_CASE("predict: --out replaces all of its files or none", "[e2e][predict]") 
   CHECK(listing("old") == files);
   CHECK(sandbox.run("tracecast predict zero-1-7.5b --out old").code == 0);
   CHECK(content_of(sandbox.path() / "old/result.json") != before);
+}
+
+TEST_CASE("predict --emit: the stack of the forecast and that of the settings", "[e2e][launch]") {
+  const Sandbox sandbox;
+  const auto said = [&](const std::string& command) {
+    return sandbox.run("tracecast predict pipeline-1f1b --emit " + command).err;
+  };
+  CHECK(said("megatron")
+            .find("the forecast has no software stack; an import of these settings sets "
+                  "stack=megatron-core\n") != std::string::npos);
+  CHECK(said("torchtitan --set stack=pytorch-fsdp")
+            .find("the forecast has stack=pytorch-fsdp; an import of these settings sets stack=torchtitan\n") !=
+        std::string::npos);
+  CHECK(said("torchtitan --set stack=torchtitan").find("the forecast has") == std::string::npos);
+  CHECK(said("deepspeed").find("the forecast has") == std::string::npos);
 }

@@ -5,8 +5,11 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/io/read_file.hpp"
 #include "tests/import/launched.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -129,4 +132,176 @@ TEST_CASE("launchers: the sizes of a Hugging Face model have an effect", "[io][l
   CHECK(without_effect(R"({"model_type": "llama", )" + sizes + "}") == Texts{"use_cache"});
   CHECK(without_effect(R"({"model_type": "x", "text_config": {"model_type": "llama", )" + sizes + "}}") ==
         Texts{"model_type", "text_config.use_cache"});
+}
+
+TEST_CASE("launchers: DeepSpeed moves the optimizer from stage 1 on, and parameters at stage 3", "[io][launch]") {
+  const auto offloaded = [](int stage, const std::string& what) {
+    return deepspeed(fmt::format(R"(, "zero_optimization": {{"stage": {}, {}}})", stage, what));
+  };
+  const std::string optimizer = R"("offload_optimizer": {"device": "cpu"})";
+  const std::string parameters = R"("offload_param": {"device": "cpu", "pin_memory": true})";
+  const ImportedRun both = offloaded(3, optimizer + ", " + parameters);
+  CHECK(both.scenario.training.offload_optimizer);
+  CHECK(both.scenario.training.offload_parameters);
+  CHECK(both.unmapped.empty());
+  for (const int stage : {1, 2}) {
+    const ImportedRun run = offloaded(stage, optimizer + ", " + parameters);
+    CHECK(run.scenario.training.offload_optimizer);
+    CHECK_FALSE(run.scenario.training.offload_parameters);
+    CHECK(assumes(run, fmt::format("zero_optimization.offload_param.device: no effect at stage {}", stage)));
+  }
+  const ImportedRun alone = offloaded(3, parameters);
+  CHECK_FALSE(alone.scenario.training.offload_parameters);
+  CHECK(assumes(alone,
+                "zero_optimization.offload_param.device: not modelled without "
+                "zero_optimization.offload_optimizer.device; parameters stay on the GPU"));
+  CHECK(refusal("deepspeed", R"({"zero_optimization": {"stage": 0, "offload_optimizer": {"device": "cpu"}}})",
+                "ds.json", givens("llama-3.1-8b", 8)) ==
+        "ds.json:1: zero_optimization.offload_optimizer.device = \"cpu\": needs ZeRO: DeepSpeed offloads the optimizer "
+        "at stages 1, 2 and 3 only");
+  CHECK(accelerate("distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\n  offload_optimizer_device: cpu\n"
+                   "  offload_param_device: cpu\n")
+            .scenario.training.offload_parameters);
+}
+
+TEST_CASE("launchers: FSDP moves parameters and optimizer to the host together", "[io][launch]") {
+  const auto both = [](const ImportedRun& run) {
+    CHECK(run.unmapped.empty());
+    return run.scenario.training.offload_optimizer && run.scenario.training.offload_parameters;
+  };
+  CHECK(both(accelerate("distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  fsdp_offload_params: true\n")));
+  CHECK_FALSE(both(accelerate("distributed_type: FSDP\nfsdp_config:\n  fsdp_offload_params: false\n")));
+  const std::string toml =
+      "[training]\nseq_len = 4096\nlocal_batch_size = 1\nenable_cpu_offload = true\n[parallelism]\n";
+  CHECK(both(imported("torchtitan", toml, "a.toml", givens("llama-3.1-8b", 8))));
+  const ImportedRun ddp =
+      imported("torchtitan", toml + "data_parallel_shard_degree = 1\ndata_parallel_replicate_degree = 8\n", "a.toml",
+               givens("llama-3.1-8b", 8));
+  CHECK_FALSE(ddp.scenario.training.offload_optimizer);
+  CHECK(unmapped(ddp) == Texts{"training.enable_cpu_offload"});
+}
+
+// Defaults of ParallelismConfig, TorchContextParallelConfig and set_mixed_precision (docs/references.md#format-accelerate).
+TEST_CASE("launchers: Accelerate's defaults are DDP, and FSDP where it is asked",
+          "[row-2-10][requirements][io][launch]") {
+  const auto training = [](const std::string& type, const std::string& precision, const std::string& more = "") {
+    return imported("accelerate",
+                    "distributed_type: " + type + "\nmixed_precision: '" + precision + "'\nnum_processes: 16\n" + more,
+                    "a.yaml",
+                    {.model = "llama-3.1-8b",
+                     .topology = "dgx-h100",
+                     .gpus = 0,
+                     .overrides = {"training.seq_length=4096", "training.micro_batch_size=1"}})
+        .scenario;
+  };
+  CHECK(training("MULTI_GPU", "bf16").parallel.data_parallel == DataParallelKind::ddp);
+  CHECK(training("MULTI_GPU", "bf16").parallel.zero_stage == 0);
+  CHECK(training("FSDP", "bf16").parallel.zero_stage == 3);
+  CHECK(training("FSDP", "no").training.grad_reduce_dtype == Precision::fp32);
+  CHECK(training("FSDP", "bf16").training.grad_reduce_dtype == Precision::bf16);
+  CHECK(training("FSDP", "fp16").training.grad_reduce_dtype == Precision::fp16);
+  CHECK(training("MULTI_GPU", "bf16").training.grad_reduce_dtype == Precision::fp32);
+  // The same numbers as the layout written by hand.
+  const auto by_hand = [](const std::vector<std::string>& layout) {
+    std::vector<std::string> set = {
+        "model=llama-3.1-8b",       "cluster.world_size=16",       "parallel.dp=0",
+        "training.seq_length=4096", "training.micro_batch_size=1", "training.global_batch_size=16"};
+    set.insert(set.end(), layout.begin(), layout.end());
+    return shipped_scenario("data-parallel-gpt2", set);
+  };
+  const auto numbers = [](const Scenario& scenario) {
+    const Forecast f = forecast(scenario).value().forecast;
+    return std::pair(f.step_time_s, f.memory);
+  };
+  const auto ddp = numbers(training("MULTI_GPU", "bf16"));
+  const auto fsdp = numbers(training("FSDP", "bf16"));
+  CHECK((ddp == numbers(by_hand({"parallel.data_parallel=ddp"}))));
+  const auto fsdp2 = numbers(training("FSDP", "bf16", "fsdp_config:\n  fsdp_version: 2\n"));
+  const std::string stack = "stack=hugging-face";  // whose FSDP is version 1, Accelerate's default
+  CHECK((fsdp == numbers(by_hand({stack}))));
+  CHECK((fsdp2 == numbers(by_hand({stack, "parallel.data_parallel=automatic"}))));
+  CHECK(fsdp2.first != fsdp.first);
+  CHECK(fsdp.first < ddp.first);
+  const std::string mesh = "parallelism_config:\n  parallelism_config_cp_size: 2\n";
+  CHECK(training("FSDP", "bf16", mesh).parallel.cp_comm_type == ContextExchange::all_gather);
+  CHECK(training("FSDP", "bf16", mesh + "  parallelism_config_cp_comm_strategy: alltoall\n").parallel.cp_comm_type ==
+        ContextExchange::p2p);
+}
+
+TEST_CASE("launchers: Automodel's recipes are FSDP2 runs of Hugging Face models", "[io][launch]") {
+  // As examples/llm_pretrain/llama3_70b_pretrain.yaml has it, shortened; and a run without a pipeline, by its older names.
+  const RunGivens all{.model = "", .topology = "dgx-h100", .gpus = 64, .overrides = {}};
+  const ImportedRun pipeline =
+      imported("automodel", *read_file(source_dir() / "tests/fuzz/corpus/automodel.yaml"), "a.yaml", all);
+  const Parallel& p = pipeline.scenario.parallel;
+  CHECK(pipeline.scenario.model.name == "llama-3.1-70b");
+  CHECK(p.tp == 4);
+  CHECK(p.pp == 4);
+  CHECK(p.vpp == 5);  // 80 layers, 4 in each of 20 stages
+  CHECK(p.zero_stage == 3);
+  CHECK(p.data_parallel == DataParallelKind::automatic);  // FSDP2, not FSDP1
+  CHECK_FALSE(p.reshard_after_forward);                   // Automodel's choice with a pipeline
+  CHECK_FALSE(p.sequence_parallel);
+  CHECK(pipeline.scenario.training.micro_batch_size == 1);
+  CHECK(pipeline.scenario.training.global_batch_size == 128);
+  CHECK(pipeline.scenario.training.seq_length == 4096);
+  CHECK(pipeline.scenario.training.recompute == Recompute::full);
+  CHECK(pipeline.scenario.training.grad_reduce_dtype == Precision::fp32);
+  CHECK(pipeline.unmapped.empty());
+
+  const std::string plain = R"(model:
+  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained
+  pretrained_model_name_or_path: Qwen/Qwen3-8B
+step_scheduler: {global_batch_size: 128, local_batch_size: 2}
+distributed:
+  _target_: nemo_automodel.components.distributed.fsdp2.FSDP2Manager
+  dp_size: none
+  dp_replicate_size: 8
+  tp_size: 1
+  sequence_parallel: true
+dataset: {seq_length: 2048}
+peft: {dim: 16}
+)";
+  const ImportedRun run = imported("automodel", plain, "b.yaml", all);
+  CHECK(run.scenario.training.micro_batch_size == 2);
+  CHECK(run.scenario.parallel.reshard_after_forward);
+  CHECK(run.scenario.parallel.shard_group == 8);
+  CHECK_FALSE(run.scenario.parallel.sequence_parallel);  // without tensor parallelism
+  CHECK(run.scenario.training.lora_rank == 16);
+  CHECK(run.scenario.parallel.defer_grad_sync);
+  std::string at_once = plain;
+  at_once.replace(at_once.find("  dp_size: none"), 15, "  defer_fsdp_grad_sync: false");
+  CHECK_FALSE(imported("automodel", at_once, "b.yaml", all).scenario.parallel.defer_grad_sync);
+  // No optimizer is passed over without a word.
+  const auto optimizer = [&](const std::string& name) {
+    return imported("automodel", plain + "optimizer: {_target_: " + name + ", lr: 1.0e-5}\n", "b.yaml", all);
+  };
+  const auto says_adam = [](const ImportedRun& each) {
+    return std::ranges::any_of(each.assumptions,
+                               [](const std::string& one) { return one.find("taken as adam") != std::string::npos; });
+  };
+  CHECK_FALSE(says_adam(optimizer("torch.optim.AdamW")));
+  CHECK(optimizer("torch.optim.SGD").scenario.training.optimizer == OptimizerKind::sgd);
+  CHECK(says_adam(optimizer("torch.optim.Muon")));
+  CHECK(refusal("automodel", "model: {pretrained_model_name_or_path: a/b}\n", "c.yaml", all)
+            .find("c.yaml:1: model.pretrained_model_name_or_path = \"a/b\": is not a shipped model: give --model") !=
+        std::string::npos);
+}
+
+TEST_CASE("launchers: DeepSpeed's three batch numbers give each other", "[io][launch]") {
+  const ImportedRun run =
+      imported("deepspeed",
+               R"({"train_batch_size": 64, "gradient_accumulation_steps": 2, "bf16": {"enabled": true},
+      "train_micro_batch_size_per_gpu": "auto",
+      "zero_optimization": {"stage": 3, "reduce_bucket_size": 5e7, "offload_optimizer": {"device": "cpu"}}})",
+               "ds.json", givens("llama-2-7b", 8));
+  CHECK(run.scenario.training.micro_batch_size == 4);  // 64 / 2 / 8
+  CHECK(run.scenario.parallel.zero_stage == 3);
+  CHECK(run.scenario.parallel.data_parallel == DataParallelKind::deepspeed);
+  CHECK(run.scenario.parallel.reduce_bucket_size == 50'000'000);
+  CHECK(run.scenario.training.offload_optimizer);
+  CHECK(run.assumptions ==
+        std::vector<std::string>{
+            "the model's operators are fused: of a model of Hugging Face they are not (--set stack=deepspeed)",
+            "training.micro_batch_size = 4, which follows from the global batch"});
 }

@@ -210,3 +210,103 @@ TEST_CASE("launchers: the last batch of Megatron's schedule is a whole number", 
   for (const char* wrong : {"0:", "0:12x", "0:99999999999999999999", "384", "0:-3"})
     CHECK(refused(wrong).find("is not a schedule (allowed: \"0:384 200B:768\")") != std::string::npos);
 }
+
+TEST_CASE("launchers: Megatron moves its optimizer, and activations of some layers, to the host", "[io][launch]") {
+  const ImportedRun run = megatron(
+      "--use-distributed-optimizer --optimizer-cpu-offload --optimizer-offload-fraction 1.0 "
+      "--use-precision-aware-optimizer --cpu-offloading-num-layers 8");
+  CHECK(run.scenario.training.offload_optimizer);
+  CHECK(run.scenario.training.offload_activations);
+  CHECK(run.scenario.training.offload_layers == 8);
+  CHECK(run.unmapped.empty());
+  const ImportedRun half = megatron("--optimizer-cpu-offload --optimizer-offload-fraction 0.5");
+  CHECK(half.scenario.training.offload_optimizer);
+  REQUIRE(half.unmapped.size() == 1);
+  CHECK(half.unmapped.front().key == "optimizer-offload-fraction");
+}
+
+TEST_CASE("launchers: adapters of Megatron-Bridge", "[io][launch]") {
+  const auto peft = [](const std::string& settings) {
+    return bridge("model: {}\npeft:\n  _target_: megatron.bridge.peft.lora.LoRA\n  alpha: 32\n" + settings);
+  };
+  const ImportedRun run = peft("  dim: 8\n  target_modules: [linear_qkv, linear_fc1, linear_kv_up_proj]\n");
+  CHECK(run.scenario.training.lora_rank == 8);
+  CHECK(run.scenario.training.lora_targets == Texts{"qkv", "fc1"});
+  CHECK(assumes(run, "target-modules: linear_kv_up_proj has no adapter here"));
+  CHECK(run.unmapped.empty());
+  CHECK(peft("  dim: 8\n").scenario.training.lora_targets.empty());
+}
+
+TEST_CASE("launchers: gradients of 16 bits that are reduced in 32", "[io][launch]") {
+  const Training training =
+      bridge("model: {}\nmixed_precision:\n  bf16: false\n  fp16: true\n  grad_reduce_in_fp32: true\n")
+          .scenario.training;
+  CHECK(training.dtype == Precision::fp16);
+  CHECK(training.grad_reduce_dtype == Precision::fp32);
+}
+
+TEST_CASE("launchers: what a recipe of Megatron-Bridge makes is a whole run", "[io][launch]") {
+  // As ConfigContainer.to_yaml writes it, shortened: objects of Python with their class, the longest sequence of the model beside the run's.
+  const auto configuration = [](const std::string& model, const std::string& ddp) {
+    return "_target_: megatron.bridge.training.config.ConfigContainer\ncheckpoint:\n  ckpt_format: torch_dist\n"
+           "dataset:\n  _target_: megatron.bridge.training.config.GPTDatasetConfig\n  sequence_length: 4096\n"
+           "  tokenizer:\n    _call_: true\n    _target_: megatron.bridge.tokenizer._NullTokenizer\n"
+           "ddp:\n  data_parallel_sharding_strategy: no_shard\n  grad_reduce_in_fp32: true\n"
+           "  overlap_grad_reduce: true\n  overlap_param_gather: true\n  use_distributed_optimizer: true\n" +
+           ddp +
+           "mixed_precision:\n  bf16: true\n  fp8: null\n  fp8_recipe: tensorwise\n"
+           "  params_dtype:\n    _call_: false\n    _target_: torch.bfloat16\n"
+           "model:\n  _target_: megatron.bridge.models.llama.llama_provider.Llama31ModelProvider\n"
+           "  add_bias_linear: false\n  add_qkv_bias: false\n  bf16: true\n  ffn_hidden_size: 8192\n"
+           "  generation_config:\n    _call_: true\n    config_dict:\n      num_layers: 3\n  hidden_dropout: 0.0\n"
+           "  hidden_size: 2048\n  kv_channels: 64\n  make_vocab_size_divisible_by: 128\n  moe_router_topk: 2\n"
+           "  moe_token_dispatcher_type: allgather\n  normalization: RMSNorm\n  num_attention_heads: 32\n"
+           "  num_layers: 16\n  num_moe_experts: null\n  num_query_groups: 8\n  position_embedding_type: rope\n"
+           "  recompute_granularity: null\n  seq_length: 131072\n  sequence_parallel: false\n"
+           "  share_embeddings_and_output_weights: true\n  should_pad_vocab: false\n  tensor_model_parallel_size: 2\n"
+           "  vocab_size: 128258\n  init_method_std: 0.02\n  use_kitchen: false\n" +
+           model + "train:\n  global_batch_size: 512\n  micro_batch_size: 2\n  train_iters: 100\n";
+  };
+  const std::string silu = "  gated_linear_unit: true\n  activation_func:\n    _target_: torch.nn.functional.silu\n";
+  RunGivens given;
+  given.topology = "dgx-h100";
+  given.gpus = 64;
+  const ImportedRun run = imported("megatron-bridge", configuration(silu, ""), "run_config.yaml", given);
+  const Model& model = run.scenario.model;
+  CHECK(model.num_layers == 16);
+  CHECK(model.activation == Activation::swiglu);
+  CHECK(model.norm == Norm::rms_norm);
+  CHECK(model.tied_embeddings);
+  CHECK_FALSE(model.mlp_bias);
+  CHECK(model.vocab_size == 128258);  // not padded
+  CHECK(model.num_query_groups == 8);
+  CHECK(run.scenario.training.seq_length == 4096);
+  CHECK(run.scenario.training.global_batch_size == 512);
+  CHECK(run.scenario.parallel.tp == 2);
+  CHECK(run.scenario.parallel.zero_stage == 1);  // no_shard is of FSDP, which is off
+  CHECK(run.scenario.training.train_tokens == 100LL * 512 * 4096);
+  CHECK(run.unmapped.empty());
+
+  const std::string gelu = "  gated_linear_unit: true\n  activation_func:\n    _target_: torch.nn.functional.gelu\n";
+  CHECK(imported("megatron-bridge", configuration(gelu, ""), "r.yaml", given).scenario.model.activation ==
+        Activation::geglu);
+  const std::string squared = "  gated_linear_unit: false\n  activation_func:\n    _target_: m.utils.squared_relu\n";
+  CHECK(imported("megatron-bridge", configuration(squared, ""), "r.yaml", given).scenario.model.activation ==
+        Activation::relu);
+  const std::string other = "  gated_linear_unit: true\n  activation_func:\n    _target_: m.swish_limited\n";
+  CHECK(
+      refusal("megatron-bridge", configuration(other, ""), "r.yaml", given)
+          .find("activation-func = \"swish_limited\": is not supported with gated_linear_unit (allowed: silu gelu)") !=
+      std::string::npos);
+  const std::string experts = "  num_moe_experts: 8\n  moe_ffn_hidden_size: 1024\n" + silu;
+  std::string text = configuration(experts, "");
+  text.erase(text.find("  num_moe_experts: null\n"), std::string("  num_moe_experts: null\n").size());
+  CHECK(refusal("megatron-bridge", text, "r.yaml", given).find("moe-token-dispatcher-type = \"allgather\"") !=
+        std::string::npos);
+
+  // The recipe itself is Python.
+  CHECK(refusal("megatron-bridge", "from megatron.bridge.recipes.llama import llama32_1b_pretrain_config\n",
+                "recipe.py", given) ==
+        "recipe.py: is a recipe of Megatron-Bridge in Python: give what it makes, which its "
+        "ConfigContainer.to_yaml(\"run_config.yaml\") writes (checkpoints have it too)");
+}

@@ -1,16 +1,13 @@
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include <catch2/catch.hpp>
-#include <fmt/format.h>
 
 #include "sim/import/importers.hpp"
-#include "sim/import/simgrid_export.hpp"
 #include "sim/io/files.hpp"
-#include "sim/network/routing.hpp"
+#include "tests/import/foreign_topologies.hpp"
 #include "tests/io/temporary_folder.hpp"
-#include "tests/network/fabrics.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -20,68 +17,8 @@ namespace {
 using namespace literals;
 namespace fs = std::filesystem;
 
-const fs::path kFormats = measurements_of_others() / "formats";
-
-std::string content(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
-
-bool samples_missing() {
-  if (fs::exists(kFormats)) return false;
-  WARN("skipped: no samples of foreign formats at " << kFormats.string());
-  return true;
-}
-
-ImportedTopology read_sample(const std::string& name) {
-  INFO(name);
-  const Result<ImportedTopology> imported = import_as<ImportedTopology>(content(kFormats / name), name);
-  if (!imported) FAIL(to_string(imported.error()));
-  return *imported;
-}
-
-std::int64_t found(const ImportedTopology& imported, const std::string& what) {
-  for (const auto& [name, count] : imported.found)
-    if (name == what) return count;
-  return -1;
-}
-
-std::string error_of(std::string_view text, const std::string& file = "f.xml") {
-  const Result<ImportedTopology> imported = import_as<ImportedTopology>(text, file);
-  return imported ? "" : to_string(imported.error());
-}
-
-/// Written as a topology file and read again it is the same node and fabric, and has no fault.
-void check_round_trip(const ImportedTopology& imported) {
-  const Result<Cluster> again =
-      read_topology_text(to_topology_json(imported, "sample"), imported.cluster.name + ".json");
-  if (!again) FAIL(to_string(again.error()));
-  const NodeSpec& a = imported.cluster.node;
-  const NodeSpec& b = again->node;
-  CHECK(b.gpus == a.gpus);
-  CHECK(b.link == a.link);
-  CHECK(b.nics == a.nics);
-  CHECK(b.nvls == a.nvls);
-  CHECK(b.nvswitches == a.nvswitches);
-  CHECK(b.pcie == a.pcie);
-  CHECK(b.cpu == a.cpu);
-  if (a.link != IntraLink::pcie && a.link != IntraLink::none) CHECK(b.gpu_link == a.gpu_link);
-  if (a.nics > 0) CHECK(b.nic_rate == a.nic_rate);
-  if (a.nics > 0) CHECK(b.nic_latency == a.nic_latency);
-  CHECK(again->gpu == imported.cluster.gpu);
-  CHECK(again->fabric == imported.cluster.fabric);
-  CHECK(again->shape == imported.cluster.shape);
-  CHECK(again->max_nodes == imported.cluster.max_nodes);
-  REQUIRE(again->tiers.size() == imported.cluster.tiers.size());
-  for (std::size_t i = 0; i < again->tiers.size(); ++i) {
-    CHECK(again->tiers[i].nodes == imported.cluster.tiers[i].nodes);
-    CHECK(again->tiers[i].oversubscription == imported.cluster.tiers[i].oversubscription);
-    CHECK(again->tiers[i].hop_latency == imported.cluster.tiers[i].hop_latency);
-  }
-}
-
 TEST_CASE("NCCL topology files hold what was counted", "[io][network]") {
-  if (samples_missing()) return;
+  if (foreign::samples_missing()) return;
   struct Row {
     const char* file;
     int cpus, pcis, elements, gpus, nic_elements, nets, pci_nics;
@@ -94,22 +31,22 @@ TEST_CASE("NCCL topology files hold what was counted", "[io][network]") {
                Row{"topo_h100_ibm_vm.xml", 2, 24, 8, 8, 8, 8, 8}, Row{"topo_h200_excerpt.xml", 1, 9, 3, 3, 3, 3, 3},
                Row{"topo_h200_vm_excerpt.xml", 1, 2, 1, 1, 1, 1, 1}, Row{"topo_h800.xml", 2, 24, 8, 8, 8, 8, 8},
                Row{"topo_rtx4090x4.xml", 4, 5, 4, 4, 5, 61, 1});
-  const ImportedTopology imported = read_sample(std::string("nccl-topo-xml/") + row.file);
+  const ImportedTopology imported = foreign::read_sample(std::string("nccl-topo-xml/") + row.file);
   INFO(row.file);
-  CHECK(found(imported, "CPUs") == row.cpus);
-  CHECK(found(imported, "PCI devices") == row.pcis);
-  CHECK(found(imported, "GPU elements") == row.elements);
-  CHECK(found(imported, "GPUs") == row.gpus);
-  CHECK(found(imported, "NIC elements") == row.nic_elements);
-  CHECK(found(imported, "nets") == row.nets);
-  CHECK(found(imported, "PCI NICs") == row.pci_nics);
-  check_round_trip(imported);
+  CHECK(foreign::found(imported, "CPUs") == row.cpus);
+  CHECK(foreign::found(imported, "PCI devices") == row.pcis);
+  CHECK(foreign::found(imported, "GPU elements") == row.elements);
+  CHECK(foreign::found(imported, "GPUs") == row.gpus);
+  CHECK(foreign::found(imported, "NIC elements") == row.nic_elements);
+  CHECK(foreign::found(imported, "nets") == row.nets);
+  CHECK(foreign::found(imported, "PCI NICs") == row.pci_nics);
+  foreign::check_round_trip(imported);
 }
 
 TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][io][network]") {
-  if (samples_missing()) return;
+  if (foreign::samples_missing()) return;
   SECTION("H800: 8 NVLinks a GPU to 4 NVSwitches, 400 Gb/s InfiniBand") {
-    const Cluster cluster = read_sample("nccl-topo-xml/topo_h800.xml").cluster;
+    const Cluster cluster = foreign::read_sample("nccl-topo-xml/topo_h800.xml").cluster;
     CHECK(cluster.gpu == "h800");
     CHECK(cluster.node.link == IntraLink::nvswitch);
     CHECK(cluster.node.gpu_link == 200_GBps);
@@ -120,7 +57,7 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
     CHECK(cluster.node.cpu == CpuKind::intel);
   }
   SECTION("H100 in a virtual machine: 18 NVLinks, no credible PCIe") {
-    const ImportedTopology imported = read_sample("nccl-topo-xml/topo_h100_ibm_vm.xml");
+    const ImportedTopology imported = foreign::read_sample("nccl-topo-xml/topo_h100_ibm_vm.xml");
     CHECK(imported.cluster.gpu == "h100");
     CHECK(imported.cluster.node.gpu_link == 450_GBps);
     CHECK(imported.cluster.node.nic_rate == 200_Gbps);
@@ -128,25 +65,25 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
     CHECK(imported.notes == std::vector<std::string>{"the file has no credible PCIe rate: taken as 53.0 GB/s"});
   }
   SECTION("a file of a cloud without NVLinks and rates of NICs") {
-    const Cluster cluster = read_sample("nccl-topo-xml/ndv4-topo.xml").cluster;
+    const Cluster cluster = foreign::read_sample("nccl-topo-xml/ndv4-topo.xml").cluster;
     CHECK(cluster.gpu == "a100");
     CHECK(cluster.node.gpu_link == 300_GBps);
     CHECK(cluster.node.nic_rate == 200_Gbps);
     CHECK(cluster.node.cpu == CpuKind::amd);
   }
   SECTION("AMD's dialect: 7 xGMI links") {
-    const Cluster cluster = read_sample("nccl-topo-xml/topo_8p_940.xml").cluster;
+    const Cluster cluster = foreign::read_sample("nccl-topo-xml/topo_8p_940.xml").cluster;
     CHECK(cluster.gpu == "mi300x");
     CHECK(cluster.node.link == IntraLink::xgmi);
     CHECK(cluster.node.gpu_link == 448_GBps);
   }
   SECTION("no NVLink: PCIe") {
-    const Cluster cluster = read_sample("nccl-topo-xml/topo_rtx4090x4.xml").cluster;
+    const Cluster cluster = foreign::read_sample("nccl-topo-xml/topo_rtx4090x4.xml").cluster;
     CHECK(cluster.node.link == IntraLink::pcie);
     CHECK(cluster.gpu == "sm-89");
   }
   SECTION("p5 has 4 EFA NICs a GPU, as our own file of it") {
-    const Cluster cluster = read_sample("nccl-topo-xml/p5.48xl-topo.xml").cluster;
+    const Cluster cluster = foreign::read_sample("nccl-topo-xml/p5.48xl-topo.xml").cluster;
     const Cluster shipped = read_topology(source_dir() / "topologies/aws-p5.json").value();
     CHECK(cluster.node.nics == shipped.node.nics);
     CHECK(cluster.node.nic_rate == shipped.node.nic_rate);
@@ -155,39 +92,39 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
 }
 
 TEST_CASE("An NCCL topology file without classes is rejected", "[io]") {
-  if (samples_missing()) return;
-  CHECK(error_of(content(kFormats / "nccl-topo-xml/g5.48xl-topo.xml"), "g5.xml") ==
+  if (foreign::samples_missing()) return;
+  CHECK(foreign::error_of(foreign::content(foreign::kFormats / "nccl-topo-xml/g5.48xl-topo.xml"), "g5.xml") ==
         "g5.xml:12: has 9 PCI devices without class and no <gpu>: which of them are GPUs is not given");
 }
 
 TEST_CASE("NCCL's graphs", "[io]") {
-  if (samples_missing()) return;
-  const ImportedTopology imported = read_sample("nccl-graph-xml/ncv4-graph.xml");
-  CHECK(found(imported, "channels of graph 0") == 2);
-  CHECK(found(imported, "channels of graph 1") == 4);
-  CHECK(found(imported, "channels of graph 2") == 4);
+  if (foreign::samples_missing()) return;
+  const ImportedTopology imported = foreign::read_sample("nccl-graph-xml/ncv4-graph.xml");
+  CHECK(foreign::found(imported, "channels of graph 0") == 2);
+  CHECK(foreign::found(imported, "channels of graph 1") == 4);
+  CHECK(foreign::found(imported, "channels of graph 2") == 4);
   CHECK(imported.cluster.node.gpus == 4);
   CHECK(imported.cluster.node.link == IntraLink::pcie);
   CHECK(imported.cluster.node.pcie == 48_GBps);
-  check_round_trip(imported);
+  foreign::check_round_trip(imported);
 }
 
 TEST_CASE("nvidia-smi topo -m", "[io]") {
-  if (samples_missing()) return;
+  if (foreign::samples_missing()) return;
   struct Row {
     const char* file;
     int nics, nic_rows, near;
   };
   const Row row = GENERATE(Row{"dgx_h200x8_12nic.txt", 12, 12, 8}, Row{"gcp_a3ultra_h200x8.txt", 8, 8, 8},
                            Row{"h100x8_mlx5_columns.txt", 10, 0, 8});
-  const ImportedTopology imported = read_sample(std::string("nvidia-smi-topo/") + row.file);
-  CHECK(found(imported, "GPUs") == 8);
-  CHECK(found(imported, "NICs") == row.nics);
-  CHECK(found(imported, "NIC rows") == row.nic_rows);
-  CHECK(found(imported, "NVLinks per GPU") == 18);
+  const ImportedTopology imported = foreign::read_sample(std::string("nvidia-smi-topo/") + row.file);
+  CHECK(foreign::found(imported, "GPUs") == 8);
+  CHECK(foreign::found(imported, "NICs") == row.nics);
+  CHECK(foreign::found(imported, "NIC rows") == row.nic_rows);
+  CHECK(foreign::found(imported, "NVLinks per GPU") == 18);
   CHECK(imported.cluster.node.nics == row.near);
   CHECK(imported.cluster.node.link == IntraLink::nvswitch);
-  check_round_trip(imported);
+  foreign::check_round_trip(imported);
 }
 
 /// A file of `gpus` GPUs, each with `attributes` of its PCI device and `element` below it ("{}": its number).
@@ -205,7 +142,7 @@ std::string nccl_file(int gpus, const std::string& attributes, const std::string
 ImportedTopology imported_text(const std::string& text, const std::string& name = "f.xml") {
   const Result<ImportedTopology> imported = import_as<ImportedTopology>(text, name);
   if (!imported) FAIL(to_string(imported.error()));
-  check_round_trip(*imported);
+  foreign::check_round_trip(*imported);
   return *imported;
 }
 
@@ -309,12 +246,13 @@ TEST_CASE("NCCL topology: GPUs of every generation by what the file says", "[io]
     CHECK(gpu("gfx1100") == "gfx1100");
   }
   SECTION("more NVLinks than any GPU has: a file that fuzzing found") {
-    CHECK(error_of(nccl_file(2, full + "0x2330" + slow,
-                             R"(<gpu dev="{}" sm="90"><nvlink target="s" count="78" tclass="0x068000"/></gpu>)", kNics))
+    CHECK(foreign::error_of(
+              nccl_file(2, full + "0x2330" + slow,
+                        R"(<gpu dev="{}" sm="90"><nvlink target="s" count="78" tclass="0x068000"/></gpu>)", kNics))
               .starts_with("f.xml:1: node.gpu_link: no GPU has links of 1.95 TB/s in one direction"));
   }
   SECTION("an unknown id that nothing else explains") {
-    CHECK(error_of(nccl_file(2, full + "0xabcd\"", "")) ==
+    CHECK(foreign::error_of(nccl_file(2, full + "0xabcd\"", "")) ==
           "f.xml:1: pci.device = 0xabcd: is not a known GPU, and no <gpu> says its compute capability (sm) or "
           "architecture (gcn)");
   }
@@ -324,13 +262,13 @@ TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix
   const std::string rows = "GPU0\t X \tNV18\tPIX\tSYS\t0-55\t0\t\tN/A\nGPU1\tNV18\t X \tSYS\tPIX\t56-111\t1\t\tN/A\n";
   const ImportedTopology wrapped =
       imported_text("\tGPU0\tGPU1\nNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\n" + rows, "m.txt");
-  CHECK(found(wrapped, "GPUs") == 2);
-  CHECK(found(wrapped, "NICs") == 2);
+  CHECK(foreign::found(wrapped, "GPUs") == 2);
+  CHECK(foreign::found(wrapped, "NICs") == 2);
   const ImportedTopology inside_words = imported_text(
       "\tGPU0\nGPU1\tNIC0\nNIC1\tCPU Affinity\nNUMA Affinity\nGPU0\t X \tNV18\nPIX\tSYS\t0-55\t0\nGPU1\tNV18\t "
       "X\nSYS\tPIX\n",
       "m.txt");
-  CHECK(found(inside_words, "GPUs") == 2);
+  CHECK(foreign::found(inside_words, "GPUs") == 2);
   CHECK(inside_words.cluster.node.nics == 2);
   const ImportedTopology h200 =
       imported_text("GPU 0: NVIDIA H200 (UUID: GPU-1)\n\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\n" + rows, "m.txt");
@@ -376,235 +314,42 @@ TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix
   CHECK(gb200.cluster.node.nics == 1);
 }
 
-// docs/references.md#format-simgrid
-TEST_CASE("SimGrid's clusters: how links are shared, and what the backbone adds", "[io][network]") {
-  const auto cluster = [](const std::string& more) {
-    return R"(<?xml version='1.0'?><platform version="4"><AS id="world" routing="Full"><cluster id="c" prefix="n" )"
-           R"(radical="0-7" suffix="" speed="1Gf" bw="10Gbps" lat="2us" )" +
-           more + "/></AS></platform>";
-  };
-  const auto read = [&](const std::string& more) {
-    const Result<ImportedTopology> imported = import_as<ImportedTopology>(cluster(more), "c.xml");
-    if (!imported) FAIL(to_string(imported.error()));
-    return *imported;
-  };
-  const ImportedTopology plain = read("");
-  CHECK(plain.cluster.node.nic_rate == Bandwidth{1'250'000'000});
-  CHECK(plain.cluster.node.nic_latency == 4_us);
-  CHECK(plain.notes.size() == 1);
-  CHECK(read(R"(sharing_policy="SPLITDUPLEX")").cluster.node.nic_rate == Bandwidth{1'250'000'000});
-  const ImportedTopology shared = read(R"(sharing_policy="SHARED")");
-  CHECK(shared.cluster.node.nic_rate == Bandwidth{625'000'000});
-  CHECK(shared.notes.back() == "sharing_policy SHARED: both directions share it, half is taken for each");
-  CHECK(
-      error_of(cluster(R"(sharing_policy="FATPIPE")"), "c.xml") ==
-      "c.xml:1: cluster.sharing_policy = FATPIPE: is not a link of a machine (allowed: SPLITDUPLEX FULLDUPLEX SHARED)");
-  CHECK(read(R"(limiter_link="30Gbps")").cluster.node.nic_rate == Bandwidth{1'250'000'000});
-  const ImportedTopology limited = read(R"(limiter_link="12Gbps")");
-  CHECK(limited.cluster.node.nic_rate == Bandwidth{750'000'000});
-  CHECK(limited.notes.back() == "limiter_link: both directions share it, half is taken for each");
-  const ImportedTopology backbone = read(R"(bb_bw="40Gbps" bb_lat="500ns")");
-  CHECK(backbone.cluster.node.nic_latency == 4'500_ns);
-  CHECK(backbone.notes.back() == "the backbone of 5.00 GB/s that all hosts share is left out");
-  // SimGrid 3.32 has one link from host 0 to host 2, two to host 4 and three to host 5: the first dimension is numbered fastest.
-  CHECK(read(R"(topology="TORUS" topo_parameters="2,4")").cluster.shape.dimensions == std::vector<int>{4, 2});
-  const ImportedTopology pipe = read(R"(bb_bw="4Gbps" bb_lat="500ns" bb_sharing_policy="FATPIPE")");
-  CHECK(pipe.cluster.node.nic_rate == Bandwidth{500'000'000});
-  CHECK(pipe.notes.size() == 1);
-}
-
-TEST_CASE("SimGrid's clusters", "[io][network]") {
-  if (samples_missing()) return;
-  SECTION("a fat tree of 4 leaves with 4 hosts and 2 x 2 cables up: no oversubscription") {
-    const ImportedTopology imported = read_sample("simgrid-platform/cluster_fat_tree.xml");
-    const Cluster& cluster = imported.cluster;
-    CHECK(cluster.max_nodes == 16);
-    REQUIRE(cluster.tiers.size() == 2);
-    CHECK(cluster.tiers[0].nodes == 4);
-    CHECK(cluster.tiers[0].oversubscription == 1);
-    CHECK(cluster.tiers[0].hop_latency == 100_us);
-    CHECK(cluster.node.nic_rate == Bandwidth{125'000'000});
-    check_round_trip(imported);
-  }
-  SECTION("a torus of 3 x 2 x 2") {
-    const ImportedTopology imported = read_sample("simgrid-platform/cluster_torus.xml");
-    CHECK(imported.cluster.shape.dimensions == std::vector<int>{2, 2, 3});  // there the first is numbered fastest
-    CHECK(imported.cluster.max_nodes == 12);
-    check_round_trip(imported);
-  }
-  SECTION("one switch with a backbone") {
-    const ImportedTopology imported = read_sample("simgrid-platform/cluster_backbone.xml");
-    CHECK(imported.cluster.max_nodes == 100);
-    CHECK(imported.notes.back() == "the backbone of 2.25 GB/s that all hosts share is left out");
-    check_round_trip(imported);
-  }
-  SECTION("networks of single links are refused") {
-    CHECK(error_of(content(kFormats / "simgrid-platform/two_hosts.xml"), "two.xml") ==
-          "two.xml:4: is a network of 2 hosts and 1 links with routes of its own; a topology needs a <cluster>");
-    CHECK(error_of(content(kFormats / "simgrid-platform/small_platform.xml"), "small.xml") ==
-          "small.xml:4: is a network of 7 hosts and 24 links with routes of its own; a topology needs a <cluster>");
-  }
-}
-
-TEST_CASE("InfiniBand fabrics: 8 rails, 4 spines, 4 nodes, in four formats", "[io][network]") {
-  if (samples_missing()) return;
-  const std::string file =
-      GENERATE("rail4x8.ibnetdiscover", "rail4x8.ibnetdiscover-p", "rail4x8.iblinkinfo", "rail4x8.iblinkinfo-l");
-  const ImportedTopology imported = read_sample("ib-fabric/" + file);
-  INFO(file);
-  CHECK(found(imported, "switches") == 12);
-  CHECK(found(imported, "adapters") == 32);
-  CHECK(found(imported, "hosts") == 4);
-  CHECK(found(imported, "leaves") == 8);
-  CHECK(found(imported, "cables to adapters") == 32);
-  CHECK(found(imported, "cables between switches") == 32);
-  const Cluster& cluster = imported.cluster;
-  CHECK(cluster.fabric == FabricKind::rail_optimized);
-  CHECK(cluster.max_nodes == 4);
-  CHECK(cluster.node.nics == 8);
-  CHECK(cluster.node.nic_rate == 10_Gbps);  // 4 x SDR
-  REQUIRE(cluster.tiers.size() == 2);
-  CHECK(cluster.tiers[0].nodes == 4);
-  CHECK(cluster.tiers[0].oversubscription == 1);
-  check_round_trip(imported);
-}
-
-TEST_CASE("A part of a real SuperPOD", "[io][network]") {
-  if (samples_missing()) return;
-  const ImportedTopology imported = read_sample("ib-fabric/superpod_ndr_subset.ibnetdiscover");
-  CHECK(found(imported, "switches") == 17);
-  CHECK(found(imported, "adapters") == 139);
-  CHECK(found(imported, "aggregation nodes") == 17);  // of which 8 have a block, which makes 147
-  CHECK(imported.cluster.node.nic_rate == 400_Gbps);
-  CHECK(imported.cluster.shape.switch_ports == 64);
-  // Its adapters are named by host and adapter, but no two by the same host: which belong together is not told.
-  CHECK(imported.cluster.node.nics == 1);
-  CHECK(imported.cluster.fabric == FabricKind::fat_tree);
-  check_round_trip(imported);
-}
-
-TEST_CASE("An export to SimGrid comes back as the topology that it was made from", "[io][network]") {
-  Cluster cluster = three_tiers(FabricKind::rail_optimized, 20);
-  cluster.node.nvswitches = 4;
-  const Topology topology(cluster);
-  const std::string text = to_simgrid(topology);
-  const Result<ImportedTopology> again = import_as<ImportedTopology>(text, "cluster.xml");
-  if (!again) FAIL(to_string(again.error()));
-  CHECK(found(*again, "hosts") == 160);
-  CHECK(found(*again, "hosts") + found(*again, "routers") == topology.vertex_count());
-  CHECK(2 * found(*again, "links") == topology.link_count());
-  CHECK(found(*again, "routes") == topology.link_count());
-  Cluster back = again->cluster;
-  back.world_size = cluster.world_size;
-  const Topology restored(back);
-  REQUIRE(restored.link_count() == topology.link_count());
-  for (int id = 0; id < topology.link_count(); ++id) {
-    CHECK(restored.link(id).from == topology.link(id).from);
-    CHECK(restored.link(id).to == topology.link(id).to);
-    CHECK(restored.link(id).capacity == topology.link(id).capacity);
-    CHECK(restored.link(id).latency == topology.link(id).latency);
-  }
-}
-
-TEST_CASE("An export to SimGrid leaves out links that have failed", "[io][network]") {
-  Cluster cluster = three_tiers(FabricKind::rail_optimized, 20);
-  cluster.faults.lost_rails = {3};
-  const Topology topology(cluster);
-  int working = 0;
-  for (int id = 0; id < topology.link_count(); ++id) working += topology.link(id).capacity.bytes_per_second > 0 ? 1 : 0;
-  REQUIRE(working < topology.link_count());
-  const std::string text = to_simgrid(topology);
-  CHECK(text.find("bandwidth=\"0Bps\"") == std::string::npos);
-  int links = 0;
-  for (std::size_t at = text.find("<link id="); at != std::string::npos; at = text.find("<link id=", at + 1)) ++links;
-  CHECK(2 * links == working);
-}
-
 TEST_CASE("Damaged files of foreign formats: one sentence with the line", "[error][io]") {
   const std::string nccl = "<system version=\"1\">\n <cpu>\n  <pci busid=\"1\" class=\"0x030200\" link_width=\"16\">\n";
-  CHECK(error_of(nccl) == "f.xml:3: is not well-formed XML: start-end tags mismatch");
-  CHECK(error_of(nccl + "<gpu sm=\"ninety\"/></pci></cpu></system>") ==
+  CHECK(foreign::error_of(nccl) == "f.xml:3: is not well-formed XML: start-end tags mismatch");
+  CHECK(foreign::error_of(nccl + "<gpu sm=\"ninety\"/></pci></cpu></system>") ==
         "f.xml:4: gpu.sm = ninety: must be a whole number from 0 to 1048576");
-  CHECK(error_of("<system version=\"1\"/>") == "f.xml:1: has no GPU");
-  CHECK(error_of("<system version=\"1\">\n</system>rest") ==
+  CHECK(foreign::error_of("<system version=\"1\"/>") == "f.xml:1: has no GPU");
+  CHECK(foreign::error_of("<system version=\"1\">\n</system>rest") ==
         "f.xml:2: is not well-formed XML: something else beside the element <system>");
-  CHECK(error_of("<system version=\"1\"/>\n<system version=\"1\"/>") ==
+  CHECK(foreign::error_of("<system version=\"1\"/>\n<system version=\"1\"/>") ==
         "f.xml:2: is not well-formed XML: something else beside the element <system>");
-  CHECK(error_of("<platform version=\"3\"/>") == "f.xml:1: platform.version = 3: is not read (allowed: 4, 4.1)");
-  CHECK(error_of("<platform version=\"4\">\n<cluster radical=\"0-11\" bw=\"1MBps\" topology=\"TORUS\" "
-                 "topo_parameters=\"3,2\"/></platform>") ==
+  CHECK(foreign::error_of("<platform version=\"3\"/>") ==
+        "f.xml:1: platform.version = 3: is not read (allowed: 4, 4.1)");
+  CHECK(foreign::error_of("<platform version=\"4\">\n<cluster radical=\"0-11\" bw=\"1MBps\" topology=\"TORUS\" "
+                          "topo_parameters=\"3,2\"/></platform>") ==
         "f.xml:2: cluster.topo_parameters = 3,2: makes 6 hosts, but radical has 12");
-  CHECK(error_of("<platform version=\"4\">\n<cluster radical=\"0-x\" bw=\"1MBps\"/></platform>") ==
+  CHECK(foreign::error_of("<platform version=\"4\">\n<cluster radical=\"0-x\" bw=\"1MBps\"/></platform>") ==
         "f.xml:2: cluster.radical = 0-x: must be ranges of numbers such as 0-99");
-  CHECK(error_of("<platform version=\"4\">\n\n<zone id=\"z\"><link id=\"a\" bandwidth=\"fast\"/></zone></platform>")
+  CHECK(foreign::error_of(
+            "<platform version=\"4\">\n\n<zone id=\"z\"><link id=\"a\" bandwidth=\"fast\"/></zone></platform>")
             .starts_with("f.xml:3: link.bandwidth = fast: "));
-  CHECK(error_of("<graphs version=\"1\"/>") == "f.xml:1: has no channel with a GPU");
-  CHECK(error_of("\tGPU0\tGPU1\nGPU0\t X \tNV4\n", "m.txt") == "m.txt:1: has 2 GPUs in its header and 1 rows of GPUs");
-  CHECK(error_of("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\n", "m.txt") == "m.txt:3: GPU1: has 1 cells for 2 columns");
-  CHECK(error_of("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tFAR\t X\n", "m.txt") ==
+  CHECK(foreign::error_of("<graphs version=\"1\"/>") == "f.xml:1: has no channel with a GPU");
+  CHECK(foreign::error_of("\tGPU0\tGPU1\nGPU0\t X \tNV4\n", "m.txt") ==
+        "m.txt:1: has 2 GPUs in its header and 1 rows of GPUs");
+  CHECK(foreign::error_of("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\n", "m.txt") ==
+        "m.txt:3: GPU1: has 1 cells for 2 columns");
+  CHECK(foreign::error_of("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tFAR\t X\n", "m.txt") ==
         "m.txt:2: GPU0.GPU1 = NV4: differs from FAR in the other direction");
-  CHECK(error_of("switchguid=0x1\nSwitch\t4 \"S-01\"\t# \"a\"\n[1]\t\"H-02\"[1](2)\t# \"b\" lid 1 4xFAST\n", "n.txt") ==
+  CHECK(foreign::error_of("switchguid=0x1\nSwitch\t4 \"S-01\"\t# \"a\"\n[1]\t\"H-02\"[1](2)\t# \"b\" lid 1 4xFAST\n",
+                          "n.txt") ==
         "n.txt:3: '[1]?\"H-02\"[1](2)?# \"b\" lid 1 4xFAST' has no rate such as 4xNDR or 4X 106.25 Gbps");
-  CHECK(error_of("nothing of that kind", "n.txt") ==
+  CHECK(foreign::error_of("nothing of that kind", "n.txt") ==
         "n.txt: matches none of the formats nccl-topology nccl-graph nvidia-smi ibnetdiscover iblinkinfo simgrid "
         "astra-sim simai-topology");
   CHECK(to_string(import_as<ImportedTopology>("", "n.txt", "visio").error()) ==
         "format = visio: unknown format (allowed: nccl-topology nccl-graph nvidia-smi ibnetdiscover iblinkinfo simgrid "
         "astra-sim simai-topology)");
-}
-
-TEST_CASE("InfiniBand: links that came up slower than the others are counted", "[io][network]") {
-  const std::string text =
-      "switchguid=0x1\nSwitch\t4 \"S-01\"\t# \"leaf\" base\n"
-      "[1]\t\"H-11\"[1](11)\t# \"a HCA-1\" lid 1 4xNDR\n[2]\t\"H-12\"[1](12)\t# \"b HCA-1\" lid 2 4xNDR\n"
-      "[3]\t\"H-13\"[1](13)\t# \"c HCA-1\" lid 3 1xNDR\n";
-  const Result<ImportedTopology> read = import_as<ImportedTopology>(text, "n.txt");
-  if (!read) FAIL(to_string(read.error()));
-  CHECK(read->cluster.node.nic_rate == 400_Gbps);
-  CHECK(
-      std::count(read->notes.begin(), read->notes.end(),
-                 "1 of 3 cables are slower than most of their kind, down to 12.5 GB/s: the topology has the usual rate "
-                 "everywhere (perturbations of a scenario degrade links)") == 1);
-}
-
-TEST_CASE("iblinkinfo: an adapter is joined by its name where a line has no GUID, whatever the name", "[io][network]") {
-  const std::string host = GENERATE("n0", "n0x2f");
-  const std::string text =
-      "CA: " + host +
-      " mlx5_0:\n      0x0000000000000010      4    1[  ] ==( 4X         106.25 Gbps Active/  "
-      "LinkUp)==>       1    1[  ] \"leaf-0\" ( )\nSwitch: 0x0000000000000001 leaf-0:\n           1"
-      "    1[  ] ==( 4X         106.25 Gbps Active/  LinkUp)==>       4    1[  ] \"" +
-      host + " mlx5_0\" ( )\n";
-  const Result<ImportedTopology> read = import_as<ImportedTopology>(text, "n.txt");
-  if (!read) FAIL(to_string(read.error()));
-  CHECK(found(*read, "adapters") == 1);
-  CHECK(found(*read, "cables to adapters") == 1);
-}
-
-TEST_CASE("iblinkinfo: switches of the same name are told apart by their LIDs", "[io][network]") {
-  const auto block = [](int guid, int lid, int port, int peer_lid, const std::string& peer) {
-    return fmt::format(
-        "Switch: 0x{:016x} MF0;switch:\n {} {}[  ] ==( 4X 106.25 Gbps Active/ LinkUp)==> {} 1[  ] \"{}\" ( )\n", guid,
-        lid, port, peer_lid, peer);
-  };
-  const auto adapter = [](int guid, int lid, const std::string& name, const std::string& switch_lid) {
-    return fmt::format(
-        "CA: {} mlx5_0:\n 0x{:016x} {} 1[  ] ==( 4X 106.25 Gbps Active/ LinkUp)==> {} 1[  ] \"MF0;switch\" ( )\n", name,
-        guid, lid, switch_lid);
-  };
-  const std::string switches = block(1, 1, 1, 11, "n0 mlx5_0") + block(2, 2, 1, 12, "n1 mlx5_0");
-  const Result<ImportedTopology> by_lid =
-      import_as<ImportedTopology>(adapter(0x11, 11, "n0", "1") + adapter(0x12, 12, "n1", "2") + switches, "n.txt");
-  if (!by_lid) FAIL(to_string(by_lid.error()));
-  CHECK(found(*by_lid, "cables to adapters") == 2);
-  CHECK(found(*by_lid, "leaves") == 2);
-  // Switches without lines of their own have no LID here; one of them is called so as well.
-  const Result<ImportedTopology> by_name =
-      import_as<ImportedTopology>(adapter(0x11, 11, "n0", "1") + adapter(0x12, 12, "n1", "7") + switches, "n.txt");
-  if (!by_name) FAIL(to_string(by_name.error()));
-  CHECK(std::ranges::count(by_name->notes,
-                           "1 ends of cables were left out: several switches or adapters have the name of their peer, "
-                           "and its LID is not in the file") == 1);
 }
 
 TEST_CASE("A scenario's topology in a format of another tool: the error says what to run", "[error][io]") {
@@ -638,14 +383,6 @@ TEST_CASE("A scenario names a machine in a format of another tool", "[io]") {
                         {"cluster.topology=" + (folder.path() / "node.xml").string()});
   REQUIRE(replaced);
   CHECK(replaced->cluster.node.nic_rate == imported->node.nic_rate);
-}
-
-TEST_CASE("Both ends of a cable must agree on its rate", "[error][io]") {
-  const std::string text =
-      "switchguid=0x1\nSwitch\t4 \"S-01\"\t# \"a\" base\n[1]\t\"S-02\"[2]\t# \"b\" lid 1 4xNDR\n"
-      "switchguid=0x2\nSwitch\t4 \"S-02\"\t# \"b\" base\n[2]\t\"S-01\"[1]\t# \"a\" lid 1 4xHDR\n";
-  CHECK(error_of(text, "n.txt").find("has another rate than the other end of the same cable in line 3") !=
-        std::string::npos);
 }
 
 }  // namespace

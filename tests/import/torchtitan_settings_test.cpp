@@ -152,3 +152,116 @@ TEST_CASE("launchers: torchtitan may stop a recomputation early", "[io][launch]"
   const Scenario s = shipped_scenario("torchtitan-llama3-8b-128gpu", {"training.recompute_early_stop=false"});
   CHECK(emit_run("torchtitan", s).text.find("early_stop = false\n") != std::string::npos);
 }
+
+// The JSON that --debug.save_config_file writes (Trainer.Config.to_dict, docs/references.md#format-torchtitan).
+TEST_CASE("launchers: torchtitan's saved configuration is the same run as its TOML", "[io][launch]") {
+  const std::string toml = R"([model]
+name = "llama3"
+flavor = "70B"
+[training]
+local_batch_size = 8
+seq_len = 8192
+[parallelism]
+tensor_parallel_degree = 8
+[activation_checkpoint]
+mode = "full"
+)";
+  const auto json = [](const std::string& training, const std::string& policy, const std::string& parallelism = "") {
+    return R"({"hf_assets_path": "./assets", "dump_folder": "./outputs", "model_spec": {"name": "llama3", "flavor": "70B",
+      "model": {"dim": 8192, "layers": [{"attention": {"n_heads": 64}}]}}, "training": {)" +
+           training + R"(, "steps": 10, "dtype": "float32", "mixed_precision_param": "bfloat16",
+      "mixed_precision_reduce": "float32", "gc_freq": 50}, "parallelism": {"data_parallel_shard_degree": -1,
+      "tensor_parallel_degree": 8, "enable_sequence_parallel": true)" +
+           parallelism + R"(}, "activation_checkpoint": )" + policy + R"(, "compile": {"enable": false},
+      "optimizer": {"name": "AdamW", "lr": 0.0003}})";
+  };
+  const RunGivens all{.model = "", .topology = "dgx-h100", .gpus = 64, .overrides = {}};
+  const ImportedRun old = imported("torchtitan", toml, "a.toml", all);
+  for (const std::string& saved :
+       {json(R"("local_batch_size": 8, "global_batch_size": -1, "seq_len": 8192)", R"({"mode": "full"})"),
+        json(R"("num_tokens_per_microbatch_per_dp_rank": 65536, "max_context_length": 8192)",
+             R"({"save_regions": [], "debug": false})")}) {
+    const ImportedRun run = imported("torchtitan", saved, "b.json", all);
+    CHECK(run.scenario.model == old.scenario.model);
+    CHECK(run.scenario.parallel == old.scenario.parallel);
+    CHECK(run.scenario.training == old.scenario.training);
+    REQUIRE(run.assumptions.size() > 0);
+    CHECK(run.assumptions[0] == "no converter (float8, mx): the file does not say what converts the model");
+  }
+  const std::string sizes = R"("local_batch_size": 8, "seq_len": 8192)";
+  CHECK(refusal("torchtitan", json(sizes, R"({"debug": false})"), "b.json", all)
+            .find("activation_checkpoint: does not say which policy it is: give --set training.recompute=selective_op "
+                  "(SelectiveAC) or full (FullAC)") != std::string::npos);
+  CHECK(refusal("torchtitan",
+                json(R"("num_tokens_per_microbatch_per_dp_rank": 8191, "max_context_length": 8192)", "null"), "b.json",
+                all)
+            .find("is not a multiple of max_context_length = 8192") != std::string::npos);
+  CHECK(imported("torchtitan", json(sizes, "null"), "b.json", all).scenario.training.recompute == Recompute::none);
+
+  // An order of its own: the nearest schedule is asked for.
+  const std::string order =
+      json(sizes, "null", R"(, "pipeline_parallel_degree": 4, "pipeline_parallel_schedule": "PipelineScheduleMulti",
+      "pipeline_parallel_schedule_csv": "order.csv")");
+  CHECK(
+      refusal("torchtitan", order, "b.json", all)
+          .find("parallelism.pipeline_parallel_schedule_csv = \"order.csv\": has an order of its own, which tracecast "
+                "schedule --times-from b.json runs with the times of these stages (elsewhere give --set "
+                "parallel.pp_schedule=NAME, the nearest by name)") != std::string::npos);
+  RunGivens named = all;
+  named.overrides = {"parallel.pp_schedule=zb-h1"};
+  CHECK(imported("torchtitan", order, "b.json", named).scenario.parallel.pp_schedule == "zb-h1");
+}
+
+TEST_CASE("launchers: torchtitan gathers again in the backward always, never, or by default without a pipeline",
+          "[io][launch]") {
+  const auto reshards = [](const std::string& policy, int pp) {
+    const std::string job =
+        "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 8192\nlocal_batch_size = 8\n"
+        "[parallelism]\npipeline_parallel_degree = " +
+        std::to_string(pp) + "\nfsdp_reshard_after_forward = \"" + policy + "\"\n";
+    const RunGivens given{.model = "", .topology = "dgx-h100", .gpus = 16, .overrides = {}};
+    return imported("torchtitan", job, "a.toml", given).scenario.parallel.reshard_after_forward;
+  };
+  CHECK(reshards("default", 1));
+  CHECK_FALSE(reshards("default", 2));
+  CHECK(reshards("always", 2));
+  CHECK_FALSE(reshards("never", 1));
+}
+
+TEST_CASE("launchers: torchtitan's every n-th layer is so many layers of each stage", "[io][launch]") {
+  const auto job = [](const std::string& option, const std::string& parallelism = "") {
+    return "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 8192\nlocal_batch_size = "
+           "8\n[parallelism]\n"
+           "data_parallel_shard_degree = -1\n" +
+           parallelism + "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = " + option + "\n";
+  };
+  RunGivens given{.model = "", .topology = "dgx-h100", .gpus = 8, .overrides = {}};
+  const auto training = [&](const std::string& option, const std::string& parallelism = "") {
+    return imported("torchtitan", job(option, parallelism), "a.toml", given).scenario.training;
+  };
+  // 32 layers: every second is 16 of them, every fifth 6 (5, 10, ... 30), every 33rd none.
+  CHECK(training("\"2\"").recompute == Recompute::full);
+  CHECK(training("\"2\"").recompute_num_layers == 16);
+  CHECK(training("\"5\"").recompute_num_layers == 6);
+  CHECK(training("\"33\"").recompute == Recompute::none);
+  for (const char* every : {"\"0\"", "\"1\""}) {
+    CHECK(training(every).recompute == Recompute::full);
+    CHECK(training(every).recompute_num_layers == 0);
+  }
+  CHECK(training("\"op\"").recompute == Recompute::selective_op);
+  CHECK(imported("torchtitan", job("\"2\""), "a.toml", given).assumptions.at(0) ==
+        "of every 2 layers of a stage one is recomputed: the first ones stand for them");
+  // Four stages of 8 have 4 each; with embedding and loss counted as a layer they are 8, 9, 8 and 7 layers.
+  const std::string even =
+      "pipeline_parallel_degree = 4\npipeline_parallel_first_stage_less_layers = 0\n"
+      "pipeline_parallel_last_stage_less_layers = 0\n";
+  CHECK(training("\"2\"", even).recompute_num_layers == 4);
+  CHECK(refusal("torchtitan", job("\"2\"", "pipeline_parallel_degree = 4\n"), "a.toml", given) ==
+        "a.toml: activation_checkpoint.selective_ac_option = 2: recomputes 3 to 4 layers of a stage: give --set "
+        "training.recompute_num_layers=4, say");
+  CHECK(refusal("torchtitan", job("\"few\""), "a.toml", given)
+            .find("selective_ac_option = \"few\": is not supported (allowed: op, or every how many layers)") !=
+        std::string::npos);
+  given.overrides = {"training.recompute_num_layers=4"};
+  CHECK(training("\"2\"", "pipeline_parallel_degree = 4\n").recompute_num_layers == 4);
+}

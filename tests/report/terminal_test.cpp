@@ -46,6 +46,18 @@ TEST_CASE("the page says the answer first", "[report][terminal]") {
   CHECK(contains(text, "353 days for 1 T tokens"));
 }
 
+TEST_CASE("the page says that no software stack is set", "[report][terminal]") {
+  Scenario scenario = sample::scenario();
+  const auto says_none = [&] {
+    return std::ranges::any_of(assumptions(scenario, sample::forecast()), [](const std::string& line) {
+      return line.starts_with("no software stack is set: host time and kernels are the profile's");
+    });
+  };
+  CHECK(says_none());
+  scenario.stack = "torchtitan";
+  CHECK_FALSE(says_none());
+}
+
 TEST_CASE("the page says what each axis asks of its links, and which asks too much", "[report][terminal]") {
   Forecast f = sample::forecast();
   CHECK_FALSE(contains(page(f), "Bandwidth"));

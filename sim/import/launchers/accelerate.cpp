@@ -69,6 +69,7 @@ void import_fsdp(RunImport& run) {
   constexpr Name kStrategy = "fsdp_config.fsdp_sharding_strategy";
   constexpr Name kReshard = "fsdp_config.fsdp_reshard_after_forward";
   constexpr Name kCheckpointing = "fsdp_config.fsdp_activation_checkpointing";
+  constexpr Name kOffload = "fsdp_config.fsdp_offload_params";
   constexpr std::array kStrategies{std::pair<Name, Name>{"FULL_SHARD", "FULL_SHARD"},
                                    std::pair<Name, Name>{"1", "FULL_SHARD"},
                                    std::pair<Name, Name>{"SHARD_GRAD_OP", "SHARD_GRAD_OP"},
@@ -97,8 +98,10 @@ void import_fsdp(RunImport& run) {
     run.put("training.recompute", std::string("full"), kCheckpointing);
     run.put_flag("training.recompute_early_stop", true, kCheckpointing);  // CheckpointImpl.NO_REENTRANT
   }
-  if (!run.flag("fsdp_config.fsdp_offload_params").value_or(false)) return;
-  run.error("fsdp_config.fsdp_offload_params", "is not supported (allowed: false)");
+  // FSDP moves the shards of parameters and gradients to the host, so the optimizer works there.
+  if (!run.flag(kOffload).value_or(false)) return;
+  run.put_flag("training.offload_optimizer", true, kOffload);
+  run.put_flag("training.offload_parameters", true, kOffload);
 }
 
 void import_mesh(RunImport& run) {
@@ -132,8 +135,7 @@ void import_deepspeed_section(RunImport& run) {
   run.put("parallel.data_parallel", std::string("deepspeed"), "distributed_type");
   if (!run.has(kStage)) run.assume("deepspeed_config.zero_stage = 2, Accelerate's default");
   put_deepspeed_stage(run, run.count(kStage).value_or(2), kStage);
-  import_deepspeed_offload(run, "deepspeed_config.offload_optimizer_device");
-  run.pass_over_if("deepspeed_config.offload_param_device", "\"none\"");
+  import_deepspeed_offload(run, "deepspeed_config.offload_optimizer_device", "deepspeed_config.offload_param_device");
 }
 
 void import_megatron_section(RunImport& run) {
@@ -207,7 +209,10 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
       t.dtype == Precision::bf16)
     settings.take("training.dtype");
   text += fmt::format("gradient_accumulation_steps: {}\n", t.global_batch_size / (t.micro_batch_size * dp));
-  if (sharded || p.zero_stage == 0) settings.take("parallel.zero_stage");
+  // Groups of one rank are copies that are not sharded.
+  const bool whole = sharded && group == p.cp;
+  settings.list_unless((sharded && !whole) || p.zero_stage == 0, "parallel.zero_stage");
+  settings.list_unless(p.shard_group == 0 || (sharded && !whole), "parallel.shard_group");
   const bool by_type = !sharded                    ? t.grad_reduce_dtype == Precision::fp32
                        : t.dtype == Precision::fp8 ? t.grad_reduce_dtype == Precision::bf16
                                                    : t.grad_reduce_dtype == t.dtype;
@@ -224,9 +229,13 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
     settings.list_unless(t.cross_entropy == CrossEntropy::pytorch, "training.cross_entropy");
     settings.take("parallel.reshard_after_forward");
     if (t.recompute == Recompute::full || t.recompute == Recompute::none) settings.take("training.recompute");
+    const bool offload = t.offload_parameters;  // which scenarios have with the optimizer only
+    if (offload || !t.offload_optimizer) settings.take("training.offload_optimizer");
+    settings.take("training.offload_parameters");
     text += fmt::format(
-        "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {}\n  fsdp_activation_checkpointing: {}\n",
-        p.reshard_after_forward, t.recompute == Recompute::full);
+        "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {}\n  fsdp_activation_checkpointing: {}\n"
+        "  fsdp_offload_params: {}\n",
+        p.reshard_after_forward, t.recompute == Recompute::full, offload);
   }
   text += "parallelism_config:\n";
   text += fmt::format("  parallelism_config_dp_replicate_size: {}\n", sharded ? data_ranks / group : dp);
@@ -241,8 +250,7 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
                         p.cp_comm_type == ContextExchange::p2p ? "alltoall" : "allgather");
   }
   if (ulysses) settings.take("parallel.cp_comm_type");
-  for (const char* covered : {"parallel.dp", "parallel.shard_group", "training.seq_length", "training.train_tokens"})
-    settings.take(covered);
+  for (const char* covered : {"parallel.dp", "training.seq_length", "training.train_tokens"}) settings.take(covered);
   return {text, settings.left()};
 }
 

@@ -151,8 +151,6 @@ void rewrite_model(JsonNode& model) {
 
 /// A whole configuration. The data's sequence length is that of the run; the model's is the longest that it may have.
 void rewrite(JsonNode& root) {
-  for (JsonMember& each : root.members)
-    if (each.value.kind == JsonNode::Kind::object) plain(each.value, true);
   drop(root, [](std::string_view key) { return key == kTarget; });
   if (JsonNode* const model = member(root, "model")) {
     rewrite_model(*model);
@@ -179,6 +177,8 @@ Result<JsonDocument> parse_bridge(const std::string& content, const std::string&
                  "ConfigContainer.to_yaml(\"run_config.yaml\") writes (checkpoints have it too)"});
   Result<JsonDocument> document = parse_yaml(content, file);
   if (!document) return document;
+  for (JsonMember& each : document->root.members)
+    if (each.value.kind == JsonNode::Kind::object) plain(each.value, true);
   const JsonNode* const target = document->root.find(kTarget);
   if (target != nullptr && target->string.ends_with("ConfigContainer")) rewrite(document->root);
   if (const Result<void> written = write_out_precision(*document); !written) return tl::unexpected(written.error());

@@ -65,6 +65,7 @@ constexpr std::array kDefaults{Default{"zero_optimization.reduce_scatter", "true
                                Default{"zero_optimization.offload_optimizer.ratio", "1"},
                                Default{"zero_optimization.offload_optimizer.ratio", "1.0"},
                                Default{"zero_optimization.offload_optimizer.pin_memory", "true"},
+                               Default{"zero_optimization.offload_param.pin_memory", "true"},
                                Default{"fp16.fp16_master_weights_and_grads", "false"},
                                Default{"bf16.bf16_master_weights_and_grads", "false"},
                                Default{"bf16.bf16_optimizer_states", "false"}};
@@ -115,17 +116,16 @@ void import_optimizer(RunImport& run) {
 void import_groups(RunImport& run) {
   constexpr Name kGroup = "zero_optimization.mics_shard_size";
   constexpr Name kUlysses = "sequence_parallel_size";
-  if (const auto size = run.count(kGroup); size && *size > 1) run.put("parallel.shard_group", *size, kGroup);
+  if (const auto size = run.count(kGroup); size && *size > 0) run.put("parallel.shard_group", *size, kGroup);
   if (const auto size = run.count(kUlysses); size && *size > 1) {
     run.put("parallel.cp", *size, kUlysses);
     run.put("parallel.cp_comm_type", std::string("a2a"), kUlysses);
   }
 }
 
-/// The optimizer on the host. Offloaded parameters stay on the GPU here, which the list of what is not mapped says.
 void import_offload(RunImport& run) {
   constexpr Name kOld = "zero_optimization.cpu_offload";
-  import_deepspeed_offload(run, "zero_optimization.offload_optimizer.device");
+  import_deepspeed_offload(run, "zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device");
   if (run.flag(kOld).value_or(false)) run.put_flag("training.offload_optimizer", true, kOld);
 }
 
@@ -181,8 +181,12 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
   root["zero_optimization"]["overlap_comm"] = settings.take("parallel.overlap_grad_reduce").boolean;
   settings.list_unless(p.overlap_param_gather == (p.zero_stage == 3), "parallel.overlap_param_gather");
   settings.list_unless(p.data_parallel == DataParallelKind::deepspeed, "parallel.data_parallel");
-  if (settings.take("training.offload_optimizer").boolean)
+  if (t.offload_optimizer && p.zero_stage > 0) {
+    settings.take("training.offload_optimizer");
     root["zero_optimization"]["offload_optimizer"]["device"] = "cpu";
+  }
+  if (settings.take("training.offload_parameters").boolean)
+    root["zero_optimization"]["offload_param"]["device"] = "cpu";
   if (p.shard_group > 0) root["zero_optimization"]["mics_shard_size"] = settings.take("parallel.shard_group").integer;
   if (p.cp > 1 && p.cp_comm_type == ContextExchange::a2a) {
     settings.take("parallel.cp_comm_type");
@@ -214,10 +218,26 @@ void put_deepspeed_stage(RunImport& run, std::int64_t stage, std::string_view ke
   run.put_flag("parallel.overlap_param_gather", stage == 3, key);
 }
 
-void import_deepspeed_offload(RunImport& run, std::string_view key) {
-  const std::string device = run.word(key);
-  if (device == "nvme") run.assume(fmt::format("{} = nvme: taken as cpu", key));
-  if (device == "cpu" || device == "nvme") run.put_flag("training.offload_optimizer", true, key);
+void import_deepspeed_offload(RunImport& run, std::string_view optimizer, std::string_view parameters) {
+  const auto leaves_gpu = [&](std::string_view key) {
+    const std::string device = run.word(key);
+    if (device == "nvme") run.assume(fmt::format("{} = nvme: taken as cpu", key));
+    return device == "cpu" || device == "nvme";
+  };
+  const std::int64_t stage = run.given_count("parallel.zero_stage", 0);
+  const bool states = leaves_gpu(optimizer);
+  if (states && stage == 0)
+    run.error(optimizer, "needs ZeRO: DeepSpeed offloads the optimizer at stages 1, 2 and 3 only");
+  else if (states)
+    run.put_flag("training.offload_optimizer", true, optimizer);
+  if (!leaves_gpu(parameters)) return;
+  if (stage < 3)
+    run.assume(fmt::format("{}: no effect at stage {}, since DeepSpeed offloads parameters at stage 3 only", parameters,
+                           stage));
+  else if (!states)
+    run.assume(fmt::format("{}: not modelled without {}; parameters stay on the GPU", parameters, optimizer));
+  else
+    run.put_flag("training.offload_parameters", true, parameters);
 }
 
 const Importer kDeepspeed{"deepspeed", "configuration of DeepSpeed (JSON)", "launchers.md", is_deepspeed,

@@ -13,8 +13,9 @@ namespace tracecast {
 /// A stage of ZeRO, with DeepSpeed's own overlap: all at stage 3, nothing below.
 void put_deepspeed_stage(RunImport& run, std::int64_t stage, std::string_view key);
 
-/// The optimizer on the host, where the setting `key` names a device other than "none". Disks are taken as memory,
-/// which is said.
-void import_deepspeed_offload(RunImport& run, std::string_view key);
+/// The optimizer and the parameters on the host, where the settings name a device other than "none". Disks are taken as memory,
+/// and what has no effect (parameters below stage 3, or without the optimizer) stays on the GPU, which is said.
+/// Error: the optimizer with stage 0.   Requires put_deepspeed_stage
+void import_deepspeed_offload(RunImport& run, std::string_view optimizer, std::string_view parameters);
 
 }  // namespace tracecast

@@ -145,13 +145,13 @@ void check_local_batches(RunImport& run) {
 /// Hybrid sharding said as the number of copies: the group is what is left of dp x cp.
 void complete_shard_group(RunImport& run) {
   const std::int64_t copies = run.shard_copies;
-  if (copies <= 1) return;
+  if (copies <= 1 || run.is_overridden("parallel.shard_group")) return;
   const std::int64_t ranks =
       degree(run, "cluster.world_size") / (degree(run, "parallel.tp") * degree(run, "parallel.pp"));
   if (ranks % copies != 0)
     return run.error(run.shard_copies_key,
                      fmt::format("does not divide the {} ranks that data parallelism has", ranks));
-  if (ranks / copies > 1) run.put("parallel.shard_group", ranks / copies, run.shard_copies_key);
+  run.put("parallel.shard_group", ranks / copies, run.shard_copies_key);
 }
 
 /// Chunks of a pipeline rank, said as the layers of each.
@@ -272,6 +272,16 @@ EmittedRun emit_run(std::string_view name, const Scenario& scenario) {
   EmittedRun run = launcher.emit(in_plain_terms(scenario));
   if (scenario.training.documents) run.unmapped.emplace_back("training.documents, which the data set decides");
   return run;
+}
+
+std::string stack_of_emitted(std::string_view name, const std::string& text) {
+  const Launcher& launcher = launcher_named(name);
+  const Result<JsonDocument> parsed = launcher.parse(text, name == "megatron" ? "run.sh" : "run.yaml");
+  TRACECAST_ASSERT(parsed.has_value(), "what is emitted can be read");
+  RunImport run(*parsed, launcher.names);
+  launcher.import(run);
+  const JsonNode* const stack = run.given("stack");
+  return stack == nullptr ? "" : std::string(stack->string);
 }
 
 }  // namespace tracecast

@@ -70,4 +70,7 @@ Scenario in_plain_terms(const Scenario& scenario);
 /// Requires a format that can be emitted and a valid scenario.
 EmittedRun emit_run(std::string_view format, const Scenario& scenario);
 
+/// The software stack that an import of an emitted text sets; "": none.
+std::string stack_of_emitted(std::string_view format, const std::string& text);
+
 }  // namespace tracecast

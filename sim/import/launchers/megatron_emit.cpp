@@ -5,9 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/import/launchers/megatron_settings.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
 #include "sim/plan/activations.hpp"
+#include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/optimizer_matrices.hpp"
 #include "sim/plan/stages.hpp"
 
@@ -90,7 +92,7 @@ void emit_sharding(Settings& said, RunSettings& settings, const Scenario& scenar
     said.push_back({"ckpt-format", "fsdp_dtensor"});
   }
   const bool gather = scenario.parallel.overlap_param_gather;
-  if (!dealt || !gather) settings.take("parallel.overlap_param_gather");
+  settings.list_unless(!dealt || !gather, "parallel.overlap_param_gather");
   if (stage > 0 && gather && !dealt) said.push_back({"overlap-param-gather"});
   const std::int64_t group = settings.take("parallel.shard_group").integer;
   if (group > 0)
@@ -98,8 +100,21 @@ void emit_sharding(Settings& said, RunSettings& settings, const Scenario& scenar
         {"num-distributed-optimizer-instances", std::to_string(scenario.cluster.world_size / (p.tp * p.pp) / group)});
 }
 
+/// Gradients of fp16 are reduced in fp16 or fp32, others in bf16 or fp32.
+bool reduces_in_a_known_type(const Training& t) {
+  return t.grad_reduce_dtype == Precision::fp32 ||
+         t.grad_reduce_dtype == (t.dtype == Precision::fp16 ? Precision::fp16 : Precision::bf16);
+}
+
+/// Of a linear layer's input Transformer Engine keeps what its multiplication read.
+bool keeps_inputs_as_multiplied(const Training& t) {
+  const bool narrow = t.low_precision_activations == std::vector<std::string>{"linear_inputs"};
+  return narrow || (t.low_precision_activations.empty() && !is_narrow(t.dtype));
+}
+
 void emit_precision(Settings& said, RunSettings& settings, const Training& t) {
   settings.take("training.dtype");
+  settings.list_unless(keeps_inputs_as_multiplied(t), "training.low_precision_activations");
   if (t.dtype == Precision::fp16) said.push_back({"fp16"});
   if (t.dtype != Precision::fp16 && t.dtype != Precision::fp32) said.push_back({"bf16"});
   if (t.dtype == Precision::nvfp4) said.push_back({"fp4-format", "e2m1"});
@@ -111,26 +126,67 @@ void emit_precision(Settings& said, RunSettings& settings, const Training& t) {
     said.push_back({"fp8-format", "hybrid"});
     said.push_back({"fp8-recipe", recipe});
   }
+  if (t.dtype == Precision::mxfp8 && t.fp8_param_gather) said.push_back({"reuse-grad-buf-for-mxfp8-param-ag"});
   const std::int64_t start = settings.take("training.bf16_layers_start").integer;
   const std::int64_t end = settings.take("training.bf16_layers_end").integer;
   if (start > 0 || end > 0)
     said.insert(said.end(), {{"first-last-layers-bf16"},
                              {"num-layers-at-start-in-bf16", std::to_string(start)},
                              {"num-layers-at-end-in-bf16", std::to_string(end)}});
-  settings.take("training.grad_reduce_dtype");
+  settings.list_unless(reduces_in_a_known_type(t), "training.grad_reduce_dtype");
   if (t.grad_reduce_dtype == Precision::bf16) said.push_back({"grad-reduce-in-bf16"});
   if (t.grad_reduce_dtype == Precision::fp32) said.push_back({"accumulate-allreduce-grads-in-fp32"});
 }
 
-void emit_recompute(Settings& said, RunSettings& settings, const Training& t) {
+/// Whether Megatron-LM repeats this work alone: moe_act is the activation function of experts.
+bool can_repeat(Name module, const Model& model) {
+  return module == "norm" || (module == "mla_up" ? model.latent_attention.has_value() : model.moe.has_value());
+}
+
+/// The value of --recompute-modules: parts of a layer that granularity selective repeats.
+std::string recompute_modules_text(const Scenario& scenario) {
+  std::string text = scenario.training.recompute == Recompute::selective ? "core_attn" : "";
+  for (const std::string& module : scenario.training.recompute_modules)
+    if (can_repeat(module, scenario.model)) text += (text.empty() ? "" : " ") + std::string(megatron_module(module));
+  return text;
+}
+
+void emit_recompute(Settings& said, RunSettings& settings, const Scenario& scenario) {
+  const Training& t = scenario.training;
   if (t.recompute == Recompute::selective_op) return;
   settings.take("training.recompute");
   settings.take("training.recompute_num_layers");
-  if (t.recompute == Recompute::none) return;
-  said.push_back({"recompute-granularity", t.recompute == Recompute::full ? "full" : "selective"});
-  if (t.recompute != Recompute::full) return;
-  said.push_back({"recompute-method", t.recompute_num_layers > 0 ? "block" : "uniform"});
-  said.push_back({"recompute-num-layers", std::to_string(std::max(1, t.recompute_num_layers))});
+  if (t.recompute == Recompute::full) {
+    said.push_back({"recompute-granularity", "full"});
+    said.push_back({"recompute-method", t.recompute_num_layers > 0 ? "block" : "uniform"});
+    said.push_back({"recompute-num-layers", std::to_string(std::max(1, t.recompute_num_layers))});
+    return;
+  }
+  const std::vector<std::string>& modules = t.recompute_modules;
+  if (std::ranges::all_of(modules, [&](const std::string& each) { return can_repeat(each, scenario.model); }))
+    settings.take("training.recompute_modules");
+  const std::string text = recompute_modules_text(scenario);
+  if (text.empty()) return;
+  said.push_back({"recompute-granularity", "selective"});
+  if (text != "core_attn") said.push_back({"recompute-modules", text});
+  if (text.find("moe_act") != std::string::npos) said.push_back({"moe-grouped-gemm"});  // needed with it
+}
+
+/// Megatron-LM offloads the activations of some first layers, without a pipeline and without recomputation; the optimizer with the
+/// distributed one, and with parameters that are not kept in 8 bits.
+void emit_offloading(Settings& said, RunSettings& settings, const Scenario& scenario) {
+  const Training& t = scenario.training;
+  const bool some = t.offload_layers > 0 && t.offload_layers < scenario.model.layers();
+  const bool repeats = t.recompute != Recompute::none || !t.recompute_modules.empty();
+  if (t.offload_activations && some && !repeats && scenario.parallel.pp == 1) {
+    settings.take("training.offload_activations");
+    settings.take("training.offload_layers");
+    said.push_back({"cpu-offloading-num-layers", std::to_string(t.offload_layers)});
+  }
+  if (t.offload_optimizer && scenario.parallel.zero_stage == 1 && !t.fp8_param_gather) {
+    settings.take("training.offload_optimizer");
+    said.insert(said.end(), {{"optimizer-cpu-offload"}, {"use-precision-aware-optimizer"}});
+  }
 }
 
 void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenario) {
@@ -146,10 +202,12 @@ void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenari
     said.push_back({"moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor)});
 }
 
-/// PyTorch's loss cannot be chosen, not even with FSDP.
+/// PyTorch's loss cannot be chosen, not even with FSDP, nor Megatron-LM's own apart from a compiled model.
 void emit_loss(Settings& said, RunSettings& settings, const Scenario& s) {
   const CrossEntropy loss = loss_of(s.parallel, s.training);
-  settings.list_unless(loss != CrossEntropy::pytorch && loss != CrossEntropy::compiled, "training.cross_entropy");
+  const bool own = loss == CrossEntropy::vocab_parallel && !s.training.compiled;
+  settings.list_unless(own || loss == CrossEntropy::fused || loss == CrossEntropy::fused_native,
+                       "training.cross_entropy");
   const bool kernel = loss == CrossEntropy::fused;
   if (!kernel && loss != CrossEntropy::fused_native) return;
   said.push_back({"cross-entropy-loss-fusion"});
@@ -164,7 +222,8 @@ Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   emit_optimizer(said, settings, scenario);
   emit_sharding(said, settings, scenario);
   emit_precision(said, settings, scenario.training);
-  emit_recompute(said, settings, scenario.training);
+  emit_recompute(said, settings, scenario);
+  emit_offloading(said, settings, scenario);
   emit_loss(said, settings, scenario);
   emit_experts(said, settings, scenario);
   if (scenario.parallel.cp > 1) said.push_back({"cp-comm-type", settings.take("parallel.cp_comm_type").string});
@@ -194,6 +253,7 @@ struct BridgeName {
   Name name;
   Name value = "";
 };
+constexpr Name kPrecision = "mixed_precision";  ///< replaces what the model and ddp say
 constexpr std::array kBridgeNames{
     BridgeName{"micro-batch-size", "train", "micro_batch_size"},
     BridgeName{"global-batch-size", "train", "global_batch_size"},
@@ -207,14 +267,48 @@ constexpr std::array kBridgeNames{
     BridgeName{"optimizer", "optimizer", "optimizer"},
     BridgeName{"muon-tp-mode", "optimizer", "muon_tp_mode"},
     BridgeName{"muon-num-ns-steps", "optimizer", "muon_num_ns_steps"},
-    BridgeName{"grad-reduce-in-bf16", "ddp", "grad_reduce_in_fp32", "false"},
-    BridgeName{"accumulate-allreduce-grads-in-fp32", "ddp", "grad_reduce_in_fp32", "true"},
+    BridgeName{"optimizer-cpu-offload", "optimizer", "optimizer_cpu_offload"},
+    BridgeName{"use-precision-aware-optimizer", "optimizer", "use_precision_aware_optimizer"},
     BridgeName{"ckpt-format", "checkpoint", "ckpt_format"},
     BridgeName{"use-tp-pp-dp-mapping", "dist", "use_tp_pp_dp_mapping"},
     BridgeName{"no-overlap-p2p-communication", "model", "overlap_p2p_comm", "false"},
     BridgeName{"num-virtual-stages-per-pipeline-rank", "model", "virtual_pipeline_model_parallel_size"},
-    BridgeName{"fp8-format", "model", "fp8"},
+    BridgeName{"bf16", kPrecision, "bf16"},
+    BridgeName{"fp16", kPrecision, "fp16"},
+    BridgeName{"grad-reduce-in-bf16", kPrecision, "grad_reduce_in_fp32", "false"},
+    BridgeName{"accumulate-allreduce-grads-in-fp32", kPrecision, "grad_reduce_in_fp32", "true"},
+    BridgeName{"fp8-format", kPrecision, "fp8"},
+    BridgeName{"fp8-recipe", kPrecision, "fp8_recipe"},
+    BridgeName{"fp4-format", kPrecision, "fp4"},
+    BridgeName{"fp8-param-gather", kPrecision, "fp8_param_gather"},
+    BridgeName{"reuse-grad-buf-for-mxfp8-param-ag", kPrecision, "reuse_grad_buf_for_mxfp8_param_ag"},
+    BridgeName{"fp8-dot-product-attention", kPrecision, "fp8_dot_product_attention"},
+    BridgeName{"first-last-layers-bf16", kPrecision, "first_last_layers_bf16"},
+    BridgeName{"num-layers-at-start-in-bf16", kPrecision, "num_layers_at_start_in_bf16"},
+    BridgeName{"num-layers-at-end-in-bf16", kPrecision, "num_layers_at_end_in_bf16"},
 };
+
+/// What replaces the recipe's numbers, whether it has them by name or as an object.
+std::string precision_object(const Training& t) {
+  const char* const type = t.dtype == Precision::fp16 ? "float16" : t.dtype == Precision::fp32 ? "float32" : "bfloat16";
+  return fmt::format(
+      "  _target_: megatron.bridge.training.mixed_precision.MixedPrecisionConfig\n"
+      "  params_dtype: {{_target_: torch.{0}, _call_: false}}\n  pipeline_dtype: {{_target_: torch.{0}, _call_: "
+      "false}}\n",
+      type);
+}
+
+/// LoRA. Megatron-Bridge gives experts adapters, too, where feed-forwards have them: that is not forecast.
+std::string adapters_object(RunSettings& settings, const Scenario& scenario) {
+  const Training& t = scenario.training;
+  if (t.lora_rank == 0 || (scenario.model.moe && (has_adapter(t, "fc1") || has_adapter(t, "fc2")))) return "";
+  std::vector<std::string> modules;
+  for (const auto& each : EnumNames<LoraTarget>::table)
+    if (has_adapter(t, std::string(each.name))) modules.push_back("linear_" + std::string(each.name));
+  settings.take("training.lora_targets");
+  return fmt::format("  _target_: megatron.bridge.peft.lora.LoRA\n  dim: {}\n  target_modules: [{}]\n",
+                     settings.take("training.lora_rank").integer, fmt::join(modules, ", "));
+}
 
 }  // namespace
 
@@ -235,7 +329,6 @@ EmittedRun emit_megatron_bridge(const Scenario& given) {
   const Scenario scenario = with_written_cut(given);
   RunSettings settings(scenario);
   Settings said = emit_settings(scenario, settings);
-  if (scenario.training.dtype == Precision::bf16 && scenario.training.bf16_layers_start == 0) said.push_back({"bf16"});
   const auto is_said = [&](Name key) {
     return std::ranges::any_of(said, [&](const Said& each) { return each.key == key; });
   };
@@ -249,13 +342,22 @@ EmittedRun emit_megatron_bridge(const Scenario& given) {
        {"use-distributed-optimizer", "use-megatron-fsdp", "overlap-param-gather", "cross-entropy-loss-fusion"})
     if (!is_said(flag) && (scenario.parallel.zero_stage > 0 || flag != Name("overlap-param-gather")))
       absent.push_back({flag, "false"});
+  for (const char* flag : {"bf16", "fp16", "first-last-layers-bf16"})
+    if (!is_said(flag)) absent.push_back({flag, "false"});
+  for (const char* format : {"fp8-format", "fp4-format"})
+    if (!is_said(format)) absent.push_back({format, "null"});
+  if (!is_said("grad-reduce-in-bf16") && !is_said("accumulate-allreduce-grads-in-fp32"))
+    absent.push_back({"grad-reduce-in-bf16"});
+  if (is_said("cpu-offloading-num-layers")) absent.push_back({"cpu-offloading"});
   said.insert(said.end(), absent.begin(), absent.end());
-  std::map<Name, std::string> sections;
+  std::map<Name, std::string> sections{{kPrecision, precision_object(scenario.training)}};
+  if (const std::string adapters = adapters_object(settings, scenario); !adapters.empty()) sections["peft"] = adapters;
   for (const Said& each : said) {
     const auto* const found = std::ranges::find(kBridgeNames, each.key, &BridgeName::said);
     std::string name = each.key;
     std::ranges::replace(name, '-', '_');
     std::string value = each.value.empty() ? "true" : each.value;
+    if (each.key == "recompute-modules") value = fmt::format("[{}]", fmt::join(split_words(value, " "), ", "));
     Name section = "model";
     if (found != kBridgeNames.end()) {
       section = found->section;
@@ -266,7 +368,7 @@ EmittedRun emit_megatron_bridge(const Scenario& given) {
     if (std::string& lines = sections[section]; lines.find(line) == std::string::npos) lines += line;
   }
   std::string text;
-  for (const Name section : {"model", "train", "optimizer", "ddp", "checkpoint", "dist"})
+  for (const Name section : {"model", "train", "optimizer", "ddp", "mixed_precision", "checkpoint", "dist", "peft"})
     if (sections.contains(section)) text += fmt::format("{}:\n{}", section, sections[section]);
   return {text, settings.left()};
 }

@@ -9,6 +9,7 @@
 #include "sim/import/launchers/megatron_model.hpp"
 #include "sim/import/launchers/megatron_settings.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
+#include "sim/plan/fine_tuning.hpp"
 
 namespace tracecast {
 namespace {
@@ -23,7 +24,7 @@ constexpr std::array kBridgeRows{
 };
 
 /// Arguments whose names begin so change nothing that is forecast.
-constexpr std::array<Name, 64> kWithoutEffect{"adam-",
+constexpr std::array<Name, 68> kWithoutEffect{"adam-",
                                               "apply-layernorm-1p",
                                               "async-save",
                                               "attention-dropout",
@@ -74,8 +75,11 @@ constexpr std::array<Name, 64> kWithoutEffect{"adam-",
                                               "node-rank",
                                               "norm-epsilon",
                                               "num-workers",
+                                              "params-dtype",
+                                              "pipeline-dtype",
                                               "pretrained-checkpoint",
                                               "rdzv",
+                                              "reuse-grad-buf",
                                               "rotary-",
                                               "save",
                                               "seed",
@@ -84,12 +88,13 @@ constexpr std::array<Name, 64> kWithoutEffect{"adam-",
                                               "tokenizer",
                                               "use-mcore-models",
                                               "use-persistent-ckpt",
+                                              "use-precision-aware",
                                               "val-check",
                                               "wandb",
                                               "weight-decay"};
 
 /// Those of a whole configuration of Megatron-Bridge, which says every setting.
-constexpr std::array<Name, 70> kWithoutEffectOfWhole{"add-extra-token",
+constexpr std::array<Name, 68> kWithoutEffectOfWhole{"add-extra-token",
                                                      "align-",
                                                      "apply-rope-fusion",
                                                      "autocast-",
@@ -147,9 +152,7 @@ constexpr std::array<Name, 70> kWithoutEffectOfWhole{"add-extra-token",
                                                      "override-opt",
                                                      "parallel-output",
                                                      "param-sync-func",
-                                                     "params-dtype",
                                                      "pin-memory",
-                                                     "pipeline-dtype",
                                                      "preserve-fp32",
                                                      "random-seed",
                                                      "replication",
@@ -351,7 +354,7 @@ void import_precision(RunImport& run, bool bridge) {
   run.flag("accumulate-allreduce-grads-in-fp32");
   if (narrow)
     run.put("training.grad_reduce_dtype", std::string(fp16 ? "fp16" : "bf16"), "grad-reduce-in-bf16");
-  else if (fp16 && !run.has("accumulate-allreduce-grads-in-fp32"))
+  else if (fp16 && !run.has("accumulate-allreduce-grads-in-fp32") && !run.has("grad-reduce-in-fp32"))
     run.put("training.grad_reduce_dtype", std::string("fp16"), "fp16");
   else if (!bridge || run.has("grad-reduce-in-fp32"))
     run.put("training.grad_reduce_dtype", std::string("fp32"), "accumulate-allreduce-grads-in-fp32");
@@ -398,9 +401,6 @@ JsonNode text_node(std::string text) {
 /// --recompute-modules, with selective granularity; core_attn alone is Megatron's default.
 void import_recompute_modules(RunImport& run) {
   constexpr Name kModules = "recompute-modules";
-  constexpr std::array kNames{std::pair<Name, Name>{"layernorm", "norm"},
-                              std::pair<Name, Name>{"moe_act", "activation"},
-                              std::pair<Name, Name>{"mla_up_proj", "mla_up"}, std::pair<Name, Name>{"moe", "moe"}};
   const JsonNode* const given = run.find(kModules);
   if (given == nullptr) return;
   const std::vector<std::string> words = words_of(given);
@@ -410,10 +410,9 @@ void import_recompute_modules(RunImport& run) {
   std::string others;
   for (const std::string& word : words) {
     core = core || word == "core_attn";
-    const auto known = std::find_if(kNames.begin(), kNames.end(), [&](const auto& each) { return each.first == word; });
-    if (word != "core_attn" && known == kNames.end()) others += (others.empty() ? "" : " ") + shortened(word);
-    if (known == kNames.end()) continue;
-    modules.items.push_back(text_node(std::string(known->second)));
+    const Name known = module_of_megatron(word);
+    if (word != "core_attn" && known.empty()) others += (others.empty() ? "" : " ") + shortened(word);
+    if (!known.empty()) modules.items.push_back(text_node(std::string(known)));
   }
   const JsonNode* const recompute = run.given("training.recompute");
   if (recompute == nullptr || recompute->string != "selective") return;
@@ -552,10 +551,11 @@ void import_duration(RunImport& run) {
     run.put("training.train_tokens", total * sequence, samples ? "train-samples" : "train-iters");
 }
 
-}  // namespace
-
-/// Activations of the first layers of a rank.
+/// The optimizer, whole unless a fraction is left over, and activations of the first layers of a rank.
 void import_offloading(RunImport& run) {
+  constexpr Name kOptimizer = "optimizer-cpu-offload";
+  if (run.flag(kOptimizer).value_or(false)) run.put_flag("training.offload_optimizer", true, kOptimizer);
+  for (const Name whole : {"1", "1.0"}) run.pass_over_if("optimizer-offload-fraction", whole);
   constexpr Name kLayers = "cpu-offloading-num-layers";
   const std::int64_t layers = run.count(kLayers).value_or(0);
   const bool on = run.flag("cpu-offloading").value_or(true);
@@ -567,6 +567,33 @@ void import_offloading(RunImport& run) {
   run.put_flag("training.offload_activations", true, kLayers);
   run.put("training.offload_layers", layers, kLayers);
 }
+
+/// LoRA of Megatron-Bridge.
+void import_adapters(RunImport& run) {
+  constexpr Name kTargets = "target-modules";
+  constexpr Name kPrefix = "linear_";
+  constexpr std::array<Name, 4> kWithoutEffectOfAdapters{"alpha", "dropout", "lora-", "a2a-experimental"};
+  const auto rank = run.theirs().find("peft") == nullptr ? std::nullopt : run.count("dim");
+  if (!rank) return;
+  run.put("training.lora_rank", *rank, "dim");
+  JsonNode targets;
+  targets.kind = JsonNode::Kind::array;
+  for (const std::string& word : words_of(run.find(kTargets))) {
+    const std::string target = word.starts_with(kPrefix) ? word.substr(kPrefix.size()) : word;
+    if (parse_enum<LoraTarget>(target))
+      targets.items.push_back(text_node(target));
+    else
+      run.assume(fmt::format("{}: {} has no adapter here", kTargets, shortened(word)));
+  }
+  if (!targets.items.empty() && targets.items.size() < std::size(EnumNames<LoraTarget>::table))
+    run.put("training.lora_targets", std::move(targets), kTargets);
+  const JsonNode* const experts = run.given("model.moe");
+  if (experts != nullptr && experts->kind == JsonNode::Kind::object)
+    run.assume("peft: routed experts have no adapters here");
+  run.pass_over(kWithoutEffectOfAdapters);
+}
+
+}  // namespace
 
 void import_megatron_settings(RunImport& run, bool bridge) {
   import_gpus(run);
@@ -589,6 +616,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_optimizer(run);
   import_loss(run, bridge);
   import_offloading(run);
+  import_adapters(run);
   if (run.flag("no-async-tensor-model-parallel-allreduce").value_or(false))
     run.put_flag("parallel.tp_async_allreduce", false, "no-async-tensor-model-parallel-allreduce");
   import_dispatcher(run);

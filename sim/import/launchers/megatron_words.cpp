@@ -1,7 +1,9 @@
 #include "sim/import/launchers/megatron_words.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,12 @@ namespace tracecast {
 namespace {
 
 constexpr std::size_t kMax = 100'000;
+
+using Name = std::string_view;
+/// Ours and theirs.
+constexpr std::array kRecomputeModules{
+    std::pair<Name, Name>{"norm", "layernorm"}, std::pair<Name, Name>{"activation", "moe_act"},
+    std::pair<Name, Name>{"mla_up", "mla_up_proj"}, std::pair<Name, Name>{"moe", "moe"}};
 
 /// The count that `text` has at `at`, which moves behind it.
 std::optional<std::size_t> count_at(const std::string& text, std::size_t& at) {
@@ -79,6 +87,16 @@ bool append_list(const std::string& term, std::vector<int>& list) {
 }
 
 }  // namespace
+
+std::string_view megatron_module(std::string_view ours) {
+  const auto* const found = std::ranges::find(kRecomputeModules, ours, &std::pair<Name, Name>::first);
+  return found == kRecomputeModules.end() ? Name() : found->second;
+}
+
+std::string_view module_of_megatron(std::string_view theirs) {
+  const auto* const found = std::ranges::find(kRecomputeModules, theirs, &std::pair<Name, Name>::second);
+  return found == kRecomputeModules.end() ? Name() : found->first;
+}
 
 std::optional<std::vector<int>> parse_pipeline_layout(const std::string& text) {
   std::size_t at = 0;

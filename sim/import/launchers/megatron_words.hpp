@@ -1,9 +1,10 @@
 /// \file
-/// Two small languages inside Megatron-LM's arguments.
+/// Small languages inside Megatron-LM's arguments.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tracecast {
@@ -22,5 +23,9 @@ std::string pipeline_layout_text(const std::vector<int>& layers, int prediction_
 /// Which layers have experts, by --moe-layer-freq: "([0]*3+[1]*11)" (a list, as Python has it), or n: every n-th, the first
 /// of them layer 0. Nothing: not in that language, or not `layers` long.
 std::optional<std::vector<int>> parse_layer_frequency(const std::string& text, int layers);
+
+/// A module of --recompute-modules and of training.recompute_modules; "" where the other side has none.
+std::string_view megatron_module(std::string_view ours);
+std::string_view module_of_megatron(std::string_view theirs);
 
 }  // namespace tracecast

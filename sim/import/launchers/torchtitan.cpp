@@ -125,9 +125,13 @@ void import_sharding(RunImport& run) {
   const int policy = run.choice<int>(kReshard, kPolicies).value_or(-1);
   const bool sharded = shard != 1 || run.given_count("parallel.cp", 1) > 1;
   run.put("parallel.zero_stage", sharded ? 3 : 0, shard_key);
-  if (!sharded) return;
+  if (!sharded) return;  // enable_cpu_offload has no effect without FSDP, and is listed
   run.shard_copies = replicas;
   run.shard_copies_key = replicate_key;
+  constexpr Name kOffload = "training.enable_cpu_offload";
+  if (run.flag(kOffload).value_or(false))
+    for (const char* offloaded : {"training.offload_optimizer", "training.offload_parameters"})
+      run.put_flag(offloaded, true, kOffload);
   const bool reshard = policy == 1 || (policy == -1 && run.given_count("parallel.pp", 1) == 1);
   run.put_flag("parallel.reshard_after_forward", reshard, kReshard);
 }

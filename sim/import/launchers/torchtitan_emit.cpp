@@ -57,7 +57,8 @@ void emit_converters(Toml& toml, RunSettings& settings, const Scenario& scenario
   for (const char* said : {"training.dtype", "training.bf16_modules", "training.row_scales"}) settings.take(said);
   if (!linear) return;
   settings.take("training.fp8_output_layer");
-  if (fp8) settings.take("training.fp8_param_gather");
+  const bool gathers = fp8 && t.fp8_param_gather && !t.row_scales;
+  if (gathers || !t.fp8_param_gather) settings.take("training.fp8_param_gather");
   std::vector<Name> filter;
   if (!t.fp8_output_layer) filter.push_back("output");
   if (!narrow("attention")) filter.push_back("attention");
@@ -65,7 +66,7 @@ void emit_converters(Toml& toml, RunSettings& settings, const Scenario& scenario
   toml.section(fp8 ? kFloat8Section : kMxSection);
   toml.set_list("filter_fqns", filter);
   if (fp8 && t.row_scales) toml.set("recipe_name", "rowwise");
-  if (fp8 && t.fp8_param_gather) toml.set_flag("enable_fsdp_float8_all_gather", true);
+  if (gathers) toml.set_flag("enable_fsdp_float8_all_gather", true);
 }
 
 void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) {
@@ -82,6 +83,11 @@ void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) 
   settings.list_unless(t.grad_reduce_dtype == Precision::fp32, "training.grad_reduce_dtype");
   toml.set("mixed_precision_reduce", "float32");  // the only type that torchtitan reduces in
   if (t.dtype == Precision::bf16 || fp32) settings.take("training.dtype");
+  if (t.offload_parameters) {  // with FSDP, and then the optimizer, too
+    settings.take("training.offload_parameters");
+    settings.take("training.offload_optimizer");
+    toml.set_flag("enable_cpu_offload", true);
+  }
   emit_converters(toml, settings, scenario);
 }
 
@@ -94,7 +100,8 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
   settings.list_unless(sharded || (p.zero_stage == 0 && p.cp == 1), "parallel.zero_stage");  // FSDP is on with cp
   toml.set("data_parallel_replicate_degree", sharded ? data_ranks / group : data_ranks / p.cp);
   toml.set("data_parallel_shard_degree", sharded ? std::int64_t{-1} : std::int64_t{1});
-  settings.take("parallel.shard_group");
+  settings.list_unless(sharded || (p.shard_group == 0 && p.cp == 1), "parallel.shard_group");
+  if (!sharded && p.cp > 1) settings.list_unless(false, "parallel.reshard_after_forward");
   if (sharded) {
     settings.take("parallel.reshard_after_forward");
     toml.set("fsdp_reshard_after_forward", p.reshard_after_forward ? "always" : "never");

@@ -1,0 +1,78 @@
+/// \file
+/// Machines that tests import from files of other tools.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "sim/import/importers.hpp"
+#include "sim/io/files.hpp"
+#include "tests/support/paths.hpp"
+
+namespace tracecast::foreign {
+
+inline const std::filesystem::path kFormats = measurements_of_others() / "formats";
+
+inline std::string content(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+inline bool samples_missing() {
+  if (std::filesystem::exists(kFormats)) return false;
+  WARN("skipped: no samples of foreign formats at " << kFormats.string());
+  return true;
+}
+
+inline ImportedTopology read_sample(const std::string& name) {
+  INFO(name);
+  const Result<ImportedTopology> imported = import_as<ImportedTopology>(content(kFormats / name), name);
+  if (!imported) FAIL(to_string(imported.error()));
+  return *imported;
+}
+
+inline std::int64_t found(const ImportedTopology& imported, const std::string& what) {
+  for (const auto& [name, count] : imported.found)
+    if (name == what) return count;
+  return -1;
+}
+
+inline std::string error_of(std::string_view text, const std::string& file = "f.xml") {
+  const Result<ImportedTopology> imported = import_as<ImportedTopology>(text, file);
+  return imported ? "" : to_string(imported.error());
+}
+
+/// Written as a topology file and read again it is the same node and fabric, and has no fault.
+inline void check_round_trip(const ImportedTopology& imported) {
+  const Result<Cluster> again =
+      read_topology_text(to_topology_json(imported, "sample"), imported.cluster.name + ".json");
+  if (!again) FAIL(to_string(again.error()));
+  const NodeSpec& a = imported.cluster.node;
+  const NodeSpec& b = again->node;
+  CHECK(b.gpus == a.gpus);
+  CHECK(b.link == a.link);
+  CHECK(b.nics == a.nics);
+  CHECK(b.nvls == a.nvls);
+  CHECK(b.nvswitches == a.nvswitches);
+  CHECK(b.pcie == a.pcie);
+  CHECK(b.cpu == a.cpu);
+  if (a.link != IntraLink::pcie && a.link != IntraLink::none) CHECK(b.gpu_link == a.gpu_link);
+  if (a.nics > 0) CHECK(b.nic_rate == a.nic_rate);
+  if (a.nics > 0) CHECK(b.nic_latency == a.nic_latency);
+  CHECK(again->gpu == imported.cluster.gpu);
+  CHECK(again->fabric == imported.cluster.fabric);
+  CHECK(again->shape == imported.cluster.shape);
+  CHECK(again->max_nodes == imported.cluster.max_nodes);
+  REQUIRE(again->tiers.size() == imported.cluster.tiers.size());
+  for (std::size_t i = 0; i < again->tiers.size(); ++i) {
+    CHECK(again->tiers[i].nodes == imported.cluster.tiers[i].nodes);
+    CHECK(again->tiers[i].oversubscription == imported.cluster.tiers[i].oversubscription);
+    CHECK(again->tiers[i].hop_latency == imported.cluster.tiers[i].hop_latency);
+  }
+}
+
+}  // namespace tracecast::foreign
