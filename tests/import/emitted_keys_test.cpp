@@ -15,6 +15,7 @@
 #include "sim/io/fields.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/stages.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/import/launched.hpp"
 #include "tests/support/cases.hpp"
@@ -61,6 +62,12 @@ Texts settings_of(Scenario scenario) {
   if (p.zero_stage == 0 || p.shard_group * p.tp * p.pp == scenario.cluster.world_size) p.shard_group = 0;
   if (p.etp == p.tp) p.etp = 0;
   t.cross_entropy = loss_of(p, t);
+  // A cut may be written as a layout.
+  if (const Result<std::vector<Stage>> stages = cut_stages(scenario.model, p)) {
+    p.account_for_embedding = p.account_for_loss = false;
+    p.pp_layout.clear();
+    for (const Stage& stage : *stages) p.pp_layout.push_back(stage.num_layers);
+  }
   if (!scenario.model.moe) std::erase(t.bf16_modules, "experts");
   RunSettings settings(scenario);
   // Derived, said in other words or in the environment, or not of a step.
@@ -70,8 +77,6 @@ Texts settings_of(Scenario scenario) {
   if (p.zero_stage == 0) settings.take("parallel.overlap_param_gather");
   if (t.dtype == Precision::nvfp4) settings.take("training.fp8_param_gather");  // cleared by stacks
   if (t.recompute != Recompute::full) settings.take("training.recompute_num_layers");
-  if (p.pp == 1)
-    for (const char* key : {"parallel.account_for_embedding", "parallel.account_for_loss"}) settings.take(key);
   return settings.left();
 }
 
@@ -132,9 +137,9 @@ TEST_CASE("launchers: Megatron-Bridge's numbers replace those of the recipe", "[
 }
 
 TEST_CASE("launchers: a setting of any key is emitted or listed", "[io][launch][emitted_keys]") {
-  constexpr std::array kNames{"p5-llama3-70b-64", "llm-jp-13b-mdx", "deepseek-v3-2048", "mlperf-llama2-70b-lora-8",
-                              "korthikanti-22b-full"};
-  const std::string name = kNames.at(static_cast<std::size_t>(GENERATE(Catch::Generators::range(0, test::cases(5)))));
+  constexpr std::array kNames{"p5-llama3-70b-64",     "deepseek-v3-2048",     "mlperf-llama2-70b-lora-8",
+                              "korthikanti-22b-full", "pipeline-interleaved", "bloom-176b"};
+  const std::string name = kNames.at(static_cast<std::size_t>(GENERATE(Catch::Generators::range(0, test::cases(6)))));
   const fs::path model = fs::temp_directory_path() / "tracecast-emitted-keys-model.json";
   REQUIRE(write_file(model, to_json(shipped_scenario(name).model)).has_value());
   for (const KeyTable& table : scenario_keys()) {

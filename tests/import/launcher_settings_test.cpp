@@ -159,6 +159,8 @@ TEST_CASE("launchers: DeepSpeed moves the optimizer from stage 1 on, and paramet
                 "ds.json", givens("llama-3.1-8b", 8)) ==
         "ds.json:1: zero_optimization.offload_optimizer.device = \"cpu\": needs ZeRO: DeepSpeed offloads the optimizer "
         "at stages 1, 2 and 3 only");
+  CHECK(refusal("deepspeed", R"({"zero_optimization": {"cpu_offload": true}})", "ds.json", givens("llama-3.1-8b", 8))
+            .find("zero_optimization.cpu_offload = true: needs ZeRO") != std::string::npos);
   CHECK(accelerate("distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\n  offload_optimizer_device: cpu\n"
                    "  offload_param_device: cpu\n")
             .scenario.training.offload_parameters);

@@ -55,6 +55,8 @@ constexpr std::array<Name, 22> kWithoutEffect{"steps_per_print",
                                               "flops_profiler",
                                               "dump_state"};
 
+constexpr const char* kNeedsZero = "needs ZeRO: DeepSpeed offloads the optimizer at stages 1, 2 and 3 only";
+
 /// DeepSpeed's own defaults, and what is forecast: any other value is listed as not mapped.
 struct Default {
   Name key;
@@ -126,7 +128,9 @@ void import_groups(RunImport& run) {
 void import_offload(RunImport& run) {
   constexpr Name kOld = "zero_optimization.cpu_offload";
   import_deepspeed_offload(run, "zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device");
-  if (run.flag(kOld).value_or(false)) run.put_flag("training.offload_optimizer", true, kOld);
+  if (!run.flag(kOld).value_or(false)) return;
+  if (run.given_count("parallel.zero_stage", 0) == 0) return run.error(kOld, kNeedsZero);
+  run.put_flag("training.offload_optimizer", true, kOld);
 }
 
 void import_zero(RunImport& run) {
@@ -227,7 +231,7 @@ void import_deepspeed_offload(RunImport& run, std::string_view optimizer, std::s
   const std::int64_t stage = run.given_count("parallel.zero_stage", 0);
   const bool states = leaves_gpu(optimizer);
   if (states && stage == 0)
-    run.error(optimizer, "needs ZeRO: DeepSpeed offloads the optimizer at stages 1, 2 and 3 only");
+    run.error(optimizer, kNeedsZero);
   else if (states)
     run.put_flag("training.offload_optimizer", true, optimizer);
   if (!leaves_gpu(parameters)) return;

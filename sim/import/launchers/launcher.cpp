@@ -156,7 +156,7 @@ void complete_shard_group(RunImport& run) {
 
 /// Chunks of a pipeline rank, said as the layers of each.
 void complete_chunks(RunImport& run) {
-  if (run.layers_per_stage <= 0) return;
+  if (run.layers_per_stage <= 0 || run.is_overridden("parallel.vpp")) return;
   const std::int64_t items = run.pipeline_items(degree(run, "model.num_layers"));
   const std::int64_t stages = (items - 1) / run.layers_per_stage + 1;
   const std::int64_t pp = degree(run, "parallel.pp");

@@ -39,10 +39,15 @@ bool RunSettings::is_default(const std::string& ours) const {
 }
 
 std::vector<std::string> RunSettings::left() const {
+  const auto is_left = [this](const std::string& key) {
+    return !taken_.contains(key) && (listed_.contains(key) || !is_default(key));
+  };
   std::vector<std::string> left;
-  for (const auto& [key, value] : values_)
-    if (!taken_.contains(key) && (listed_.contains(key) || !is_default(key)))
-      left.push_back(key + "=" + value.setting_text());
+  for (const auto& [key, value] : values_) {
+    // The name of a schedule alone sets its usual number of chunks.
+    const bool chunks = key == "parallel.vpp" && is_left("parallel.pp_schedule");
+    if (chunks || is_left(key)) left.push_back(key + "=" + value.setting_text());
+  }
   return left;
 }
 
