@@ -1,12 +1,12 @@
 /// `tracecast execute`: runs the step of a scenario for real.
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/io/files.hpp"
@@ -16,6 +16,7 @@
 #include "tools/option_checks.hpp"
 #include "tools/progress.hpp"
 #include "tools/rank_times.hpp"
+#include "tools/temporary_folder.hpp"
 #include "tools/worker_process.hpp"
 
 namespace tracecast::cli {
@@ -30,22 +31,6 @@ struct ExecuteOptions {
   int steps = 20;
   std::string out;
   bool json = false;
-};
-
-/// A private folder in the system's temporary folder, removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_(fs::temp_directory_path() / fmt::format("tracecast-execute-{}", getpid())) {}
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 std::vector<std::string> scenario_arguments(const std::string& command, const ExecuteOptions& options) {
@@ -77,8 +62,10 @@ Result<ExitCode> execute(const ExecuteOptions& options, const Context& context) 
   const std::vector<std::string> check = scenario_arguments("check", options);
   if (const ExitCode fits = gpus ? run_cuda_worker(1, check) : run_worker(0, check); fits != ExitCode::done)
     return fits;
-  const TemporaryFolder temporary;
-  const fs::path folder = options.out.empty() ? temporary.path() : fs::path(options.out);
+  std::optional<TemporaryFolder> temporary;
+  if (options.out.empty() && !temporary.emplace().good())
+    return fail({temporary->path(), 0, "", "", "cannot be made, and --out names no folder"});
+  const fs::path folder = options.out.empty() ? fs::path(temporary->path()) / "step" : fs::path(options.out);
   std::vector<std::string> arguments = scenario_arguments("execute", options);
   arguments.insert(arguments.end(), {"--steps", std::to_string(options.steps), "--out", folder.string()});
   {

@@ -164,7 +164,7 @@ Result<void> set_gpus(GoodputCommandOptions& options, const std::string& value) 
   if (!base) return tl::unexpected(base.error());
   const Scenario& s = base->scenario;
   const std::int64_t block = s.parallel.model_ranks();
-  const int gpus = std::atoi(value.c_str());
+  const int gpus = parse_number<int>(value).value_or(0);
   if (gpus <= 0 || gpus % block != 0)
     return fail_key("gpus", value, fmt::format("is not a multiple of tp x pp x cp = {}", block));
   const std::int64_t per_replica = s.training.global_batch_size / (s.cluster.world_size / block);

@@ -167,20 +167,33 @@ std::string sentence(CLI::App& app, const CLI::ParseError& error) {
 /// Options that name a file or folder to write.
 bool is_written(const CLI::Option& option) {
   return option.check_lname("out") || option.check_lname("output") || option.check_lname("csv") ||
-         option.check_lname("svg") || option.check_lname("html");
+         option.check_lname("svg") || option.check_lname("html") || option.check_lname("page") ||
+         option.check_lname("export") || (option.check_lname("evidence") && option.get_type_size_max() > 0);
 }
 
-/// "NAME = VALUE: what is wrong with it" for an empty value, and for a file to write that the command also reads or writes
+/// "0x10", and "010", which CLI11 would read as 8.
+bool is_octal_or_hexadecimal(const CLI::Option& option, std::string_view text) {
+  const std::string type = type_and_check(option).first;
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  const bool starts_with_zero = text.size() > 1 && text[0] == '0';
+  if (type == "FLOAT") return starts_with_zero && (text[1] == 'x' || text[1] == 'X');
+  return starts_with_zero && (type == "INT" || type == "UINT");
+}
+
+/// "NAME = VALUE: what is wrong with it" for an empty value, for a number that is not decimal, and for a file to write that the command also reads or writes
 /// elsewhere; or nothing.
 std::string misused_value(const CLI::App& app) {
   namespace fs = std::filesystem;
   const std::vector<const CLI::Option*> given = app.get_options([](const CLI::Option* each) { return !each->empty(); });
   for (const CLI::Option* option : given)
-    if (!option->get_positional() && std::ranges::count(option->results(), "") > 0)
-      return option->get_name() + ": is empty";
+    for (const std::string& value : option->results()) {
+      if (!option->get_positional() && value.empty()) return option->get_name() + ": is empty";
+      if (is_octal_or_hexadecimal(*option, value))
+        return fmt::format("{} = {}: is not a decimal number (allowed: 10, not 010 or 0xa)", option->get_name(), value);
+    }
   for (const CLI::Option* written : given) {
     if (!is_written(*written)) continue;
-    const std::string& name = written->results().front();
+    const std::string& name = written->results().back();  // --export has a format before the file
     std::error_code ignored;
     if (const fs::file_status status = fs::status(name, ignored); fs::exists(status) && fs::is_other(status)) continue;
     const fs::path file = fs::weakly_canonical(name, ignored);

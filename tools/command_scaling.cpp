@@ -367,26 +367,38 @@ Run add_scaling_options(CLI::App& app) {
   app.add_option("--model", options->model, "a model file or the name of a shipped one, instead of --parameters");
   app.add_option("--tokens", options->tokens, "tokens of the training: 15T, 300e9; default: 20 per parameter")
       ->transform(count_in_range(1.0, kMaxBudget));
-  app.add_option("--flops", options->flops, "total FLOPs, instead of both")->check(in_range(1.0, kMaxBudget));
+  CLI::Option* flops = app.add_option("--flops", options->flops, "total FLOPs, instead of both");
+  flops->check(in_range(1.0, kMaxBudget));
   app.add_option("--rule", options->rule, "rule for FLOPs from parameters and tokens")
+      ->excludes(flops)
       ->check(one_of({"6nd", "5.7nd"}))
       ->capture_default_str();
-  app.add_option("--topology", options->topologies,
-                 "a machine, for days or the rate; several: abci-a,abci-v. The peaks of their GPUs count")
-      ->delimiter(',');
+  CLI::Option* topology =
+      app.add_option("--topology", options->topologies,
+                     "a machine, for days or the rate; several: abci-a,abci-v. The peaks of their GPUs count")
+          ->delimiter(',');
   app.add_option("--gpus", options->gpus, "number of GPUs of that machine, or of each")
+      ->needs(topology)
       ->delimiter(',')
       ->check(in_range(1, 1 << 24));
   app.add_option("--dtype", options->dtype, "the precision whose peak counts; default: 16 bit")
+      ->needs(topology)
       ->check(one_of(names_of(values_by_name<Precision>())));
-  app.add_flag("--modules", options->modules, "--gpus counts modules, where the machine's GPUs are dies (MI250X)");
-  app.add_option("--days", options->days, "days of training; prints the required rate")->check(in_range(1e-6, 1e9));
+  app.add_flag("--modules", options->modules, "--gpus counts modules, where the machine's GPUs are dies (MI250X)")
+      ->needs(topology);
+  app.add_option("--days", options->days, "days of training; prints the required rate")
+      ->needs(topology)
+      ->check(in_range(1e-6, 1e9));
   app.add_option("--utilisation", options->utilisation, "share of the peak; prints the number of days")
+      ->needs(topology)
       ->check(in_range(1e-6, 1.0));
   app.add_option("--loss", options->loss,
                  "also the loss by a scaling law: chinchilla, kaplan, or a JSON file with coefficients of your own")
       ->type_name("LAW");
-  app.add_flag("--tables", options->tables, "tables of published models and machines, with derived numbers");
+  CLI::Option* tables =
+      app.add_flag("--tables", options->tables, "tables of published models and machines, with derived numbers");
+  for (CLI::Option* each : app.get_options())
+    if (each != tables && each != app.get_help_ptr()) tables->excludes(each);
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return scaling(*options, context); };
 }

@@ -167,6 +167,16 @@ Result<ExitCode> validate_nested(const ValidateCommandOptions& options, const Da
   return ExitCode::done;
 }
 
+/// An option that a table of failures has no use for; "": none is given.
+std::string option_for_runs(const ValidateCommandOptions& o) {
+  const std::pair<bool, const char*> given[] = {
+      {!o.only.empty(), "--only"}, {!o.set.empty(), "--set"},   {o.markdown, "--markdown"},
+      {!o.by.empty(), "--by"},     {o.ablation, "--ablation"},  {o.nested, "--nested"},
+      {o.memory, "--memory"},      {!o.html.empty(), "--html"}, {!o.svg.empty(), "--svg"}};
+  const auto* const found = std::ranges::find_if(given, [](const auto& each) { return each.first; });
+  return found == std::end(given) ? "" : found->second;
+}
+
 /// Failures, restarts, checkpoints and goodput.
 Result<ExitCode> validate_failures(const ValidateCommandOptions& options, const DataPaths& data, const CsvTable& table,
                                    const Context& context) {
@@ -181,12 +191,21 @@ Result<ExitCode> validate_runs(const ValidateCommandOptions& options, const Cont
   if (!data) return tl::unexpected(data.error());
   const Result<RowLibrary> library = RowLibrary::open(*data);
   if (!library) return tl::unexpected(library.error());
-  if (!options.kernels.empty() || !options.collectives.empty()) return validate_samples(options, *library, context);
+  if (!options.kernels.empty() || !options.collectives.empty()) {
+    if (!options.table.empty()) return fail_key("RUNS", options.table, "is not read with --kernels or --collectives");
+    return validate_samples(options, *library, context);
+  }
   if (options.table.empty())
     return fail(Diagnostic{"", 0, "RUNS", "", "is required: a table of runs (or --kernels or --collectives)"});
   Result<CsvTable> table = read_run_table(*data, options.table);
   if (!table) return tl::unexpected(table.error());
-  if (is_failure_table(*table)) return validate_failures(options, *data, *table, context);
+  if (is_failure_table(*table)) {
+    if (const std::string option = option_for_runs(options); !option.empty())
+      return fail_key(option, "", "is for tables of runs, and this is a table of failures (allowed: --json --threads)");
+    return validate_failures(options, *data, *table, context);
+  }
+  if (options.markdown && !options.nested)
+    return fail_key("--markdown", "", "is for operators, collectives and --nested");
   table = narrowed(std::move(*table), options);
   if (!table) return tl::unexpected(table.error());
   if (const Result<void> known = check_column(*table, options.by); !known) return tl::unexpected(known.error());
@@ -224,17 +243,21 @@ Run add_validate_options(CLI::App& app) {
                                             "measured collectives instead of runs: tables (CSV) or folders of tables")
                                  ->type_name("FILE")
                                  ->excludes(kernels);
-  app.add_option("--by", options->by, "also sum up by a column of the table, by architecture or by stack")
-      ->type_name("COLUMN");
+  CLI::Option* by =
+      app.add_option("--by", options->by, "also sum up by a column of the table, by architecture or by stack")
+          ->type_name("COLUMN")
+          ->excludes(kernels)
+          ->excludes(collectives);
   CLI::Option* ablation =
       app.add_flag("--ablation", options->ablation,
                    "errors with one effect at a time left out of all forecasts, as a Markdown table");
-  app.add_flag("--nested", options->nested,
-               "scores on runs left out of the fits: by source, stack, GPU generation and forward in time; rules, "
-               "factors and levers")
-      ->excludes(kernels)
-      ->excludes(collectives)
-      ->excludes(ablation);
+  CLI::Option* nested =
+      app.add_flag("--nested", options->nested,
+                   "scores on runs left out of the fits: by source, stack, GPU generation and forward in time; rules, "
+                   "factors and levers")
+          ->excludes(kernels)
+          ->excludes(collectives)
+          ->excludes(ablation);
   app.add_option("--only", options->only, "forecast only the runs with these ids")
       ->type_name("ID")
       ->excludes(kernels)
@@ -243,18 +266,27 @@ Run add_validate_options(CLI::App& app) {
       ->type_name("COLUMN=VALUE")
       ->excludes(kernels)
       ->excludes(collectives);
-  app.add_flag("--markdown", options->markdown, "for operators, collectives and --nested: print Markdown tables");
-  app.add_flag("--memory", options->memory, "only peak memory, and which runs fit, as a Markdown table")
-      ->excludes(kernels)
-      ->excludes(collectives)
-      ->excludes(ablation);
-  app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  CLI::Option* memory =
+      app.add_flag("--memory", options->memory, "only peak memory, and which runs fit, as a Markdown table")
+          ->excludes(kernels)
+          ->excludes(collectives)
+          ->excludes(ablation)
+          ->excludes(nested);
+  CLI::Option* json = app.add_flag("--json", options->json, "print one JSON object instead of a page")
+                          ->excludes(ablation)
+                          ->excludes(memory);
+  app.add_flag("--markdown", options->markdown, "for operators, collectives and --nested: print Markdown tables")
+      ->excludes(ablation)
+      ->excludes(memory)
+      ->excludes(json);
   CLI::Option* html =
       app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
           ->type_name("FILE");
   CLI::Option* svg =
       app.add_option("--svg", options->svg, "also write a picture of forecast against measured")->type_name("FILE");
-  for (CLI::Option* picture : {html, svg}) picture->excludes(kernels)->excludes(collectives)->excludes(ablation);
+  for (CLI::Option* picture : {html, svg})
+    picture->excludes(kernels)->excludes(collectives)->excludes(ablation)->excludes(nested);
+  by->excludes(ablation)->excludes(nested)->excludes(memory);
   app.add_option("--threads", options->threads, "same result for any number")->check(in_range(1, 1024));
   return [options](const Context& context) { return validate_runs(*options, context); };
 }

@@ -1,6 +1,7 @@
 #include "tools/option_checks.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -50,11 +51,11 @@ CLI::Validator count_in_range(double low, double high) {
 }
 
 CLI::Validator at_least_zero() {
-  return number("at least 0", [](double value) { return value >= 0; });
+  return number("at least 0", [](double value) { return value >= 0 && std::isfinite(value); });
 }
 
 CLI::Validator above_zero() {
-  return number("above 0", [](double value) { return value > 0; });
+  return number("above 0", [](double value) { return value > 0 && std::isfinite(value); });
 }
 
 }  // namespace tracecast::cli

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/count_text.hpp"
 #include "sim/base/words.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
@@ -69,17 +70,10 @@ Result<std::vector<int>> counts_of(const char* option, const std::string& text, 
 /// "2T", "15.6T", "300B", "1e12".
 Result<double> parse_tokens(const std::string& text) {
   if (text.empty()) return 0.0;
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  const double factor = unit.empty()  ? 1
-                        : unit == "K" ? 1e3
-                        : unit == "M" ? 1e6
-                        : unit == "B" ? 1e9
-                        : unit == "T" ? 1e12
-                                      : 0;
-  if (code == std::errc{} && factor > 0 && value * factor >= 1 && value * factor <= 9e18) return value * factor;
-  return fail_key("--tokens", text, "is not a number of tokens (allowed: 2T, 300B, 15.6e12)");
+  const std::optional<std::int64_t> count = parse_count(text);
+  const double tokens = count ? static_cast<double>(*count) : parse_number<double>(text).value_or(0);
+  if (tokens >= 1 && tokens <= 9e18) return tokens;
+  return fail_key("--tokens", text, "is not a number of tokens (allowed: 2T, 300B, 50M, 300k, 15.6e12)");
 }
 
 Result<std::vector<Objective>> parse_objectives(const std::string& text) {

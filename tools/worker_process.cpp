@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/temporary_folder.hpp"
+
 extern char** environ;
 
 namespace tracecast::cli {
@@ -48,45 +50,30 @@ std::vector<std::string> mpirun(int ranks) {
 /// 0: none.
 volatile std::sig_atomic_t running_child = 0;
 
-void pass_on(int signal) {
-  if (running_child > 0) kill(static_cast<pid_t>(running_child), signal);
+/// Ctrl-C comes from the kernel and reaches the child too; a signal that a process sent to this one alone does not.
+void pass_on(int signal, siginfo_t* from, void*) {
+  const bool by_process = from->si_code <= 0;
+  if (running_child > 0 && (signal != SIGINT || by_process)) kill(static_cast<pid_t>(running_child), signal);
 }
 
-/// Another disposition of a signal for a while. A signal that this process was started to ignore, as by nohup, stays ignored.
-class SignalFor {
+/// Passes a signal on to the child for a while. A signal that this process was started to ignore, as by nohup, stays ignored.
+class PassOn {
  public:
-  SignalFor(int signal, void (*disposition)(int)) : signal_(signal) {
+  explicit PassOn(int signal) : signal_(signal) {
     sigaction(signal_, nullptr, &before_);
-    if (before_.sa_handler != SIG_IGN) std::signal(signal_, disposition);
+    if (before_.sa_handler == SIG_IGN) return;
+    struct sigaction passing {};
+    passing.sa_sigaction = pass_on;
+    passing.sa_flags = SA_SIGINFO | SA_RESTART;
+    sigaction(signal_, &passing, nullptr);
   }
-  ~SignalFor() { sigaction(signal_, &before_, nullptr); }
-  SignalFor(const SignalFor&) = delete;
-  SignalFor& operator=(const SignalFor&) = delete;
+  ~PassOn() { sigaction(signal_, &before_, nullptr); }
+  PassOn(const PassOn&) = delete;
+  PassOn& operator=(const PassOn&) = delete;
 
  private:
   int signal_;
   struct sigaction before_ {};
-};
-
-/// A new folder that only this user can enter, gone at the end.
-class RendezvousFolder {
- public:
-  RendezvousFolder() : path_((fs::temp_directory_path() / "tracecast-rendezvous-XXXXXX").string()) {
-    good_ = mkdtemp(path_.data()) != nullptr;
-  }
-  ~RendezvousFolder() {
-    std::error_code ignored;
-    if (good_) fs::remove_all(path_, ignored);
-  }
-  RendezvousFolder(const RendezvousFolder&) = delete;
-  RendezvousFolder& operator=(const RendezvousFolder&) = delete;
-
-  bool good() const { return good_; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool good_ = false;
 };
 
 }  // namespace
@@ -115,7 +102,7 @@ ExitCode run_cuda_worker(int ranks, std::vector<std::string> arguments) {
   std::vector<std::string> command = ranks > 1 ? mpirun(ranks) : std::vector<std::string>{};
   command.push_back(cuda_worker_path().string());
   command.insert(command.end(), arguments.begin(), arguments.end());
-  std::optional<RendezvousFolder> folder;
+  std::optional<TemporaryFolder> folder;
   if (ranks > 1) {
     folder.emplace();
     if (!folder->good()) {
@@ -159,22 +146,30 @@ int run_program(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  // Ctrl-C reaches the program too: this process keeps running to report the result. Requests to end are passed on.
-  const SignalFor interrupt(SIGINT, SIG_IGN);
-  const SignalFor end(SIGTERM, pass_on);
-  const SignalFor hang_up(SIGHUP, pass_on);
+  // Ctrl-C reaches the program too: this process keeps running to report the result. Requests to end are passed on; those that come
+  // before the program runs wait until then.
+  sigset_t ends;
+  sigset_t before;
+  sigemptyset(&ends);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, signal);
+  pthread_sigmask(SIG_BLOCK, &ends, &before);
+  const PassOn interrupt(SIGINT);
+  const PassOn end(SIGTERM);
+  const PassOn hang_up(SIGHUP);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t defaults;
   sigemptyset(&defaults);
   sigaddset(&defaults, SIGINT);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setsigmask(&attributes, &before);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   pid_t child = 0;
   int status = -1;
   const bool started = posix_spawnp(&child, arguments.front(), nullptr, &attributes, arguments.data(), environ) == 0;
+  if (started) running_child = child;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (started) {
-    running_child = child;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     running_child = 0;

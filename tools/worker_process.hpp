@@ -31,7 +31,8 @@ ExitCode missing(const std::string& sentence);
 /// A file in the folder of this program.
 std::filesystem::path beside_this_program(const std::string& name);
 
-/// Runs a program found on the PATH, with Ctrl-C for it alone; SIGTERM and SIGHUP of this process are passed on to it. Returns its
+/// Runs a program found on the PATH, with Ctrl-C for it alone; SIGTERM, SIGHUP and SIGINT that a process sends to this one are passed
+/// on to it. Returns its
 /// exit status; -1 if it could not be started or was ended by a signal.
 int run_program(const std::vector<std::string>& command);
 

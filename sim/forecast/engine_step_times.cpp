@@ -11,8 +11,10 @@ namespace {
 
 /// The graph with one slower rank, and all ranks of its class with it. Ranks share templates and programs, so this rank gets copies.
 StepGraph with_slow_rank(StepGraph graph, std::size_t rank, int speed_percent) {
-  if (graph.ranks[rank].first_batch >= 0) {  // its times are not those of its templates
-    graph.ranks[rank].slowdown = static_cast<std::int32_t>(std::int64_t{kNoSlowdown} * 100 / speed_percent);
+  if (graph.ranks[rank].first_batch >= 0) {               // its times are not those of its templates
+    std::int32_t& slowdown = graph.ranks[rank].slowdown;  // beyond that of the scenario's perturb.slow_rank
+    slowdown =
+        static_cast<std::int32_t>(std::min<std::int64_t>(std::int64_t{slowdown} * 100 / speed_percent, INT32_MAX));
     return graph;
   }
   std::map<std::int32_t, std::int32_t> slow_templates;

@@ -86,7 +86,8 @@ double interval_of(const GoodputForecast& result) {
 }
 
 std::int64_t whole_steps(double interval_s, const StepTime& step) {
-  return interval_s > 0 ? std::max<std::int64_t>(1, std::llround(interval_s / seconds(step.time))) : 0;
+  constexpr double kMost = 1e15;  // more than a history has
+  return interval_s > 0 ? std::max<std::int64_t>(1, std::llround(std::min(interval_s / seconds(step.time), kMost))) : 0;
 }
 
 /// Standard deviation of the logarithm of the days: of the step's time, and of the goodput over so many days.

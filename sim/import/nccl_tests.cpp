@@ -25,6 +25,7 @@ namespace {
 constexpr double kMaxSeconds = 1e6;
 /// "#wrong" counts elements; "error" of versions to 2.12 is the largest deviation, which is that of rounding where all is well.
 constexpr double kMaxError = 0.5;
+constexpr std::string_view kWrongResult = "the check of this row failed: the collective did not compute what it should";
 
 /// A program of nccl-tests by its name and by the name that its JSON uses; nullopt: a profile has no such collective.
 struct NcclTestsProgram {
@@ -254,8 +255,7 @@ class NcclTestsReader {
     row.busbw = parse_number<double>(words[at + 2]).value_or(0);
     if (at + 3 < words.size() && parse_number<double>(words[at + 3]).value_or(0) > kMaxError)
       return fail_row(columns.time + 3 < columns.names.size() ? columns.names[columns.time + 3] : "#wrong",
-                      std::string(words[at + 3]),
-                      "the check of this row failed: the collective did not compute what it should");
+                      std::string(words[at + 3]), std::string(kWrongResult));
     if (row.bytes > 0 && row.seconds > 0 && row.seconds < kMaxSeconds) rows_.push_back(row);
   }
 
@@ -357,9 +357,12 @@ class NcclTestsReader {
   std::int64_t cut_ = 0;
 };
 
-double number(const JsonNode* node) {
-  const bool there = node != nullptr && (node->kind == JsonNode::Kind::integer || node->kind == JsonNode::Kind::number);
-  return there ? node->number : 0;
+/// The number at `key`, or 0 if there is none. Errors: something that is not a number.
+Result<double> number_at(const JsonNode* object, const char* key, const char* object_name, const std::string& file) {
+  const JsonNode* const node = object == nullptr ? nullptr : object->find(key);
+  if (node == nullptr || node->kind == JsonNode::Kind::null) return 0.0;
+  if (node->kind == JsonNode::Kind::integer || node->kind == JsonNode::Kind::number) return node->number;
+  return fail({file, node->line, fmt::format("{}.{}", object_name, key), node->text(), "is not a number"});
 }
 
 std::string_view string(const JsonNode* node) {
@@ -377,7 +380,11 @@ Result<CollectiveMeasurements> read_json_table(std::string_view text, const std:
   CollectiveMeasurements out;
   out.format = "nccl-tests (JSON)";
   std::set<std::string_view> hosts;
-  for (const JsonNode& device : devices->items) hosts.insert(string(device.find("hostname")));
+  for (const JsonNode& device : devices->items) {
+    const std::string_view host = string(device.find("hostname"));
+    if (host.empty()) return fail({file, device.line, "devices.hostname", "", "is missing, or not a name"});
+    hosts.insert(host);
+  }
   out.gpu = shortened(string(devices->items[0].find("device_info")));
   MeasurementSums sums;
   std::int64_t without_time = 0;
@@ -390,19 +397,26 @@ Result<CollectiveMeasurements> read_json_table(std::string_view text, const std:
     if (place != nullptr && place->find("cpu_time") != nullptr)
       return fail({file, row.line, "results.out_of_place.cpu_time", "",
                    "is a time of the host (-C 1), which is not that of the collective"});
-    const double time = place == nullptr ? 0 : number(place->find("time"));
-    const double algbw = place == nullptr ? 0 : number(place->find("alg_bw"));
-    const auto bytes = number(row.find("size"));
-    if (!(time > 0 && time < kMaxSeconds && bytes >= 1 && bytes < static_cast<double>(kMaxCollectiveBytes))) {
+    const Result<double> time = number_at(place, "time", "results.out_of_place", file);
+    const Result<double> algbw = number_at(place, "alg_bw", "results.out_of_place", file);
+    const Result<double> wrong = number_at(place, "nwrong", "results.out_of_place", file);
+    const Result<double> bytes = number_at(&row, "size", "results", file);
+    for (const Result<double>& each : {time, algbw, wrong, bytes})
+      if (!each) return tl::unexpected(each.error());
+    if (row.find("size") == nullptr) return fail({file, row.line, "results.size", "", "is missing"});
+    if (*wrong > kMaxError)
+      return fail(
+          {file, row.line, "results.out_of_place.nwrong", fmt::format("{}", *wrong), std::string(kWrongResult)});
+    if (!(*time > 0 && *time < kMaxSeconds && *bytes >= 1 && *bytes < static_cast<double>(kMaxCollectiveBytes))) {
       ++without_time;
       continue;
     }
-    const double rate = bytes / time * 1e-3;
-    if (algbw > 0.1 && std::abs(algbw / rate - 1) > 0.02 + 0.01 / time)
-      return fail({file, row.line, "results.out_of_place.alg_bw", fmt::format("{:.3f}", algbw),
+    const double rate = *bytes / *time * 1e-3;
+    if (*algbw > 0.1 && std::abs(*algbw / rate - 1) > 0.02 + 0.01 / *time)
+      return fail({file, row.line, "results.out_of_place.alg_bw", fmt::format("{:.3f}", *algbw),
                    fmt::format("contradicts size and time, which are {:.3f} GB/s", rate)});
     sums.add(*program->collective, static_cast<int>(devices->items.size()), static_cast<int>(hosts.size()),
-             static_cast<std::int64_t>(bytes), time * 1e-6);
+             static_cast<std::int64_t>(*bytes), *time * 1e-6);
   }
   if (without_time > 0)
     out.notes.push_back(fmt::format("{} rows without an out-of-place time were left out", without_time));

@@ -138,8 +138,9 @@ class Workload {
     for (const auto& [name, kind] : kSimaiCollectives) {
       if (!word.starts_with(name)) continue;
       part.collective = kind;
-      if (word.size() > name.size()) part.group = word.substr(name.size() + 1);
-      return word.size() == name.size() || word[name.size()] == '_';
+      const std::string_view suffix = word.substr(name.size());
+      if (!suffix.empty()) part.group = suffix.substr(1);
+      return suffix.empty() || suffix == "_EP" || suffix == "_DP_EP";
     }
     return false;
   }
@@ -225,6 +226,8 @@ Result<ImportedGraph> read_log(std::string_view content, const std::string& file
     std::string word = table->text(row, "comm_type");
     word.erase(0, word.starts_with("CommType.") ? 9 : 0);
     word.erase(std::remove(word.begin(), word.end(), '_'), word.end());
+    for (const std::string_view form : {"intotensor", "tensor"})  // all_gather_into_tensor, reduce_scatter_tensor
+      if (word.ends_with(form)) word.erase(word.size() - form.size());
     const auto known = std::find_if(std::begin(kSimaiCollectives), std::end(kSimaiCollectives),
                                     [&word](const auto& entry) { return lower_case(entry.first) == lower_case(word); });
     const auto size = parse_number<std::int64_t>(table->text(row, "msg_size"));

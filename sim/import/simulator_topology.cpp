@@ -60,8 +60,8 @@ class AstraSim {
       return fail({file_, line_, key, "",
                    "unknown key of ASTRA-sim's analytical network (allowed: topology npus_count bandwidth latency)"});
     const auto entries = split_words(line.substr(colon + 1), " \t\r[],");
+    if (lines_.contains(key)) return fail({file_, line_, key, "", "is given twice"});
     std::vector<double>& list = lists_[key];
-    list.clear();
     lines_[key] = line_;
     for (const std::string_view entry : entries) {
       const auto kind = std::find(std::begin(kKinds), std::end(kKinds), entry);

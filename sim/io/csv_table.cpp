@@ -84,6 +84,14 @@ Diagnostic at(const std::string& file, int line, std::string key, std::string me
 
 }  // namespace
 
+std::vector<std::string> csv_fields(std::string_view line) {
+  CsvScanner scanner(line);
+  std::vector<std::string> fields = scanner.record(0);
+  if (scanner.open_quote()) return {};
+  for (std::string& field : fields) field = trim(field);
+  return fields;
+}
+
 Result<CsvTable> CsvTable::parse(std::string_view text, std::string file) {
   CsvTable table;
   table.file_ = std::move(file);

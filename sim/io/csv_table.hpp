@@ -16,6 +16,9 @@
 
 namespace tracecast {
 
+/// The fields of one line, without blanks around them. Empty: a quote is not closed.
+std::vector<std::string> csv_fields(std::string_view line);
+
 class CsvTable {
  public:
   /// Errors: no header, a column named twice, a quote that is not closed, a row with another number of fields.

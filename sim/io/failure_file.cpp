@@ -61,7 +61,8 @@ static bool read_value(ObjectReader& reader, const char* key, const Allowed& all
   double read = 0;
   if (!read_value(reader, key, allowed, LongTime<double>{read})) return false;
   time = job_time(read);
-  return true;
+  if (time == kNever) reader.error(key, "is out of range (allowed: up to 292 years)");
+  return time != kNever;
 }
 static JsonNode node_of(JobTime time) { return node_of(Duration{time.nanoseconds * 1000}); }
 static std::string type_of(const JobTime*, const Allowed& allowed) {
@@ -188,7 +189,8 @@ Result<double> parse_long_time_s(const std::string& text) {
   if (error != std::errc{} || !std::isfinite(number))
     return fail("is not a time with a unit (for example \"6334.6 h\")");
   if (number < 0) return fail("is negative");
-  const Result<Duration> unit = parse_duration("1" + std::string(rest, text.data() + text.size()));
+  // The blank keeps what follows the number, as in "3.0.5 h", from becoming a part of the 1.
+  const Result<Duration> unit = parse_duration("1 " + std::string(rest, text.data() + text.size()));
   if (!unit) return tl::unexpected(unit.error());
   return number * seconds(*unit);
 }

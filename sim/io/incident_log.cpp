@@ -4,11 +4,13 @@
 #include <charconv>
 #include <chrono>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/io/csv_table.hpp"
 #include "sim/io/read_file.hpp"
 
 namespace tracecast {
@@ -63,7 +65,8 @@ class LogReader {
   Result<IncidentLog> read(const std::string& text) {
     for (const std::string_view line : split_lines(text)) {
       ++line_;
-      const std::string_view content = trim(line);
+      std::string_view content = trim(line);
+      if (line_ == 1 && content.starts_with("\xEF\xBB\xBF")) content.remove_prefix(3);
       if (content.empty()) continue;
       if (content.front() == '#')
         read_fact(trim(content.substr(1)));
@@ -88,6 +91,7 @@ class LogReader {
     if (equals == std::string_view::npos) return;  // a plain comment
     const std::string_view key = trim(fact.substr(0, equals)), value = trim(fact.substr(equals + 1));
     const std::optional<double> number = parse_number<double>(value);
+    if (!facts_.emplace(key).second) return add_error(std::string(key), value, "is given twice");
     if (key == "gpus" || key == "gpus_per_node") {
       if (!number || *number < 1) return add_error(std::string(key), value, "is not a count of at least 1");
       if (*number > 1e9) return add_error(std::string(key), value, "is out of range (allowed: up to 1000000000)");
@@ -102,14 +106,11 @@ class LogReader {
     }
   }
 
-  static std::vector<std::string> cells_of(std::string_view line) {
-    std::vector<std::string> cells;
-    for (const std::string_view cell : split(line)) cells.emplace_back(trim(cell));
-    return cells;
-  }
-
   void read_columns(std::string_view line) {
-    columns_ = cells_of(line);
+    columns_ = csv_fields(line);
+    if (columns_.empty()) return add_error("", "", "a quote is not closed");
+    for (auto column = columns_.begin(); column != columns_.end(); ++column)
+      if (std::find(columns_.begin(), column, *column) != column) add_error(*column, "", "is a column twice");
     for (const char* needed : {"time", "component"})
       if (std::find(columns_.begin(), columns_.end(), needed) == columns_.end())
         add_error("", "", fmt::format("the first line names the columns; '{}' is missing", needed));
@@ -119,7 +120,8 @@ class LogReader {
   }
 
   void read_incident(std::string_view line) {
-    const std::vector<std::string> cells = cells_of(line);
+    const std::vector<std::string> cells = csv_fields(line);
+    if (cells.empty()) return add_error("", "", "a quote is not closed");
     if (cells.size() != columns_.size())
       return add_error("", "", fmt::format("has {} columns, not {}", cells.size(), columns_.size()));
     std::map<std::string, std::string> cell;
@@ -205,6 +207,7 @@ class LogReader {
   double confidence_;
   int line_ = 0;
   std::vector<std::string> columns_;
+  std::set<std::string> facts_;  ///< keys of the comment lines so far
   std::optional<double> start_;
   std::optional<double> end_;
   bool has_gpus_ = false;

@@ -1,5 +1,6 @@
 /// The child process in which SimGrid runs, and what it says.
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 
@@ -34,6 +35,7 @@ Simulate simgrid_module() {
   }
   for (std::size_t done = 0; done < message.size();) {
     const ssize_t written = write(out, message.data() + done, message.size() - done);
+    if (written < 0 && errno == EINTR) continue;
     if (written <= 0) _exit(1);
     done += static_cast<std::size_t>(written);
   }
@@ -43,9 +45,12 @@ Simulate simgrid_module() {
 std::string read_all(int in) {
   std::string text;
   std::array<char, 65536> buffer{};
-  for (ssize_t got = read(in, buffer.data(), buffer.size()); got > 0; got = read(in, buffer.data(), buffer.size()))
+  for (;;) {
+    const ssize_t got = read(in, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
     text.append(buffer.data(), static_cast<std::size_t>(got));
-  return text;
+  }
 }
 
 }  // namespace
@@ -72,7 +77,10 @@ Result<std::string> SimGridNetwork::run(const SimGridDriver& driver) const {
   if (pipe(ends.data()) != 0) return fail("no pipe to the process that runs SimGrid");
   std::fflush(nullptr);
   const pid_t child = fork();
-  if (child < 0) return fail("no process to run SimGrid in");
+  if (child < 0) {
+    for (const int end : ends) close(end);
+    return fail("no process to run SimGrid in");
+  }
   if (child == 0) {
     close(ends[0]);
     be_child(ends[1], entry, *this, driver);
@@ -81,7 +89,8 @@ Result<std::string> SimGridNetwork::run(const SimGridDriver& driver) const {
   const std::string answer = read_all(ends[0]);
   close(ends[0]);
   int status = 0;
-  waitpid(child, &status, 0);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
   if (status != 0 || answer.empty()) return fail("the process that ran SimGrid ended early");
   if (answer.front() == 'e') return fail("SimGrid: " + answer.substr(1));
   return answer.substr(1);

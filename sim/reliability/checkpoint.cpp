@@ -21,27 +21,27 @@ double share_of(const CheckpointSettings& settings, const CheckpointShape& shape
 
 Bytes checkpoint_size(std::int64_t parameters, int bytes_per_parameter) { return {parameters * bytes_per_parameter}; }
 
-Duration write_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
+JobTime write_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
   const double rank = seconds_for(share_of(settings, shape), settings.rank_storage);
   const double all = seconds_for(size_of(settings, shape), settings.storage_write);
-  return from_seconds(std::max(rank, all)) + settings.metadata;
+  return job_time(std::max(rank, all)) + job_time(settings.metadata);
 }
 
-Duration copy_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
-  return from_seconds(seconds_for(share_of(settings, shape), settings.host_copy));
+JobTime copy_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
+  return job_time(seconds_for(share_of(settings, shape), settings.host_copy));
 }
 
-Duration load_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
+JobTime load_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
   const double read = size_of(settings, shape) * settings.read_amplification;
   const double rank = seconds_for(read / shape.ranks, settings.rank_storage);
-  return from_seconds(std::max(rank, seconds_for(read, settings.storage_read))) + settings.metadata;
+  return job_time(std::max(rank, seconds_for(read, settings.storage_read))) + job_time(settings.metadata);
 }
 
 std::vector<CheckpointTier> make_tiers(const CheckpointSettings& settings, const CheckpointShape& shape) {
-  const JobTime write = job_time(write_time(settings, shape));
-  const JobTime copy = job_time(copy_time(settings, shape));
+  const JobTime write = write_time(settings, shape);
+  const JobTime copy = copy_time(settings, shape);
   CheckpointTier storage;
-  storage.load = job_time(load_time(settings, shape));
+  storage.load = load_time(settings, shape);
   storage.keep = settings.keep;
   switch (settings.mode) {
     case CheckpointMode::off:

@@ -56,11 +56,11 @@ struct CheckpointShape {
 Bytes checkpoint_size(std::int64_t parameters, int bytes_per_parameter);
 
 /// max(share of a writer / its rate, all bytes / rate of the file system) + metadata. With rank0 one rank writes all.
-Duration write_time(const CheckpointSettings& settings, const CheckpointShape& shape);
+JobTime write_time(const CheckpointSettings& settings, const CheckpointShape& shape);
 /// Time to copy the largest share to the host.
-Duration copy_time(const CheckpointSettings& settings, const CheckpointShape& shape);
+JobTime copy_time(const CheckpointSettings& settings, const CheckpointShape& shape);
 /// max(share of a rank / its rate, all bytes / rate of the file system) + metadata, each `read_amplification` times.
-Duration load_time(const CheckpointSettings& settings, const CheckpointShape& shape);
+JobTime load_time(const CheckpointSettings& settings, const CheckpointShape& shape);
 
 /// The levels of `settings`. At a checkpoint the job waits for the sum of their stalls.
 std::vector<CheckpointTier> make_tiers(const CheckpointSettings& settings, const CheckpointShape& shape);

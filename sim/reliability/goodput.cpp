@@ -33,7 +33,7 @@ struct Outcome {
   JobTime wall;
   std::int64_t tokens = 0;
   int interruptions = 0;
-  int checkpoints = 0;
+  std::int64_t checkpoints = 0;
   std::vector<int> events;
   double goodput = 0;
 };

@@ -200,7 +200,7 @@ struct History {
   Waterfall waterfall{};
   std::vector<int> events;  ///< [kind of the model]: how often it occurred
   int interruptions = 0;    ///< unplanned outages
-  int checkpoints = 0;
+  std::int64_t checkpoints = 0;
   int spare_failures = 0;      ///< of idle spares
   std::vector<JobSpan> spans;  ///< if recorded
   double goodput() const;      ///< productive / wall

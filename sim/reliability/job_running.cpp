@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "sim/reliability/job_simulation.hpp"
 
 namespace tracecast {
@@ -128,7 +130,7 @@ bool JobSimulation::run_cycles(JobTime until, const StepRate& rate) {
   checkpoints_.take_cycles(cycles, progress(), each, now_, work);
   now_ += cycles * duration;
   spent(TimeCategory::checkpoint) += cycles * cycle->stall;
-  history_.checkpoints += static_cast<int>(cycles * cycle->checkpoints);
+  history_.checkpoints += cycles * cycle->checkpoints;
   count_steps(cycles * steps, rate);
   since_checkpoint_ = 0;
   return true;
@@ -271,6 +273,11 @@ Result<StepRate> JobSimulation::rate_of(const MachineState& machine) const {
   if (!step) return tl::unexpected(step.error());
   const Result<StepTime> healthy = step_times_.of({.global_batch = machine.global_batch});
   if (!healthy) return tl::unexpected(healthy.error());
+  constexpr double kMostTokens = 9e18;
+  const double most_steps = seconds(end_) / seconds(step->time);
+  if (spec_.course.target_tokens == 0 && most_steps * static_cast<double>(step->tokens) > kMostTokens)
+    return fail(fmt::format("{:.4g} days of steps of {:.3g} s train more than 9e18 tokens (allowed: fewer days)",
+                            seconds(end_) / 86400, seconds(step->time)));
   TRACECAST_ASSERT(step->time > Duration{} && step->tokens > 0 && healthy->tokens > 0, "a step takes time and trains");
   const JobTime healthy_time =
       step->tokens == healthy->tokens

@@ -21,9 +21,16 @@ struct JobTime {
 
 inline constexpr JobTime kNever{std::numeric_limits<std::int64_t>::max()};
 
-constexpr JobTime operator+(JobTime a, JobTime b) { return {a.nanoseconds + b.nanoseconds}; }
+/// Sums and products of times that are at least 0 end at kNever, never beyond it.
+constexpr JobTime operator+(JobTime a, JobTime b) {
+  JobTime sum;
+  return __builtin_add_overflow(a.nanoseconds, b.nanoseconds, &sum.nanoseconds) ? kNever : sum;
+}
 constexpr JobTime operator-(JobTime a, JobTime b) { return {a.nanoseconds - b.nanoseconds}; }
-constexpr JobTime operator*(JobTime a, std::int64_t k) { return {a.nanoseconds * k}; }
+constexpr JobTime operator*(JobTime a, std::int64_t k) {
+  JobTime product;
+  return __builtin_mul_overflow(a.nanoseconds, k, &product.nanoseconds) ? kNever : product;
+}
 constexpr JobTime operator*(std::int64_t k, JobTime a) { return a * k; }
 constexpr JobTime& operator+=(JobTime& a, JobTime b) { return a = a + b; }
 constexpr JobTime& operator-=(JobTime& a, JobTime b) { return a = a - b; }

@@ -9,8 +9,9 @@ namespace tracecast {
 namespace {
 
 JobTime per_1k(JobTime time, const Machine& machine, double exponent) {
-  return exponent == 1 ? JobTime{time.nanoseconds * machine.gpus / 1000}
-                       : job_time(seconds(time) * std::pow(machine.gpus / 1000.0, exponent));
+  if (exponent != 1) return job_time(seconds(time) * std::pow(machine.gpus / 1000.0, exponent));
+  // In two parts, since the product of the whole time and the GPUs may not fit into 64 bits.
+  return JobTime{time.nanoseconds / 1000} * machine.gpus + JobTime{time.nanoseconds % 1000 * machine.gpus / 1000};
 }
 
 }  // namespace
@@ -28,6 +29,7 @@ JobTime restart_time(const RecoveryPolicy& r, const Machine& machine, SpareState
 
 int enough_spares(const FailureModel& failures, const Machine& machine, const Law& repair) {
   constexpr double kShortage = 1e-3;
+  constexpr double kMost = 1e6;
   std::map<int, double> in_repair;  // nodes that fail together: mean number of such groups
   for (const FailureKind& kind : failures.kinds) {
     const int nodes = interrupts(kind.effect) ? nodes_taken(kind.scope, failures, machine) : 0;
@@ -35,8 +37,8 @@ int enough_spares(const FailureModel& failures, const Machine& machine, const La
   }
   double spares = 0;
   for (const auto& [nodes, mean] : in_repair)
-    if (mean > 0) spares += nodes * quantile(boost::math::poisson(mean), 1 - kShortage);
-  return static_cast<int>(std::min(spares, 1e6));
+    if (mean > 0) spares += nodes * (mean < kMost ? quantile(boost::math::poisson(mean), 1 - kShortage) : mean);
+  return static_cast<int>(std::min(spares, kMost));
 }
 
 }  // namespace tracecast

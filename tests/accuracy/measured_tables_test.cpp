@@ -283,3 +283,18 @@ TEST_CASE("errors in tables of measurements name line and column", "[error][accu
   CHECK(to_string(validate_collectives(other, library).error())
             .starts_with("c.csv:1: unknown columns of a table of collectives"));
 }
+
+TEST_CASE("a name of a GPU selects the profile of that variant, or none", "[accuracy]") {
+  CHECK(profile_of_gpu("NVIDIA H200") == "h200");
+  CHECK(profile_of_gpu("NVIDIA H200 NVL") == "h200-nvl");  // there is no such profile
+  CHECK(profile_of_gpu("H800 PCIe") == "h800-pcie");
+  CHECK(profile_of_gpu("A100-SXM4-40GB") == "a100-40gb");
+  CHECK(profile_of_gpu("A100 SXM4 40GB") == "a100-40gb");
+  CHECK(profile_of_gpu("A100 SXM") == "a100");
+  CHECK(profile_of_gpu("A100 PCIe") == "a100-pcie");
+  CHECK(profile_of_gpu("A100 PCIe 40GB") == "a100-pcie-40gb");
+  const RowLibrary library = RowLibrary::open(shipped_data()).value();
+  const CsvTable table =
+      CsvTable::parse("profile,op,m,n,k,time_us\nh200-measured,gemm,4096,4096,4096,220\n", "k.csv").value();
+  CHECK(validate_kernels(table, library).value().front().group.starts_with("h200-measured "));
+}

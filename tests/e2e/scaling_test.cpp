@@ -63,6 +63,10 @@ TEST_CASE("scaling: a missing option is one error message", "[e2e][error][scalin
   CHECK(error("--flops 1e24 --topology dgx-a100").find("--topology = dgx-a100: needs --gpus") != std::string::npos);
   CHECK(error("--flops 1e24 --topology dgx-a100 --gpus 8").find("a machine needs --days or --utilisation") !=
         std::string::npos);
+  for (const std::string option : {"--gpus 8", "--dtype fp8", "--modules", "--days 8", "--utilisation 0.4"})
+    CHECK(error("--parameters 7e9 " + option).find("requires --topology") != std::string::npos);
+  CHECK(error("--flops 1e24 --rule 5.7nd").find("--flops excludes --rule") != std::string::npos);
+  CHECK(error("--tables --parameters 7e9").find("--parameters excludes --tables") != std::string::npos);
 }
 
 TEST_CASE("scaling: the tokens of a size, and the loss by published coefficients and by one's own",

@@ -143,3 +143,24 @@ TEST_CASE("calibrate: runs like the measured ones are corrected, others are not"
   CHECK(unlike.out.find("no measured run is similar") != std::string::npos);
   CHECK(sandbox.run("tracecast calibrate --runs plain.csv").err.starts_with("--like: is required"));
 }
+
+TEST_CASE("validate: options that a table or a mode has no use for are refused", "[e2e][error]") {
+  const Sandbox sandbox;
+  const auto error = [&](const std::string& options) {
+    const Outcome outcome = sandbox.run("tracecast validate " + options);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.out.empty());
+    return outcome.err;
+  };
+  for (const std::string pair :
+       {"--nested --memory", "--nested --by gpu", "--nested --svg a.svg", "--nested --html a.html", "--memory --json",
+        "--memory --by gpu", "--memory --markdown", "--ablation --json", "--ablation --by gpu", "--ablation --markdown",
+        "--json --markdown"})
+    CHECK(error("korthikanti " + pair).find(" excludes --") != std::string::npos);
+  CHECK(error("korthikanti --markdown") == "--markdown: is for operators, collectives and --nested\n");
+  CHECK(error("korthikanti --kernels k.csv") == "RUNS = korthikanti: is not read with --kernels or --collectives\n");
+  for (const std::string option : {"--by gpu", "--only a", "--set gpu=b", "--memory", "--nested", "--svg a.svg"})
+    CHECK(error("published-failures " + option) ==
+          option.substr(0, option.find(' ')) +
+              ": is for tables of runs, and this is a table of failures (allowed: --json --threads)\n");
+}

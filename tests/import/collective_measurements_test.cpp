@@ -289,6 +289,28 @@ TEST_CASE("nccl-tests: figures that contradict each other are rejected", "[io][n
         "t:1: results.out_of_place.alg_bw = 41.900: contradicts size and time, which are 83.886 GB/s");
   CHECK(sentence(read_nccl_tests(json(R"({"cpu_time": 3.0, "alg_bw": 83.886})"), "t")) ==
         "t:1: results.out_of_place.cpu_time: is a time of the host (-C 1), which is not that of the collective");
+  CHECK(sentence(read_nccl_tests(json(R"({"time": 100.0, "nwrong": 3.0})"), "t")) ==
+        "t:1: results.out_of_place.nwrong = 3: the check of this row failed: the collective did not compute what it "
+        "should");
+}
+
+TEST_CASE("nccl-tests: fields of the JSON form that are missing or of another type are named",
+          "[io][nccl-tests][error]") {
+  const auto json = [](const std::string& device, const std::string& row) {
+    return sentence(read_nccl_tests(R"({"devices": [{"hostname": "a"}, {)" + device + R"(}], "results": [{)" + row +
+                                        R"(, "experiment_name": "AllReduce"}]})",
+                                    "t"));
+  };
+  const std::string host = R"("hostname": "b")";
+  CHECK(json(host, R"("size": "8388608", "out_of_place": {"time": 100.0})") ==
+        "t:1: results.size = \"8388608\": is not a number");
+  CHECK(json(host, R"("out_of_place": {"time": 100.0})") == "t:1: results.size: is missing");
+  CHECK(json(host, R"("size": 8388608, "out_of_place": {"time": "100.0"})") ==
+        "t:1: results.out_of_place.time = \"100.0\": is not a number");
+  CHECK(json(host, R"("size": 8388608, "out_of_place": {"time": 100.0, "alg_bw": [83.9]})") ==
+        "t:1: results.out_of_place.alg_bw = [1 item]: is not a number");
+  CHECK(json("\"rank\": 1", R"("size": 8388608, "out_of_place": {"time": 100.0})") ==
+        "t:1: devices.hostname: is missing, or not a name");
 }
 
 TEST_CASE("nccl-tests: what a GPU cannot do does not enter its profile", "[io][nccl-tests][error]") {

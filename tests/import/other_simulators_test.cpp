@@ -231,6 +231,23 @@ TEST_CASE("simai: a workload's layers, forward and backward", "[io][simai]") {
         "t:3: 'x' must be a time in ns");
   CHECK(sentence(import_as<ImportedGraph>("HYBRID_X\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n", "t")) ==
         "t:2: 2 layers are declared, and 1 follow");
+  for (const char* suffix : {"_TP", "_", "_EP_DP", "EP"})  // in SimAI groups of no kind
+    CHECK(sentence(import_as<ImportedGraph>(
+              "HYBRID_X\n1\na -1 1 ALLREDUCE" + std::string(suffix) + " 8 1 NONE 0 1 NONE 0 1\n", "t")) ==
+          "t:3: 'ALLREDUCE" + std::string(suffix) +
+              "' unknown collective of SimAI (allowed: NONE ALLREDUCE ALLGATHER REDUCESCATTER ALLTOALL BROADCAST, with "
+              "_EP, _DP_EP)");
+}
+
+TEST_CASE("aicb: the tensor forms of torch.distributed are the collectives that they name", "[io][simai]") {
+  const Result<ImportedGraph> log = import_as<ImportedGraph>(
+      "comm_type,comm_group,comm_group_size,msg_size,stage\nCommType.all_gather_into_tensor,dp_group,8,64,init\n"
+      "reduce_scatter_tensor,dp_group,8,128,init\nbarrier,dp_group,8,,init\n",
+      "t");
+  REQUIRE(log);
+  REQUIRE(log->nodes.size() == 2);
+  CHECK(log->nodes[0].collective == Collective::all_gather);
+  CHECK(log->nodes[1].collective == Collective::reduce_scatter);
 }
 
 TEST_CASE("simai: collectives take the time of their group on a machine", "[io][simai]") {
@@ -538,6 +555,12 @@ TEST_CASE("astra-sim: networks become topologies, the rest is rejected with the 
   CHECK(sentence(import_as<ImportedTopology>("topology: [ Ring ]\nnpus_count: [4, 2]\nbandwidth: [1]\nlatency: [1]\n",
                                              "t", "astra-sim")) ==
         "t:2: npus_count = 2 entries: does not have one for each of the 1 dimensions");
+}
+
+TEST_CASE("astra-sim: a key that is given twice is refused", "[io][astra-sim][error]") {
+  CHECK(sentence(import_as<ImportedTopology>(
+            "topology: [ Ring ]\nnpus_count: [4]\nbandwidth: [1]\nlatency: [1]\nnpus_count: [8]\n", "t",
+            "astra-sim")) == "t:5: npus_count: is given twice");
 }
 
 TEST_CASE("calculon: an application or an execution given as a scenario", "[io][calculon]") {

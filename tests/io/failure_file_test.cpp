@@ -97,7 +97,9 @@ TEST_CASE("errors in a failure file name line and key", "[error][io][reliability
         "FILE:1: kinds[0].magnitude = 1.5: is out of range (allowed: 0.001 to 1)");
   CHECK(errors_of("{\"recovery\": {\"spars\": 3}}") == "FILE:1: recovery.spars: unknown key (did you mean 'spares'?)");
   CHECK(errors_of("{}", {"recovery.spares=-1"}) ==
-        "--set: recovery.spares = -1: is out of range (allowed: at least 0)");
+        "--set: recovery.spares = -1: is out of range (allowed: 0 to 1000000)");
+  CHECK(errors_of("{\"recovery\": {\"diagnosis\": \"400000 d\"}}") ==
+        "FILE:1: recovery.diagnosis = \"400000 d\": is out of range (allowed: up to 292 years)");
 }
 
 TEST_CASE("the course of the training is read, and its errors are reported", "[io][reliability]") {
@@ -119,4 +121,7 @@ TEST_CASE("long times: more than a Duration holds", "[io][reliability]") {
   CHECK(parse_long_time_s("54 d").value() == 54 * 86400.0);
   CHECK_FALSE(parse_long_time_s("-1 h").has_value());
   CHECK_FALSE(parse_long_time_s("soon").has_value());
+  for (const char* text : {"3.0.5 h", "3..5 h", "3e5e2 h", "3 4 h"})
+    CHECK(to_string(parse_long_time_s(text).error()).starts_with("has the unknown unit"));
+  CHECK(to_string(parse_long_time_s("3").error()).starts_with("has no unit"));
 }

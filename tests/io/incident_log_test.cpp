@@ -90,3 +90,20 @@ TEST_CASE("an incident log has no signs in its dates", "[error][io][reliability]
     CHECK(error_of(kHead + "time,component\n" + date + ",gpu\n").starts_with("log.csv:5: time = "));
   }
 }
+
+TEST_CASE("an incident log has quoted fields, as spreadsheets write them", "[io][reliability]") {
+  const IncidentLog log =
+      parse_incident_log(
+          "\xEF\xBB\xBF" + kHead +
+              "\"time\",\"component\",\"part\"\r\n\"2025-01-02\",\"switch, spine\",\"the \"\"red\"\" one\"\r\n",
+          "log.csv")
+          .value();
+  REQUIRE(log.fits.size() == 1);
+  CHECK(log.fits[0].name == "switch, spine");
+  CHECK(error_of(kHead + "time,component\n1,\"gpu\n") == "log.csv:5: a quote is not closed");
+}
+
+TEST_CASE("an incident log names each column and each fact once", "[error][io][reliability]") {
+  CHECK(error_of(kHead + "time,component,time\n1,gpu,2\n") == "log.csv:4: time: is a column twice");
+  CHECK(error_of(kHead + "# gpus = 128\ntime,component\n1,gpu\n") == "log.csv:4: gpus = 128: is given twice");
+}

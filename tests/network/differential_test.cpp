@@ -1,8 +1,11 @@
 /// The three network models held to each other; SimGrid, which runs every flow, is the judge.
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <map>
 
 #include <catch2/catch.hpp>
+#include <sys/time.h>
 
 #include "sim/io/files.hpp"
 #include "sim/network/flow_cost.hpp"
@@ -392,6 +395,22 @@ TEST_CASE("Hashed paths and a halved NIC, a lost rail, lost uplinks: fluid withi
         if (call.algorithm == Algorithm::ring && is_slower) CHECK(ends.simgrid > 1.2 * healthy);
       }
     }
+}
+
+TEST_CASE("SimGrid's answer arrives whole when signals interrupt the wait for it", "[network][simgrid]") {
+  if (no_simgrid()) return;
+  const Machine machine = shipped("dgx-h100");
+  const auto duration = [&] { return ends_of(machine, {Collective::all_reduce, 64_MiB}, {range(16)}, 1).simgrid; };
+  const double undisturbed = duration();
+  struct sigaction count {};
+  struct sigaction before {};
+  count.sa_handler = [](int) {};  // without SA_RESTART: a read that waits ends with EINTR
+  sigaction(SIGALRM, &count, &before);
+  const itimerval often{{0, 1000}, {0, 1000}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  CHECK(duration() == undisturbed);
+  setitimer(ITIMER_REAL, std::array<itimerval, 1>{}.data(), nullptr);
+  sigaction(SIGALRM, &before, nullptr);
 }
 
 }  // namespace

@@ -469,6 +469,35 @@ TEST_CASE("spares: the nodes in repair exceed them in a thousandth of the time",
   CHECK(enough_spares(model, {16'000, 8}, day) == 8 + 2 * 18);
   model.kinds.front().replace_probability = 0;
   CHECK(enough_spares(model, {16'000, 8}, day) == 2 * 18);
+  CHECK(enough_spares(model, {16'000, 8}, {LawKind::fixed, 1e300, 1}) == 1'000'000);  // the most there may be
+}
+
+TEST_CASE("a repair that takes longer than there are ticks lasts to the end of the history", "[oracle][reliability]") {
+  CHECK(kNever + s(1) == kNever);
+  CHECK(3 * s(9e9) == kNever);
+  RecoveryPolicy r;
+  r.start_per_1k_ranks = s(86'400);
+  CHECK(restart_time(r, {500'000, 8}, SpareState::cold) == s(500 * 86'400.0));
+  JobSpec spec = quiet_job();
+  spec.horizon = s(1000);
+  spec.failures.kinds = {once(400)};
+  spec.recovery.diagnosis = s(9e9);
+  spec.recovery.scheduler = s(9e9);
+  const History history = simulate_history(spec, one_second_steps(), 1, 0).value();
+  CHECK(of(history, TimeCategory::diagnosis) == s(600));
+  CHECK(history.wall == s(1000));
+  spec.checkpoint = every_steps(1'000'000'000'000);  // never reached
+  spec.failures.kinds = {};
+  CHECK(simulate_history(spec, one_second_steps(), 1, 0).value().checkpoints == 0);
+}
+
+TEST_CASE("more tokens than 64 bits count are an error", "[error][reliability]") {
+  FixedStepTimes steps = one_second_steps();
+  steps.healthy.tokens = 1'000'000'000'000;
+  JobSpec spec = quiet_job();
+  spec.horizon = s(86'400 * 365);
+  CHECK(to_string(simulate_history(spec, steps, 1, 0).error()) ==
+        "365 days of steps of 1 s train more than 9e18 tokens (allowed: fewer days)");
 }
 
 TEST_CASE("checkpoints run in cycles as they run one by one", "[property][reliability]") {

@@ -194,9 +194,9 @@ TEST_CASE("saving through rank 0 takes longer than saving shards", "[row-4-13][r
   settings.rank_storage = {2'000'000'000};
   const CheckpointShape shape{7'000'000'000, 64, 64};
   settings.mode = CheckpointMode::sync;
-  const Duration sharded = write_time(settings, shape);
+  const JobTime sharded = write_time(settings, shape);
   settings.mode = CheckpointMode::rank0;
-  const Duration one = write_time(settings, shape);
-  CHECK(one == from_seconds(14 * 7e9 / 2e9));  // bytes / the rate of one rank
-  CHECK(sharded == from_seconds(14 * 7e9 / 100e9));
+  const JobTime one = write_time(settings, shape);
+  CHECK(one == job_time(14 * 7e9 / 2e9));  // bytes / the rate of one rank
+  CHECK(sharded == job_time(14 * 7e9 / 100e9));
 }

@@ -148,6 +148,12 @@ TEST_CASE("steps of a degraded machine come from the engine", "[reliability]") {
     CHECK(same.of({}).value().time == 2 * healthy.time);
     CHECK(same.of({.lost_rails = 1}).value() == shrink.of({.lost_rails = 1}).value());
   }
+  SECTION("a slow GPU is slower than perturb.slow_rank makes it already, with packed documents too") {
+    const Scenario packed = shipped_scenario("llama3-8b-packed", {"perturb.slow_rank={\"0-31\": 2}"});
+    const EngineStepTimes steps(packed);
+    const double as_it_is = seconds(steps.of({}).value().time);
+    CHECK(seconds(steps.of({.gpu_speed_percent = 80}).value().time) > 1.1 * as_it_is);
+  }
   SECTION("a measured step time keeps the engine's ratios") {
     const EngineStepTimes measured(small, false, 10);
     CHECK(measured.of({}).value().time == from_seconds(10));

@@ -47,7 +47,9 @@ Run add_refuse(CLI::App&) {
 Run add_throw(CLI::App& app) {
   auto full = std::make_shared<bool>();
   app.add_flag("--memory", *full);
-  return [full](const Context&) -> Result<ExitCode> {
+  auto file = std::make_shared<std::string>();
+  for (const char* written : {"--out", "--evidence"}) app.add_option(written, *file, "a file to write");
+  return [full, file](const Context&) -> Result<ExitCode> {
     if (*full) throw std::bad_alloc();
     throw std::runtime_error("cannot write to file: No space left on device");
   };
@@ -138,6 +140,13 @@ TEST_CASE("wrong arguments are one error message and exit code 2", "[tools][erro
   check({"sum", "1", "--digits", "two"}, "tracecast sum: --digits = two: not a number; see `tracecast sum --help`");
   check({"sum", "1", "--digits", "2.5"}, "tracecast sum: --digits = 2.5: cannot be read; see `tracecast sum --help`");
   check({"sum", "1", "--copy", "csv"}, "tracecast sum: --copy = csv: takes 2 values; see `tracecast sum --help`");
+  for (const std::string digits : {"07", "0x7"})  // CLI11 reads them as octal and hexadecimal
+    check({"sum", "1", "--digits", digits},
+          "tracecast sum: --digits = " + digits + ": is not a decimal number (allowed: 10, not 010 or 0xa)");
+  check({"throw", "--out", "x/../y", "--evidence", "y"},
+        "tracecast throw: --out = x/../y: is the file of --evidence as well");
+  check({"throw", "--out", "a", "--out", "b"},
+        "tracecast throw: --out = a,b: takes 1 values; see `tracecast throw --help`");
 }
 
 TEST_CASE("an option may take a count as people write it", "[tools]") {
@@ -150,6 +159,9 @@ TEST_CASE("an option may take a count as people write it", "[tools]") {
   CHECK(read("1.5T") == "is out of range (allowed: 1 to 1e+12)");
   CHECK(read("175e9") == "175e9");
   CHECK(read("70X") == "not a number");
+  std::string endless = "inf";
+  CHECK(above_zero()(endless) == "is out of range (allowed: above 0)");
+  CHECK(at_least_zero()(endless) == "is out of range (allowed: at least 0)");
 }
 
 TEST_CASE("no arguments: the overview, on standard error", "[tools]") {

@@ -17,3 +17,9 @@ TEST_CASE("a hang-up of this program is passed on", "[tools]") {
   CHECK(run_program({"/bin/sh", "-c", "trap 'exit 5' HUP; kill -HUP $PPID; sleep 20 & wait; exit 7"}) == 5);
   std::signal(SIGHUP, before);
 }
+
+TEST_CASE("an interrupt that a process sends to this one alone is passed on", "[tools]") {
+  const auto before = std::signal(SIGINT, SIG_DFL);
+  CHECK(run_program({"/bin/sh", "-c", "trap 'exit 5' INT; kill -INT $PPID; sleep 20 & wait; exit 7"}) == 5);
+  CHECK(std::signal(SIGINT, before) == SIG_DFL);
+}

@@ -287,15 +287,14 @@ Result<Kernels> read_kernels(const CsvTable& table) {
 
 std::string profile_of_gpu(const std::string& gpu) {
   static const std::vector<std::pair<std::string, std::string>> kBeginnings{{"a100-pcie-80", "a100-pcie"},
-                                                                            {"a100 pcie", "a100-pcie"},
                                                                             {"a100-sxm4-40", "a100-40gb"},
                                                                             {"a100-sxm-40", "a100-40gb"},
                                                                             {"a100-sxm", "a100"},
-                                                                            {"a100 sxm", "a100"},
                                                                             {"h100-sxm", "h100"},
-                                                                            {"h100 sxm", "h100"},
                                                                             {"h100-class", "h100"},
+                                                                            {"h200-nvl", "h200-nvl"},  // no profile
                                                                             {"h200", "h200"},
+                                                                            {"h800-pcie", "h800-pcie"},  // no profile
                                                                             {"h800", "h800"},
                                                                             {"gb200", "gb200"},
                                                                             {"gb300", "gb300"},
@@ -304,6 +303,7 @@ std::string profile_of_gpu(const std::string& gpu) {
                                                                             {"rtx-pro-6000", "rtx-pro-6000"}};
   std::string name = lower_case(gpu);
   if (name.starts_with("nvidia ")) name.erase(0, 7);
+  std::replace(name.begin(), name.end(), ' ', '-');
   for (const auto& [beginning, profile] : kBeginnings)
     if (name.starts_with(beginning)) return profile;
   return name;

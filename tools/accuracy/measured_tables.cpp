@@ -235,8 +235,12 @@ Result<std::vector<MeasuredSample>> validate_kernels(const CsvTable& table, cons
   std::vector<MeasuredSample> samples;
   for (const MeasuredKernel& kernel : *measured) {
     const bool is_file = own_form && kernel.gpu.ends_with(".json");
-    const std::string profile = is_file ? kernel.gpu : profile_of_gpu(kernel.gpu);
-    CostsByProfile::Pair* costs = costs_by_profile.find(profile, kernel.kernel);
+    std::string profile = kernel.gpu;
+    CostsByProfile::Pair* costs = own_form ? costs_by_profile.find(profile, kernel.kernel) : nullptr;
+    if (costs == nullptr && !is_file) {
+      profile = profile_of_gpu(kernel.gpu);
+      costs = costs_by_profile.find(profile, kernel.kernel);
+    }
     if (is_file && costs == nullptr) return tl::unexpected(library.profile(profile).error());
     if (own_form && costs == nullptr) return fail(table.error_at(kernel.row, "profile", "unknown profile"));
     MeasuredSample sample;
