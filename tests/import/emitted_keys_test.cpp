@@ -130,6 +130,11 @@ TEST_CASE("launchers: Megatron-Bridge's numbers replace those of the recipe", "[
              Catch::Contains("  fp8_param_gather: true\n  bf16: true\n  fp8: hybrid\n  fp8_recipe: tensorwise\n"));
   CHECK_THAT(text, Catch::Contains("peft:\n  _target_: megatron.bridge.peft.lora.LoRA\n  dim: 16\n"
                                    "  target_modules: [linear_qkv, linear_proj]\n"));
+  // What the recipe may have set, and this run has not.
+  for (const char* unset :
+       {"\n  context_parallel_size: 1\n", "\n  expert_model_parallel_size: 1\n", "\n  recompute_granularity: null\n",
+        "\n  virtual_pipeline_model_parallel_size: null\n", "\n  pipeline_model_parallel_layout: null\n"})
+    CHECK_THAT(text, Catch::Contains(unset));
   const EmittedRun experts =
       emit_run("megatron-bridge", shipped_scenario("deepseek-v3-2048", {"training.lora_rank=16"}));
   CHECK(experts.text.find("peft") == std::string::npos);

@@ -288,6 +288,20 @@ constexpr std::array kBridgeNames{
     BridgeName{"num-layers-at-end-in-bf16", kPrecision, "num_layers_at_end_in_bf16"},
 };
 
+/// Settings that a recipe may have set, and their values where a scenario leaves them out.
+constexpr std::array kUnlessSaid{std::pair<Name, Name>{"context-parallel-size", "1"},
+                                 std::pair<Name, Name>{"expert-model-parallel-size", "1"},
+                                 std::pair<Name, Name>{"expert-tensor-parallel-size", "null"},
+                                 std::pair<Name, Name>{"num-virtual-stages-per-pipeline-rank", "null"},
+                                 std::pair<Name, Name>{"pipeline-model-parallel-layout", "null"},
+                                 std::pair<Name, Name>{"num-distributed-optimizer-instances", "1"},
+                                 std::pair<Name, Name>{"recompute-granularity", "null"},
+                                 std::pair<Name, Name>{"recompute-method", "null"},
+                                 std::pair<Name, Name>{"recompute-num-layers", "null"},
+                                 std::pair<Name, Name>{"recompute-modules", "core_attn"},
+                                 std::pair<Name, Name>{"fp8-format", "null"},
+                                 std::pair<Name, Name>{"fp4-format", "null"}};
+
 /// What replaces the recipe's numbers, whether it has them by name or as an object.
 std::string precision_object(const Training& t) {
   const char* const type = t.dtype == Precision::fp16 ? "float16" : t.dtype == Precision::fp32 ? "float32" : "bfloat16";
@@ -344,8 +358,8 @@ EmittedRun emit_megatron_bridge(const Scenario& given) {
       absent.push_back({flag, "false"});
   for (const char* flag : {"bf16", "fp16", "first-last-layers-bf16"})
     if (!is_said(flag)) absent.push_back({flag, "false"});
-  for (const char* format : {"fp8-format", "fp4-format"})
-    if (!is_said(format)) absent.push_back({format, "null"});
+  for (const auto& [key, value] : kUnlessSaid)
+    if (!is_said(key)) absent.push_back({std::string(key), std::string(value)});
   if (!is_said("grad-reduce-in-bf16") && !is_said("accumulate-allreduce-grads-in-fp32"))
     absent.push_back({"grad-reduce-in-bf16"});
   if (is_said("cpu-offloading-num-layers")) absent.push_back({"cpu-offloading"});
