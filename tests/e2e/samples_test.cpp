@@ -196,7 +196,7 @@ std::vector<Format> formats() {
        {{"ds_config_func_bs4_zero1.json", "is not a multiple of gradient_accumulation_steps = 1 x 8", kRefused},
         {"ds_config_func_bs8_zero2_offload.json", "activation_checkpointing.partition_activations"},
         {"ds_config_zero3.json", "on 8 GPUs of dgx-h100"},
-        {"zero_stage3_offload_config.json", "not mapped:"}},
+        {"zero_stage3_offload_config.json", "on 8 GPUs of dgx-h100"}},
        on_a_node},
       {"accelerate",
        "accelerate-config",
