@@ -87,6 +87,12 @@ TEST_CASE("an SVG has the width that is asked for, and at most 1600 by itself", 
   CHECK(width(schedule_svg(std::vector{view_of("gpipe", {.ranks = 2, .microbatches = 11, .times = doubled})})) == 1026);
   CHECK(width(schedule_svg(views, 960)) == 960);
   CHECK(width(schedule_svg(views, 3000)) == 3000);
+  // The legend has a second row where the picture is narrow.
+  const std::string narrow = schedule_svg(std::vector{view_of("dualpipe", {.ranks = 4, .microbatches = 8})});
+  const std::size_t last = narrow.find("time in the units of --tf");
+  REQUIRE(last != std::string::npos);
+  const std::size_t left = narrow.rfind("<text x=\"", last) + 9;
+  CHECK(std::stod(narrow.substr(left)) + 150 <= width(narrow));
   // The legend has what is drawn: whole backwards only.
   CHECK(schedule_svg(views).find("W weight gradient") == std::string::npos);
 }
