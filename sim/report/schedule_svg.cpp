@@ -70,7 +70,7 @@ class Drawing {
     for (const ScheduleView& view : views_) draw_view(view);
     legend();
     constexpr SvgStyle style{.light = "--grid:#dddddd;--strip:#55555f",
-                             .dark = "--grid:#333c45;--strip:#b9bac4",
+                             .dark = "--grid:#333c45;--strip:#9c8fd6",
                              .text_rules = "text{font-size:11px}.title{font-size:14px}",
                              .rules =
                                  "line{stroke:var(--grid)}.box{fill:#000000;text-anchor:middle}"
