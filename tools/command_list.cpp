@@ -181,8 +181,13 @@ Result<ExitCode> list(const ListOptions& options, const Context& context) {
       json.push_back({{"kind", kind.name}, {"name", entry.name}, {"text", entry.text}});
     if (!entries.empty()) text += (text.empty() ? "" : "\n") + table(kind, entries, context.style);
   }
-  if (json.empty())
-    text = fmt::format("no name or description contains '{}'; `tracecast list` shows what there is\n", question.words);
+  if (json.empty()) {
+    std::vector<std::string> names;
+    for (const Kind& kind : kinds()) names.emplace_back(kind.name);
+    const std::string meant = question.kind != nullptr ? "" : nearest_match(question.words, names);
+    text = fmt::format("no name or description contains '{}'{}; `tracecast list` shows what there is\n", question.words,
+                       meant.empty() ? "" : fmt::format(" (did you mean the kind '{}'?)", meant));
+  }
   fmt::print("{}", options.json ? json_file(json) : text);
   return json.empty() ? ExitCode::no : ExitCode::done;
 }

@@ -20,7 +20,8 @@ constexpr std::size_t kRankRows = 8;
 
 std::string table(std::string_view title, const std::vector<Difference>& list, const TextStyle& style,
                   std::size_t most = SIZE_MAX) {
-  if (list.empty()) return "";
+  const auto empty = [](const Difference& d) { return d.forecast_s == 0 && d.actual_s == 0; };
+  if (std::ranges::all_of(list, empty)) return "";
   const TextTable columns({-kNameWidth, 11, 11, 11, 11}, 2, 0);
   std::string text = "\n" + heading(title, style) +
                      paint(columns.line("", "forecast", "actual", "error", "of step"), Colour::grey, style) + "\n";
@@ -30,8 +31,7 @@ std::string table(std::string_view title, const std::vector<Difference>& list, c
   for (const Difference& d : shown | std::views::take(most))
     text += columns.row(pad_right(d.name, kNameWidth, style), time_text(d.forecast_s), time_text(d.actual_s),
                         d.actual_s > 0 ? signed_percent(d.forecast_s / d.actual_s - 1) : "", signed_percent(d.share));
-  if (list.size() > most)
-    text += paragraph("  ", fmt::format("{} more: --json has all", list.size() - most), style);
+  if (list.size() > most) text += paragraph("  ", fmt::format("{} more: --json has all", list.size() - most), style);
   return text;
 }
 

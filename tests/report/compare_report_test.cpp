@@ -20,6 +20,9 @@ TEST_CASE("compare: the page has a table of each kind of time", "[report]") {
     at = page.find(title, at);
     REQUIRE(at != std::string::npos);
   }
+  const StepRecord alone = record(1);
+  const std::string without = comparison_page(compare(alone, stretched(alone, 2), 0.1).value(), alone, alone, {});
+  CHECK(without.find("Waiting in transfers") == std::string::npos);  // nothing waits
 }
 
 TEST_CASE("compare: the picture has two rows per rank on one time axis", "[report]") {

@@ -40,7 +40,7 @@ TEST_CASE("a schedule in a terminal, letter by letter", "[report][schedule]") {
         " F  forward   B  backward\n"
         "\n"
         "schedule           makespan      work   bubble  own span  activations  weights\n"
-        "1f1b                      9         6   33.33%    33.33%         1..2       1x\n"
+        "1f1b                      9         6  33.33 %   33.33 %         1..2       1x\n"
         "bubble: 1 - mean work / makespan; own span: 1 - mean work / longest rank span\n"
         "activations: most micro-batches kept on a rank\n");
 }
