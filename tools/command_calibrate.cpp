@@ -210,7 +210,7 @@ Run add_calibrate_options(CLI::App& app) {
       ->type_name("FILE")
       ->needs(published);
   app.add_flag("--json", options->json, "with --runs: print one JSON object instead of tables")->needs(runs);
-  app.add_option("--threads", options->threads, "same result for any number")->check(in_range(1, 1024));
+  app.add_option("--threads", options->threads, "threads; same result for any number")->check(in_range(1, 1024));
   return [options](const Context& context) { return calibrate(*options, context); };
 }
 

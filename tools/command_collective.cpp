@@ -270,7 +270,9 @@ Result<ExitCode> collective(const CollectiveOptions& options, const Context& con
 
 Run add_collective_options(CLI::App& app) {
   auto options = std::make_shared<CollectiveOptions>();
-  app.add_option("--topology", options->topology, "a topology file, or the name of one that is shipped")->required();
+  app.add_option("--topology", options->topology, "a topology file, or the name of one that is shipped")
+      ->type_name("MACHINE")
+      ->required();
   app.add_option("--op", options->op, "the operation")
       ->check(one_of(names_of(kCollectiveNames)))
       ->capture_default_str();
@@ -280,6 +282,7 @@ Run add_collective_options(CLI::App& app) {
       ->check(in_range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--bytes", options->bytes, "size as nccl-tests counts it, e.g. 1GiB; with --sweep the largest")
+      ->type_name("SIZE")
       ->capture_default_str();
   app.add_option("--algorithm", options->algorithm, "as NCCL_ALGO")
       ->check(one_of(names_of(kAlgorithmNames)))
@@ -301,7 +304,7 @@ Run add_collective_options(CLI::App& app) {
   app.add_option("--routing-seed", options->seed, "seed of the ecmp hash, as topology --ecmp; default 1")
       ->check(at_least_zero());
   app.add_flag("--sweep", options->sweep, "all powers of two from 1 KiB, as nccl-tests prints them");
-  app.add_option("--svg", options->svg, "write the curve of a sweep to a file");
+  app.add_option("--svg", options->svg, "with --sweep: also write the curve to this file")->type_name("FILE");
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return collective(*options, context); };
 }

@@ -80,7 +80,7 @@ Result<ExitCode> run(const ExportOptions& options) {
 
 Run add_export_options(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
-  app.add_option("format", options->format,
+  app.add_option("FORMAT", options->format,
                  "chakra: execution traces (.et), one per rank, and the groups of collectives")
       ->required()
       ->check(one_of({"chakra"}));

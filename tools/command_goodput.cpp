@@ -242,6 +242,7 @@ Run add_goodput_options(CLI::App& app) {
   options->simulation.threads = thread_count(0);
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option("--failures", options->failures, "failure model: a file, or the name of one that is shipped")
+      ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--incidents", options->log,
                  "fit the failures to your own incident log (CSV); recovery as --failures says")
@@ -286,7 +287,8 @@ Run add_goodput_options(CLI::App& app) {
                  "stop when the 95 % interval of the mean goodput is +- this; 0: run all histories")
       ->check(in_range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--threads", options->simulation.threads, "same result for any number")->check(in_range(1, 1024));
+  app.add_option("--threads", options->simulation.threads, "threads; same result for any number")
+      ->check(in_range(1, 1024));
   app.add_flag("--no-best", options->no_best, "do not look for the best checkpoint interval");
   app.add_flag("--history", options->history, "also print all kinds of failure, and one history day by day");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");

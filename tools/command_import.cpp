@@ -81,17 +81,18 @@ std::string table_of_formats() {
 
 Run add_import_options(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
-  app.add_option("format", options->format, "format of the file (below); default: detected by content")->required();
-  app.add_option("file", options->file, "the file to read");
-  app.add_option("more", options->more, "of measured collectives: further files, of other processes or programs");
-  app.add_option("-o,--output", options->output, "the file to write; default: standard output");
+  app.add_option("FORMAT", options->format, "format of the file (below); without it the content decides")->required();
+  app.add_option("FILE", options->file, "the file to read");
+  app.add_option("MORE", options->more, "of measured collectives: further files, of other processes or programs");
+  app.add_option("-o,--output", options->output, "the file to write; default: standard output")->type_name("FILE");
   app.add_option("--into", options->into,
                  "for measured collectives: add them to this profile (a shipped profile or a profile file)")
       ->type_name("PROFILE");
-  app.add_option("--model", options->model, "for a run: a shipped model or a model file");
+  app.add_option("--model", options->model, "for a run: a shipped model or a model file")->type_name("MODEL");
   app.add_option("--topology", options->topology,
                  "for a run, to time the transfers of a Chakra trace or a SimAI workload, and for collectives between "
-                 "hosts: a shipped machine or a topology file");
+                 "hosts: a shipped machine or a topology file")
+      ->type_name("MACHINE");
   app.add_option("--gpus", options->gpus,
                  "number of GPUs of a run, or of a Chakra trace or SimAI workload if the file does not say")
       ->check(in_range(1, 1 << 24));

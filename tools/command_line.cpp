@@ -53,6 +53,7 @@ std::string argument(const CLI::Option& option) {
   if (option.get_type_size_max() == 0) return "";
   const auto [type, allowed] = type_and_check(option);
   if (allowed.starts_with('{')) return " " + allowed;
+  if (type.empty()) return "";  // a flag
   return type == "FLOAT" || type == "INT" || type == "UINT" ? " NUMBER" : " " + type;
 }
 
@@ -102,7 +103,8 @@ std::string help_page(const CLI::App& app, const Command& command, const TextSty
     options += entry(option->get_name() + argument(*option), text, style);
   }
   const std::string footer = app.get_footer().empty() ? "" : "\n" + wrapped(app.get_footer(), style);
-  return fmt::format("{}\n{} [options]\n\n{}\nOptions:\n{}{}\nExample:\n  tracecast {}\n",
+  if (!positionals.empty()) positionals += "\n";
+  return fmt::format("{}\n{} [options]\n\n{}Options:\n{}{}\nExample:\n  tracecast {}\n",
                      paragraph(fmt::format("tracecast {}: ", command.name), command.summary, style), usage, positionals,
                      options, footer, command.example);
 }

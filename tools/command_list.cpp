@@ -12,6 +12,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/io/csv_table.hpp"
 #include "sim/io/data_files.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
@@ -59,6 +60,22 @@ std::vector<Entry> models_of(const fs::path& folder) {
   return entries;
 }
 
+/// Tables that validate reads, of measured runs or of failures, with their number of rows.
+std::vector<Entry> run_tables(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, code))
+    if (entry.path().extension() == ".csv") files.push_back(entry.path());
+  std::ranges::sort(files);
+  std::vector<Entry> entries;
+  for (const fs::path& file : files)
+    if (const Result<CsvTable> table = CsvTable::read(file);
+        table && table->has("id") && (table->has("heads") || table->has("duration_days")))
+      entries.push_back({file.stem().string(), fmt::format("{} measured {}", table->rows(),
+                                                           table->has("heads") ? "runs" : "figures of failures")});
+  return entries;
+}
+
 std::vector<Entry> schedules() {
   std::vector<Entry> entries;
   for (const ScheduleVariant& each : schedule_variants())
@@ -92,6 +109,7 @@ const std::vector<Kind>& kinds() {
        [](const DataPaths& data) { return files_of(data.scenarios / "stacks", "description"); }},
       {"failures", "goodput --failures, plan --failures",
        [](const DataPaths& data) { return files_of(data.scenarios / "failures", "description"); }},
+      {"runs", "validate, calibrate", [](const DataPaths& data) { return run_tables(data.scenarios / "runs"); }},
       {"economics", "plan --economics",
        [](const DataPaths& data) { return files_of(data.scenarios / "economics", "description"); }},
       {"formats", "import", [](const DataPaths&) { return formats(); }}};
@@ -163,7 +181,13 @@ Result<ExitCode> list(const ListOptions& options, const Context& context) {
       json.push_back({{"kind", kind.name}, {"name", entry.name}, {"text", entry.text}});
     if (!entries.empty()) text += (text.empty() ? "" : "\n") + table(kind, entries, context.style);
   }
-  if (json.empty()) text = fmt::format("no name with '{}'\n", question.words);
+  if (json.empty()) {
+    std::vector<std::string> names;
+    for (const Kind& kind : kinds()) names.emplace_back(kind.name);
+    const std::string meant = question.kind != nullptr ? "" : nearest_match(question.words, names);
+    text = fmt::format("no name or description contains '{}'{}; `tracecast list` shows what there is\n", question.words,
+                       meant.empty() ? "" : fmt::format(" (did you mean the kind '{}'?)", meant));
+  }
   fmt::print("{}", options.json ? json_file(json) : text);
   return json.empty() ? ExitCode::no : ExitCode::done;
 }

@@ -105,12 +105,14 @@ Run add_plan_options(CLI::App& app) {
   app.add_option("--objective", options->objective,
                  "time, throughput, cost, energy or gpus; several (time,energy): ranked by the first, and the best "
                  "trade-offs of all")
+      ->type_name("LIST")
       ->capture_default_str();
   app.add_option("--tokens", options->tokens, "tokens to train: 2T, 300B (default: the scenario's train_tokens)")
       ->type_name("TOKENS");
   app.add_option("--days", options->days, "time limit of the training")->check(above_zero());
   app.add_option("--budget", options->budget, "maximum cost in US dollars")->check(above_zero());
   app.add_option("--economics", options->economics, "prices and power: a file, or the name of one that is shipped")
+      ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--term", options->term, "how GPUs are paid: on-demand, reserved-1y, reserved-3y or owned")
       ->check(one_of(names_of(values_by_name<Term>())));
@@ -124,14 +126,16 @@ Run add_plan_options(CLI::App& app) {
                  "spare nodes, which are paid for (default: the cheapest number per token for --objective cost, energy "
                  "and gpus, else enough for 99.9 % of the time)")
       ->check(in_range(0, 1'000'000));
-  app.add_option("--failures", options->failures, "failure model for the goodput, or none")->capture_default_str();
+  app.add_option("--failures", options->failures, "failure model for the goodput, or none")
+      ->type_name("NAME")
+      ->capture_default_str();
   app.add_option("--headroom", options->search.memory_headroom, "share of the GPU memory to leave free")
       ->check(in_range(0.0, 0.9))
       ->capture_default_str();
   app.add_option("--best", options->search.best, "layouts to find on every machine")
       ->check(in_range(1, 10'000))
       ->capture_default_str();
-  app.add_option("--threads", options->search.threads, "same result for any number")->check(in_range(1, 1024));
+  app.add_option("--threads", options->search.threads, "threads; same result for any number")->check(in_range(1, 1024));
   app.add_flag("--exhaustive", options->search.exhaustive, "simulate everything that fits");
   app.add_flag("--recipe", options->recipe,
                "also follow the manual recipe: most data parallelism that fits, then one change at a time; shows the "

@@ -197,10 +197,10 @@ Run add_record_options(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--delay", options->delay, "begin so many seconds after the program's first use of the GPU")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least_zero());
   app.add_option("--duration", options->duration, "record so many seconds; 0: to the end")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least_zero());
   app.add_option("--steps", options->steps, "keep only the last N whole steps of each rank; 0: everything")
       ->type_name("N")
       ->check(in_range(0, 1'000'000));

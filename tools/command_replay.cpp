@@ -201,7 +201,8 @@ Run add_replay_options(CLI::App& app) {
       ->check(at_least_zero());
   app.add_option("--topology", options->topology,
                  "of a Chakra trace or a SimAI workload: time the transfers that have sizes only on this machine, "
-                 "shipped or a file");
+                 "shipped or a file")
+      ->type_name("MACHINE");
   app.add_option("--gpus", options->gpus, "of these: ranks of the run, if the file does not say")
       ->check(in_range(1, 1 << 24));
   app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")

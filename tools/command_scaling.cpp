@@ -141,7 +141,7 @@ Result<Question> read_question(ScalingOptions options) {
   }
   const bool sizes = options.parameters > 0;
   if (sizes == (options.flops > 0) || (!sizes && options.tokens > 0))
-    return fail("give --parameters (and --tokens), or --flops");
+    return fail("give --parameters or --model (and --tokens), or --flops; see `tracecast scaling --help`");
   if (sizes) {
     const ComputeRule rule = options.rule == "5.7nd" ? ComputeRule::fitted_5_7_nd : ComputeRule::six_nd;
     question.asked = {options.parameters,
@@ -153,11 +153,15 @@ Result<Question> read_question(ScalingOptions options) {
     question.how = "given";
   }
   question.optimal = compute_optimal(question.compute);
-  if (options.topologies.empty()) return question;
+  if (options.topologies.empty()) {
+    if (!options.gpus.empty() || options.days > 0 || options.utilisation > 0)
+      return fail("--gpus, --days and --utilisation are of a machine: name it with --topology");
+    return question;
+  }
   if (options.gpus.size() != options.topologies.size())
     return fail_key("--topology", fmt::format("{}", fmt::join(options.topologies, ",")),
                     options.gpus.empty() ? "needs --gpus" : "needs as many numbers of --gpus");
-  if ((options.days > 0) == (options.utilisation > 0)) return fail("a machine needs --days or --utilisation");
+  if ((options.days > 0) == (options.utilisation > 0)) return fail("a machine needs either --days or --utilisation");
   Result<std::vector<DeviceGroup>> devices = read_devices(options);
   if (!devices) return tl::unexpected(devices.error());
   question.devices = std::move(*devices);
@@ -309,19 +313,21 @@ std::string tables(const TextStyle& style) {
                         budget.tokens * 1e-9, budget.tokens / budget.parameters,
                         compute_of(budget.parameters, budget.tokens, ComputeRule::fitted_5_7_nd),
                         compute_of(budget.parameters, budget.tokens, ComputeRule::six_nd));
-  text += fmt::format("\n{:<13} {:>7} {:>4} {:>16} {:>16}\n", "machine", "devices", "days", "3e24 FLOPs", "3e25 FLOPs");
+  text += "N: parameters; D: tokens; both in billions (B); 5.7ND, 6ND: FLOPs by this rule\n";
+  text += fmt::format("\n{:<13} {:>7} {:>4} {:>20} {:>20}\n", "machine", "devices", "days", "3e24 FLOPs", "3e25 FLOPs");
   std::string notes;
   for (const MachineClaim& claim : machine_claims()) {
     std::string line = fmt::format("{:<13} {:>7g} {:>4g}", claim.machine, devices_of(claim), claim.days);
     for (const double compute : kClaimedFlops) {
       const SustainedRate rate = sustained_rate(compute, claim.days, claim.devices);
-      line += fmt::format(" {:>5.3g} TF {:>4.1f} %{}", rate.flops_per_device * 1e-12, 100 * rate.utilisation,
+      line += fmt::format(" {:>5.3g} TFLOP/s {:>4.1f} %{}", rate.flops_per_device * 1e-12, 100 * rate.utilisation,
                           plausible(rate.utilisation) ? " " : "!");
     }
     text += without_trailing_blanks(line) + "\n";
     if (!claim.note.empty()) notes += paragraph(pad_right(claim.machine, 14), claim.note, style);
   }
-  return text + "\n! outside the 10 to 60 % of the peak that training sustains\n" + notes;
+  return text + "each GPU or module: the rate that it needs for these FLOPs, and its share of the peak\n" +
+         "! outside the 10 to 60 % of the peak that training sustains\n" + notes;
 }
 
 std::string tables_json() {
@@ -364,7 +370,8 @@ Run add_scaling_options(CLI::App& app) {
   constexpr double kMaxBudget = 1e30;
   app.add_option("--parameters", options->parameters, "parameters of the model: 70B, 175e9")
       ->transform(count_in_range(1.0, kMaxBudget));
-  app.add_option("--model", options->model, "a model file or the name of a shipped one, instead of --parameters");
+  app.add_option("--model", options->model, "a model file or the name of a shipped one, instead of --parameters")
+      ->type_name("MODEL");
   app.add_option("--tokens", options->tokens, "tokens of the training: 15T, 300e9; default: 20 per parameter")
       ->transform(count_in_range(1.0, kMaxBudget));
   CLI::Option* flops = app.add_option("--flops", options->flops, "total FLOPs, instead of both");
@@ -376,6 +383,7 @@ Run add_scaling_options(CLI::App& app) {
   CLI::Option* topology =
       app.add_option("--topology", options->topologies,
                      "a machine, for days or the rate; several: abci-a,abci-v. The peaks of their GPUs count")
+          ->type_name("LIST")
           ->delimiter(',');
   app.add_option("--gpus", options->gpus, "number of GPUs of that machine, or of each")
       ->needs(topology)

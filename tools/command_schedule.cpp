@@ -361,8 +361,10 @@ void add_what(CLI::App& app, ScheduleOptions& o) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->needs(scenario);
-  CLI::Option* file = app.add_option("--file", o.file, "a schedule as PyTorch's CSV, instead of a name");
-  app.add_option("--schedule", o.schedule, "its name, from the list below")
+  CLI::Option* file =
+      app.add_option("--file", o.file, "a schedule as PyTorch's CSV, instead of a name")->type_name("FILE");
+  app.add_option("--schedule", o.schedule, "a name of the list below")
+      ->type_name("NAME")
       ->default_str(kDefaultSchedule)
       ->excludes(file);
   app.add_option("--stages", o.request.ranks, "P, pipeline ranks")
@@ -382,9 +384,11 @@ void add_what(CLI::App& app, ScheduleOptions& o) {
                  "zb-auto: forwards a rank may keep; one that waits for W counts half; 0: no limit")
       ->check(at_least_zero())
       ->excludes(scenario);
-  app.add_option("--compare", o.compare, "more schedules, on the same time axis")->delimiter(',');
+  app.add_option("--compare", o.compare, "more schedules, on the same time axis: zb-h1,dualpipe")
+      ->type_name("LIST")
+      ->delimiter(',');
   const auto time = [&](const char* name, std::string& text, const char* meaning) {
-    CLI::Option* option = app.add_option(name, text, meaning)->excludes(scenario);
+    CLI::Option* option = app.add_option(name, text, meaning)->type_name("TIMES")->excludes(scenario);
     if (!text.empty()) option->capture_default_str();
   };
   time("--tf", o.times.forward, "forward of a micro-batch through a rank's layers; one number, or one per rank");
@@ -402,7 +406,7 @@ void add_rules(CLI::App& app, ScheduleOptions& o) {
   app.add_option("--receives", o.receives, "posted at-use, or early as PyTorch posts them")
       ->check(one_of({"at-use", "early"}))
       ->excludes(scenario);
-  app.add_flag("--beside-latency-only", o.with_latency_only, "also draw the schedule without these rules, below")
+  app.add_flag("--beside-latency-only", o.with_latency_only, "also draw the schedule without these rules of messages")
       ->excludes(app.get_option("--file"))
       ->excludes(scenario);
   app.add_flag("--batched", o.batched, "messages between two computations start and end together")->excludes(scenario);
@@ -415,13 +419,14 @@ void add_rules(CLI::App& app, ScheduleOptions& o) {
 
 void add_output(CLI::App& app, ScheduleOptions& o) {
   app.add_flag("--json", o.json, "the numbers as JSON");
-  app.add_option("--svg", o.svg, "write the picture to a file");
+  app.add_option("--svg", o.svg, "also write the picture to this file")->type_name("FILE");
   app.add_option("--width", o.width, "with --svg: pixels; 0: as wide as the labels need, at most 1600")
       ->check(in_range(0, 20000))
       ->capture_default_str()
       ->needs(app.get_option("--svg"));
-  app.add_option("--html", o.html, "write an interactive page; it needs no network");
-  app.add_option("--csv", o.csv, "write the (first) schedule as PyTorch's CSV");
+  app.add_option("--html", o.html, "also write a page for a browser there: one file, no network needed")
+      ->type_name("FILE");
+  app.add_option("--csv", o.csv, "also write the schedule of --schedule as PyTorch's CSV")->type_name("FILE");
   app.add_option("--csv-communication", o.csv_communication, "none, p2p (sends and receives), fsdp (and parameters)")
       ->check(one_of({"none", "p2p", "fsdp"}));
   app.add_flag("--csv-crlf", o.csv_crlf, "with CRLF line ends, as PyTorch writes them");

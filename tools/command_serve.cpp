@@ -43,6 +43,7 @@ Run add_serve_options(CLI::App& app) {
       ->check(in_range(0, 65535))
       ->capture_default_str();
   app.add_option("--host", options->host, "address to listen on; any other than the default accepts other machines")
+      ->type_name("ADDRESS")
       ->capture_default_str();
   app.add_option("--workers", options->workers, "parallel forecasts")
       ->check(in_range(1, 256))

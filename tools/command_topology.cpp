@@ -106,18 +106,22 @@ Result<ExitCode> topology(const TopologyOptions& options, const Context& context
 
 Run add_topology_options(CLI::App& app) {
   auto options = std::make_shared<TopologyOptions>();
-  app.add_option("topology", options->topology,
+  app.add_option("TOPOLOGY", options->topology,
                  "a topology file (Tracecast's, or any that import reads), or the name of a shipped one")
       ->required();
   app.add_option("--ranks", options->ranks, "number of GPUs; default: all, or two units of its lowest tier")
       ->check(in_range(1, kMaxRanks));
-  CLI::Option* const hops =
-      app.add_option("--hops", options->hops, "two ranks: the path from one to the other")->expected(2);
+  CLI::Option* const hops = app.add_option("--hops", options->hops, "two ranks: the path from one to the other")
+                                ->expected(2)
+                                ->type_name("RANK RANK");
   app.add_option("--ecmp", options->ecmp, "with --hops: the path that an ECMP hash with this seed selects")
       ->needs(hops);
-  app.add_option("--svg", options->svg, "write the picture to a file");
-  app.add_option("--export", options->exported, "write the cluster in another format: simgrid FILE")->expected(2);
-  app.add_option("--broken", options->broken, "switches that do not work, as --hops names them: what the fabric loses");
+  app.add_option("--svg", options->svg, "also write the picture to this file")->type_name("FILE");
+  app.add_option("--export", options->exported, "also write the cluster in another format; FORMAT is simgrid")
+      ->type_name("FORMAT FILE")
+      ->expected(2);
+  app.add_option("--broken", options->broken, "switches that do not work, as --hops names them: what the fabric loses")
+      ->type_name("SWITCHES");
   app.add_flag("--switches", options->switches, "list every switch, also in planes of equal switches");
   app.add_flag("--json", options->json, "print one JSON object");
   return [options](const Context& context) { return topology(*options, context); };

@@ -196,7 +196,9 @@ Result<ExitCode> validate_runs(const ValidateCommandOptions& options, const Cont
     return validate_samples(options, *library, context);
   }
   if (options.table.empty())
-    return fail(Diagnostic{"", 0, "RUNS", "", "is required: a table of runs (or --kernels or --collectives)"});
+    return fail(Diagnostic{
+        "", 0, "RUNS", "",
+        "is required: a CSV file or a name that `tracecast list runs` shows (or --kernels or --collectives)"});
   Result<CsvTable> table = read_run_table(*data, options.table);
   if (!table) return tl::unexpected(table.error());
   if (is_failure_table(*table)) {
@@ -235,7 +237,7 @@ Result<ExitCode> validate_runs(const ValidateCommandOptions& options, const Cont
 Run add_validate_options(CLI::App& app) {
   auto options = std::make_shared<ValidateCommandOptions>();
   options->threads = thread_count(0);
-  app.add_option("RUNS", options->table, "a table of measured runs (CSV), or the name of one that is shipped");
+  app.add_option("RUNS", options->table, "a table of measured runs (CSV), or a name that `tracecast list runs` shows");
   CLI::Option* kernels = app.add_option("--kernels", options->kernels,
                                         "measured operators instead of runs: tables (CSV) or folders of tables")
                              ->type_name("FILE");
@@ -287,7 +289,7 @@ Run add_validate_options(CLI::App& app) {
   for (CLI::Option* picture : {html, svg})
     picture->excludes(kernels)->excludes(collectives)->excludes(ablation)->excludes(nested);
   by->excludes(ablation)->excludes(nested)->excludes(memory);
-  app.add_option("--threads", options->threads, "same result for any number")->check(in_range(1, 1024));
+  app.add_option("--threads", options->threads, "threads; same result for any number")->check(in_range(1, 1024));
   return [options](const Context& context) { return validate_runs(*options, context); };
 }
 

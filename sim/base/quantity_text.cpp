@@ -117,6 +117,7 @@ std::string to_text(Bandwidth rate) {
   return print(static_cast<double>(rate.bytes_per_second), std::span(kRates).first<5>());
 }
 std::string to_text(Duration time) {
+  if (time.picoseconds == 0) return "0 s";
   const std::string sign = time.picoseconds < 0 ? "-" : "";
   return sign + print(std::abs(static_cast<double>(time.picoseconds)), std::span(kTimes).first<5>());
 }

@@ -34,7 +34,7 @@ std::string hint(const std::string& name, const std::vector<std::string>& names)
   if (!nearest.empty()) return fmt::format(" (did you mean '{}'?)", nearest);
   if (names.empty()) return "";
   if (names.size() <= kFew) return fmt::format(" (allowed: {}, or a path)", fmt::join(names, " "));
-  return fmt::format(" (a path, or one of the {} that tracecast list shows)", names.size());
+  return fmt::format(" (a path, or one of the {} that `tracecast list` shows)", names.size());
 }
 
 Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, std::string_view what) {

@@ -57,7 +57,7 @@ class Plot {
       picture_.line(kLeft, y_of(value), kLeft + kPlotWidth, y_of(value), "");
       picture_.text(kLeft - 8, y_of(value) + 4, fmt::format("{:g}", value), "soft end");
     }
-    picture_.text(kLeft - 8, kTop - 12, "busbw GB/s", "soft end");
+    picture_.text(8, kTop - 12, "busbw, GB/s, by size; shaded: ± one standard deviation", "soft");
     const std::size_t every = std::max<std::size_t>(1, (points_.size() + 9) / 10);
     for (std::size_t i = 0; i < points_.size(); i += every) {
       const std::int64_t bytes = points_[i].size.count;

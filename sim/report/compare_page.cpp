@@ -1,32 +1,55 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <ranges>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "sim/report/compare_report.hpp"
+#include "sim/report/page_parts.hpp"
 
 namespace tracecast {
 namespace {
 
 constexpr int kNameWidth = 26;
 constexpr std::size_t kLargest = 6;
+constexpr std::size_t kRankRows = 8;
 
-std::string table(std::string_view title, const std::vector<Difference>& list, const TextStyle& style) {
-  if (list.empty()) return "";
+std::string table(std::string_view title, const std::vector<Difference>& list, const TextStyle& style,
+                  std::size_t most = SIZE_MAX) {
+  const auto empty = [](const Difference& d) { return d.forecast_s == 0 && d.actual_s == 0; };
+  if (std::ranges::all_of(list, empty)) return "";
   const TextTable columns({-kNameWidth, 11, 11, 11, 11}, 2, 0);
   std::string text = "\n" + heading(title, style) +
                      paint(columns.line("", "forecast", "actual", "error", "of step"), Colour::grey, style) + "\n";
-  for (const Difference& d : list)
+  std::vector<Difference> shown = list;
+  if (list.size() > most)
+    std::ranges::stable_sort(shown, std::greater{}, [](const Difference& d) { return std::abs(d.share); });
+  for (const Difference& d : shown | std::views::take(most))
     text += columns.row(pad_right(d.name, kNameWidth, style), time_text(d.forecast_s), time_text(d.actual_s),
                         d.actual_s > 0 ? signed_percent(d.forecast_s / d.actual_s - 1) : "", signed_percent(d.share));
+  if (list.size() > most) text += paragraph("  ", fmt::format("{} more: --json has all", list.size() - most), style);
   return text;
 }
 
-/// The letter shown in a column of the picture: that of the operation with the most time in it.
-constexpr std::string_view kLetters = "FBWO~.";
+/// Letters of the picture with their meanings, in the order of letter_of().
+struct Activity {
+  char letter;
+  std::string_view name;
+};
+constexpr std::array<Activity, 6> kActivities{{{'F', "forward"},
+                                               {'B', "backward"},
+                                               {'W', "weight gradient"},
+                                               {'O', "optimizer"},
+                                               {'~', "transfer alone"},
+                                               {'.', "idle"}}};
+constexpr std::size_t kTransfer = 4;
+constexpr std::size_t kIdle = 5;
 std::size_t letter_of(const StepWork& work) {
-  if (work.transfer) return 4;
+  if (work.transfer) return kTransfer;
   if (work.phase == "forward") return 0;
   if (work.phase == "backward") return 1;
   return work.phase == "weight_gradient" ? 2 : 3;
@@ -49,27 +72,6 @@ Colour colour_of(char letter) {
   }
 }
 
-std::string lane(const StepRecord& record, std::int32_t rank, double axis_s, int width) {
-  std::vector<std::array<double, kLetters.size()>> busy(static_cast<std::size_t>(width));
-  const double column = axis_s / width;
-  for (const StepSpan& span : record.spans) {
-    if (span.rank != rank) continue;
-    const std::size_t letter = letter_of(record.works[static_cast<std::size_t>(span.work)]);
-    const double begin = seconds(span.start) / column;
-    const double end = std::min<double>(width, seconds(span.end) / column);
-    for (auto c = static_cast<int>(begin); c < width && c < end; ++c)
-      busy[static_cast<std::size_t>(c)][letter] += std::min<double>(end, c + 1) - std::max<double>(begin, c);
-  }
-  std::string text;
-  for (auto& shares : busy) {
-    double sum = 0;
-    for (double share : shares) sum += share;
-    shares[kLetters.size() - 1] = std::max(0.0, 1 - sum);
-    text += kLetters[static_cast<std::size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin())];
-  }
-  return text;
-}
-
 std::string painted(const std::string& letters, const TextStyle& style) {
   std::string text;
   for (std::size_t i = 0; i < letters.size();) {
@@ -81,22 +83,30 @@ std::string painted(const std::string& letters, const TextStyle& style) {
   return text;
 }
 
+/// Explains the letters that `rows` contain.
+std::string legend(const std::string& rows) {
+  std::string text;
+  for (const Activity& activity : kActivities)
+    if (rows.find(activity.letter) != std::string::npos)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", activity.letter, activity.name);
+  return text + "; a column shows what takes most of it";
+}
+
 std::string picture(const StepRecord& forecast, const StepRecord& actual, const TextStyle& style) {
   constexpr std::size_t kMaxRanks = 8;
   const double axis = std::max(seconds(forecast.step_time), seconds(actual.step_time));
-  const int width = std::max(20, style.width - 21);
+  const int width = std::max(20, style.width - 22);
   std::string text = "\n" + heading(fmt::format("Both on one axis of {}", time_text(axis)), style);
-  const StepRecord& finer = actual.ranks.size() >= forecast.ranks.size() ? actual : forecast;
-  for (std::size_t i = 0; i < std::min(kMaxRanks, finer.ranks.size()); ++i) {
-    const StepRank& rank = finer.ranks[i];
-    const auto index = [&rank](const StepRecord& record) {
-      return static_cast<std::int32_t>(&rank_for(record, rank) - record.ranks.data());
-    };
-    text += fmt::format("  rank {:<4} forecast {}\n", rank.number,
-                        painted(lane(forecast, index(forecast), axis, width), style));
-    text += fmt::format("            actual   {}\n", painted(lane(actual, index(actual), axis, width), style));
+  const std::vector<RankPair> pairs = rank_pairs(forecast, actual, kMaxRanks);
+  std::string all;
+  for (const RankPair& pair : pairs) {
+    const std::string above = activity_letters(forecast, pair.forecast, axis, width);
+    const std::string below = activity_letters(actual, pair.actual, axis, width);
+    text += fmt::format("  rank {:<5} forecast {}\n", forecast.ranks[pair.forecast].number, painted(above, style));
+    text += fmt::format("             actual   {}\n", painted(below, style));
+    all += above + below;
   }
-  return text + "  F forward  B backward  W weight gradients  O optimizer  ~ transfer  . waiting\n";
+  return text + paragraph("  ", legend(all), style);
 }
 
 std::string largest(const Comparison& c, const TextStyle& style) {
@@ -113,11 +123,49 @@ std::string largest(const Comparison& c, const TextStyle& style) {
 
 }  // namespace
 
+std::vector<RankPair> rank_pairs(const StepRecord& forecast, const StepRecord& actual, std::size_t most_ranks) {
+  const bool fewer = forecast.ranks.size() <= actual.ranks.size();
+  const StepRecord& coarser = fewer ? forecast : actual;
+  const StepRecord& finer = fewer ? actual : forecast;
+  std::vector<RankPair> pairs;
+  for (const std::size_t one : ranks_to_draw(coarser, most_ranks)) {
+    const auto other = static_cast<std::size_t>(&rank_for(finer, coarser.ranks[one]) - finer.ranks.data());
+    pairs.push_back(fewer ? RankPair{one, other} : RankPair{other, one});
+  }
+  return pairs;
+}
+
+std::string activity_letters(const StepRecord& record, std::size_t rank, double axis_s, int count) {
+  std::vector<std::array<double, kActivities.size()>> busy(static_cast<std::size_t>(count));
+  const double column = axis_s / count;
+  for (const StepSpan& span : record.spans) {
+    if (static_cast<std::size_t>(span.rank) != rank) continue;
+    const std::size_t letter = letter_of(record.works[static_cast<std::size_t>(span.work)]);
+    const double begin = seconds(span.start) / column;
+    const double end = std::min<double>(count, seconds(span.end) / column);
+    for (auto c = static_cast<int>(begin); c < count && c < end; ++c)
+      busy[static_cast<std::size_t>(c)][letter] += std::min<double>(end, c + 1) - std::max<double>(begin, c);
+  }
+  const double over = seconds(record.step_time) / column;
+  std::string text;
+  for (int c = 0; c < count; ++c) {
+    auto& shares = busy[static_cast<std::size_t>(c)];
+    const double length = std::clamp(over - c, 0.0, 1.0);
+    const double computing = std::accumulate(shares.begin(), shares.begin() + kTransfer, 0.0);
+    shares[kTransfer] = std::min(shares[kTransfer], std::max(0.0, length - computing));
+    shares[kIdle] = std::max(0.0, length - computing - shares[kTransfer]);
+    const auto most = std::max_element(shares.begin(), shares.end());
+    text += length < 0.5 ? ' ' : kActivities[static_cast<std::size_t>(most - shares.begin())].letter;
+  }
+  return text;
+}
+
 std::string comparison_page(const Comparison& c, const StepRecord& forecast, const StepRecord& actual,
                             const TextStyle& style) {
-  std::string text = fmt::format("{}: {} {}, {} {}, error {}\n", c.scenario, to_string(c.forecast_origin),
-                                 time_text(c.forecast_s), to_string(c.actual_origin), time_text(c.actual_s),
-                                 paint(signed_percent(c.error), c.within() ? Colour::green : Colour::red, style));
+  std::string text =
+      fmt::format("{}: forecast {} ({}), actual {} ({}), error {}\n", c.scenario, time_text(c.forecast_s),
+                  to_string(c.forecast_origin), time_text(c.actual_s), to_string(c.actual_origin),
+                  paint(signed_percent(c.error), c.within() ? Colour::green : Colour::red, style));
   if (actual.repeats)
     text +=
         fmt::format("  lower quartile of {} repeats, which spread by {}\n", actual.repeats->count, percent(c.spread));
@@ -126,8 +174,8 @@ std::string comparison_page(const Comparison& c, const StepRecord& forecast, con
   text += table("Phases, mean rank", c.phases, style);
   text += table("Operators", c.works, style);
   text += table("Transfers, moving", c.transfers, style);
-  text += table("Ranks", c.ranks, style);
-  text += table("Waiting in transfers for other ranks", c.waits, style);
+  text += table("Ranks", c.ranks, style, kRankRows);
+  text += table("Waiting in transfers for other ranks", c.waits, style, kRankRows);
   return text + picture(forecast, actual, style);
 }
 

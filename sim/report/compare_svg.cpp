@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <string>
 
 #include <fmt/format.h>
@@ -10,74 +12,56 @@
 namespace tracecast {
 namespace {
 
-constexpr int kLeft = 130;
+constexpr int kLeft = 140;
 constexpr int kWidth = 1000;
+constexpr int kColumns = 2 * kWidth;  ///< half a pixel each
 constexpr int kRow = 18;
-constexpr int kTop = 40;
-constexpr const char* kOptimizerColour = "#99ddff";
-constexpr const char* kTransferColour = "#ffaabb";
+constexpr int kTop = 56;
+constexpr std::size_t kMaxRanks = 64;
 
-const char* colour_of(const StepWork& work) {
-  if (work.transfer) return kTransferColour;
-  if (work.phase == "forward") return kForwardColour;
-  if (work.phase == "backward") return kBackwardColour;
-  return work.phase == "weight_gradient" ? kWeightColour : kOptimizerColour;
-}
-
-/// Spans of one rank that follow each other without a gap and look the same become one rectangle.
-class Row {
- public:
-  Row(SvgCanvas& out, double scale, int y) : out_(out), scale_(scale), y_(y) {}
-  ~Row() { flush(); }
-  Row(const Row&) = delete;
-  Row& operator=(const Row&) = delete;
-
-  void add(const char* colour, Duration start, Duration end) {
-    constexpr double kVisible = 0.5;  // pixels
-    const double from = seconds(start) * scale_;
-    const double to = seconds(end) * scale_;
-    if (colour == colour_ && from - to_ < kVisible) {
-      to_ = std::max(to_, to);
-      return;
-    }
-    flush();
-    colour_ = colour;
-    from_ = from;
-    to_ = to;
-  }
-
- private:
-  void flush() {
-    if (colour_ == nullptr) return;
-    out_.add(svg_rect(kLeft + from_, y_, std::max(0.3, to_ - from_), kRow - 3, fmt::format("fill=\"{}\"", colour_)));
-  }
-
-  SvgCanvas& out_;
-  double scale_;
-  int y_;
-  const char* colour_ = nullptr;
-  double from_ = 0;
-  double to_ = 0;
+/// A letter of activity_letters() in the picture.
+struct Fill {
+  char letter;
+  const char* name;
+  const char* colour;
 };
+constexpr std::array<Fill, 6> kFills{{{'F', "forward", kForwardColour},
+                                      {'B', "backward", kBackwardColour},
+                                      {'W', "weight gradient", kWeightColour},
+                                      {'O', "optimizer", "#44bb99"},
+                                      {'~', "transfer alone", "#ffaabb"},
+                                      {'.', "idle", "var(--idle)"}}};
 
-void draw(SvgCanvas& out, const StepRecord& record, std::int32_t rank, double scale, int y) {
-  std::vector<const StepSpan*> spans;
-  for (const StepSpan& span : record.spans)
-    if (span.rank == rank && span.end > span.start) spans.push_back(&span);
-  std::ranges::stable_sort(spans, {}, [](const StepSpan* span) { return span->start; });
-  Row row(out, scale, y);
-  for (const StepSpan* span : spans)
-    row.add(colour_of(record.works[static_cast<std::size_t>(span->work)]), span->start, span->end);
+void draw(SvgCanvas& out, const std::string& letters, int y) {
+  for (std::size_t begin = 0; begin < letters.size();) {
+    const std::size_t end = std::min(letters.find_first_not_of(letters[begin], begin), letters.size());
+    const auto fill = std::ranges::find(kFills, letters[begin], &Fill::letter);
+    if (fill != kFills.end())
+      out.add(svg_rect(kLeft + static_cast<double>(begin) / 2, y, static_cast<double>(end - begin) / 2, kRow - 3,
+                       fmt::format("style=\"fill:{}\"", fill->colour)));
+    begin = end;
+  }
 }
 
-void draw_legend(SvgCanvas& out, int y) {
+/// Lines at round times, behind the rows.
+std::string ruler(double axis_s, int bottom) {
+  SvgCanvas out;
+  const double step = round_step(axis_s);
+  for (int i = 0; i * step <= axis_s; ++i) {
+    const double x = kLeft + kWidth * i * step / axis_s;
+    out.line(x, kTop - 6, x, bottom, "");
+    out.text(x, kTop - 10, time_text(i * step), "soft mid");
+  }
+  return out.elements();
+}
+
+/// What `rows` contain.
+void draw_legend(SvgCanvas& out, const std::string& rows, int y) {
   int x = kLeft;
-  for (const auto& [name, colour] :
-       {std::pair{"forward", kForwardColour}, std::pair{"backward", kBackwardColour},
-        std::pair{"weight gradient", kWeightColour}, std::pair{"optimizer", kOptimizerColour},
-        std::pair{"transfer", kTransferColour}}) {
-    out.add(svg_rect(x, y, 12, 12, fmt::format("fill=\"{}\"", colour)));
-    out.add(svg_text(x + 16, y + 11, "", name));
+  for (const Fill& fill : kFills) {
+    if (rows.find(fill.letter) == std::string::npos) continue;
+    out.add(svg_rect(x, y, 12, 12, fmt::format("style=\"fill:{}\"", fill.colour)));
+    out.text(x + 16, y + 11, fill.name, "");
     x += 130;
   }
 }
@@ -85,30 +69,35 @@ void draw_legend(SvgCanvas& out, int y) {
 }  // namespace
 
 std::string comparison_svg(const Comparison& c, const StepRecord& forecast, const StepRecord& actual) {
-  const double axis = std::max(seconds(forecast.step_time), seconds(actual.step_time));
-  const double scale = axis > 0 ? kWidth / axis : 0;
-  const StepRecord& finer = actual.ranks.size() >= forecast.ranks.size() ? actual : forecast;
-  const int height = kTop + static_cast<int>(finer.ranks.size()) * (2 * kRow + 6) + 50;
+  const double axis = std::max({seconds(forecast.step_time), seconds(actual.step_time), 1e-12});
+  const std::vector<RankPair> pairs = rank_pairs(forecast, actual, kMaxRanks);
   SvgCanvas out;
-  out.add("<rect width=\"100%\" height=\"100%\" fill=\"white\"/>");
-  out.add(svg_text(
-      kLeft, 20, "font-size=\"14\"",
-      fmt::format("{}: {} {}, {} {}, error {}", c.scenario, to_string(c.forecast_origin), time_text(c.forecast_s),
-                  to_string(c.actual_origin), time_text(c.actual_s), signed_percent(c.error))));
+  const std::string title = fmt::format("{}: forecast {} ({}), actual {} ({}), error {}", c.scenario,
+                                        time_text(c.forecast_s), to_string(c.forecast_origin), time_text(c.actual_s),
+                                        to_string(c.actual_origin), signed_percent(c.error));
+  out.text(8, 22, title, "title");
   int y = kTop;
-  for (const StepRank& rank : finer.ranks) {
-    for (const StepRecord* record : {&forecast, &actual}) {
-      out.add(svg_text(kLeft - 8, y + 12, "text-anchor=\"end\"",
-                       record == &forecast ? fmt::format("rank {}  forecast", rank.number) : "actual"));
-      draw(out, *record, static_cast<std::int32_t>(&rank_for(*record, rank) - record->ranks.data()), scale, y);
-      y += kRow;
-    }
+  std::string all;
+  const auto row = [&](const StepRecord& record, std::size_t rank, const char* what) {
+    const std::string letters = activity_letters(record, rank, axis, kColumns);
+    out.text(kLeft - 8, y + 12, fmt::format("rank {} {}", record.ranks[rank].number, what), "end");
+    draw(out, letters, y);
+    all += letters;
+    y += kRow;
+  };
+  for (const RankPair& pair : pairs) {
+    row(forecast, pair.forecast, "forecast");
+    row(actual, pair.actual, "actual");
     y += 6;
   }
-  out.add(svg_text(kLeft, y + 12, "", "0"));
-  out.add(svg_text(kLeft + kWidth, y + 12, "text-anchor=\"end\"", time_text(axis)));
-  draw_legend(out, y + 22);
-  return svg_frame(kLeft + kWidth + 20, height, "font-family=\"sans-serif\" font-size=\"12\"", out.elements());
+  draw_legend(out, all, y + 8);
+  const std::size_t ranks = std::min(forecast.ranks.size(), actual.ranks.size());
+  if (pairs.size() < ranks)
+    out.text(kLeft, y + 42, fmt::format("{} of {} ranks are drawn", pairs.size(), ranks), "soft");
+  constexpr SvgStyle style{.light = "--grid:#d9dee3;--idle:#eef0f2",
+                           .dark = "--grid:#333c45;--idle:#262c33",
+                           .rules = "line{stroke:var(--grid)}"};
+  return out.document(kLeft + kWidth + 30, y + (pairs.size() < ranks ? 54 : 32), title, style, ruler(axis, y));
 }
 
 }  // namespace tracecast

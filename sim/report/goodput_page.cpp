@@ -160,12 +160,12 @@ std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
         style);
   if (r.best) {
     const double step = seconds(r.healthy.time);
-    text += fact("best simulated",
-                 fmt::format("{}; from {} to {} differences are within the noise",
-                             span_text(static_cast<double>(r.best->interval_steps) * step),
-                             span_text(static_cast<double>(r.best->at_least) * step),
-                             span_text(static_cast<double>(r.best->at_most) * step)),
-                 style);
+    const auto interval = [step](std::int64_t steps) { return span_text(static_cast<double>(steps) * step); };
+    std::string words = interval(r.best->interval_steps);
+    if (r.best->at_least < r.best->at_most)
+      words += fmt::format("; from {} to {} differences are within the noise", interval(r.best->at_least),
+                           interval(r.best->at_most));
+    text += fact("best simulated", words, style);
   }
   if (r.closed_goodput > 0)
     text += fact(

@@ -44,21 +44,30 @@ const char* fill_of(TimeCategory category) {
 namespace {
 
 std::string rect(double x, double y, double w, double h, const char* fill, const std::string& title = "") {
-  return fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\">{}</rect>\n", x, y,
-                     std::max(w, 0.0), h, fill, title.empty() ? "" : "<title>" + markup_text(title) + "</title>");
+  return fmt::format("<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" style=\"fill:{}\">{}</rect>\n",
+                     x, y, std::max(w, 0.0), h, fill, title.empty() ? "" : "<title>" + markup_text(title) + "</title>");
 }
 
-std::string label(double x, double y, const std::string& text, const char* anchor = "start") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, markup_text(text));
+std::string label(double x, double y, const std::string& text, const char* classes = "") {
+  return svg_text(x, y, fmt::format("class=\"{}\"", classes), text) + "\n";
+}
+
+std::string line(double x1, double y1, double x2, double y2) {
+  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", x1, y1, x2, y2);
 }
 
 std::string document(double width, double height, const std::string& title, const std::string& body) {
-  const std::string text = markup_text(title);
-  return svg_frame(width, height, "font-family=\"sans-serif\" font-size=\"12\"",
-                   fmt::format("<title>{0}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
-                               "<text x=\"10\" y=\"20\" font-size=\"14\">{0}</text>\n{1}",
-                               text, body));
+  constexpr SvgStyle style{.light = "--grid:#d9dee3",
+                           .dark = "--grid:#333c45",
+                           .rules = "line{stroke:var(--grid)}.mark{stroke:var(--text);stroke-width:2}"};
+  SvgCanvas out;
+  out.text(10, 22, title, "title");
+  out.add(body);
+  return out.document(width, height, title, style);
 }
+
+/// Pixels of a label, a little more than needed.
+double width_of(std::string_view text) { return 7 * static_cast<double>(text.size()); }
 
 }  // namespace
 
@@ -102,16 +111,26 @@ std::string timeline_svg(const GoodputForecast& r) {
   const double days = std::ceil(seconds(r.sample.wall) / kRowSeconds);
   for (int d = 0; d < static_cast<int>(days); d += 7)
     body += label(kLeft - 6, 34 + d * kRow + kRow, fmt::format("day {}", d + 1), "end");
+  const double bottom = 34 + days * kRow;
+  for (const int hour : {0, 6, 12, 18, 24})
+    body += label(kLeft + hour / 24.0 * kWidth, bottom + 14, fmt::format("{} h", hour), "soft mid");
   double x = kLeft;
-  const double y = 34 + days * kRow + 18;
-  for (const TimeCategory what :
-       {TimeCategory::productive, TimeCategory::detection, TimeCategory::diagnosis, TimeCategory::waiting,
-        TimeCategory::restart, TimeCategory::load, TimeCategory::planned}) {
-    body += rect(x, y - 9, 10, 10, fill_of(what)) +
-            label(x + 14, y, what == TimeCategory::productive ? "running" : to_string(what));
-    x += 105;
+  int rows = 0;
+  const double y = bottom + 36;
+  for (std::size_t i = 0; i < kTimeCategories; ++i) {
+    const auto what = static_cast<TimeCategory>(i);
+    if (std::ranges::find(r.sample.spans, what, &JobSpan::category) == r.sample.spans.end()) continue;
+    const std::string name =
+        what == TimeCategory::productive ? "running, with checkpoints and work lost later" : to_string(what);
+    if (x + 14 + width_of(name) > kLeft + kWidth) {
+      x = kLeft;
+      rows += 1;
+    }
+    body += rect(x, y - 9 + 18 * rows, 10, 10, fill_of(what)) + label(x + 14, y + 18 * rows, name);
+    x += 14 + width_of(name) + 14;
   }
-  return document(kLeft + kWidth + 20, y + 14, fmt::format("{}: one history", r.scenario), body);
+  return document(kLeft + kWidth + 20, y + 18 * rows + 14, fmt::format("{}: one history, a row per day", r.scenario),
+                  body);
 }
 
 std::string distribution_svg(const GoodputForecast& r) {
@@ -129,9 +148,17 @@ std::string distribution_svg(const GoodputForecast& r) {
     body += rect(kLeft + b * kWidth / kBins, 40 + kHeight - h, kWidth / kBins - 1, h, fill_of(TimeCategory::productive),
                  fmt::format("{} histories", bins[static_cast<std::size_t>(b)]));
   }
+  const double mean = r.goodput.goodput.mean;
+  const double at = kLeft + kWidth * std::clamp((mean - *low) / width, 0.0, 1.0);
+  body +=
+      fmt::format("<line x1=\"{0:.1f}\" y1=\"36\" x2=\"{0:.1f}\" y2=\"{1:.1f}\" class=\"mark\"/>\n", at, 40 + kHeight);
   body += label(kLeft, 58 + kHeight, percent(*low, 2)) + label(kLeft + kWidth, 58 + kHeight, percent(*high, 2), "end");
-  return document(kLeft + kWidth + 40, kHeight + 74,
-                  fmt::format("{}: goodput over {} histories", r.scenario, r.goodput.histories), body);
+  body += label(kLeft + kWidth / 2, 76 + kHeight, fmt::format("goodput of a history; line: mean {}", percent(mean, 2)),
+                "soft mid");
+  body +=
+      label(kLeft - 8, 50, fmt::format("{:.0f}", most), "soft end") + label(kLeft - 8, 40 + kHeight, "0", "soft end");
+  return document(kLeft + kWidth + 40, kHeight + 90,
+                  fmt::format("{}: number of histories by goodput, {} in all", r.scenario, r.goodput.histories), body);
 }
 
 std::string sweep_svg(const std::string& key, const std::vector<SweepPoint>& points) {
@@ -144,22 +171,25 @@ std::string sweep_svg(const std::string& key, const std::vector<SweepPoint>& poi
   low = std::max(0.0, low - 0.01);
   high = std::min(1.0, high + 0.01);
   const auto y_of = [&](double g) { return kTop + kHeight * (high - g) / std::max(high - low, 1e-9); };
-  std::string body, line;
+  std::string body, curve;
+  const double step = round_step(std::max(high - low, 1e-6));
+  for (double g = std::ceil(low / step) * step; g <= high + 1e-9; g += step)
+    body += line(kLeft, y_of(g), kLeft + kWidth, y_of(g)) +
+            label(kLeft - 8, y_of(g) + 4, percent(g, step < 0.001 ? 2 : 1), "soft end");
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Estimate& g = points[i].report.goodput.goodput;
     const double x = kLeft + kWidth * (static_cast<double>(i) + 0.5) / static_cast<double>(points.size());
-    line += fmt::format("{:.1f},{:.1f} ", x, y_of(g.mean));
-    body += rect(x - 1, y_of(g.high), 2, y_of(g.low) - y_of(g.high), "#444444");
+    curve += fmt::format("{:.1f},{:.1f} ", x, y_of(g.mean));
+    body += rect(x - 1, y_of(g.high), 2, y_of(g.low) - y_of(g.high), "var(--soft)");
     body += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"><title>{}</title></circle>\n", x,
                         y_of(g.mean), fill_of(TimeCategory::productive), percent(g.mean, 2));
-    body += label(x, kTop + kHeight + 18, points[i].value, "middle");
+    body += label(x, kTop + kHeight + 18, points[i].value, "mid");
   }
   if (std::ranges::all_of(points, is_quantity, &SweepPoint::value))
-    body +=
-        fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", line, fill_of(TimeCategory::productive));
-  body +=
-      label(kLeft - 8, kTop + 8, percent(high, 2), "end") + label(kLeft - 8, kTop + kHeight, percent(low, 2), "end");
-  return document(kLeft + kWidth + 20, kTop + kHeight + 34, "goodput over " + key, body);
+    body += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\"/>\n", curve,
+                        fill_of(TimeCategory::productive));
+  body += label(kLeft + kWidth / 2, kTop + kHeight + 38, key + "; bars: 95 % interval of the mean", "soft mid");
+  return document(kLeft + kWidth + 20, kTop + kHeight + 52, "goodput over " + key, body);
 }
 
 }  // namespace tracecast

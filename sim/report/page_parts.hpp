@@ -2,6 +2,7 @@
 /// Helpers that encode page data as JSON text and insert it into a page.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,9 +20,9 @@ std::string base64(std::string_view bytes);
 std::string timeline_json(const StepRecord& record, std::string_view label, const std::vector<std::string>& names,
                           std::span<const std::size_t> chosen);
 
-/// Ranks of a record to draw within kMaxSpans spans (at least one rank): the first of each pipeline rank, then the
-/// rest.
-std::vector<std::size_t> ranks_to_draw(const StepRecord& record);
+/// Ranks of a record to draw within kMaxSpans spans (at least one rank) and `most_ranks`: the first of each pipeline rank,
+/// then the rest.
+std::vector<std::size_t> ranks_to_draw(const StepRecord& record, std::size_t most_ranks = SIZE_MAX);
 
 /// `page` of page_sources.hpp with `json` as its data.
 std::string page_with_data(std::string_view page, std::string json);

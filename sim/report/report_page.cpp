@@ -93,7 +93,7 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-std::vector<std::size_t> ranks_to_draw(const StepRecord& record) {
+std::vector<std::size_t> ranks_to_draw(const StepRecord& record, std::size_t most_ranks) {
   std::vector<std::size_t> count(record.ranks.size());
   for (const StepSpan& span : record.spans) ++count[static_cast<std::size_t>(span.rank)];
   std::vector<std::size_t> order;
@@ -107,7 +107,8 @@ std::vector<std::size_t> ranks_to_draw(const StepRecord& record) {
   order.insert(order.end(), others.begin(), others.end());
   std::size_t sum = 0;
   std::size_t taken = 0;
-  while (taken < order.size() && (taken == 0 || sum + count[order[taken]] <= kMaxSpans)) sum += count[order[taken++]];
+  while (taken < std::min(order.size(), most_ranks) && (taken == 0 || sum + count[order[taken]] <= kMaxSpans))
+    sum += count[order[taken++]];
   order.resize(taken);
   std::ranges::sort(order);
   return order;
@@ -116,9 +117,10 @@ std::vector<std::size_t> ranks_to_draw(const StepRecord& record) {
 std::string timeline_json(const StepRecord& record, std::string_view label, const std::vector<std::string>& names,
                           std::span<const std::size_t> chosen) {
   std::vector<RankSpans> spans(record.ranks.size());
+  std::vector<bool> drawn(record.ranks.size());
+  for (const std::size_t r : chosen) drawn[r] = true;
   for (const StepSpan& span : record.spans)
-    if (std::ranges::binary_search(chosen, static_cast<std::size_t>(span.rank)))
-      spans[static_cast<std::size_t>(span.rank)].add(span);
+    if (drawn[static_cast<std::size_t>(span.rank)]) spans[static_cast<std::size_t>(span.rank)].add(span);
   std::vector<std::string> ranks;
   for (const std::size_t r : chosen)
     ranks.push_back(fmt::format(R"({{"name":{},"pp":{},"first_layers":[{}],"count":{},"spans":"{}"}})",
@@ -173,15 +175,17 @@ std::string goodput_html(const GoodputForecast& report, const std::string& scena
 
 std::string compare_html(const Comparison& comparison, const StepRecord& forecast, const StepRecord& actual,
                          const PageMetadata& metadata) {
-  const auto timeline = [](const StepRecord& record, std::string_view label) {
-    return timeline_json(record, label, plain_names(record), ranks_to_draw(record));
-  };
-  return report_page("compare",
-                     fmt::format("{}: {} and {}", comparison.scenario, to_string(comparison.forecast_origin),
-                                 to_string(comparison.actual_origin)),
-                     metadata,
+  const std::vector<RankPair> pairs = rank_pairs(forecast, actual);
+  std::vector<std::size_t> of_forecast;
+  std::vector<std::size_t> of_actual;
+  for (const RankPair& pair : pairs) {
+    of_forecast.push_back(pair.forecast);
+    of_actual.push_back(pair.actual);
+  }
+  return report_page("compare", fmt::format("{}: forecast and actual step", comparison.scenario), metadata,
                      fmt::format(R"("result":{},"timelines":[{},{}])", comparison_json(comparison),
-                                 timeline(forecast, "forecast"), timeline(actual, "actual")));
+                                 timeline_json(forecast, "forecast", plain_names(forecast), of_forecast),
+                                 timeline_json(actual, "actual", plain_names(actual), of_actual)));
 }
 
 }  // namespace tracecast

@@ -61,15 +61,21 @@ class Drawing {
       }
     }
     const double needed = std::clamp(widest_label() / shortest * longest_, 760.0, kUsualWidth - kLeft - kRight);
-    per_unit_ = (width > 0 ? width - kLeft - kRight : needed) / longest_;
+    const double plot = width > 0 ? width - kLeft - kRight : needed;
+    per_unit_ = plot / longest_;
+    width_ = std::max(kLeft + plot + kRight, 640.0);
   }
 
   std::string draw() {
     for (const ScheduleView& view : views_) draw_view(view);
     legend();
-    return svg_frame(std::max(kLeft + longest_ * per_unit_ + kRight, 640.0), y_ + kGap,
-                     "font-family=\"system-ui, sans-serif\" font-size=\"11\"",
-                     "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n" + picture_.elements());
+    constexpr SvgStyle style{.light = "--grid:#dddddd;--strip:#55555f",
+                             .dark = "--grid:#333c45;--strip:#9c8fd6",
+                             .text_rules = "text{font-size:11px}.title{font-size:14px}",
+                             .rules =
+                                 "line{stroke:var(--grid)}.box{fill:#000000;text-anchor:middle}"
+                                 ".half{font-size:10px}.strip{fill:var(--strip)}"};
+    return picture_.document(width_, y_ + kGap, views_.front().schedule.name, style);
   }
 
  private:
@@ -93,7 +99,7 @@ class Drawing {
     if (!s.flush) title += "; steady state";
     if (!view.rules.empty()) title += "; " + view.rules;
     if (!view.times_from.empty()) title += "; milliseconds, step of " + view.times_from;
-    picture_.add(svg_text(8, y_ + 18, "font-size=\"14\" font-weight=\"600\"", title));
+    picture_.text(8, y_ + 18, title, "title");
     ruler(y_ + kTitle - 6, s.ranks * (kRow + kMemory + kGap));
     y_ += kTitle;
     const auto& peaks = view.run.peak_inflight_until_weight;
@@ -113,9 +119,8 @@ class Drawing {
     for (int k = 0; step * per_unit_ < 60; ++k) step *= k % 3 == 1 ? 2.5 : 2;
     for (int k = 0; k * step <= longest_ * (1 + 1e-9); ++k) {
       const double at = kLeft + k * step * per_unit_;
-      picture_.add(fmt::format("<line x1=\"{0:.6g}\" x2=\"{0:.6g}\" y1=\"{1:.6g}\" y2=\"{2:.6g}\" stroke=\"#dddddd\"/>",
-                               at, y, y + height));
-      picture_.add(svg_text(at, y - 3, "fill=\"#555555\" text-anchor=\"middle\"", fmt::format("{:g}", k * step)));
+      picture_.line(at, y, at, y + height, "");
+      picture_.text(at, y - 3, fmt::format("{:g}", k * step), "soft mid");
     }
   }
 
@@ -134,10 +139,8 @@ class Drawing {
     if (action.kind == ActionKind::forward_backward) {
       rectangle(left, y_ + kRow / 2, width, kRow / 2, kBackwardColour, shade(s, action.chunk2));
       if (width >= 18) {
-        picture_.add(svg_text(left + width / 2, y_ + 10, "text-anchor=\"middle\" font-size=\"10\"",
-                              std::to_string(action.microbatch)));
-        picture_.add(svg_text(left + width / 2, y_ + 22, "text-anchor=\"middle\" font-size=\"10\"",
-                              std::to_string(action.microbatch2)));
+        picture_.add(svg_text(left + width / 2, y_ + 10, "class=\"box half\"", std::to_string(action.microbatch)));
+        picture_.add(svg_text(left + width / 2, y_ + 22, "class=\"box half\"", std::to_string(action.microbatch2)));
       }
     } else {
       // In a narrow box the number alone, in smaller letters.
@@ -146,8 +149,8 @@ class Drawing {
           width >= 6.5 * static_cast<double>(whole.size()) ? whole : std::to_string(action.microbatch);
       const double letters = std::min(11.0, width / (0.6 * static_cast<double>(label.size())));
       if (letters >= 5) {
-        const std::string small = letters < 11 ? fmt::format(" font-size=\"{:.3g}\"", letters) : "";
-        picture_.add(svg_text(left + width / 2, y_ + 16, "text-anchor=\"middle\"" + small, label));
+        const std::string small = letters < 11 ? fmt::format(" style=\"font-size:{:.3g}px\"", letters) : "";
+        picture_.add(svg_text(left + width / 2, y_ + 16, "class=\"box\"" + small, label));
       }
     }
     picture_.add("</g>");
@@ -170,7 +173,7 @@ class Drawing {
       if (kind != ActionKind::forward && kind != ActionKind::backward_input) step_to(time.end, -1);
     }
     if (now > 0) path += fmt::format("H{:.6g}", x(view.run.makespan, view.run));
-    picture_.add(fmt::format("<path d=\"{}V{:.6g}Z\" fill=\"#555555\" fill-opacity=\"0.55\"/>", path, bottom));
+    picture_.add(fmt::format("<path d=\"{}V{:.6g}Z\" class=\"strip\"/>", path, bottom));
   }
 
   void legend() {
@@ -185,28 +188,36 @@ class Drawing {
         for (const ActionSpan& span : list) kinds.insert(span.action.kind);
     if (kinds.contains(ActionKind::forward_backward)) kinds.insert({ActionKind::forward, ActionKind::backward});
     double at = 8;
+    // `space`: pixels of an entry with the distance to the next one.
+    const auto text = [&](double space, const char* words, const char* colour) {
+      if (at > 8 && at + space > width_) {
+        at = 8;
+        y_ += 18;
+      }
+      if (colour != nullptr) picture_.add(svg_rect(at, y_, 12, 12, fmt::format("style=\"fill:{}\"", colour)));
+      picture_.add(svg_text(colour != nullptr ? at + 17 : at, y_ + 10, "", words));
+      at += space;
+    };
     for (const Entry& entry : {Entry{kForwardColour, "F forward", ActionKind::forward},
                                Entry{kBackwardColour, "B backward", ActionKind::backward},
                                Entry{kInputColour, "I input gradient", ActionKind::backward_input},
                                Entry{kWeightColour, "W weight gradient", ActionKind::backward_weight},
-                               Entry{"#888888", "activations kept", std::nullopt}}) {
+                               Entry{"var(--strip)", "activations kept", std::nullopt}}) {
       if (entry.kind && !kinds.contains(*entry.kind)) continue;
-      rectangle(at, y_, 12, 12, entry.colour, "");
-      picture_.add(svg_text(at + 17, y_ + 10, "", entry.name));
-      at += 128;
+      text(128, entry.name, entry.colour);
     }
-    if (std::ranges::any_of(views_, [](const ScheduleView& view) { return view.schedule.chunks > 1; })) {
-      picture_.add(svg_text(at, y_ + 10, "", "darker: later chunks of the rank"));
-      at += 190;
-    }
-    picture_.add(svg_text(at, y_ + 10, "",
-                          views_.front().times_from.empty() ? "time in the units of --tf" : "time in milliseconds"));
+    if (kinds.contains(ActionKind::forward_backward))
+      text(305, "upper and lower half: forward and backward together", nullptr);
+    if (std::ranges::any_of(views_, [](const ScheduleView& view) { return view.schedule.chunks > 1; }))
+      text(190, "darker: later chunks of the rank", nullptr);
+    text(150, views_.front().times_from.empty() ? "time in the units of --tf" : "time in milliseconds", nullptr);
     y_ += 20;
   }
 
   std::span<const ScheduleView> views_;
   double longest_ = 0;
   double per_unit_ = 1;
+  double width_ = 640;
   double y_ = 0;
   SvgCanvas picture_;
 };

@@ -162,6 +162,7 @@ std::string ruler(const TimeAxis& axis, int from) {
 }
 
 std::string legend(std::span<const ScheduleView> views, const TextStyle& style) {
+  bool whole = false;
   bool split = false;
   bool overlapped = false;
   bool chunks = false;
@@ -169,14 +170,16 @@ std::string legend(std::span<const ScheduleView> views, const TextStyle& style) 
     chunks = chunks || view.schedule.chunks > 1;
     for (const auto& list : view.schedule.actions) {
       for (const Action& action : list) {
+        whole = whole || action.kind == ActionKind::backward || action.kind == ActionKind::forward_backward;
         split = split || action.kind == ActionKind::backward_weight;
         overlapped = overlapped || action.kind == ActionKind::forward_backward;
       }
     }
   }
-  std::string text = on(kForward.even, " F ", style) + " forward  " + on(kBackward.even, " B ", style) + " backward";
+  std::string text = on(kForward.even, " F ", style) + " forward";
+  if (whole) text += "  " + on(kBackward.even, " B ", style) + " backward";
   if (split) {
-    text += (style.width < 70 ? "\n" : "  ") + on(kInput.even, " I ", style) + " input gradient  " +
+    text += (whole && style.width < 70 ? "\n" : "  ") + on(kInput.even, " I ", style) + " input gradient  " +
             on(kWeight.even, " W ", style) + " weight gradient";
   }
   text += "\n";
@@ -209,8 +212,7 @@ std::string table(std::span<const ScheduleView> views, const TextStyle& style) {
     const int copies = view.schedule.replicas * *std::max_element(versions.begin(), versions.end());
     text += line(view.schedule.name, fmt::format("{:.6g}", static_cast<double>(view.run.makespan) / scale),
                  fmt::format("{:.6g}", static_cast<double>(view.run.work) / scale),
-                 fmt::format("{:.2f}%", 100 * view.run.bubble_fraction),
-                 fmt::format("{:.2f}%", 100 * view.run.own_span_bubble_fraction),
+                 percent(view.run.bubble_fraction, 2), percent(view.run.own_span_bubble_fraction, 2),
                  number_list(view.run.peak_inflight_until_weight, activation_unit(view.schedule)),
                  fmt::format("{}x", copies)) +
             "\n";

@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <map>
+#include <sstream>
 
 #include <catch2/catch.hpp>
 
 #include "sim/io/failure_file.hpp"
+#include "sim/report/text.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -83,6 +85,10 @@ TEST_CASE("every published figure is forecast, or a reason says why not", "[accu
   CHECK(forecast("cold recovery", 65'536, "recovery time, cold restart") == Approx(626).epsilon(0.005));
   // The share of HBM in Llama 3's table of 678 interruptions.
   CHECK(forecast("32K-GPU class training", 32'768, "gpu hbm3 memory") == Approx(678 * 72.0 / 419).epsilon(1e-3));
+  const std::string page = failure_figures_page(all, {.width = 80});
+  CHECK(page.find("failures per 1000 node days") != std::string::npos);  // units are printed
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) CHECK(columns(line) <= 100);
   const double synchronous = forecast("about 98K GPUs", 98'304, "effective training time, fully synchronous restart");
   const double tolerant = forecast("about 98K GPUs", 98'304, "effective training time, fault tolerant replicas");
   CHECK(synchronous == Approx(44).margin(14));

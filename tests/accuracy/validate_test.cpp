@@ -366,6 +366,8 @@ TEST_CASE("page, JSON and pictures of a validation", "[report][accuracy]") {
     CHECK(page.find(words) != std::string::npos);
   CHECK(page.find("\n  percent                        rows measure   mean  worst   bias inside +-band\n  all  ") !=
         std::string::npos);
+  CHECK(page.find("forecast measured error %  90 % band, s") != std::string::npos);
+  CHECK(page.find("no row reports a peak; 8 of 8 completed runs") != std::string::npos);
   const std::string svg = scatter_svg(rows);
   CHECK(svg.starts_with("<svg"));
   CHECK(svg.find("nan") == std::string::npos);

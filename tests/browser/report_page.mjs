@@ -196,6 +196,8 @@ await inBrowser(async (browser, folder) => {
   const compared = await open(compare);
   assert.match(await text(compared, "#section-summary"), /error/);
   assert.equal(await compared.evaluate(() => tracecast.records.length), 2);
+  assert.equal(await compared.evaluate(() => Object.entries(KIND_COLOURS).some(([kind, colour]) => kind !== "gemm" && kind !== "optimizer" && Object.values(PHASE_COLOURS).includes(colour))), false, "a colour of two things");
+  assert.deepEqual(await compared.evaluate(() => tracecast.lanes.filter(lane => lane.compute).map(lane => lane.name)), ["rank 0 forecast", "rank 0 actual", "rank 1 forecast", "rank 1 actual"]);
   await compared.focus("#timeline");
   await compared.keyboard.press("ArrowRight");
   assert.match(await text(compared, "#about"), /rank 0, compute/);

@@ -123,6 +123,17 @@ async function drive(browser, folder, address) {
   await settled(page);
   assert.equal(await card(page, "a", "step time"), before);
 
+  // An error is marked at its control.
+  const answered = () => page.waitForFunction(() => !tracecast.sides.a.busy && !tracecast.sides.a.again);
+  await page.selectOption("#a-model", "llama-2-7b");
+  await page.waitForFunction(() => !document.querySelector("#side-a .errors").hidden);
+  await answered();
+  assert.match(await text(page, "#side-a .errors"), /^pipeline parallel = 16: /);
+  assert.deepEqual(await page.$$eval("#side-a [aria-invalid=true]", all => all.map(e => e.id)), ["a-pp"]);
+  await page.click("#a-reset");
+  await settled(page);
+  assert.equal(await page.locator("#side-a [aria-invalid=true]").count(), 0);
+
   // Every other control changes the forecast and its command line.
   const stepNow = () => page.evaluate(() => tracecast.sides.a.answer.result.step_time_s);
   for (const [id, value, key] of [["nicrate", "50 Gb/s", "topology.node.nic_rate=50 Gb/s"], ["nics", "4", "topology.node.nics=4"],

@@ -2,6 +2,8 @@
 // `tracecast schedule --help`, which prints a line for each.
 #include <algorithm>
 #include <cctype>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,21 @@ std::string anchor(std::string name) {
 }
 
 }  // namespace
+
+TEST_CASE("the glossary defines a word once: pages link it to one definition", "[docs]") {
+  const std::string glossary = content_of(std::filesystem::path(source_dir()) / "docs/glossary.md");
+  std::set<std::string> seen;
+  for (std::size_t at = 0; (at = glossary.find("</a>**", at)) != std::string::npos;) {
+    at += 6;
+    std::istringstream words(glossary.substr(at, glossary.find("**", at) - at));
+    for (std::string word; std::getline(words, word, ',');) {
+      word = word.substr(std::min(word.find_first_not_of(' '), word.size()));
+      INFO(word);
+      CHECK(seen.insert(word).second);
+    }
+  }
+  CHECK(seen.size() > 200);
+}
 
 TEST_CASE("the glossary explains every name that the program prints", "[e2e][docs]") {
   const std::string glossary = content_of(std::filesystem::path(source_dir()) / "docs/glossary.md");

@@ -100,7 +100,7 @@ TEST_CASE("predict: the bubble of the schedule alone is that of `schedule`, 75 %
           "[row-4-20][requirements][e2e]") {
   const Sandbox sandbox;
   const std::string drawn = sandbox.run("tracecast schedule --schedule gpipe --stages 4 --microbatches 1").out;
-  CHECK(drawn.find("75.00%") != std::string::npos);
+  CHECK(drawn.find("75.00 %") != std::string::npos);
   const std::string page = sandbox.run("tracecast predict pipeline-naive").out;
   CHECK(page.find("  the schedule alone, without host and messages: 75.0 % bubble\n") != std::string::npos);
   const auto bubble = [&](const std::string& scenario) {

@@ -57,11 +57,13 @@ TEST_CASE("scaling: a missing option is one error message", "[e2e][error][scalin
     CHECK(outcome.out.empty());
     return outcome.err;
   };
-  CHECK(error("--tokens 7e9").find("give --parameters (and --tokens), or --flops") != std::string::npos);
+  CHECK(error("--tokens 7e9")
+            .find("give --parameters or --model (and --tokens), or --flops; see `tracecast scaling --help`") !=
+        std::string::npos);
   CHECK(error("--parameters 7e9 --loss gpt").find("--loss = gpt: is neither chinchilla nor kaplan nor a .json file") !=
         std::string::npos);
   CHECK(error("--flops 1e24 --topology dgx-a100").find("--topology = dgx-a100: needs --gpus") != std::string::npos);
-  CHECK(error("--flops 1e24 --topology dgx-a100 --gpus 8").find("a machine needs --days or --utilisation") !=
+  CHECK(error("--flops 1e24 --topology dgx-a100 --gpus 8").find("a machine needs either --days or --utilisation") !=
         std::string::npos);
   for (const std::string option : {"--gpus 8", "--dtype fp8", "--modules", "--days 8", "--utilisation 0.4"})
     CHECK(error("--parameters 7e9 " + option).find("requires --topology") != std::string::npos);
@@ -171,4 +173,23 @@ TEST_CASE("scaling: each optimum has its rule, and trillions are T", "[e2e][mode
                                .out;
   CHECK(days.find("15 T tokens") != std::string::npos);
   CHECK(days.find("the MFU of `predict` counts attention as well") != std::string::npos);
+}
+
+TEST_CASE("scaling: options of a machine without one are an error, not ignored", "[e2e][scaling]") {
+  const Sandbox sandbox;
+  for (const char* option : {"--gpus 8", "--days 30", "--utilisation 0.4"}) {
+    const Outcome outcome = sandbox.run(std::string("tracecast scaling --parameters 7B ") + option);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err == "--gpus, --days and --utilisation are of a machine: name it with --topology\n");
+  }
+}
+
+TEST_CASE("list: tables of runs are listed, and a misspelt kind is answered with the right one", "[e2e]") {
+  const Sandbox sandbox;
+  CHECK(sandbox.run("tracecast list runs korthikanti").out.find("korthikanti  8 measured runs") != std::string::npos);
+  CHECK(sandbox.run("tracecast list scenario").out ==
+        "no name or description contains 'scenario' (did you mean the kind 'scenarios'?); `tracecast list` shows what "
+        "there is\n");
+  CHECK(sandbox.run("tracecast validate korthikant").err ==
+        "korthikant: does not exist (allowed: a CSV file, or a name that `tracecast list runs` shows)\n");
 }

@@ -105,7 +105,7 @@ TEST_CASE("files: many shipped names are not listed, but counted; a folder is no
   const TemporaryFolder folder;
   for (int i = 0; i < 20; ++i) REQUIRE(write_file(folder.path() / fmt::format("machine-{}.json", i), "{}"));
   CHECK(complaint(find_file("zebra", folder.path(), "topology")) ==
-        "unknown topology 'zebra' (a path, or one of the 20 that tracecast list shows)");
+        "unknown topology 'zebra' (a path, or one of the 20 that `tracecast list` shows)");
   CHECK(complaint(find_file("machine-1", folder.path(), "topology")) == "found");
   CHECK(complaint(find_file("INE-1", folder.path(), "topology")) ==
         "unknown topology 'INE-1' (with it in their names: machine-1 machine-10 machine-11 machine-12 machine-13 "

@@ -196,11 +196,15 @@ TEST_CASE("page, JSON and pictures have the same numbers", "[report][reliability
        {"goodput", "Where the time goes", "best in closed form", "faulty GPU", "day  54", "to finish"})
     CHECK(page.find(words) != std::string::npos);
   CHECK(page.find(" USD with spare nodes") != std::string::npos);
+  const std::string days = timeline_svg(report);
+  CHECK(days.find(">12 h<") != std::string::npos);
+  CHECK(days.find(">degraded<") == std::string::npos);  // does not occur
   for (const std::string& svg : {waterfall_svg(report), timeline_svg(report), distribution_svg(report),
                                  sweep_svg("spares", {{"0", report}, {"16", report}})}) {
     CHECK(svg.starts_with("<svg"));
     CHECK(svg.ends_with("</svg>\n"));
     CHECK(svg.find("\"nan") == std::string::npos);
+    CHECK(svg.find("prefers-color-scheme:dark") != std::string::npos);
   }
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("a schedule in a terminal, letter by letter", "[report][schedule]") {
         " F  forward   B  backward\n"
         "\n"
         "schedule           makespan      work   bubble  own span  activations  weights\n"
-        "1f1b                      9         6   33.33%    33.33%         1..2       1x\n"
+        "1f1b                      9         6  33.33 %   33.33 %         1..2       1x\n"
         "bubble: 1 - mean work / makespan; own span: 1 - mean work / longest rank span\n"
         "activations: most micro-batches kept on a rank\n");
 }
@@ -87,6 +87,12 @@ TEST_CASE("an SVG has the width that is asked for, and at most 1600 by itself", 
   CHECK(width(schedule_svg(std::vector{view_of("gpipe", {.ranks = 2, .microbatches = 11, .times = doubled})})) == 1026);
   CHECK(width(schedule_svg(views, 960)) == 960);
   CHECK(width(schedule_svg(views, 3000)) == 3000);
+  // The legend has a second row where the picture is narrow.
+  const std::string narrow = schedule_svg(std::vector{view_of("dualpipe", {.ranks = 4, .microbatches = 8})});
+  const std::size_t last = narrow.find("time in the units of --tf");
+  REQUIRE(last != std::string::npos);
+  const std::size_t left = narrow.rfind("<text x=\"", last) + 9;
+  CHECK(std::stod(narrow.substr(left)) + 150 <= width(narrow));
   // The legend has what is drawn: whole backwards only.
   CHECK(schedule_svg(views).find("W weight gradient") == std::string::npos);
 }

@@ -193,6 +193,23 @@ TEST_CASE("help names every command and an example", "[tools]") {
         "Example:\n  tracecast sum 1 2\n");
 }
 
+TEST_CASE("help pages of shipped commands name what a value is", "[tools]") {
+  for (const Command& command : commands()) {
+    CAPTURE(command.name);
+    std::string out;
+    const Output output{.style = {.width = 80}, .out = [&](std::string_view text) { out += text; }, .err = [](auto) {}};
+    REQUIRE(run_command_line({std::string(command.name), "--help"}, commands(), output) == 0);
+    CHECK(out.find(" TEXT\n") == std::string::npos);  // of any option: say FILE, NAME, LIST …
+    CHECK(out.find(" TEXT ") == std::string::npos);
+    CHECK(out.find("NONNEGATIVE") == std::string::npos);
+    CHECK(out.find(" \n") == std::string::npos);
+    CHECK(out.find("\n\n\n") == std::string::npos);
+    std::istringstream lines(out);
+    for (std::string line; std::getline(lines, line);)
+      if (!line.starts_with("  --") && !line.starts_with("  tracecast ")) CHECK(columns(line) <= 80);
+  }
+}
+
 TEST_CASE("help: texts of a footer stay in their column on a narrow terminal", "[tools]") {
   constexpr Command kWithFooter[] = {{"read", "reads", "read", [](CLI::App& app) -> Run {
                                         app.footer(

@@ -274,13 +274,15 @@ Result<FailureFigures> forecast_failure_figures(const CsvTable& table, const Dat
 
 std::string failure_figures_page(const FailureFigures& all, const TextStyle& style) {
   const bool narrow = style.width < 78;  // without the model
-  constexpr int kName = 32;
-  const TextTable table(narrow ? std::vector{-kName, 9, 8, 5} : std::vector{-36, 9, 9, 6, -22});
+  const int name_width = narrow ? 32 : 36;
+  const TextTable table(narrow ? std::vector{-name_width, 9, 8, 5} : std::vector{-name_width, 9, 9, 6, -22});
   const auto row = [&](const std::string& name, const std::string& published, const std::string& forecast,
                        const std::string& ratio, const std::string& by) {
-    if (!narrow) return table.row(name, published, forecast, ratio, by);
-    if (columns(name) <= kName) return table.row(name, published, forecast, ratio);
-    return paragraph("  ", name, style) + table.row("", published, forecast, ratio);
+    const bool fits = columns(name) <= name_width;
+    const std::string own_line = fits ? "" : paragraph("  ", name, style);
+    const std::string first = fits ? name : "";
+    return own_line +
+           (narrow ? table.row(first, published, forecast, ratio) : table.row(first, published, forecast, ratio, by));
   };
   std::string text, run;
   for (const FailureFigure& f : all.figures) {
@@ -288,7 +290,10 @@ std::string failure_figures_page(const FailureFigures& all, const TextStyle& sty
     if (title != run)
       text += fmt::format("{}{}\n{}", run.empty() ? "" : "\n", title, row("", "published", "forecast", "ratio", "by"));
     run = title;
-    text += row(f.name, fmt::format("{}{:.4g}", f.bound ? "> " : "", f.published), fmt::format("{:.4g}", f.forecast),
+    std::string unit = f.unit == "percent" ? "%" : f.unit;
+    std::ranges::replace(unit, '_', ' ');
+    text += row(unit == "count" ? f.name : fmt::format("{} ({})", f.name, unit),
+                fmt::format("{}{:.4g}", f.bound ? "> " : "", f.published), fmt::format("{:.4g}", f.forecast),
                 fmt::format("{:.2f}", f.ratio()), f.model);
   }
   const Score s = score(all.figures);

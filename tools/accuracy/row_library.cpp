@@ -74,6 +74,8 @@ Result<CsvTable> read_run_table(const DataPaths& data, const std::string& name) 
   std::error_code code;
   const std::filesystem::path shipped = data.scenarios / "runs" / (name + ".csv");
   const bool is_shipped = !std::filesystem::exists(name, code) && std::filesystem::exists(shipped, code);
+  if (!is_shipped && !std::filesystem::exists(name, code))
+    return fail({name, 0, "", "", "does not exist (allowed: a CSV file, or a name that `tracecast list runs` shows)"});
   Result<CsvTable> table = CsvTable::read(is_shipped ? shipped : std::filesystem::path(name));
   if (!table || !table->has("id"))
     if (const auto foreign = fault_of_foreign(name, "a table of runs")) return fail(*foreign);

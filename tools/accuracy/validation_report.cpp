@@ -60,13 +60,14 @@ std::string some_of(const std::vector<std::string>& ids) {
 
 std::string memory_line(const std::vector<RowForecast>& rows, const TextStyle& style) {
   const MemorySummary m = summarise_memory(rows);
-  return paragraph(
-      "  ",
-      fmt::format("{} rows report a peak: mean error {} %, bias {}; {} of {} completed runs are forecast to "
-                  "fit, {} of {} that ran out of memory are forecast not to",
-                  m.rows, percent(m.mean), signed_percent(m.bias) + " %", m.completed_fit, m.completed,
-                  m.out_of_memory_seen, m.out_of_memory),
-      style);
+  std::string text =
+      m.rows == 0 ? "no row reports a peak"
+                  : fmt::format("{} {} a peak: mean error {} %, bias {} %", m.rows,
+                                m.rows == 1 ? "row reports" : "rows report", percent(m.mean), signed_percent(m.bias));
+  text += fmt::format("; {} of {} completed runs are forecast to fit", m.completed_fit, m.completed);
+  if (m.out_of_memory > 0)
+    text += fmt::format(", {} of {} that ran out of memory are forecast not to", m.out_of_memory_seen, m.out_of_memory);
+  return paragraph("  ", text, style);
 }
 
 Json band_json(const Band& band) { return {{"p5_s", band.p5_s}, {"p50_s", band.p50_s}, {"p95_s", band.p95_s}}; }
@@ -114,7 +115,7 @@ Json row_json(const RowForecast& r) {
 
 // --- Pictures ------------------------------------------------------------------------------------------------------
 
-constexpr double kWide = 640, kHigh = 640, kMargin = 56;
+constexpr double kWide = 640, kHigh = 640, kMargin = 56, kLegendRow = 17;
 
 /// The colour of a source: hues by the golden angle, so that adjacent sources in the list differ.
 std::string colour_of(std::size_t index) {
@@ -143,32 +144,25 @@ class LogScale {
   double high_ = 1;
 };
 
-std::string axes(const LogScale& scale) {
-  std::string out;
+void draw_axes(SvgCanvas& out, const LogScale& scale) {
   for (int decade = scale.first(); decade <= scale.last(); ++decade) {
     const double s = std::pow(10.0, decade);
-    out += fmt::format(R"(<line x1="{0:.1f}" y1="{1:.1f}" x2="{0:.1f}" y2="{2:.1f}" stroke="#ddd"/>)", scale.x(s),
-                       kMargin, kHigh - kMargin);
-    out += fmt::format(R"(<line x1="{1:.1f}" y1="{0:.1f}" x2="{2:.1f}" y2="{0:.1f}" stroke="#ddd"/>)", scale.y(s),
-                       kMargin, kWide - kMargin);
-    out += fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{:g} s</text>)", scale.x(s),
-                       kHigh - kMargin + 16, s);
-    out +=
-        fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end">{:g} s</text>)", kMargin - 6, scale.y(s) + 4, s);
+    out.line(scale.x(s), kMargin, scale.x(s), kHigh - kMargin, "");
+    out.line(kMargin, scale.y(s), kWide - kMargin, scale.y(s), "");
+    out.text(scale.x(s), kHigh - kMargin + 16, fmt::format("{:g} s", s), "soft mid");
+    out.text(kMargin - 6, scale.y(s) + 4, fmt::format("{:g} s", s), "soft end");
   }
   const double low = std::pow(10.0, scale.first()), high = std::pow(10.0, scale.last());
   for (const double factor : {1 / 1.1, 1.0, 1.1})
-    out += fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="#888"{}/>)", scale.x(low),
-                       scale.y(low * factor), scale.x(high), scale.y(high * factor),
-                       factor == 1 ? "" : R"( stroke-dasharray="4 4")");
-  return out;
+    out.line(scale.x(low), scale.y(low * factor), scale.x(high), scale.y(high * factor), factor == 1 ? "equal" : "off");
 }
 
 }  // namespace
 
 std::string validation_page(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,
                             const TextStyle& style) {
-  std::string text = heading("Forecast, measured, error, 90 % band", style) + "\n";
+  std::string text = heading("Step time of every run", style) + "\n" +
+                     kRows.row("", "forecast", "measured", "error %", " 90 % band, s");
   std::map<std::string, int> assumed;
   std::map<std::string, std::vector<std::string>> skipped;  // ids by reason
   for (const RowForecast& r : rows) {
@@ -183,11 +177,15 @@ std::string validation_page(const CsvTable& table, const std::vector<RowForecast
   } else {
     text += summary_lines(table, rows, by);
     const Measure m = measure(scored(rows));
-    text +=
-        paragraph("  ",
-                  fmt::format("measure: mean over {} sources of the median absolute error; scatter inside sources {} %",
-                              m.sources, percent(m.scatter)),
-                  style);
+    text += paragraph(
+        "  ",
+        fmt::format("errors of the step time in percent. measure: the median absolute error of {}; mean, worst: "
+                    "absolute errors; "
+                    "bias: median of the signed errors; inside: runs inside their 90 % band, which is +-band wide; "
+                    "errors inside a source scatter by {} %",
+                    m.sources == 1 ? "the only source" : fmt::format("each source, mean over {} sources", m.sources),
+                    percent(m.scatter)),
+        style);
     text += "\n" + heading("Memory", style) + "\n" + memory_line(rows, style);
   }
   if (!assumed.empty()) text += "\n" + heading("Assumed where the source reports nothing", style) + "\n";
@@ -229,23 +227,30 @@ std::string scatter_svg(const std::vector<RowForecast>& rows) {
   std::size_t next = 0;
   for (auto& [source, index] : sources) index = next++;
   const LogScale scale(points);
-  std::string svg = R"(<rect width="100%" height="100%" fill="white"/>)" + axes(scale);
+  SvgCanvas out;
+  draw_axes(out, scale);
   for (const RowForecast* r : points)
-    svg += fmt::format(
+    out.add(fmt::format(
         R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}" fill-opacity="0.6"><title>{} {}</title></circle>)",
         scale.x(r->measured_s), scale.y(r->predicted_s), colour_of(sources[r->source]), markup_text(r->id),
-        signed_percent(r->error()) + " %");
+        signed_percent(r->error()) + " %"));
   double y = kMargin;
+  double longest = 0;
   for (const auto& [source, index] : sources) {
-    svg += fmt::format(R"(<circle cx="{:.0f}" cy="{:.0f}" r="4" fill="{}"/><text x="{:.0f}" y="{:.0f}">{}</text>)",
-                       kWide, y, colour_of(index), kWide + 10, y + 4, markup_text(source));
-    y += 17;
+    out.add(fmt::format(R"(<circle cx="{:.0f}" cy="{:.0f}" r="4" fill="{}"/>)", kWide, y, colour_of(index)));
+    out.text(kWide + 10, y + 4, source, "");
+    longest = std::max(longest, static_cast<double>(columns(source)));
+    y += kLegendRow;
   }
-  svg += fmt::format(R"(<text x="{:.0f}" y="{:.0f}" text-anchor="middle">measured step time</text>)", kWide / 2,
-                     kHigh - 14);
-  svg +=
-      fmt::format(R"(<text x="{:.0f}" y="{:.0f}">forecast step time; dashed: 10 % off</text>)", kMargin, kMargin - 20);
-  return svg_frame(kWide + 300, kHigh, R"(font-family="sans-serif" font-size="11")", svg + "\n");
+  out.text(kWide / 2, kHigh - 14, "measured step time", "mid");
+  out.text(kMargin, kMargin - 20, "forecast step time; dashed: 10 % off", "");
+  constexpr SvgStyle style{.light = "--grid:#d9dee3",
+                           .dark = "--grid:#333c45",
+                           .rules =
+                               "line{stroke:var(--grid)}.equal{stroke:var(--soft)}"
+                               ".off{stroke:var(--soft);stroke-dasharray:4 4}"};
+  return out.document(kWide + 30 + 7 * longest, std::max(kHigh, y + kLegendRow), "forecast against measured step time",
+                      style);
 }
 
 std::string validation_html(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by,

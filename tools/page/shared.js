@@ -76,7 +76,7 @@ function stackedBar(parts, total, text) {
 const KIND_COLOURS = { gemm: "#77aadd", grouped_gemm: "#5f97cf", attention: "#99ddff", scores: "#88ccee", softmax: "#aaddcc",
   norm: "#eedd88", activation: "#ffaabb", rope: "#bbcc33", residual: "#aaaa00", embedding: "#ddcc77", cross_entropy: "#e8b8a0",
   optimizer: "#44bb99", cast: "#cccccc", permute: "#ccbb99", copy: "#bbbbbb",
-  tensor_parallel: "#cc99cc", context_parallel: "#b8a0d8", expert_parallel: "#a98fc9", pipeline: "#88bbaa", gradients: "#ee8866",
+  tensor_parallel: "#cc99cc", context_parallel: "#7f7fd0", expert_parallel: "#8a4f9e", pipeline: "#88bbaa", gradients: "#c04a5a",
   parameters: "#e0a050", control: "#bbaaaa", contention: "#d98880", bubble: "#9a9aa6", host: "#707080" };
 const SPENT_COLOURS = { productive: "#44aa99", degraded: "#ddcc77", checkpoint: "#88ccee", "lost work": "#cc6677", detection: "#332288", diagnosis: "#aa4499", "waiting for spares": "#999933", restart: "#882255", load: "#117733", planned: "#dddddd" };
 const PHASE_COLOURS = { forward: "#77aadd", backward: "#ee8866", weight_gradient: "#c4c4c4", optimizer: "#44bb99" };

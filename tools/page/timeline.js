@@ -138,7 +138,7 @@ class StepTimeline {
       pen.fillText(name, lane.compute ? 0 : 10, top + height / 2, this.left - (lane.compute ? 6 : 16));
     }
     pen.fillStyle = this.ink.idle;
-    pen.fillRect(this.left, top, this.width - this.left, height);
+    pen.fillRect(this.left, top, Math.max(0, Math.min(this.x(lane.record.step_s * 1e9), this.width) - this.left), height);  // to the end of its step
     const first = this.firstAfter(lane, from), scale = (this.width - this.left) / (to - from);
     const fewRuns = lane.runs && this.meanWidth(lane, first) < 2.5;
     pen.save();
