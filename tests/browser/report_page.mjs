@@ -70,7 +70,7 @@ await inBrowser(async (browser, folder) => {
 
   // An operator says its shape, layer and work; a selected range is summed, by keyboard and by dragging.
   await page.evaluate(() => { const lane = tracecast.lanes[0]; tracecast.pick(lane, lane.list.findIndex(i => lane.record.works[lane.spans.work[i]].name === "qkv")); });
-  assert.match(await text(page, "#about"), /^ranks .* \(pp 0\), compute: qkv \(forward\), gemm, bf16 8192 x \d+ x 16384, in forward chunk 1, layer 15, micro-batch \d+; .*; \d+ GFLOP; \d+ MB; interpolated$/);
+  assert.match(await text(page, "#about"), /^ranks .* \(pp 0\), compute: qkv \(forward\), gemm, bf16 8192 x \d+ x 16384, in forward chunk 1, layer 15, micro-batch \d+; .*; \d+ GFLOP; \d+ MiB; interpolated$/);
   await page.focus("#timeline");
   await page.keyboard.press("[");
   for (let i = 0; i < 30; ++i) await page.keyboard.press("ArrowRight");
@@ -128,7 +128,8 @@ await inBrowser(async (browser, folder) => {
   await page.selectOption("#memory-rank", "3");
   assert.match(await text(page, "#section-memory"), /from \d+\.\d GiB to \d+\.\d GiB at/);
   await page.selectOption("#traffic-rank", "2");
-  assert.match(await text(page, "#section-network"), /network, per GPU: .* of 50 GB\/s/);
+  assert.match(await text(page, "#section-network"), /network, per GPU: [\d.]+ [KMGT]iB per step, .* of 50 GB\/s/);
+  assert.deepEqual(await page.evaluate(() => [bytesText(0), bytesText(1023), bytesText(2 ** 29), rateText(5e10)]), ["0 B", "1,023 B", "512 MiB", "50 GB/s"]);
   await movesByKeyboard(page, "#memory-rank, #traffic-rank");
   const lanes = () => page.evaluate(() => tracecast.lanes.length);
   const few = await lanes();

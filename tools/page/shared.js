@@ -38,8 +38,10 @@ function ticks(low, high, most) {
 }
 const percent = (share, n = 1) => `${(100 * share).toFixed(n)} %`;
 const gib = x => `${x.toFixed(1)} GiB`;
-const bytesText = b => b >= 1e9 ? `${digits(b / 1e9)} GB` : b >= 1e6 ? `${digits(b / 1e6)} MB` : b >= 1e3 ? `${digits(b / 1e3)} kB` : `${digits(b)} B`;
-const rateText = r => `${bytesText(r)}/s`;
+// Sizes are binary, rates decimal, as the program prints them.
+const scaled = (value, base, units) => { const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log(value || 1) / Math.log(base) + 1e-9))); return `${digits(value / base ** power)} ${units[power]}`; };
+const bytesText = bytes => scaled(bytes, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
+const rateText = rate => scaled(rate, 1000, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"]);
 const humanize = name => name.replaceAll("_", " ");
 
 const card = (name, value, note = "", kind = "") => h("div", { class: "card" }, h("span", {}, name), h("b", { class: kind }, value), h("span", {}, note));
