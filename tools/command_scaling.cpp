@@ -153,11 +153,7 @@ Result<Question> read_question(ScalingOptions options) {
     question.how = "given";
   }
   question.optimal = compute_optimal(question.compute);
-  if (options.topologies.empty()) {
-    if (!options.gpus.empty() || options.days > 0 || options.utilisation > 0)
-      return fail("--gpus, --days and --utilisation are of a machine: name it with --topology");
-    return question;
-  }
+  if (options.topologies.empty()) return question;
   if (options.gpus.size() != options.topologies.size())
     return fail_key("--topology", fmt::format("{}", fmt::join(options.topologies, ",")),
                     options.gpus.empty() ? "needs --gpus" : "needs as many numbers of --gpus");

@@ -175,15 +175,6 @@ TEST_CASE("scaling: each optimum has its rule, and trillions are T", "[e2e][mode
   CHECK(days.find("the MFU of `predict` counts attention as well") != std::string::npos);
 }
 
-TEST_CASE("scaling: options of a machine without one are an error, not ignored", "[e2e][scaling]") {
-  const Sandbox sandbox;
-  for (const char* option : {"--gpus 8", "--days 30", "--utilisation 0.4"}) {
-    const Outcome outcome = sandbox.run(std::string("tracecast scaling --parameters 7B ") + option);
-    CHECK(outcome.code == 2);
-    CHECK(outcome.err == "--gpus, --days and --utilisation are of a machine: name it with --topology\n");
-  }
-}
-
 TEST_CASE("list: tables of runs are listed, and a misspelt kind is answered with the right one", "[e2e]") {
   const Sandbox sandbox;
   CHECK(sandbox.run("tracecast list runs korthikanti").out.find("korthikanti  8 measured runs") != std::string::npos);
