@@ -173,6 +173,17 @@ TEST_CASE("memory: one row for equal pipeline ranks in a row, and whether it fit
   CHECK(text.substr(row + 11, 57).find('|') == 42);
 }
 
+TEST_CASE("memory: what is offloaded beside the host's memory", "[report][terminal]") {
+  Forecast forecast = sample::forecast();
+  CHECK_FALSE(contains(page(forecast), "host memory:"));
+  forecast.host_peak = Bytes{32LL << 30};
+  CHECK(contains(page(forecast), "a GPU offloads up to 32.0 GiB; the topology does not say how much"));
+  forecast.host_capacity = Bytes{64LL << 30};
+  CHECK(contains(page(forecast), "its share of the host's memory is\n  64.0 GiB\n"));
+  forecast.host_peak = Bytes{65LL << 30};
+  CHECK(contains(page(forecast), "64.0 GiB: does not fit\n"));
+}
+
 TEST_CASE("memory: long pipelines share rows, which show the fullest", "[report][terminal]") {
   Forecast f = sample::forecast();
   f.memory.resize(33, f.memory[1]);
