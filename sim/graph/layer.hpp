@@ -11,6 +11,7 @@
 /// Backward, from the end: all_gather* of the output gradient; every linear layer computes its input gradient, starts
 /// the reduction of it (column-parallel ones) and computes its weight gradient meanwhile; with sequence parallelism
 /// the input of column-parallel layers is gathered again meanwhile.
+/// With Model::parallel_residual both blocks read one gathered input, and one reduction ends them (LayerShape::sums_blocks).
 /// A layer of linear attention (linear_attention.hpp) has in_proj · causal_conv · scan · gated_norm · out_proj in attention's
 /// place; a layer that is one block (Model::layer_pattern) ends after it, or begins at the second norm.
 /// Source: docs/references.md#gemm-shapes, docs/references.md#elementwise-bytes,

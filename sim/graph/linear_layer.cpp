@@ -139,7 +139,8 @@ Linear tuned(const LayerShape& shape, Linear linear, const std::string& target) 
                   ((target == "fc1" || target == "fc2") && model.mlp_bias);
   if (has_adapter(shape.training, target)) linear.adapter_rank = shape.training.lora_rank;
   if (shape.sums_blocks() && shape.sequence_parallel) {  // the backward of the feed-forward comes first
-    linear.gathers_input = target != "qkv";
+    const bool feed_forward_gathers = shape.trains_weights() || has_adapter(shape.training, "fc1");
+    linear.gathers_input = target != "qkv" || !feed_forward_gathers;
     linear.reduces_input_gradient = target != "fc1";
   }
   return linear;

@@ -37,10 +37,6 @@ constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 double bytes(Bytes size) { return static_cast<double>(size.count); }
 
-/// Line rate of the group's NICs over its share of the fabric's uplinks. What leaves a node has the lower of what the library
-/// reaches over NICs and that share.
-double slowdown(const GroupPlacement& group) { return std::max(1.0, group.oversubscription * group.crossing); }
-
 bool is_direct(Collective collective) {
   return collective == Collective::all_to_all || collective == Collective::send_recv;
 }
@@ -273,7 +269,7 @@ class AnalyticNetwork final : public NetworkModel {
     const double inside = cost.inside > 0 ? cluster_.tuning.*algorithm.domain_bandwidth * cost.inside : kUnlimited;
     const double nics = nic_limit(algorithm, call, group);
     const double rate = std::min({corrected, inside, nics, gpu_limit(algorithm, group)});
-    const double uplinks = nics / slowdown(group);
+    const double uplinks = nics / group.uplink_slowdown();
     // The correction of pipelines that fill was measured at the rate of NICs: they do not fill slower for a slow uplink.
     const bool fills = cost.protocol == Protocol::simple && algorithm.fill_is_missing;
     const double filling = fills ? fill(call.size, group, share_of_channels(group)) / rate : 0;
@@ -289,7 +285,7 @@ class AnalyticNetwork final : public NetworkModel {
   double outside_us(double size, const GroupPlacement& group) const {
     const double share =
         group.nics / group.ranks_per_node * static_cast<double>(cluster_.node.nic_rate.bytes_per_second);
-    return size / (share * std::min(cluster_.tuning.direct_bandwidth, 1 / slowdown(group))) * 1e6;
+    return size / (share * std::min(cluster_.tuning.direct_bandwidth, 1 / group.uplink_slowdown())) * 1e6;
   }
 
   /// Peers that a rank sends to, inside its domain and outside.

@@ -5,6 +5,7 @@
 /// Leaves out: storage networks, and traffic of other jobs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -267,6 +268,9 @@ struct GroupPlacement {
   double crossing = 0;          ///< share of the nodes below that tier whose next member is outside of the unit
   int network_hops = 0;         ///< switches on the longest path between two of its nodes
   Duration extra_latency;       ///< of the tiers it crosses
+  /// Line rate of its NICs over its share of the fabric's uplinks, at least 1. What leaves a node has the lower of what the library
+  /// reaches over NICs and that share.
+  double uplink_slowdown() const { return std::max(1.0, oversubscription * crossing); }
   bool operator==(const GroupPlacement&) const = default;
 };
 

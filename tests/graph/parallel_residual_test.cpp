@@ -63,7 +63,17 @@ TEST_CASE("parallel residual: weight gradients apart gather what they multiply",
   const Plan sequence = plan_of(model, true);
   const LayerWork work(model, sequence);
   // The gathers of the output gradient belong to both parts, that of the input to the weight gradients only.
-  CHECK(calls(work.backward(0, BackwardPart::weight_gradients, false))[Collective::reduce_scatter] == 0);
+  CHECK(calls(work.backward(0, BackwardPart::weight_gradients, false)) == Calls{{Collective::all_gather, 2}});
   CHECK(calls(work.backward(0, BackwardPart::input_gradients, false)) ==
         Calls{{Collective::all_gather, 1}, {Collective::reduce_scatter, 1}});
+}
+
+TEST_CASE("parallel residual: adapters of attention alone gather the input that a frozen feed-forward does not",
+          "[graph]") {
+  const Model model = neox();
+  Plan sequence = plan_of(model, true);
+  sequence.training.lora_rank = 8;
+  sequence.training.lora_targets = {"qkv"};
+  CHECK(calls(LayerWork(model, sequence).backward(0, BackwardPart::all, false)) ==
+        Calls{{Collective::all_gather, 2}, {Collective::reduce_scatter, 1}});
 }
