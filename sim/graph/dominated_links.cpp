@@ -9,53 +9,66 @@
 namespace tracecast {
 namespace {
 
-/// The transfers that load a link, with their weights.
+/// A transfer that loads a link, with its weight there.
 struct Crossing {
-  std::vector<std::pair<const TransferShape*, std::int64_t>> transfers;
+  const TransferShape* transfer = nullptr;
+  std::size_t position = 0;  ///< of the transfer, among all
+  std::int64_t weight = 0;
+};
+
+struct LoadedLink {
+  std::vector<Crossing> crossings;  ///< by position
   bool dropped = false;
 };
-using Crossings = std::map<std::int32_t, Crossing>;
+using LoadedLinks = std::map<std::int32_t, LoadedLink>;
 
 /// Of transfers in a row with equal loads, one is enough.
-void add_crossings(const std::vector<FoldedTransfer>& transfers, Crossings& crossings) {
+void add_crossings(const std::vector<FoldedTransfer>& transfers, std::size_t begin, LoadedLinks& links) {
   const TransferShape* last = nullptr;
-  for (const FoldedTransfer& each : transfers) {
-    if (last != nullptr && each.shape.loads == last->loads) continue;
-    last = &each.shape;
-    for (const LinkWeight& load : each.shape.loads)
-      crossings[load.link].transfers.emplace_back(&each.shape, load.weight);
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const TransferShape& shape = transfers[i].shape;
+    if (last != nullptr && shape.loads == last->loads) continue;
+    last = &shape;
+    for (const LinkWeight& load : shape.loads) links[load.link].crossings.push_back({&shape, begin + i, load.weight});
   }
 }
 
-std::int64_t weight_on(const TransferShape& transfer, std::int32_t link) {
-  const auto found = std::find_if(transfer.loads.begin(), transfer.loads.end(),
-                                  [link](const LinkWeight& load) { return load.link == link; });
-  return found == transfer.loads.end() ? 0 : found->weight;
+/// Of all transfers on the link; only links that it crosses can dominate.
+const TransferShape& with_fewest_loads(const LoadedLink& link) {
+  return *std::min_element(link.crossings.begin(), link.crossings.end(), [](const Crossing& a, const Crossing& b) {
+            return a.transfer->loads.size() < b.transfer->loads.size();
+          })->transfer;
 }
 
-bool dominates(std::int32_t link, Bandwidth capacity, const Crossing& other, Bandwidth other_capacity) {
-  return std::all_of(other.transfers.begin(), other.transfers.end(), [&](const auto& each) {
-    return wide(weight_on(*each.first, link)) * wide(other_capacity.bytes_per_second) >=
-           wide(each.second) * wide(capacity.bytes_per_second);
+bool dominates(const LoadedLink& link, Bandwidth capacity, const LoadedLink& other, Bandwidth other_capacity) {
+  if (link.crossings.size() < other.crossings.size()) return false;
+  auto own = link.crossings.begin();
+  return std::all_of(other.crossings.begin(), other.crossings.end(), [&](const Crossing& each) {
+    while (own != link.crossings.end() && own->position < each.position) ++own;
+    return own != link.crossings.end() && own->position == each.position &&
+           wide(own->weight) * wide(other_capacity.bytes_per_second) >=
+               wide(each.weight) * wide(capacity.bytes_per_second);
   });
 }
 
 }  // namespace
 
 void drop_dominated_links(FoldedLoads& loads, const ClusterLinks& links) {
-  Crossings crossings;
-  add_crossings(loads.collectives, crossings);
-  add_crossings(loads.messages, crossings);
-  for (auto& [link, own] : crossings) {
-    const std::vector<LinkWeight>& crossed = own.transfers.front().first->loads;
-    own.dropped = std::any_of(crossed.begin(), crossed.end(), [&, link = link](const LinkWeight& load) {
-      return load.link != link && !crossings[load.link].dropped &&
-             dominates(load.link, links.capacity(load.link), crossings[link], links.capacity(link));
-    });
+  LoadedLinks loaded;
+  add_crossings(loads.collectives, 0, loaded);
+  add_crossings(loads.messages, loads.collectives.size(), loaded);
+  for (auto& [link, own] : loaded) {
+    const std::vector<LinkWeight>& candidates = with_fewest_loads(own).loads;
+    own.dropped =
+        std::any_of(candidates.begin(), candidates.end(), [&, number = link, &link = own](const LinkWeight& load) {
+          if (load.link == number) return false;
+          const LoadedLink& other = loaded.at(load.link);
+          return !other.dropped && dominates(other, links.capacity(load.link), link, links.capacity(number));
+        });
   }
   for (std::vector<FoldedTransfer>* const transfers : {&loads.collectives, &loads.messages})
     for (FoldedTransfer& each : *transfers)
-      std::erase_if(each.shape.loads, [&](const LinkWeight& load) { return crossings[load.link].dropped; });
+      std::erase_if(each.shape.loads, [&](const LinkWeight& load) { return loaded.at(load.link).dropped; });
 }
 
 }  // namespace tracecast

@@ -49,6 +49,14 @@ function(compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Og> $<$<BOOL:${TRACECAST_SANITIZE}>:-O0>)
 endfunction()
 
+# mimalloc in place of glibc's allocator, which takes an eighth of a simulated step (docs/validation/speed.md); sanitizers have their own.
+find_package(mimalloc 2.0 QUIET)
+function(use_mimalloc target)
+  if(TARGET mimalloc AND NOT TRACECAST_SANITIZE)
+    target_link_libraries(${target} PRIVATE mimalloc)
+  endif()
+endfunction()
+
 # Of duplicate template instances mold keeps the first: here those of `library`, which are optimised more than the target's own.
 function(link_first target library)
   target_link_options(${target} PRIVATE $<TARGET_FILE:${library}>)
