@@ -89,7 +89,7 @@ bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
 std::string help_page(const CLI::App& app, const Command& command, const TextStyle& style) {
   std::string usage = fmt::format("Usage: tracecast {}", command.name);
   std::string positionals;
-  std::string options;
+  std::vector<std::pair<std::string, std::string>> groups;  // name, entries of its options
   for (const CLI::Option* option : app.get_options()) {
     if (is_hidden(*option)) continue;
     if (option->get_positional()) {
@@ -100,11 +100,14 @@ std::string help_page(const CLI::App& app, const Command& command, const TextSty
     }
     std::string text = option->get_description() + allowed_range(*option);
     if (!option->get_default_str().empty()) text += fmt::format(" (default: {})", option->get_default_str());
-    options += entry(option->get_name() + argument(*option), text, style);
+    if (groups.empty() || groups.back().first != option->get_group()) groups.emplace_back(option->get_group(), "");
+    groups.back().second += entry(option->get_name() + argument(*option), text, style);
   }
-  const std::string footer = app.get_footer().empty() ? "" : "\n" + wrapped(app.get_footer(), style);
+  std::string options;
+  for (const auto& [name, entries] : groups) options += fmt::format("{}:\n{}\n", name, entries);
+  const std::string footer = app.get_footer().empty() ? "" : wrapped(app.get_footer(), style) + "\n";
   if (!positionals.empty()) positionals += "\n";
-  return fmt::format("{}\n{} [options]\n\n{}Options:\n{}{}\nExample:\n  tracecast {}\n",
+  return fmt::format("{}\n{} [options]\n\n{}{}{}Example:\n  tracecast {}\n",
                      paragraph(fmt::format("tracecast {}: ", command.name), command.summary, style), usage, positionals,
                      options, footer, command.example);
 }

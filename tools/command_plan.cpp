@@ -80,6 +80,13 @@ Run add_plan_options(CLI::App& app) {
     return app.add_option(name, values, text)->delimiter(',')->type_name("LIST");
   };
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
+  const CLI::Validator degree = in_range(1, kMaxDegree);
+  app.add_option("--set", options->overrides,
+                 "replace a value of the scenario, or of all machines: topology.KEY; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+
+  app.option_defaults()->group("What is searched");
   app.add_option("--gpus", options->gpus,
                  "numbers of GPUs: 1024, a list 256,384, 256..16384 (doubling), or 1024..2048:128 (steps)")
       ->type_name("GPUS");
@@ -87,7 +94,6 @@ Run add_plan_options(CLI::App& app) {
                  "samples of a step, as --gpus (default: the scenario's); the smallest and largest that are allowed")
       ->type_name("SAMPLES");
   list("--topology", options->topologies, "machines to compare: files or shipped names");
-  const CLI::Validator degree = in_range(1, kMaxDegree);
   list("--tp", options->tp, "tensor-parallel degrees to try (default: all that divide)")->check(degree);
   list("--pp", options->pp, "pipeline degrees")->check(degree);
   list("--vpp", options->vpp, "model chunks per pipeline rank")->check(degree);
@@ -102,6 +108,16 @@ Run add_plan_options(CLI::App& app) {
        "where "
        "nothing fits)");
   list("--schedule", options->schedules, "pipeline schedules (default: 1f1b, interleaved with chunks)");
+  app.add_option("--sweep", options->sweep,
+                 "also search these values of any key, e.g. parallel.etp=1,2 or topology.node.nics=4,8; may be "
+                 "repeated, for all "
+                 "combinations")
+      ->type_name("KEY=LIST")
+      ->allow_extra_args(false);
+  app.add_option("--launcher", options->launcher, "only layouts that this launcher can express and does not refuse")
+      ->check(one_of(emitted_launchers()));
+
+  app.option_defaults()->group("Objective and costs");
   app.add_option("--objective", options->objective,
                  "time, throughput, cost, energy or gpus; several (time,energy): ranked by the first, and the best "
                  "trade-offs of all")
@@ -129,20 +145,24 @@ Run add_plan_options(CLI::App& app) {
   app.add_option("--failures", options->failures, "failure model for the goodput, or none")
       ->type_name("NAME")
       ->capture_default_str();
+
+  app.option_defaults()->group("How it is searched");
   app.add_option("--headroom", options->search.memory_headroom, "share of the GPU memory to leave free")
       ->check(in_range(0.0, 0.9))
       ->capture_default_str();
   app.add_option("--best", options->search.best, "layouts to find on every machine")
       ->check(in_range(1, 10'000))
       ->capture_default_str();
-  app.add_option("--threads", options->search.threads, "threads; same result for any number")->check(in_range(1, 1024));
   app.add_flag("--exhaustive", options->search.exhaustive, "simulate everything that fits");
   app.add_flag("--recipe", options->recipe,
                "also follow the manual recipe: most data parallelism that fits, then one change at a time; shows the "
                "gap to the best");
   app.add_flag("--no-upgrades", options->no_upgrades, "do not try better machines");
+  app.add_option("--threads", options->search.threads, "threads; same result for any number")->check(in_range(1, 1024));
   app.add_option("--out", options->out, "keep results in this SQLite file; an interrupted search resumes from it")
       ->type_name("FILE");
+
+  app.option_defaults()->group("Output");
   app.add_option("--csv", options->csv, "write every simulated layout to this file")->type_name("FILE");
   app.add_option(
          "--page", options->page,
@@ -150,22 +170,10 @@ Run add_plan_options(CLI::App& app) {
       ->type_name("FILE");
   app.add_option("--html", options->html, "write a page for a browser to this file; it needs no network")
       ->type_name("FILE");
-  app.add_option("--set", options->overrides,
-                 "replace a value of the scenario, or of all machines: topology.KEY; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  app.add_option("--sweep", options->sweep,
-                 "also search these values of any key, e.g. parallel.etp=1,2 or topology.node.nics=4,8; may be "
-                 "repeated, for all "
-                 "combinations")
-      ->type_name("KEY=LIST")
-      ->allow_extra_args(false);
   app.add_option("--emit", options->emit,
                  "print the best layout as settings of this launcher, or as a scenario file, instead of a page; of a "
                  "launcher it implies --launcher")
       ->check(one_of(emitted_formats()));
-  app.add_option("--launcher", options->launcher, "only layouts that this launcher can express and does not refuse")
-      ->check(one_of(emitted_launchers()));
   app.add_option("--pick", options->pick, "the layout for --emit, by its number on the page")
       ->check(in_range(1, 10'000))
       ->capture_default_str();

@@ -255,14 +255,34 @@ void add_renamed_options(CLI::App& app, const std::shared_ptr<PredictOptions>& o
 Run add_predict_options(CLI::App& app) {
   auto options = std::make_shared<PredictOptions>();
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
+  add_renamed_options(app, options);
   app.add_option(
          "--set", options->overrides,
          "replace a value of the scenario, e.g. parallel.tp=4, or of its machine: topology.KEY; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  CLI::Option* sweep = app.add_option("--sweep", options->sweep.axes,
+                                      "forecast every combination of these values instead, e.g. parallel.tp=1,2,4; may "
+                                      "be repeated; topology.KEY changes the machine")
+                           ->type_name("KEY=LIST")
+                           ->allow_extra_args(false);
+  CLI::Option* co_located =
+      app.add_option(
+             "--co-located", options->co_located,
+             "another scenario on other nodes of the machine; its transfers share the fabric's links; may be repeated")
+          ->type_name("SCENARIO")
+          ->allow_extra_args(false);
+  app.add_option(
+         "--placement", options->placement,
+         "of co-located jobs: one job after the other; a node each in turn; each over all units of the lowest tier")
+      ->check(one_of(names_of(values_by_name<JobPlacement>())))
+      ->needs(co_located)
+      ->capture_default_str();
   app.add_option("--flops-convention", options->flops_convention, "how the model's FLOPs are counted")
       ->check(one_of({"model_full_attn", "model_causal"}))
       ->capture_default_str();
+
+  app.option_defaults()->group("Simulation");
   app.add_option(
          "--network", options->network,
          "fluid: transfers share links; isolated: no transfer slows another; simgrid: shared links, flow by flow, "
@@ -277,38 +297,31 @@ Run add_predict_options(CLI::App& app) {
       ->check(one_of({"even", "ecmp"}));
   app.add_option("--routing-seed", options->seed, "seed of the ecmp hash, as topology --ecmp; default 1")
       ->check(at_least_zero());
-  CLI::Option* co_located =
-      app.add_option(
-             "--co-located", options->co_located,
-             "another scenario on other nodes of the machine; its transfers share the fabric's links; may be repeated")
-          ->type_name("SCENARIO")
-          ->allow_extra_args(false);
-  app.add_option(
-         "--placement", options->placement,
-         "of co-located jobs: one job after the other; a node each in turn; each over all units of the lowest tier")
-      ->check(one_of(names_of(values_by_name<JobPlacement>())))
-      ->needs(co_located)
-      ->capture_default_str();
   app.add_flag("--no-compute-contention", options->no_compute_contention,
                "transfers take no SMs and no memory bandwidth from concurrent compute");
-  add_renamed_options(app, options);
-  app.add_flag("--json", options->json, "print one JSON object instead of a page");
-  app.add_flag("--explain", options->explain,
-               "add the bottlenecks: the critical path, and the step time without each cause");
-  app.add_flag("--evidence", options->evidence,
-               "print the closest measured runs and the errors of their forecasts instead of a page");
   app.add_flag("--unfold", options->unfold, "simulate every rank, also equivalent ones");
   app.add_option("--threads", options->threads, "threads for many simulated ranks; the result does not depend on it")
       ->check(in_range(1, 1024))
       ->default_str("those of this machine");
+
+  app.option_defaults()->group("Output");
+  app.add_flag("--explain", options->explain,
+               "add the bottlenecks: the critical path, and the step time without each cause");
+  app.add_flag("--evidence", options->evidence,
+               "print the closest measured runs and the errors of their forecasts instead of a page");
+  app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_option("--emit", options->emit,
                  "print the layout as settings of this launcher, or as a scenario file, instead of a page")
       ->check(one_of(emitted_formats()));
-  CLI::Option* sweep = app.add_option("--sweep", options->sweep.axes,
-                                      "forecast every combination of these values instead, e.g. parallel.tp=1,2,4; may "
-                                      "be repeated; topology.KEY changes the machine")
-                           ->type_name("KEY=LIST")
-                           ->allow_extra_args(false);
+  CLI::Option* out =
+      app.add_option("--out", options->out,
+                     "also write result.json, report.txt, scenario.json, trace.json and timeline.json to this folder")
+          ->type_name("DIR");
+  app.add_option("--trace-ranks", options->trace_ranks, "with --out: ranks to add to the trace, e.g. 5,77")
+      ->type_name("RANKS")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(out);
   app.add_option("--csv", options->sweep.csv, "with --sweep: write one line per point to this file")
       ->type_name("FILE")
       ->needs(sweep);
@@ -316,17 +329,8 @@ Run add_predict_options(CLI::App& app) {
                  "with --sweep of one key (a curve; of cluster.world_size strong and weak scaling) or two (a heat map)")
       ->type_name("FILE")
       ->needs(sweep);
-  CLI::Option* out =
-      app.add_option("--out", options->out,
-                     "also write result.json, report.txt, scenario.json, trace.json and timeline.json to this folder")
-          ->type_name("DIR");
   app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
       ->type_name("FILE");
-  app.add_option("--trace-ranks", options->trace_ranks, "with --out: ranks to add to the trace, e.g. 5,77")
-      ->type_name("RANKS")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->needs(out);
   return [options](const Context& context) { return predict(*options, context); };
 }
 

@@ -292,6 +292,7 @@ Result<std::vector<ScheduleView>> views_of(ScheduleOptions options) {
   if (options.with_latency_only) {
     Result<ScheduleView> free = named_view(without_rules(options), options.schedule, false);
     if (!free) return tl::unexpected(free.error());
+    free->rules = kLatencyOnly;
     views.push_back(std::move(*free));
   }
   for (const std::string& name : options.compare) {
@@ -363,6 +364,8 @@ void add_what(CLI::App& app, ScheduleOptions& o) {
       ->needs(scenario);
   CLI::Option* file =
       app.add_option("--file", o.file, "a schedule as PyTorch's CSV, instead of a name")->type_name("FILE");
+  app.add_option("--dialect", o.dialect, "of --file: legacy has B for input gradients")
+      ->check(one_of({"detect", "current", "legacy"}));
   app.add_option("--schedule", o.schedule, "a name of the list below")
       ->type_name("NAME")
       ->default_str(kDefaultSchedule)
@@ -387,6 +390,8 @@ void add_what(CLI::App& app, ScheduleOptions& o) {
   app.add_option("--compare", o.compare, "more schedules, on the same time axis: zb-h1,dualpipe")
       ->type_name("LIST")
       ->delimiter(',');
+
+  app.option_defaults()->group("Times");
   const auto time = [&](const char* name, std::string& text, const char* meaning) {
     CLI::Option* option = app.add_option(name, text, meaning)->type_name("TIMES")->excludes(scenario);
     if (!text.empty()) option->capture_default_str();
@@ -400,6 +405,7 @@ void add_what(CLI::App& app, ScheduleOptions& o) {
 
 void add_rules(CLI::App& app, ScheduleOptions& o) {
   CLI::Option* const scenario = app.get_option("--times-from");  // its step has the rules of its framework
+  app.option_defaults()->group("Messages");
   app.add_option("--sends", o.sends, "eager, or rendezvous: a send waits for its receive")
       ->check(one_of({"eager", "rendezvous"}))
       ->excludes(scenario);
@@ -418,6 +424,7 @@ void add_rules(CLI::App& app, ScheduleOptions& o) {
 }
 
 void add_output(CLI::App& app, ScheduleOptions& o) {
+  app.option_defaults()->group("Output");
   app.add_flag("--json", o.json, "the numbers as JSON");
   app.add_option("--svg", o.svg, "also write the picture to this file")->type_name("FILE");
   app.add_option("--width", o.width, "with --svg: pixels; 0: as wide as the labels need, at most 1600")
@@ -430,8 +437,6 @@ void add_output(CLI::App& app, ScheduleOptions& o) {
   app.add_option("--csv-communication", o.csv_communication, "none, p2p (sends and receives), fsdp (and parameters)")
       ->check(one_of({"none", "p2p", "fsdp"}));
   app.add_flag("--csv-crlf", o.csv_crlf, "with CRLF line ends, as PyTorch writes them");
-  app.add_option("--dialect", o.dialect, "of --file: legacy has B for input gradients")
-      ->check(one_of({"detect", "current", "legacy"}));
 }
 
 Run add_schedule_options(CLI::App& app) {

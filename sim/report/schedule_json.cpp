@@ -54,7 +54,7 @@ Json columns_of(const ScheduleView& view) {
   json["param_replicas"] = s.replicas;
   json["weight_versions_per_rank"] = s.weight_versions;
   json["steady_state"] = !s.flush;
-  json["blocking"] = view.rules.empty() ? "latency only" : view.rules;
+  json["blocking"] = view.rules.empty() ? kLatencyOnly : view.rules;
   if (!view.times_from.empty()) json["times_from"] = view.times_from, json["time_unit"] = "ms";
   return json;
 }

@@ -210,7 +210,10 @@ std::string table(std::span<const ScheduleView> views, const TextStyle& style) {
     const auto scale = static_cast<double>(view.run.scale);
     const auto& versions = view.schedule.weight_versions;
     const int copies = view.schedule.replicas * *std::max_element(versions.begin(), versions.end());
-    text += line(view.schedule.name, fmt::format("{:.6g}", static_cast<double>(view.run.makespan) / scale),
+    const ScheduleView& first = views.front();
+    const bool with_other_rules = view.schedule.name == first.schedule.name && view.rules != first.rules;
+    text += line(with_other_rules ? "  " + view.rules : view.schedule.name,
+                 fmt::format("{:.6g}", static_cast<double>(view.run.makespan) / scale),
                  fmt::format("{:.6g}", static_cast<double>(view.run.work) / scale),
                  percent(view.run.bubble_fraction, 2), percent(view.run.own_span_bubble_fraction, 2),
                  number_list(view.run.peak_inflight_until_weight, activation_unit(view.schedule)),

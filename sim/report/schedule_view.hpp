@@ -24,6 +24,9 @@ namespace tracecast {
 /// One number for all ranks, or one per rank, as given by the user.
 using RankTimes = std::vector<double>;
 
+/// In words, the rules of messages that block nothing.
+inline constexpr const char* kLatencyOnly = "latency only";
+
 struct ScheduleView {
   Schedule schedule;
   ScheduleRun run;    ///< without a flush: its steady state

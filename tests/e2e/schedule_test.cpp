@@ -79,6 +79,11 @@ TEST_CASE("schedule: times per rank, decimals and blocking rules", "[e2e][schedu
   const Json beside = answer(sandbox, interleaved + "--receives early --comm-streams one --beside-latency-only");
   CHECK(beside["makespan"] == early["makespan"]);
   CHECK(beside["compare"][0] == free);
+  const std::string page =
+      sandbox.run("tracecast schedule " + interleaved + "--receives early --comm-streams one --beside-latency-only")
+          .out;
+  CHECK(page.find("\ninterleaved-1f1b ") != std::string::npos);
+  CHECK(page.find("\n  latency only ") != std::string::npos);
   CHECK(complaint(sandbox, "--schedule 1f1b --stages 2 --sends rendezvous --comm-streams one") ==
         "the step graph deadlocks: rank 0 (messages, 0SEND_F, micro-batch 1) waits for rank 1 to receive; "
         "rank 1 (messages, 1SEND_B, micro-batch 0) waits for rank 0 to receive\n");

@@ -31,7 +31,7 @@ Run add_sum(CLI::App& app) {
       ->check(one_of({"slow", "careful"}))
       ->capture_default_str();
   app.add_option("--digits", options->digits, "how many to print")->check(in_range(1, 8));
-  app.add_option("--copy", options->copies, "a format and a file")->expected(2);
+  app.add_option("--copy", options->copies, "a format and a file")->expected(2)->group("Output");
   return [options](const Context&) -> Result<ExitCode> {
     if (options->negative) return ExitCode::no;
     return options->numbers.size() == 2 ? ExitCode::done : ExitCode::missing;
@@ -188,7 +188,8 @@ TEST_CASE("help names every command and an example", "[tools]") {
         "  --mode {slow,careful}\n"
         "                        how to add when the numbers are larger than anyone can\n"
         "                        keep in mind (default: slow)\n"
-        "  --digits NUMBER       how many to print (1 to 8)\n"
+        "  --digits NUMBER       how many to print (1 to 8)\n\n"
+        "Output:\n"
         "  --copy TEXT           a format and a file\n\n"
         "Example:\n  tracecast sum 1 2\n");
 }
