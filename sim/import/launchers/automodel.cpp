@@ -16,40 +16,14 @@ namespace {
 
 using Name = std::string_view;
 
-constexpr Name kWithoutEffect[] = {"recipe",
-                                   "seed",
-                                   "rng.",
-                                   "dist_env.",
-                                   "checkpoint.",
-                                   "loss_fn.",
-                                   "dataset.",
-                                   "dataloader.",
-                                   "validation_dataset",
-                                   "validation_dataloader.",
-                                   "lr_scheduler.",
-                                   "wandb.",
-                                   "mlflow.",
-                                   "ci.",
-                                   "clip_grad_norm.",
-                                   "step_scheduler.",
-                                   "optimizer.",
-                                   "model._target_",
-                                   "model.trust_remote_code",
-                                   "model.load_base_model",
-                                   "distributed._target_",
-                                   "distributed.dp_size",
-                                   "distributed.enable_fsdp2_prefetch",
-                                   "distributed.fsdp2_",
-                                   "distributed.mp_policy._target_",
-                                   "distributed.mp_policy.cast_forward_inputs",
-                                   "distributed.mp_policy.output_dtype",
-                                   "distributed.pipeline._target_",
-                                   "distributed.pipeline.dtype",
-                                   "distributed.pipeline.scale_grads",
-                                   "autopipeline._target_",
-                                   "autopipeline.dtype",
-                                   "autopipeline.scale_grads",
-                                   "packed_sequence."};
+constexpr Name kWithoutEffect = R"(
+    recipe seed rng. dist_env. checkpoint. loss_fn. dataset. dataloader. validation_dataset validation_dataloader.
+    lr_scheduler. wandb. mlflow. ci. clip_grad_norm. step_scheduler. optimizer. model._target_
+    model.trust_remote_code model.load_base_model distributed._target_ distributed.dp_size
+    distributed.enable_fsdp2_prefetch distributed.fsdp2_ distributed.mp_policy._target_
+    distributed.mp_policy.cast_forward_inputs distributed.mp_policy.output_dtype distributed.pipeline._target_
+    distributed.pipeline.dtype distributed.pipeline.scale_grads autopipeline._target_ autopipeline.dtype
+    autopipeline.scale_grads packed_sequence.)";
 
 struct HubModel {
   Name id;  ///< of the Hugging Face hub
@@ -189,9 +163,8 @@ void import_length(RunImport& run) {
 }
 
 void import_types(RunImport& run) {
-  constexpr std::array kTypes{std::pair<Name, Name>{"bfloat16", "bf16"},
-                              std::pair<Name, Name>{"torch.bfloat16", "bf16"}, std::pair<Name, Name>{"float32", "fp32"},
-                              std::pair<Name, Name>{"torch.float32", "fp32"}};
+  constexpr std::pair<Name, Name> kTypes[] = {
+      {"bfloat16", "bf16"}, {"torch.bfloat16", "bf16"}, {"float32", "fp32"}, {"torch.float32", "fp32"}};
   constexpr Name kParam = "distributed.mp_policy.param_dtype";
   constexpr Name kReduce = "distributed.mp_policy.reduce_dtype";
   const bool fp8 = run.flag("fp8.enabled").value_or(false);

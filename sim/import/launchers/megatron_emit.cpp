@@ -289,18 +289,18 @@ constexpr std::array kBridgeNames{
 };
 
 /// Settings that a recipe may have set, and their values where a scenario leaves them out.
-constexpr std::array kUnlessSaid{std::pair<Name, Name>{"context-parallel-size", "1"},
-                                 std::pair<Name, Name>{"expert-model-parallel-size", "1"},
-                                 std::pair<Name, Name>{"expert-tensor-parallel-size", "null"},
-                                 std::pair<Name, Name>{"num-virtual-stages-per-pipeline-rank", "null"},
-                                 std::pair<Name, Name>{"pipeline-model-parallel-layout", "null"},
-                                 std::pair<Name, Name>{"num-distributed-optimizer-instances", "1"},
-                                 std::pair<Name, Name>{"recompute-granularity", "null"},
-                                 std::pair<Name, Name>{"recompute-method", "null"},
-                                 std::pair<Name, Name>{"recompute-num-layers", "null"},
-                                 std::pair<Name, Name>{"recompute-modules", "core_attn"},
-                                 std::pair<Name, Name>{"fp8-format", "null"},
-                                 std::pair<Name, Name>{"fp4-format", "null"}};
+constexpr std::pair<Name, Name> kUnlessSaid[] = {{"context-parallel-size", "1"},
+                                                 {"expert-model-parallel-size", "1"},
+                                                 {"expert-tensor-parallel-size", "null"},
+                                                 {"num-virtual-stages-per-pipeline-rank", "null"},
+                                                 {"pipeline-model-parallel-layout", "null"},
+                                                 {"num-distributed-optimizer-instances", "1"},
+                                                 {"recompute-granularity", "null"},
+                                                 {"recompute-method", "null"},
+                                                 {"recompute-num-layers", "null"},
+                                                 {"recompute-modules", "core_attn"},
+                                                 {"fp8-format", "null"},
+                                                 {"fp4-format", "null"}};
 
 /// What replaces the recipe's numbers, whether it has them by name or as an object.
 std::string precision_object(const Training& t) {

@@ -66,11 +66,9 @@ void import_activation(RunImport& run) {
 }
 
 void import_norms_and_biases(RunImport& run) {
-  constexpr std::array kNorms{std::pair<Name, Name>{"LayerNorm", "layer_norm"},
-                              std::pair<Name, Name>{"RMSNorm", "rms_norm"}};
-  constexpr std::array kPositions{std::pair<Name, Name>{"learned_absolute", "learned"},
-                                  std::pair<Name, Name>{"rope", "rope"}, std::pair<Name, Name>{"mrope", "rope"},
-                                  std::pair<Name, Name>{"none", "none"}};
+  constexpr std::pair<Name, Name> kNorms[] = {{"LayerNorm", "layer_norm"}, {"RMSNorm", "rms_norm"}};
+  constexpr std::pair<Name, Name> kPositions[] = {
+      {"learned_absolute", "learned"}, {"rope", "rope"}, {"mrope", "rope"}, {"none", "none"}};
   const Name norm = run.choice<Name>("normalization", kNorms).value_or("layer_norm");
   run.put("model.norm", std::string(norm), "normalization");
   run.put_flag("model.norm_bias", norm == "layer_norm", "normalization");

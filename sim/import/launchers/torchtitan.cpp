@@ -12,6 +12,7 @@
 #include "sim/import/launchers/toml_document.hpp"
 #include "sim/import/launchers/torchtitan_settings.hpp"
 #include "sim/import/recognise.hpp"
+#include "sim/io/fields.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -27,36 +28,11 @@ constexpr std::array kOldRows{
     SettingRow{"parallel.tp_comm_overlap", "experimental.enable_async_tensor_parallel", Kind::flag},
 };
 
-constexpr Name kWithoutEffect[] = {"job.",
-                                   "hf_assets_path",
-                                   "dump_folder",
-                                   "tokenizer.",
-                                   "dataloader.",
-                                   "profiler.",
-                                   "profiling.",
-                                   "metrics.",
-                                   "comm.",
-                                   "lr_scheduler.",
-                                   "checkpoint.",
-                                   "validation.",
-                                   "validator.",
-                                   "override.",
-                                   "debug.",
-                                   "experimental.custom_",
-                                   "activation_checkpoint.",
-                                   "compile.backend",
-                                   "compile.model",
-                                   "model.hf_assets_path",
-                                   "model.tokenizer_path",
-                                   "optimizer.lr",
-                                   "optimizer.eps",
-                                   "optimizer.beta",
-                                   "optimizer.weight_decay",
-                                   "training.max_norm",
-                                   "training.dataset",
-                                   "training.seed",
-                                   "training.gc_",
-                                   "quantize."};
+constexpr Name kWithoutEffect = R"(
+    job. hf_assets_path dump_folder tokenizer. dataloader. profiler. profiling. metrics. comm. lr_scheduler.
+    checkpoint. validation. validator. override. debug. experimental.custom_ activation_checkpoint. compile.backend
+    compile.model model.hf_assets_path model.tokenizer_path optimizer.lr optimizer.eps optimizer.beta
+    optimizer.weight_decay training.max_norm training.dataset training.seed training.gc_ quantize.)";
 
 struct Flavour {
   Name model;
@@ -118,8 +94,7 @@ void import_sharding(RunImport& run) {
   const Name replicate_key =
       run.first_of({"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"});
   constexpr Name kReshard = "parallelism.fsdp_reshard_after_forward";
-  constexpr std::array kPolicies{std::pair<Name, int>{"default", -1}, std::pair<Name, int>{"always", 1},
-                                 std::pair<Name, int>{"never", 0}};
+  constexpr std::pair<Name, int> kPolicies[] = {{"default", -1}, {"always", 1}, {"never", 0}};
   const std::int64_t replicas = run.count(replicate_key).value_or(1);
   const std::int64_t shard = run.count(shard_key).value_or(-1);
   const int policy = run.choice<int>(kReshard, kPolicies).value_or(-1);
@@ -231,8 +206,7 @@ void import_policy(RunImport& run, const JsonNode& policy) {
 }
 
 void import_torchtitan_recompute(RunImport& run) {
-  constexpr std::array kModes{std::pair<Name, Name>{"none", "none"}, std::pair<Name, Name>{"selective", "selective_op"},
-                              std::pair<Name, Name>{"full", "full"}};
+  constexpr std::pair<Name, Name> kModes[] = {{"none", "none"}, {"selective", "selective_op"}, {"full", "full"}};
   constexpr Name kMode = "activation_checkpoint.mode";
   constexpr Name kEarly = "activation_checkpoint.early_stop";
   constexpr Name kOption = "activation_checkpoint.selective_ac_option";
@@ -387,20 +361,12 @@ void import_converters(RunImport& run) {
     for (const Name section : {linear->section, linear->other_section}) import_float8(run, section);
   if (experts && grouped == nullptr) wide.emplace_back("experts");
   if (wide.empty()) return;
-  JsonNode modules;
-  modules.kind = JsonNode::Kind::array;
-  for (const std::string& part : wide) {
-    JsonNode node;
-    node.kind = JsonNode::Kind::string;
-    node.string = part;
-    modules.items.push_back(std::move(node));
-  }
-  run.put("training.bf16_modules", std::move(modules), "model.converters");
+  run.put("training.bf16_modules", node_of(wide), "model.converters");
 }
 
 /// float8 and mx are model converters.
 void import_precision(RunImport& run) {
-  constexpr std::array kTypes{std::pair<Name, Name>{"bfloat16", "bf16"}, std::pair<Name, Name>{"float32", "fp32"}};
+  constexpr std::pair<Name, Name> kTypes[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}};
   constexpr Name kReduce = "training.mixed_precision_reduce";
   constexpr Name kParam = "training.mixed_precision_param";
   run.put("training.grad_reduce_dtype", std::string(run.choice<Name>(kReduce, kTypes).value_or("fp32")), kReduce);
@@ -439,13 +405,12 @@ void import_compile(RunImport& run) {
 }
 
 void import_others(RunImport& run) {
-  constexpr std::array kRotations{std::pair<Name, Name>{"allgather", "all_gather"},
-                                  std::pair<Name, Name>{"alltoall", "p2p"}};
+  constexpr std::pair<Name, Name> kRotations[] = {{"allgather", "all_gather"}, {"alltoall", "p2p"}};
   constexpr Name kRotation = "parallelism.context_parallel_rotate_method";
   if (run.given_count("parallel.cp", 1) > 1)
     run.put("parallel.cp_comm_type", std::string(run.choice<Name>(kRotation, kRotations).value_or("all_gather")),
             kRotation);
-  constexpr std::array kOptimizers{std::pair<Name, Name>{"AdamW", "adam"}, std::pair<Name, Name>{"Adam", "adam"}};
+  constexpr std::pair<Name, Name> kOptimizers[] = {{"AdamW", "adam"}, {"Adam", "adam"}};
   if (const auto optimizer = run.choice<Name>("optimizer.name", kOptimizers))
     run.put("training.optimizer", std::string(*optimizer), "optimizer.name");
   import_compile(run);
