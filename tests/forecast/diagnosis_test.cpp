@@ -7,9 +7,9 @@
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using tracecast::test::small_scenario;

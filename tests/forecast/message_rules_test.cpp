@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/schedule_runs.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 
@@ -22,14 +23,13 @@ Made made(const std::string& name, int ranks, int microbatches, const ScheduleTi
 
 std::int64_t makespan(const Made& m, const MessageRules& rules) {
   const Result<ScheduleRun> run = run_schedule(m.schedule, m.times, rules);
-  INFO((run ? "" : to_string(run.error())));
+  INFO((error_text(run)));
   REQUIRE(run);
   return run->makespan / run->scale;
 }
 
 std::string deadlock(const Made& m, const MessageRules& rules) {
-  const Result<ScheduleRun> run = run_schedule(m.schedule, m.times, rules);
-  return run ? "" : to_string(run.error());
+  return error_text(run_schedule(m.schedule, m.times, rules));
 }
 
 }  // namespace

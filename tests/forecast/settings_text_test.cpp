@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/cost/rated_precision.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 
@@ -46,8 +46,7 @@ TEST_CASE("settings text: a precision without GPU support uses the rate of anoth
 
 TEST_CASE("settings text: only hardware with scales of small blocks has arithmetic in mxfp8", "[report][precision]") {
   const auto text = [](const char* profile, Precision dtype) {
-    return rate_text(read_profile(shipped_data().profiles / (std::string(profile) + ".json")).value(),
-                     {.dtype = dtype});
+    return rate_text(shipped_profile(profile), {.dtype = dtype});
   };
   for (const char* gpu : {"h100", "h200", "mi300x", "mi325x"}) {
     CAPTURE(gpu);

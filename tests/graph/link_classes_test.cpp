@@ -12,7 +12,7 @@
 #include "sim/graph/build_context.hpp"
 #include "sim/graph/folded_step.hpp"
 #include "sim/graph/stage_loads.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 

@@ -8,10 +8,11 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/plan/sharding.hpp"
 #include "sim/search/bound.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
+using tracecast::test::exposed;
 using tracecast::test::run;
 using tracecast::test::small_scenario;
 
@@ -33,10 +34,6 @@ Scenario experts(const std::string& schedule, int ep) {
   s.parallel.zero_stage = 1;
   s.training.cuda_graphs = true;  // the host, which would wait for the router's counts, is not what is tested
   return s;
-}
-
-double exposed(const ForecastRun& result, Traffic traffic) {
-  return result.forecast.exposed_s[static_cast<std::size_t>(traffic)];
 }
 
 /// How often each operation is issued: its stream and what it does.

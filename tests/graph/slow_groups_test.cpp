@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 

@@ -5,8 +5,8 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/layer.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using tracecast::test::llama3_70b;

@@ -8,6 +8,7 @@
 
 #include "sim/io/compressed.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 
 namespace tracecast {
 
@@ -19,10 +20,6 @@ inline bool have_samples() {
   return there;
 }
 
-inline std::string sample(const std::string& name) {
-  const Result<std::string> content = read_packed(format_samples() / name);
-  if (!content) FAIL(to_string(content.error()));
-  return *content;
-}
+inline std::string sample(const std::string& name) { return value_of(read_packed(format_samples() / name)); }
 
 }  // namespace tracecast

@@ -5,8 +5,9 @@
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/model/model.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -16,9 +17,8 @@ namespace {
 const fs::path kModels = source_dir() / "scenarios/models";
 
 std::int64_t parameters(const char* name) {
-  const Result<Model> model = read_model(kModels / (std::string(name) + ".json"));
-  if (!model) FAIL(to_string(model.error()));
-  return parameter_count(*model).total();
+  const Model model = value_of(read_model(kModels / (std::string(name) + ".json")));
+  return parameter_count(model).total();
 }
 
 std::string complaint(std::string text) {

@@ -326,9 +326,7 @@ TEST_CASE("sequence parallelism: whole tensors of the layer in work", "[oracle][
 }
 
 TEST_CASE("hybrid layers keep what the kernels of their mixers read again", "[oracle][memory][hybrid]") {
-  const auto shipped = [](const std::string& name) {
-    return read_model(shipped_data().scenarios / "models" / (name + ".json")).value();
-  };
+  const auto shipped = [](const std::string& name) { return shipped_model(name); };
   const auto kept = [&](const std::string& name, int layer, int tp, Training training = megatron()) {
     const Model model = shipped(name);
     Parallel parallel;

@@ -6,6 +6,7 @@
 
 #include "sim/plan/plan.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -136,8 +137,7 @@ TEST_CASE("routing: what contradicts itself is refused", "[error][plan][moe]") {
     Training training = changed;
     training.seq_length = 2048;
     training.global_batch_size = 1;
-    const auto plan = make_plan(model, {}, training, 1);
-    return plan ? std::string{} : to_string(plan.error());
+    return error_text(make_plan(model, {}, training, 1));
   };
   CHECK(error({.expert_routing = ExpertRouting::skewed}) ==
         "training.expert_routing = skewed: needs a model with experts");
@@ -254,8 +254,7 @@ TEST_CASE("routing: copies that contradict the layout are refused", "[error][pla
     Training training = changed;
     training.seq_length = 2048;
     training.global_batch_size = 8;
-    const auto plan = make_plan(model, parallel, training, 8);
-    return plan ? std::string{} : to_string(plan.error());
+    return error_text(make_plan(model, parallel, training, 8));
   };
   CHECK(error({.redundant_experts = 8}) ==
         "training.redundant_experts = 8: needs training.expert_placement = rebalanced");

@@ -4,7 +4,9 @@
 
 #include "sim/plan/memory.hpp"
 #include "sim/plan/rank_parameters.hpp"
+#include "tests/plan/memory_fixtures.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -29,20 +31,13 @@ Training attention_lora(int rank) {
 }
 
 std::string mistakes(const Model& model, const Training& training) {
-  const auto plan = make_plan(model, Parallel{}, training, 1);
-  return plan ? "" : to_string(plan.error());
+  return error_text(make_plan(model, Parallel{}, training, 1));
 }
 
 MemoryByKind memory_of(const Model& model, const Training& training, int zero_stage, int ranks) {
   Parallel parallel;
   parallel.zero_stage = zero_stage;
-  const auto plan = make_plan(model, parallel, training, ranks);
-  if (!plan) FAIL(to_string(plan.error()));
-  Schedule schedule;
-  schedule.ranks = 1;
-  schedule.stage_of = {{0}};
-  schedule.actions = {{{ActionKind::forward, 0, 0}, {ActionKind::backward, 0, 0}}};
-  return peak_memory(model, *plan, schedule).front();
+  return peak(model, value_of(make_plan(model, parallel, training, ranks)));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/plan/memory.hpp"
+#include "tests/support/results.hpp"
 
 namespace tracecast::test {
 
@@ -26,9 +27,7 @@ inline Training megatron() {
 }
 
 inline Plan plan_of(const Model& model, const Parallel& parallel, const Training& training, int dp = 1) {
-  const auto plan = make_plan(model, parallel, training, parallel.tp * parallel.pp * parallel.cp * dp);
-  if (!plan) FAIL(to_string(plan.error()));
-  return *plan;
+  return value_of(make_plan(model, parallel, training, parallel.tp * parallel.pp * parallel.cp * dp));
 }
 
 inline Schedule schedule_of(const Plan& plan, const std::string& name) {
@@ -36,9 +35,7 @@ inline Schedule schedule_of(const Plan& plan, const std::string& name) {
   request.ranks = plan.parallel.pp;
   request.microbatches = plan.num_microbatches;
   request.chunks = plan.parallel.vpp;
-  const auto schedule = make_schedule(name, request);
-  if (!schedule) FAIL(to_string(schedule.error()));
-  return *schedule;
+  return value_of(make_schedule(name, request));
 }
 
 /// One rank, one chunk, the given actions.

@@ -8,6 +8,7 @@
 
 #include "sim/plan/plan.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -33,8 +34,7 @@ std::string mistake(const Documents& documents, bool flash_attention = true) {
   training.global_batch_size = 8;
   training.flash_attention = flash_attention;
   training.documents = documents;
-  const auto plan = make_plan(llama3_8b(), {}, training, 8);
-  return plan ? "" : to_string(plan.error());
+  return error_text(make_plan(llama3_8b(), {}, training, 8));
 }
 
 }  // namespace
@@ -197,8 +197,7 @@ TEST_CASE("documents: what dynamic context parallelism is not for", "[error][pla
     training.documents = documents;
     Parallel parallel;
     parallel.cp = cp;
-    const auto plan = make_plan(llama3_8b(), parallel, training, 12);
-    return plan ? "" : to_string(plan.error());
+    return error_text(make_plan(llama3_8b(), parallel, training, 12));
   };
   Documents documents = lognormal(Packing::dynamic_cp);
   CHECK(mistake_of(documents, 12, 1) ==

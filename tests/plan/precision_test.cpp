@@ -4,7 +4,9 @@
 
 #include "sim/plan/memory.hpp"
 #include "sim/plan/rank_parameters.hpp"
+#include "tests/plan/memory_fixtures.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -19,24 +21,12 @@ Training training_of(Precision dtype) {
   return training;
 }
 
-Plan plan_of(const Model& model, const Parallel& parallel, const Training& training, int ranks) {
-  const auto plan = make_plan(model, parallel, training, ranks);
-  if (!plan) FAIL(to_string(plan.error()));
-  return *plan;
-}
-
 std::string mistakes(const Model& model, const Training& training) {
-  const auto plan = make_plan(model, Parallel{}, training, 1);
-  return plan ? "" : to_string(plan.error());
+  return error_text(make_plan(model, Parallel{}, training, 1));
 }
 
 Bytes weights(const Model& model, const Parallel& parallel, const Training& training, int ranks) {
-  const Plan plan = plan_of(model, parallel, training, ranks);
-  Schedule schedule;
-  schedule.ranks = 1;
-  schedule.stage_of = {{0}};
-  schedule.actions = {{{ActionKind::forward, 0, 0}, {ActionKind::backward, 0, 0}}};
-  return peak_memory(model, plan, schedule).front().weights;
+  return peak(model, value_of(make_plan(model, parallel, training, ranks))).weights;
 }
 
 }  // namespace

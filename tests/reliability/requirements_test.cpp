@@ -9,6 +9,7 @@
 #include "sim/reliability/goodput.hpp"
 #include "tests/reliability/job_fixtures.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -136,7 +137,7 @@ TEST_CASE("a watchdog that polls every 1, 10 and 30 minutes", "[row-0-25][requir
 
 TEST_CASE("shards of any layout sum to the same bytes; another layout adds a resharding read",
           "[row-0-26][requirements][reliability]") {
-  const Model model = read_model(source_dir() / "scenarios" / "models" / "llm-jp-175b.json").value();
+  const Model model = shipped_model("llm-jp-175b");
   const ShardLayout from{4, 12, 8};
   CHECK(reshard(model, from, from).amplification() == 1);
   CHECK(reshard(model, from, {8, 6, 8}).amplification() > 1);

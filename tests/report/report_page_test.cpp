@@ -9,7 +9,7 @@
 
 #include "sim/report/page_parts.hpp"
 #include "sim/report/template_runs.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using nlohmann::json;
