@@ -72,8 +72,7 @@ TEST_CASE("row: layers that do not divide", "[accuracy]") {
   CHECK(cut("30,1024,16,1024,64,A100,8,0,8", "even").account_for_loss);
   CHECK(cut("22,1024,16,1024,64,A100,8,0,8", "first_and_last_stage_one_layer_less").account_for_embedding);
   CHECK(cut("32,1024,16,1024,64,A100,8,0,8", "even") == [] {
-    Parallel p;
-    p.pp = 8;
+    Parallel p{.pp = 8};
     p.pp_layout.clear();
     return p;
   }());

@@ -14,13 +14,8 @@ namespace {
 constexpr GpuPeak kGpu{1000e12, 4e12, 100};
 
 AttentionModel half_of_peak() {
-  AttentionModel model;
-  model.head_dim = 128;
-  model.forward_efficiency = 0.5;
-  model.forward_s0 = 1000;
-  model.backward_efficiency = 0.4;
-  model.backward_s0 = 2000;
-  return model;
+  return {
+      .head_dim = 128, .forward_efficiency = 0.5, .forward_s0 = 1000, .backward_efficiency = 0.4, .backward_s0 = 2000};
 }
 
 }  // namespace

@@ -10,11 +10,6 @@ namespace tracecast::test {
 inline constexpr GpuPeak kRoundGpu{100e12, 1e15, 100};
 
 /// Whole waves, nothing lost anywhere else.
-inline GemmModel whole_waves() {
-  GemmModel model;
-  model.efficiency = 1;
-  model.norm = 8;
-  return model;
-}
+inline GemmModel whole_waves() { return {.efficiency = 1, .norm = 8}; }
 
 }  // namespace tracecast::test

@@ -14,8 +14,7 @@ using tracecast::test::exposed;
 namespace {
 
 Forecast forecast_of(const std::string& scenario, const std::vector<std::string>& overrides, bool explain = false) {
-  ForecastOptions options;
-  options.explain = explain;
+  const ForecastOptions options{.explain = explain};
   return forecast(shipped_scenario(scenario, overrides), options).value().forecast;
 }
 

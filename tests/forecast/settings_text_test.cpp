@@ -32,8 +32,7 @@ TEST_CASE("settings text: a precision without GPU support uses the rate of anoth
   Profile v100;
   v100.gpu = "V100";
   v100.peak_flops = {{Precision::fp32, 15.7e12}, {Precision::fp16, 125e12}};
-  Training training;
-  training.dtype = Precision::bf16;
+  Training training{.dtype = Precision::bf16};
   CHECK(rate_text(v100, training) == "V100 has no arithmetic in bf16: the rate of fp16 is taken, in times and in MFU");
   training.dtype = Precision::fp16;
   CHECK(rate_text(v100, training).empty());
@@ -99,14 +98,13 @@ TEST_CASE("settings text: routing of experts", "[report][moe]") {
 }
 
 TEST_CASE("settings text: what is trained", "[report][lora]") {
-  Model model;
-  model.num_layers = 4;
-  model.hidden_size = 512;
-  model.num_attention_heads = 8;
-  model.num_query_groups = 8;
-  model.head_dim = 64;
-  model.ffn_hidden_size = 1024;
-  model.vocab_size = 32000;
+  const Model model{.num_layers = 4,
+                    .hidden_size = 512,
+                    .num_attention_heads = 8,
+                    .num_query_groups = 8,
+                    .head_dim = 64,
+                    .ffn_hidden_size = 1024,
+                    .vocab_size = 32000};
   Training training;
   CHECK(trained_text(model, training).empty());
   training.lora_rank = 8;

@@ -55,10 +55,7 @@ TEST_CASE("builder: a rank has a communicator of its own only if it transfers so
 TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
   for (const ScheduleVariant& variant : schedule_variants())
     for (int vpp : {1, 2, 4}) {
-      ScheduleRequest request;
-      request.ranks = 2;
-      request.microbatches = 8;
-      request.chunks = vpp;
+      const ScheduleRequest request{.ranks = 2, .microbatches = 8, .chunks = vpp};
       if (!make_schedule(std::string(variant.name), request)) continue;
       Scenario scenario = small_scenario(2, 2, 2);
       scenario.parallel.vpp = vpp;

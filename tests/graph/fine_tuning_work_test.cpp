@@ -12,12 +12,7 @@ using namespace tracecast::test;
 
 namespace {
 
-Training training_of(std::int64_t sequence = 4096) {
-  Training training;
-  training.seq_length = sequence;
-  training.global_batch_size = 8;
-  return training;
-}
+Training training_of(std::int64_t sequence = 4096) { return {.seq_length = sequence, .global_batch_size = 8}; }
 
 int operators(const WorkList& list, const std::string& name) {
   int count = 0;
@@ -37,9 +32,7 @@ std::int64_t announced(const WorkList& list, bool experts = false) {
 TEST_CASE("lora: a layer's work has adapters and no weight gradients of frozen matrices", "[oracle][graph][lora]") {
   const Model model = llama(80, 8192, 28672, 64, 8, 32000);
   Training training = training_of();
-  Parallel parallel;
-  parallel.tp = 8;
-  parallel.sequence_parallel = true;
+  const Parallel parallel{.tp = 8, .sequence_parallel = true};
   const Plan whole = value_of(make_plan(model, parallel, training, 8));
   training.lora_rank = 16;
   training.lora_targets = {"qkv", "proj"};
@@ -75,8 +68,7 @@ TEST_CASE("frozen layers: an empty backward below the first trained layer", "[gr
 
 TEST_CASE("mtp: the head of DeepSeek-V3 with one prediction module", "[oracle][graph][mtp]") {
   Model model = deepseek_v3();
-  Parallel parallel;
-  parallel.ep = 64;
+  const Parallel parallel{.ep = 64};
   Training training = training_of();
   training.global_batch_size = 64;
   const Plan plain = value_of(make_plan(model, parallel, training, 64));
@@ -154,8 +146,7 @@ TEST_CASE("encoder-decoder: cross-attention in the decoder, no causal mask in th
 TEST_CASE("encoder-decoder: a pipeline is an error", "[error][plan][encoder]") {
   Model model = gpt(6, 512, 8, 32000, 128);
   model.encoder_layers = 6;
-  Parallel parallel;
-  parallel.pp = 2;
+  Parallel parallel{.pp = 2};
   const auto plan = make_plan(model, parallel, training_of(128), 2);
   REQUIRE(!plan);
   CHECK(to_string(plan.error()) == "parallel.pp = 2: cuts an encoder-decoder model into stages (allowed: 1)");

@@ -20,11 +20,7 @@ struct Degrees {
 };
 
 Result<Plan> try_plan(const Model& model, Degrees degrees, Training training = {}) {
-  Parallel parallel;
-  parallel.tp = degrees.tp;
-  parallel.cp = degrees.cp;
-  parallel.ep = degrees.ep;
-  parallel.sequence_parallel = degrees.tp > 1;
+  const Parallel parallel{.tp = degrees.tp, .cp = degrees.cp, .ep = degrees.ep, .sequence_parallel = degrees.tp > 1};
   if (training.seq_length < 8192) training.seq_length = 8192;
   return make_plan(model, parallel, training, degrees.tp * degrees.cp);
 }
@@ -240,8 +236,7 @@ TEST_CASE("sparse attention: parameters, FLOPs and shapes of DeepSeek-V3.2", "[g
 TEST_CASE("sparse attention: context parallelism gathers latent vectors and the indexer's keys",
           "[graph][hybrid][oracle]") {
   const Model model = shipped_model("deepseek-v3.2");
-  Parallel parallel;
-  parallel.cp = 4;
+  Parallel parallel{.cp = 4};
   Training training{.global_batch_size = 1};
   training.seq_length = 8192;
   const Result<Plan> ring = make_plan(model, parallel, training, 4);

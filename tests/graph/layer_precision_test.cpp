@@ -19,14 +19,12 @@ TEST_CASE("layer: attention in 8 bits reads quantised operands, forward and back
     WorkList backward;
   };
   const auto work = [&](Precision dtype, bool fp8_attention, const std::vector<std::string>& wide = {}) {
-    Training training;
-    training.seq_length = 8192;
-    training.global_batch_size = 1;
-    training.dtype = dtype;
-    training.fp8_attention = fp8_attention;
-    training.bf16_modules = wide;
-    Parallel parallel;
-    parallel.tp = 8;
+    const Training training{.seq_length = 8192,
+                            .global_batch_size = 1,
+                            .dtype = dtype,
+                            .bf16_modules = wide,
+                            .fp8_attention = fp8_attention};
+    const Parallel parallel{.tp = 8};
     const Plan plan = make_plan(model, parallel, training, 8).value();
     const LayerWork layer(model, plan);
     return Lists{layer.forward(0), layer.backward(0, BackwardPart::all, false)};

@@ -75,12 +75,8 @@ TEST_CASE("layer: tensor-parallel traffic of one layer", "[oracle][graph]") {
 
 TEST_CASE("layer: ring attention passes each block of keys and values on once", "[oracle][graph]") {
   Model model = llama3_70b();
-  Parallel parallel;
-  parallel.tp = 8;
-  parallel.cp = 16;
-  Training training;
-  training.seq_length = 131072;
-  training.global_batch_size = 1;
+  const Parallel parallel{.tp = 8, .cp = 16};
+  const Training training{.seq_length = 131072, .global_batch_size = 1};
   const Plan plan = make_plan(model, parallel, training, 128).value();
   std::int64_t moved = 0;
   double attention = 0;

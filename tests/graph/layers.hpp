@@ -15,13 +15,8 @@ namespace tracecast::test {
 
 /// One micro-batch of one sequence of 8192 tokens on tp ranks.
 inline Plan layer_plan(const Model& model, int tp, bool sequence_parallel, Recompute recompute = Recompute::none) {
-  Parallel parallel;
-  parallel.tp = tp;
-  parallel.sequence_parallel = sequence_parallel;
-  Training training;
-  training.seq_length = 8192;
-  training.global_batch_size = 1;
-  training.recompute = recompute;
+  const Parallel parallel{.tp = tp, .sequence_parallel = sequence_parallel};
+  const Training training{.seq_length = 8192, .global_batch_size = 1, .recompute = recompute};
   return value_of(make_plan(model, parallel, training, tp));
 }
 

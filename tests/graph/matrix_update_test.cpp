@@ -144,8 +144,7 @@ TEST_CASE("a folded step with Muon is the step of every rank", "[graph][folding]
        {MatrixSharding::layerwise, MatrixSharding::gather, MatrixSharding::all_to_all}) {
     scenario.training.matrix_sharding = sharding;
     scenario.training.muon_tensor = MuonTensorMode::distributed;
-    ForecastOptions unfolded;
-    unfolded.unfold = true;
+    const ForecastOptions unfolded{.unfold = true};
     const Result<ForecastRun> all = forecast(scenario, unfolded);
     REQUIRE(all);
     CHECK(run(scenario).timeline.step_time == all->timeline.step_time);
@@ -294,8 +293,7 @@ TEST_CASE("a folded step with Shampoo, SOAP and Adafactor is the step of every r
                                          std::pair{OptimizerKind::adafactor, 1}}) {
     Scenario scenario = scenario_with(kind, 2, 2, 4, zero_stage);
     if (kind == OptimizerKind::soap) scenario.training.matrix_sharding = MatrixSharding::gather_updates;
-    ForecastOptions unfolded;
-    unfolded.unfold = true;
+    const ForecastOptions unfolded{.unfold = true};
     const Result<ForecastRun> all = forecast(scenario, unfolded);
     REQUIRE(all);
     CHECK(run(scenario).timeline.step_time == all->timeline.step_time);

@@ -21,10 +21,7 @@ namespace {
 /// Four stages of two layers with experts, on a network that makes their exchanges matter.
 Scenario experts(const std::string& schedule, int ep) {
   Scenario s = small_scenario(1, 4, 8);
-  MixtureOfExperts moe;
-  moe.experts = 32;
-  moe.topk = 4;
-  moe.ffn_hidden = 2048;
+  MixtureOfExperts moe{.experts = 32, .topk = 4, .ffn_hidden = 2048};
   s.model.moe = moe;
   s.model.mtp_layers = 0;
   s.training.seq_length = 4096;

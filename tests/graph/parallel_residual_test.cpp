@@ -13,15 +13,13 @@ using tracecast::test::layer_plan;
 namespace {
 
 Model neox() {
-  Model model;
-  model.num_layers = 2;
-  model.hidden_size = 1024;
-  model.num_attention_heads = 16;
-  model.num_query_groups = 16;
-  model.ffn_hidden_size = 4096;
-  model.vocab_size = 50432;
-  model.parallel_residual = true;
-  return model;
+  return {.num_layers = 2,
+          .hidden_size = 1024,
+          .num_attention_heads = 16,
+          .num_query_groups = 16,
+          .ffn_hidden_size = 4096,
+          .vocab_size = 50432,
+          .parallel_residual = true};
 }
 
 using Calls = std::map<Collective, int>;

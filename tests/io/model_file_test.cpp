@@ -90,14 +90,13 @@ TEST_CASE("models: written and read again, every shipped model is the same", "[i
 
 TEST_CASE("models: experts and latent attention are read and written", "[io][model]") {
   const TemporaryFolder folder;
-  Model model;
-  model.name = "mixed";
-  model.num_layers = 4;
-  model.hidden_size = 1024;
-  model.num_attention_heads = 8;
-  model.ffn_hidden_size = 4096;
-  model.vocab_size = 1000;
-  model.latent_attention = LatentAttention{512, 128, 64, 32, 64};
+  Model model{.name = "mixed",
+              .num_layers = 4,
+              .hidden_size = 1024,
+              .num_attention_heads = 8,
+              .ffn_hidden_size = 4096,
+              .vocab_size = 1000,
+              .latent_attention = LatentAttention{512, 128, 64, 32, 64}};
   model.moe = MixtureOfExperts{.experts = 16,
                                .topk = 4,
                                .ffn_hidden = 512,

@@ -28,11 +28,7 @@ std::unique_ptr<NetworkModel> two_points() {
 }
 
 GroupPlacement group(int ranks, int nodes = 1) {
-  GroupPlacement placement;
-  placement.ranks = ranks;
-  placement.nodes = nodes;
-  placement.ranks_per_node = ranks / nodes;
-  return placement;
+  return {.ranks = ranks, .nodes = nodes, .ranks_per_node = ranks / nodes};
 }
 
 CollectiveCall all_reduce(Bytes size) {

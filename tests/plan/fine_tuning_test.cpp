@@ -15,12 +15,7 @@ namespace {
 
 Model llama_2_70b() { return llama(80, 8192, 28672, 64, 8, 32000); }
 
-Training training_of() {
-  Training training;
-  training.seq_length = 4096;
-  training.global_batch_size = 8;
-  return training;
-}
+Training training_of() { return {.seq_length = 4096, .global_batch_size = 8}; }
 
 /// Rank 16 beside the attention's matrices, as MLPerf's fine-tuning of Llama 2 70B has it.
 Training attention_lora(int rank) {
@@ -35,8 +30,7 @@ std::string mistakes(const Model& model, const Training& training) {
 }
 
 MemoryByKind memory_of(const Model& model, const Training& training, int zero_stage, int ranks) {
-  Parallel parallel;
-  parallel.zero_stage = zero_stage;
+  const Parallel parallel{.zero_stage = zero_stage};
   return peak(model, value_of(make_plan(model, parallel, training, ranks)));
 }
 

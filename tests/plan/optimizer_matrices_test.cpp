@@ -14,13 +14,7 @@ using namespace tracecast::test;
 
 namespace {
 
-Training muon_training() {
-  Training training;
-  training.seq_length = 4096;
-  training.global_batch_size = 512;
-  training.optimizer = OptimizerKind::muon;
-  return training;
-}
+Training muon_training() { return {.seq_length = 4096, .global_batch_size = 512, .optimizer = OptimizerKind::muon}; }
 
 std::string mistakes(const Parallel& parallel, const Training& training, int ranks = 8) {
   return error_text(make_plan(llama3_8b(), parallel, training, ranks));
@@ -37,8 +31,7 @@ std::int64_t elements(const std::vector<OptimizerMatrices>& matrices) {
 }
 
 std::int64_t optimizer_bytes(const Model& model, const Training& training, int zero_stage, int ranks) {
-  Parallel parallel;
-  parallel.zero_stage = zero_stage;
+  const Parallel parallel{.zero_stage = zero_stage};
   const Plan plan = value_of(make_plan(model, parallel, training, ranks));
   RankParameters held;
   for (const RankParameters& unit : stage_units(model, plan, plan.stages.front(), true)) held += unit;
@@ -68,8 +61,7 @@ TEST_CASE("Muon's matrices: all of the layers, none of the tables", "[oracle][pl
 TEST_CASE("Muon and tensor parallelism: a part by itself, the whole matrix, or the side that is whole",
           "[oracle][plan][muon]") {
   const Model model = llama3_8b();
-  Parallel parallel;
-  parallel.tp = 8;
+  const Parallel parallel{.tp = 8};
   const auto of = [&](MuonTensorMode mode) {
     Training training = muon_training();
     training.muon_tensor = mode;
@@ -89,8 +81,7 @@ TEST_CASE("Muon and tensor parallelism: a part by itself, the whole matrix, or t
 
 TEST_CASE("Muon's matrices of experts: those of the rank, one by one", "[oracle][plan][muon]") {
   const Model model = mixtral_8x7b();
-  Parallel parallel;
-  parallel.ep = 4;
+  const Parallel parallel{.ep = 4};
   const Plan plan = value_of(make_plan(model, parallel, muon_training(), 8));
   const std::vector<OptimizerMatrices> matrices = optimizer_matrices(model, plan, plan.stages.front());
   CHECK(held_elements(matrices, true) == 32 * 2 * 3 * 4096LL * 14336);

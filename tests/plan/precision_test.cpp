@@ -13,13 +13,7 @@ using namespace tracecast::test;
 
 namespace {
 
-Training training_of(Precision dtype) {
-  Training training;
-  training.seq_length = 2048;
-  training.global_batch_size = 64;
-  training.dtype = dtype;
-  return training;
-}
+Training training_of(Precision dtype) { return {.seq_length = 2048, .global_batch_size = 64, .dtype = dtype}; }
 
 std::string mistakes(const Model& model, const Training& training) {
   return error_text(make_plan(model, Parallel{}, training, 1));
@@ -73,8 +67,7 @@ TEST_CASE("precision: quantised copies of the weights are part of the memory", "
   Training one_wide = training_of(Precision::fp8);
   one_wide.bf16_layers_end = 1;
   CHECK(weights(model, {}, one_wide, 1) == wide + Bytes{2 * linear * 31 / 32});
-  Parallel sharded;
-  sharded.zero_stage = 3;
+  const Parallel sharded{.zero_stage = 3};
   CHECK(weights(model, sharded, training_of(Precision::fp8), 8) ==
         weights(model, sharded, training_of(Precision::bf16), 8));
 }

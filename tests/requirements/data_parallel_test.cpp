@@ -306,8 +306,7 @@ TEST_CASE("kinds of data parallelism: incompatible settings are reported", "[req
     return plan ? "valid" : to_string(plan.error());
   };
   Training training = small_scenario(1, 1, 8).training;
-  Parallel parallel;
-  parallel.reduce_bucket_size = 5;
+  Parallel parallel{.reduce_bucket_size = 5};
   CHECK(message(parallel, training) == "parallel.reduce_bucket_size = 5: needs parallel.data_parallel = deepspeed");
   parallel = {};
   parallel.bucket_cap_mb = 25;

@@ -78,8 +78,7 @@ TEST_CASE("the tensor degrees within a node are listed: 1 2 4 8 of eight GPUs, 1
 
 TEST_CASE("the degrees that divide the heads are listed", "[row-3-26][requirements][error]") {
   const Model model = llama(32, 4096, 11008, 32, 32, 32000);
-  Parallel parallel;
-  parallel.tp = 12;
+  const Parallel parallel{.tp = 12};
   const auto plan = make_plan(model, parallel, sixteen_bytes(), 12);
   REQUIRE(!plan);
   CHECK(to_string(plan.error()).find("(allowed: 1 2 4 8 16 32)") != std::string::npos);

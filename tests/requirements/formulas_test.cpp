@@ -21,17 +21,11 @@ using namespace tracecast::test;
 namespace {
 
 Training training_of(std::int64_t sequence, std::int64_t micro_batch) {
-  Training training;
-  training.seq_length = sequence;
-  training.micro_batch_size = micro_batch;
-  training.global_batch_size = micro_batch;
-  return training;
+  return {.seq_length = sequence, .micro_batch_size = micro_batch, .global_batch_size = micro_batch};
 }
 
 Plan plan_of(const Model& model, int tp, bool sequence_parallel, const Training& training) {
-  Parallel parallel;
-  parallel.tp = tp;
-  parallel.sequence_parallel = sequence_parallel;
+  const Parallel parallel{.tp = tp, .sequence_parallel = sequence_parallel};
   return make_plan(model, parallel, training, tp).value();
 }
 

@@ -21,12 +21,7 @@ namespace {
 
 /// Bytes per parameter as the AWS P5 guide counts them: 2 weights, 2 gradients, 4 optimizer.
 Training eight_bytes() {
-  Training training;
-  training.grad_reduce_dtype = Precision::bf16;
-  training.master_weights = false;
-  training.seq_length = 4096;
-  training.global_batch_size = 8;
-  return training;
+  return {.seq_length = 4096, .global_batch_size = 8, .grad_reduce_dtype = Precision::bf16, .master_weights = false};
 }
 
 /// One micro-batch per rank on 8 ranks, all of one node.

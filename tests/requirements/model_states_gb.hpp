@@ -12,11 +12,7 @@ inline double gb(Bytes bytes) { return static_cast<double>(bytes.count) * 1e-9; 
 
 /// The ZeRO paper's 2 + 2 + 12 bytes per parameter.
 inline Training sixteen_bytes() {
-  Training training;
-  training.grad_reduce_dtype = Precision::bf16;
-  training.seq_length = 4096;
-  training.global_batch_size = 8;
-  return training;
+  return {.seq_length = 4096, .global_batch_size = 8, .grad_reduce_dtype = Precision::bf16};
 }
 
 inline double states_gb(std::int64_t parameters, int zero_stage, int shards) {

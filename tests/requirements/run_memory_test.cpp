@@ -160,9 +160,7 @@ TEST_CASE("pipeline and tensor parallelism divide parameters and FLOPs", "[row-1
   Training training = sixteen_bytes();
   training.global_batch_size = 64;
   const auto of_rank = [&](int tp, int pp, int rank) {
-    Parallel parallel;
-    parallel.tp = tp;
-    parallel.pp = pp;
+    const Parallel parallel{.tp = tp, .pp = pp};
     return static_cast<double>(rank_parameters(model, make_plan(model, parallel, training, tp * pp).value(), rank));
   };
   const double all = of_rank(1, 1, 0);
@@ -172,16 +170,14 @@ TEST_CASE("pipeline and tensor parallelism divide parameters and FLOPs", "[row-1
   const double layers = all - 2.0 * 128256 * 8192 - 8192;
   CHECK(of_rank(1, 4, 1) == Approx(layers / 4));
   CHECK(of_rank(1, 4, 0) == Approx(layers / 4 + 128256.0 * 8192));
-  Parallel odd;
-  odd.tp = 3;
+  const Parallel odd{.tp = 3};
   CHECK(!make_plan(model, odd, training, 3));
 }
 
 TEST_CASE("tensor parallelism divides weights, gradients and optimizer states",
           "[row-3-21][row-3-22][requirements][memory]") {
   const Model model = llama3_70b();
-  Parallel parallel;
-  parallel.tp = 8;
+  const Parallel parallel{.tp = 8};
   const Plan plan = make_plan(model, parallel, sixteen_bytes(), 8).value();
   CHECK(static_cast<double>(rank_parameters(model, plan, 0)) == Approx(70.554e9 / 8).epsilon(1e-3));
   // The memory of a rank with 2 + 2 + 4 bytes: 17.5 + 17.5 GB of the guide with 70 billion, and the optimizer states that

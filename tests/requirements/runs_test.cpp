@@ -127,8 +127,7 @@ TEST_CASE("overlapping tensor parallelism changes what is exposed, not what is c
 
 TEST_CASE("one all-reduce per block and direction", "[row-1-32][row-3-19][row-3-20][row-4-15][requirements][graph]") {
   const Model model = llama(2, 512, 2048, 8, 8, 32000);
-  Parallel parallel;
-  parallel.tp = 4;
+  const Parallel parallel{.tp = 4};
   const Plan plan = make_plan(model, parallel, sixteen_bytes(), 4).value();
   const LayerWork work(model, plan);
   const auto reductions = [](const WorkList& list) {

@@ -6,12 +6,7 @@ using namespace tracecast;
 
 namespace {
 
-TraceKernel between(std::int64_t start, std::int64_t end) {
-  TraceKernel kernel;
-  kernel.start_ns = start;
-  kernel.end_ns = end;
-  return kernel;
-}
+TraceKernel between(std::int64_t start, std::int64_t end) { return {.start_ns = start, .end_ns = end}; }
 
 }  // namespace
 
