@@ -1,7 +1,6 @@
 /// Launch files of Hugging Face Accelerate: distributed_type says which of its sections counts; keys repeat the name of
 /// their section.   Source: accelerate/utils/dataclasses.py; docs/references.md#format-accelerate
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -17,17 +16,17 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-constexpr std::array kMegatronRows{
-    SettingRow{"parallel.tp", "megatron_lm_config.megatron_lm_tp_degree", Kind::size},
-    SettingRow{"parallel.pp", "megatron_lm_config.megatron_lm_pp_degree", Kind::size},
-    SettingRow{"parallel.sequence_parallel", "megatron_lm_config.megatron_lm_sequence_parallelism", Kind::flag},
+constexpr SettingRow kMegatronRows[] = {
+    {"parallel.tp", "megatron_lm_config.megatron_lm_tp_degree", Kind::size},
+    {"parallel.pp", "megatron_lm_config.megatron_lm_pp_degree", Kind::size},
+    {"parallel.sequence_parallel", "megatron_lm_config.megatron_lm_sequence_parallelism", Kind::flag},
 };
 /// Names of accelerate, and PyTorch's meaning of them (set_rotate_method): all-gather is the default.
 constexpr std::pair<Name, Name> kRotations[] = {{"allgather", "all_gather"}, {"alltoall", "p2p"}};
 constexpr Name kRotation = "parallelism_config.parallelism_config_cp_comm_strategy";
-constexpr std::array kMeshRows{
-    SettingRow{"parallel.tp", "parallelism_config.parallelism_config_tp_size", Kind::count},
-    SettingRow{"parallel.cp", "parallelism_config.parallelism_config_cp_size", Kind::count},
+constexpr SettingRow kMeshRows[] = {
+    {"parallel.tp", "parallelism_config.parallelism_config_tp_size", Kind::count},
+    {"parallel.cp", "parallelism_config.parallelism_config_cp_size", Kind::count},
 };
 
 constexpr Name kWithoutEffect = R"(

@@ -1,7 +1,6 @@
 /// DeepSpeed's ds_config.json. Bucket sizes are elements and may be floats; "auto" is filled in by the launcher.
 /// Source of the defaults: deepspeed/runtime/config.py and zero/config.py; docs/references.md#format-deepspeed
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,17 +18,16 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-constexpr std::array kDeepspeedRows{
-    SettingRow{"parallel.tp", "tensor_parallel.autotp_size", Kind::count},
-    SettingRow{"parallel.pp", "pipeline.stages", Kind::count},
-    SettingRow{"parallel.ep", "expert_parallel.autoep_size", Kind::count},
-    SettingRow{"parallel.reduce_bucket_size", "zero_optimization.reduce_bucket_size", Kind::count},
-    SettingRow{"parallel.allgather_bucket_size", "zero_optimization.allgather_bucket_size", Kind::count},
-    SettingRow{"parallel.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size", Kind::count},
-    SettingRow{"parallel.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold",
-               Kind::count},
-    SettingRow{"training.micro_batch_size", "train_micro_batch_size_per_gpu", Kind::size},
-    SettingRow{"training.global_batch_size", "train_batch_size", Kind::size},
+constexpr SettingRow kDeepspeedRows[] = {
+    {"parallel.tp", "tensor_parallel.autotp_size", Kind::count},
+    {"parallel.pp", "pipeline.stages", Kind::count},
+    {"parallel.ep", "expert_parallel.autoep_size", Kind::count},
+    {"parallel.reduce_bucket_size", "zero_optimization.reduce_bucket_size", Kind::count},
+    {"parallel.allgather_bucket_size", "zero_optimization.allgather_bucket_size", Kind::count},
+    {"parallel.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size", Kind::count},
+    {"parallel.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold", Kind::count},
+    {"training.micro_batch_size", "train_micro_batch_size_per_gpu", Kind::size},
+    {"training.global_batch_size", "train_batch_size", Kind::size},
 };
 
 constexpr Name kWithoutEffect = R"(
@@ -46,15 +44,15 @@ struct Default {
   Name key;
   Name value;
 };
-constexpr std::array kDefaults{Default{"zero_optimization.reduce_scatter", "true"},
-                               Default{"zero_optimization.allgather_partitions", "true"},
-                               Default{"zero_optimization.offload_optimizer.ratio", "1"},
-                               Default{"zero_optimization.offload_optimizer.ratio", "1.0"},
-                               Default{"zero_optimization.offload_optimizer.pin_memory", "true"},
-                               Default{"zero_optimization.offload_param.pin_memory", "true"},
-                               Default{"fp16.fp16_master_weights_and_grads", "false"},
-                               Default{"bf16.bf16_master_weights_and_grads", "false"},
-                               Default{"bf16.bf16_optimizer_states", "false"}};
+constexpr Default kDefaults[] = {{"zero_optimization.reduce_scatter", "true"},
+                                 {"zero_optimization.allgather_partitions", "true"},
+                                 {"zero_optimization.offload_optimizer.ratio", "1"},
+                                 {"zero_optimization.offload_optimizer.ratio", "1.0"},
+                                 {"zero_optimization.offload_optimizer.pin_memory", "true"},
+                                 {"zero_optimization.offload_param.pin_memory", "true"},
+                                 {"fp16.fp16_master_weights_and_grads", "false"},
+                                 {"bf16.bf16_master_weights_and_grads", "false"},
+                                 {"bf16.bf16_optimizer_states", "false"}};
 
 /// "auto" is filled in by the training script, Hugging Face's Trainer for one: 16 bits then.
 std::string type_of(RunImport& run) {

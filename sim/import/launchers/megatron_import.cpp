@@ -20,9 +20,9 @@ using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
 /// The rows of Megatron-Bridge and NeMo that differ.
-constexpr std::array kBridgeRows{
-    SettingRow{"parallel.overlap_p2p", "overlap-p2p-comm", Kind::flag},
-    SettingRow{"parallel.ddp_bucket_size", "bucket-size", Kind::count},
+constexpr SettingRow kBridgeRows[] = {
+    {"parallel.overlap_p2p", "overlap-p2p-comm", Kind::flag},
+    {"parallel.ddp_bucket_size", "bucket-size", Kind::count},
 };
 
 /// Arguments whose names begin so change nothing that is forecast.

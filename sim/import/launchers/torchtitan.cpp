@@ -22,10 +22,10 @@ using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
 /// Names of early 2025. Pipelines of that time are refused: they counted micro-batches.
-constexpr std::array kOldRows{
-    SettingRow{"parallel.tp", "training.tensor_parallel_degree", Kind::size},
-    SettingRow{"parallel.cp", "experimental.context_parallel_degree", Kind::size},
-    SettingRow{"parallel.tp_comm_overlap", "experimental.enable_async_tensor_parallel", Kind::flag},
+constexpr SettingRow kOldRows[] = {
+    {"parallel.tp", "training.tensor_parallel_degree", Kind::size},
+    {"parallel.cp", "experimental.context_parallel_degree", Kind::size},
+    {"parallel.tp_comm_overlap", "experimental.enable_async_tensor_parallel", Kind::flag},
 };
 
 constexpr Name kWithoutEffect = R"(
@@ -40,17 +40,17 @@ struct Flavour {
   Name ours;
   bool experts = false;
 };
-constexpr std::array kFlavours{
-    Flavour{"llama3", "8B", "llama-3.1-8b"},
-    Flavour{"llama3", "70B", "llama-3.1-70b"},
-    Flavour{"llama3", "405B", "llama-3.1-405b"},
-    Flavour{"deepseek_v3", "671B", "deepseek-v3", true},
-    Flavour{"qwen3", "8B", "qwen3-8b"},
-    Flavour{"qwen3", "30B-A3B", "qwen3-30b-a3b", true},
-    Flavour{"gpt_oss", "20b", "gpt-oss-20b", true},
-    Flavour{"llama2", "7B", "llama-2-7b"},
-    Flavour{"llama2", "13B", "llama-2-13b"},
-    Flavour{"llama2", "70B", "llama-2-70b"},
+constexpr Flavour kFlavours[] = {
+    {"llama3", "8B", "llama-3.1-8b"},
+    {"llama3", "70B", "llama-3.1-70b"},
+    {"llama3", "405B", "llama-3.1-405b"},
+    {"deepseek_v3", "671B", "deepseek-v3", true},
+    {"qwen3", "8B", "qwen3-8b"},
+    {"qwen3", "30B-A3B", "qwen3-30b-a3b", true},
+    {"gpt_oss", "20b", "gpt-oss-20b", true},
+    {"llama2", "7B", "llama-2-7b"},
+    {"llama2", "13B", "llama-2-13b"},
+    {"llama2", "70B", "llama-2-70b"},
 };
 
 // ---- import
@@ -59,9 +59,9 @@ void import_model(RunImport& run) {
   const std::string name = run.word("model.name");
   const std::string flavour = run.word("model.flavor");
   if (run.given("model") != nullptr || flavour.empty()) return;
-  const auto* known = std::find_if(kFlavours.begin(), kFlavours.end(),
-                                   [&](const Flavour& each) { return each.model == name && each.flavour == flavour; });
-  if (known == kFlavours.end()) {
+  const auto* known = std::ranges::find_if(
+      kFlavours, [&](const Flavour& each) { return each.model == name && each.flavour == flavour; });
+  if (known == std::end(kFlavours)) {
     run.model_refused = true;
     return run.error("model.flavor", fmt::format("of {} is not a shipped model: give --model", shortened(name)));
   }
@@ -240,13 +240,13 @@ struct Converter {
   Name dtype;
   bool experts = false;  ///< of the multiplications of experts, not of linear layers
 };
-constexpr std::array kConverters{
-    Converter{kFloat8Section, kFloat8Section, kOldFloat8Section, "fp8"},
-    Converter{kOldFloat8Section, kOldFloat8Section, kFloat8Section, "fp8"},
-    Converter{kMxSection, kMxSection, kOldMxSection, "mxfp8"},
-    Converter{kOldMxSection, kOldMxSection, kMxSection, "mxfp8"},
-    Converter{"quantize.grouped_mm.float8", "", "", "fp8", true},
-    Converter{"quantize.grouped_mm.mx", "", "", "mxfp8", true},
+constexpr Converter kConverters[] = {
+    {kFloat8Section, kFloat8Section, kOldFloat8Section, "fp8"},
+    {kOldFloat8Section, kOldFloat8Section, kFloat8Section, "fp8"},
+    {kMxSection, kMxSection, kOldMxSection, "mxfp8"},
+    {kOldMxSection, kOldMxSection, kMxSection, "mxfp8"},
+    {"quantize.grouped_mm.float8", "", "", "fp8", true},
+    {"quantize.grouped_mm.mx", "", "", "mxfp8", true},
 };
 
 /// Linear layers of a block, by parts of the names that a filter may have.
@@ -254,9 +254,8 @@ struct LinearNames {
   Name part;
   std::array<Name, 4> names;
 };
-constexpr std::array kLinearNames{
-    LinearNames{"attention", {"attention.wq", "attention.wk", "attention.wv", "attention.wo"}},
-    LinearNames{"mlp", {"feed_forward.w1", "feed_forward.w2", "feed_forward.w3", ""}}};
+constexpr LinearNames kLinearNames[] = {{"attention", {"attention.wq", "attention.wk", "attention.wv", "attention.wo"}},
+                                        {"mlp", {"feed_forward.w1", "feed_forward.w2", "feed_forward.w3", ""}}};
 
 /// One scale for a tensor, or one for each row.
 void import_float8(RunImport& run, Name section) {
@@ -327,7 +326,7 @@ std::vector<const Converter*> converters_of(RunImport& run) {
   const JsonNode* const named = run.find(kKey);
   for (const JsonNode& each : named == nullptr ? std::vector<JsonNode>{} : named->items) {
     const auto* const known = std::ranges::find(kConverters, Name(each.string), &Converter::name);
-    if (known == kConverters.end()) {
+    if (known == std::end(kConverters)) {
       std::string names;
       for (const Converter& one : kConverters) names += " " + std::string(one.name);
       run.error(kKey, fmt::format("is not supported (allowed:{})", names));
