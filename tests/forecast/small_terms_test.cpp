@@ -33,7 +33,14 @@ std::vector<std::int64_t> sizes_of(const ForecastRun& run, Traffic traffic, Phas
 }
 
 /// Two nodes of four ranks each whose groups share eight NICs of 50 GB/s.
-GroupPlacement two_nodes() { return {.ranks = 8, .nodes = 2, .ranks_per_node = 4, .nics = 4}; }
+GroupPlacement two_nodes() {
+  GroupPlacement group;
+  group.ranks = 8;
+  group.nodes = 2;
+  group.ranks_per_node = 4;
+  group.nics = 4;
+  return group;
+}
 
 }  // namespace
 

@@ -28,7 +28,11 @@ std::unique_ptr<NetworkModel> two_points() {
 }
 
 GroupPlacement group(int ranks, int nodes = 1) {
-  return {.ranks = ranks, .nodes = nodes, .ranks_per_node = ranks / nodes};
+  GroupPlacement placement;
+  placement.ranks = ranks;
+  placement.nodes = nodes;
+  placement.ranks_per_node = ranks / nodes;
+  return placement;
 }
 
 CollectiveCall all_reduce(Bytes size) {

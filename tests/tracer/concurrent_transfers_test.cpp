@@ -6,7 +6,12 @@ using namespace tracecast;
 
 namespace {
 
-TraceKernel between(std::int64_t start, std::int64_t end) { return {.start_ns = start, .end_ns = end}; }
+TraceKernel between(std::int64_t start, std::int64_t end) {
+  TraceKernel kernel;
+  kernel.start_ns = start;
+  kernel.end_ns = end;
+  return kernel;
+}
 
 }  // namespace
 
