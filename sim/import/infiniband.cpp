@@ -391,7 +391,7 @@ class Structure {
     }
   }
 
-  /// 0: adapters hang on it; else one more than the lowest of its neighbours.
+  /// 0: it has adapters; else one more than the lowest switch that it is connected to.
   void find_levels() {
     std::vector<std::string> level;
     for (const auto& [leaf, count] : adapters_of_) {

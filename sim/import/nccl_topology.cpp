@@ -283,7 +283,7 @@ class NcclTopologyReader {
     });
   }
 
-  /// Links that join only some GPUs: a node of a topology is one such group if all are alike and each has NICs; otherwise its
+  /// Links that join only some GPUs: a node of a topology is one such group if all have one size and each has NICs; otherwise its
   /// GPUs are on PCIe.
   void split_groups(NodeSpec& node) {
     std::map<std::size_t, int> sizes;

@@ -148,7 +148,7 @@ void read_kimi_linear(HuggingFaceConfig& config, Model& model) {
     bool full_rank = false;
     if (object->get("use_full_rank_gate", full_rank) && full_rank)
       object->error("use_full_rank_gate", "is not modelled (allowed: false)");
-    if (model.num_layers < 1 || model.num_layers > 1 << 12) return;  // the check of the model says so
+    if (model.num_layers < 1 || model.num_layers > 1 << 12) return;  // the check of the model reports it
     model.layer_pattern = std::string(static_cast<std::size_t>(model.num_layers), 'K');
     for (const int layer : attends) {
       if (layer < 1 || layer > model.num_layers)

@@ -94,7 +94,7 @@ TEST_CASE("gemm: more work never takes less time", "[property][cost]") {
   };
   const auto quarter_more = [](std::int64_t k) { return k * 5 / 4 + 1; };
   GemmModel whole = model;
-  whole.split_cost = 1;  // nobody would pay a second
+  whole.split_cost = 1;  // one second: never chosen
   grows(whole, 16, 20000, quarter_more);
   // At s x 64 the product may be split in s parts, up to 64, and gain by it; never in between, nor above.
   for (std::int64_t parts = 1; parts < 64; ++parts)
@@ -112,7 +112,7 @@ TEST_CASE("gemm: a deep product with few tiles is split along k, at a price", "[
   const double per_k = 2.0 * 64 * 32 / 1e12;
   model.split_cost = 2e-6;
   CHECK(bf16(model, {128, 128, 65536}) == Approx(per_k * 171 * 32 + 2e-6).epsilon(1e-6));
-  model.split_cost = 1;  // nobody would pay a second
+  model.split_cost = 1;  // one second: never chosen
   CHECK(bf16(model, {128, 128, 65536}) == Approx(per_k * 65536).epsilon(1e-6));
 }
 

@@ -92,7 +92,7 @@ TEST_CASE("a receive posted early holds up the sends behind it when they share a
 
 TEST_CASE("1f1b with rendezvous and one stream deadlocks unless it is batched", "[schedule]") {
   // Between its forward and its backward a rank sends an activation down and receives a gradient from below; its
-  // neighbour sends that gradient before it takes the activation. Megatron-LM therefore fuses the two.
+  // adjacent stage sends that gradient before it takes the activation. Megatron-LM therefore fuses the two.
   const Made m = made("1f1b", 2, 4, {1, 1, 1, 1});
   CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = MessageStreams::one}) ==
         "the step graph deadlocks: rank 0 (messages, 0SEND_F, micro-batch 1) waits for rank 1 to receive; "

@@ -90,7 +90,7 @@ const std::vector<JobLayout>& job_layouts() {
       {.name = "three ways, interleaved, zero 2", .tp = 4, .pp = 2, .dp = 8, .vpp = 2, .zero = 2},
       {.name = "fully sharded", .tp = 1, .pp = 1, .dp = 24, .zero = 3},
       {.name = "context parallel", .tp = 2, .pp = 2, .dp = 4, .cp = 2, .zero = 1},
-      // Messages between neighbours leave a node by its last NIC and enter it by its first: turning a node's GPUs by one moves
+      // Messages between adjacent stages leave a node by its last NIC and enter it by its first: turning a node's GPUs by one moves
       // the group to itself, but not its loads.
       {.name = "context parallel over nodes", .tp = 1, .pp = 1, .dp = 2, .cp = 16, .zero = 1},
       {.name = "experts", .tp = 2, .pp = 2, .dp = 8, .ep = 4, .zero = 1},

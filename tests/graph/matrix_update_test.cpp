@@ -69,7 +69,7 @@ TEST_CASE("Newton-Schulz takes 4 r^2 c + 2 r^3 FLOPs an iteration and matrix", "
   scenario.training.muon_steps = 8;
   CHECK(newton_schulz(run(scenario).graph) == Approx(whole_model(scenario.model, 8)));
   scenario.training.muon_steps = 5;
-  scenario.parallel.zero_stage = 1;  // dealt out: 8 layers on 8 ranks
+  scenario.parallel.zero_stage = 1;  // whole matrices on ranks: 8 layers on 8 ranks
   CHECK(newton_schulz(run(scenario).graph) == Approx(whole_model(scenario.model, 5) / 8));
   scenario.training.matrix_sharding = MatrixSharding::gather;
   CHECK(newton_schulz(run(scenario).graph) == Approx(whole_model(scenario.model, 5)));

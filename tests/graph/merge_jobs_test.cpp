@@ -69,7 +69,7 @@ TEST_CASE("A co-located job with shorter steps repeats them while the step of th
 TEST_CASE("What a co-located job costs does not include what the job's own transfers take from its compute",
           "[metamorphic][report]") {
   const auto beside = [](bool slows) {
-    Scenario scenario = job(1, 2, 8, 0.01);  // uplinks that nobody fills
+    Scenario scenario = job(1, 2, 8, 0.01);  // uplinks that are never full
     scenario.profile.host = {};              // else launches hide what kernels lose
     scenario.parallel.overlap_grad_reduce = true;
     scenario.parallel.ddp_bucket_size = 1'000'000;  // leaves while the backward goes on

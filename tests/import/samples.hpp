@@ -1,4 +1,4 @@
-/// Files of other tools that lie beside the source tree; tests that need them are skipped aloud where they do not.
+/// Files of other tools, beside the source tree. Tests that need them are skipped with a warning where they are missing.
 #pragma once
 
 #include <filesystem>

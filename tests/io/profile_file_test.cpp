@@ -18,7 +18,7 @@ namespace {
 
 const std::filesystem::path kSchema = source_dir() / "docs/schema/profile.schema.json";
 
-/// A profile with every group filled, no two numbers alike.
+/// A profile with every group filled, no two numbers equal.
 Profile full_profile() {
   Profile profile;
   profile.name = "full";

@@ -63,7 +63,7 @@ TEST_CASE("routing: counted tokens, dealt out and dropped", "[oracle][plan][moe]
   Training training;
   training.seq_length = 1'000'000'000;  // no noise
   training.expert_tokens = {4, 4, 1, 1};
-  // Neighbours have 8 of 10 tokens on one rank, one large and one small expert 5 on each.
+  // Consecutive experts have 8 of 10 tokens on one rank; one large and one small expert have 5 on each.
   CHECK(expert_load(moe, two, training).fullest == Approx(1.6).epsilon(1e-3));
   training.expert_placement = ExpertPlacement::rebalanced;
   CHECK(expert_load(moe, two, training).fullest == Approx(1).epsilon(1e-3));

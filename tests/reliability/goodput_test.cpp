@@ -284,7 +284,7 @@ TEST_CASE("best interval: all that are not significantly worse, from the shortes
   spec.horizon = s(2 * 86400.0);
   spec.checkpoint = every_steps(1000, {.stall = s(60)});
   GoodputOptions options{.threads = 1};
-  // Two histories say nothing: no interval is worse.
+  // Two histories give no estimate: no interval is worse.
   options.min_histories = 2;
   const BestInterval vague = best_interval(spec, one_second_steps(), 700, options).value();
   CHECK(vague.at_least == vague.trials.front().interval_steps);

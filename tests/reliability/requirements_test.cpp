@@ -184,7 +184,7 @@ TEST_CASE("automatic resume is a restart policy", "[row-3-51][requirements][reli
     return mean_goodput(spec, one_second_steps(128), 64);
   };
   RecoveryPolicy by_hand = file.recovery;
-  by_hand.crash_detection = s(3600);  // somebody looks once an hour
+  by_hand.crash_detection = s(3600);  // the job is looked at once an hour
   by_hand.diagnosis = s(1800);
   CHECK(with(file.recovery) > with(by_hand) + 0.2);
 }

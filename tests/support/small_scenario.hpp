@@ -1,4 +1,4 @@
-/// A small run on a small cluster, for tests that need the whole way from a plan to a step graph.
+/// A small run on a small cluster, for tests of all that stands between a plan and a step graph.
 #pragma once
 
 #include <string>

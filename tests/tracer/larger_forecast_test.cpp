@@ -1,4 +1,4 @@
-// The whole way: CUPTI records made by hand, a trace, a profile, a forecast of a job that is a hundred times larger.
+// End to end: CUPTI records made by hand, a trace, a profile, a forecast of a job that is a hundred times larger.
 
 #include <catch2/catch.hpp>
 

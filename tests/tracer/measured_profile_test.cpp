@@ -396,7 +396,7 @@ TEST_CASE("profile from a recording: what cannot be used is one error message", 
         "--cuda-graph-trace=node)");
   CHECK(sentence(HandMade(0, 16).kernel("gemm")) == "t0: ranks = 16: recorded, but the scenario has 8");
   CHECK(sentence(HandMade(8).kernel("gemm")) == "t0: rank = 8: recorded, but the scenario has 8 ranks");
-  // Two files that do not say of which rank they are would both be laid beside rank 0.
+  // Two files that do not say of which rank they are would both be compared with rank 0.
   HandMade first;
   HandMade second;
   first.kernel("gemm");

@@ -57,7 +57,7 @@ void emit_pipeline(Settings& said, RunSettings& settings, const Scenario& scenar
   if (p.rank_order == "tp-cp-ep-pp-dp" || p.rank_order == "tp-cp-ep-dp-pp") settings.take("parallel.rank_order");
 }
 
-/// Muon whose matrices are dealt out whole: instead of the distributed optimizer, and without its overlap.
+/// Muon with whole matrices assigned to ranks: instead of the distributed optimizer, and without its overlap.
 bool deals_matrices(const Scenario& scenario) {
   return scenario.training.optimizer == OptimizerKind::muon && scenario.parallel.zero_stage == 1 &&
          matrix_sharding(scenario.parallel, scenario.training) == MatrixSharding::layerwise;

@@ -221,7 +221,7 @@ void name_what_is_not_modelled(RunImport& run) {
     run.assume("delay-wgrad-compute: not modelled; weight gradients stay beside their input gradients");
 }
 
-/// dist_muon deals whole matrices out to the data-parallel ranks, which is stage 1 of ZeRO here; its distributed optimizer stays off.
+/// dist_muon assigns whole matrices to the data-parallel ranks, which is stage 1 of ZeRO here; its distributed optimizer stays off.
 void import_optimizer(RunImport& run) {
   constexpr std::pair<Name, Name> kOptimizers[] = {
       {"adam", "adam"}, {"sgd", "sgd"}, {"muon", "muon"}, {"dist_muon", "dist_muon"}};

@@ -68,7 +68,7 @@ class RunImport {
   void take(std::string_view key);
   /// Settings whose name begins with one of these words have no effect on the time of a step.
   void pass_over(std::string_view beginnings);
-  /// Nor have all settings that nobody asked for.
+  /// All settings that are left have no effect either.
   void pass_over_rest();
   /// With this value, as a message repeats it, the setting is what is forecast anyway.
   void pass_over_if(std::string_view key, std::string_view value);
