@@ -77,14 +77,14 @@ struct GemmModel {
   std::vector<GemmTile> tiles = {};  ///< the first whose rows suffice; empty: the fastest of all
   double ragged_factor = 1;          ///< with `tiles`: of computing where m is above 128 and no multiple of 16
   GemmBenchmark benchmark = {};      ///< no part of a forecast
-  Fit fit;
+  Fit fit = {};
   bool operator==(const GemmModel&) const = default;
 };
 
 /// Attention time: eff(s) = e s / (s + s0) of the bf16 peak, causal FLOPs halved, by head size and direction; long kernels lose
 /// clock to the power limit as long multiplications do (GemmModel::power_knee).
 struct AttentionModel {
-  std::string kernel;         ///< "cudnn", "fa2", …; the kernel listed first is the default
+  std::string kernel = {};    ///< "cudnn", "fa2", …; the kernel listed first is the default
   std::int64_t head_dim = 0;  ///< of query and key
   bool causal = true;
   double t0 = 0;
@@ -92,7 +92,7 @@ struct AttentionModel {
   double forward_s0 = 0;
   double backward_efficiency = 0;
   double backward_s0 = 0;
-  Fit fit;
+  Fit fit = {};
   double power_knee = 0;  ///< FLOPs, 0: no loss
   double power_exponent = 0;
   Precision precision = Precision::bf16;  ///< of both multiplications; bf16 stands for fp16 too

@@ -1,6 +1,6 @@
 /// \file
-/// What a GPU's generation says where a file leaves a number out. Sources: docs/references.md#gpu-data-sheets,
-/// docs/references.md#pcie-copies, docs/references.md#pci-ids.
+/// What is assumed of GPUs, links and NICs where a file leaves a number out. Sources: docs/references.md#gpu-data-sheets,
+/// docs/references.md#pcie-copies, docs/references.md#pci-ids, docs/references.md#link-latencies.
 #pragma once
 
 #include <string_view>
@@ -43,5 +43,8 @@ inline constexpr GpuFacts kGpuFacts[] = {
     {"mi325x", 0, {64'000'000'000}, 7, {53'000'000'000}, {50'000'000'000}},
     {"mi355x", 0, {76'800'000'000}, 7, {53'000'000'000}, {50'000'000'000}},
 };
+
+inline constexpr Duration kAssumedLinkLatency{1'000'000};  ///< 1 us for a hop between GPUs
+inline constexpr Duration kAssumedNicLatency{1'500'000};   ///< 1.5 us from NIC to NIC through one switch
 
 }  // namespace tracecast

@@ -391,7 +391,7 @@ class Structure {
     }
   }
 
-  /// 0: adapters hang on it; else one more than the lowest of its neighbours.
+  /// 0: it has adapters; else one more than the lowest switch that it is connected to.
   void find_levels() {
     std::vector<std::string> level;
     for (const auto& [leaf, count] : adapters_of_) {
@@ -455,10 +455,10 @@ class Structure {
     NodeSpec node;
     node.nics = node.gpus = node.gpus_per_host = nics;
     node.nic_rate = {most_frequent(rates_)};
-    node.nic_latency = Duration{1'500'000};
+    node.nic_latency = kAssumedNicLatency;
     node.link = nics > 1 ? IntraLink::nvswitch : IntraLink::none;
     node.gpu_link = Bandwidth{kGpuFacts[0].link.bytes_per_second * kGpuFacts[0].links};
-    node.link_latency = Duration{1'000'000};
+    node.link_latency = kAssumedLinkLatency;
     node.nvls = nics > 1;
     node.pcie = kGpuFacts[0].pcie;
     node.cpu = CpuKind::intel;

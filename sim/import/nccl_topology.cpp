@@ -13,6 +13,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/linked_groups.hpp"
 #include "sim/import/possible_topology.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/import/xml_lines.hpp"
@@ -276,27 +277,17 @@ class NcclTopologyReader {
                         "is not a known GPU, and no <gpu> says its compute capability (sm) or architecture (gcn)");
   }
 
-  /// Groups of GPUs that links join, directly or through others.
-  std::vector<int> islands() const {
-    std::vector<int> of(gpus_.size());
-    for (std::size_t i = 0; i < of.size(); ++i) of[i] = static_cast<int>(i);
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (std::size_t i = 0; i < gpus_.size(); ++i)
-        for (std::size_t j = 0; j < gpus_.size(); ++j)
-          if (of[j] < of[i] && (gpus_[i].links.count(gpus_[j].bus) != 0 || gpus_[j].links.count(gpus_[i].bus) != 0)) {
-            of[i] = of[j];
-            changed = true;
-          }
-    }
-    return of;
+  std::vector<std::size_t> groups_on_links() const {
+    return joined_groups(gpus_.size(), [this](std::size_t i, std::size_t j) {
+      return gpus_[i].links.count(gpus_[j].bus) != 0 || gpus_[j].links.count(gpus_[i].bus) != 0;
+    });
   }
 
-  /// Links that join only some GPUs: a node of a topology is one such group if all are alike and each has NICs; otherwise its
+  /// Links that join only some GPUs: a node of a topology is one such group if all have one size and each has NICs; otherwise its
   /// GPUs are on PCIe.
-  void split_islands(NodeSpec& node) {
-    std::map<int, int> sizes;
-    for (const int island : islands()) ++sizes[island];
+  void split_groups(NodeSpec& node) {
+    std::map<std::size_t, int> sizes;
+    for (const std::size_t group : groups_on_links()) ++sizes[group];
     const int groups = static_cast<int>(sizes.size());
     if (groups < 2 || (node.link != IntraLink::nvlink_mesh && node.link != IntraLink::xgmi) || most_links() == 0)
       return;
@@ -310,10 +301,7 @@ class NcclTopologyReader {
                        node.nics));
       return;
     }
-    node.link = IntraLink::pcie;
-    note(fmt::format(
-        "links join only groups of GPUs ({} groups): taken as PCIe, so groups on links are faster than forecast",
-        groups));
+    note(take_groups_as_pcie(node, sizes.size()));
   }
 
   void join_gpus(const GpuFacts& facts, NodeSpec& node) {
@@ -353,7 +341,7 @@ class NcclTopologyReader {
     if (between_gpus && gpus_.size() == 1) node.link = IntraLink::none;
     if (!between_gpus) node.nvswitches = static_cast<int>(targets.size());
     if (fewest != most) note(fmt::format("GPUs have {} to {} links: taken as {} each", fewest, most, most));
-    const std::vector<int> groups = islands();
+    const std::vector<std::size_t> groups = groups_on_links();
     const auto group = static_cast<std::size_t>(std::count(groups.begin(), groups.end(), groups.front()));
     if (between_gpus && targets.size() > 1 && gpus_.front().links.size() + 1 < group)
       note("links do not join every two GPUs: taken as spread evenly over all others");
@@ -371,7 +359,7 @@ class NcclTopologyReader {
     }
     if (node.nics < static_cast<int>(nets.size()))
       note(fmt::format("{} slower NICs are left out", static_cast<int>(nets.size()) - node.nics));
-    if (node.nics > 0) node.nic_latency = Duration{1'500'000};
+    if (node.nics > 0) node.nic_latency = kAssumedNicLatency;
   }
 
   Result<ImportedTopology> topology() {
@@ -384,8 +372,8 @@ class NcclTopologyReader {
     node.nics = 0;
     join_gpus(known, node);
     add_nics(known, node);
-    split_islands(node);
-    node.link_latency = Duration{node.link == IntraLink::none ? 0 : 1'000'000};
+    split_groups(node);
+    node.link_latency = node.link == IntraLink::none ? Duration{} : kAssumedLinkLatency;
     node.nvls = node.link == IntraLink::nvswitch && known.compute_capability >= 90;
     node.pcie = gpus_.front().pcie;
     if (node.pcie.bytes_per_second == 0) {
@@ -480,10 +468,10 @@ NodeSpec node_of(const NcclGraphs& graphs) {
   node.link = node.gpus == 1 ? IntraLink::none : graphs.nvlink ? IntraLink::nvswitch : IntraLink::pcie;
   node.gpu_link = {graphs.best_inside};
   node.pcie = graphs.nvlink ? kGpuFacts[0].pcie : Bandwidth{graphs.best_inside};
-  node.link_latency = Duration{1'000'000};
+  node.link_latency = kAssumedLinkLatency;
   node.nics = static_cast<int>(graphs.nets.size());
   if (node.nics > 0) node.nic_rate = {std::max<std::int64_t>(1, graphs.best_outside / node.nics)};
-  if (node.nics > 0) node.nic_latency = Duration{1'500'000};
+  if (node.nics > 0) node.nic_latency = kAssumedNicLatency;
   node.cpu = CpuKind::intel;
   return node;
 }

@@ -10,6 +10,7 @@
 #include "sim/cost/plausible.hpp"
 #include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/linked_groups.hpp"
 #include "sim/import/possible_topology.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
@@ -166,20 +167,10 @@ class NvidiaSmiReader {
     return near > 0 ? near : static_cast<int>(columns_.size() - gpus_);
   }
 
-  /// Groups of GPUs that links join, directly or through others.
   std::size_t groups_on_links() const {
-    std::vector<std::size_t> of(gpus_);
-    for (std::size_t i = 0; i < gpus_; ++i) of[i] = i;
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (std::size_t i = 0; i < gpus_; ++i)
-        for (std::size_t j = 0; j < gpus_; ++j)
-          if (of[j] < of[i] && links_of(rows_[i].cells[j]) > 0) {
-            of[i] = of[j];
-            changed = true;
-          }
-    }
-    return std::set<std::size_t>(of.begin(), of.end()).size();
+    const std::vector<std::size_t> group_of =
+        joined_groups(gpus_, [this](std::size_t i, std::size_t j) { return links_of(rows_[i].cells[j]) > 0; });
+    return std::set<std::size_t>(group_of.begin(), group_of.end()).size();
   }
 
   void join_gpus(NodeSpec& node, int& per_gpu, std::vector<std::string>& notes) const {
@@ -205,10 +196,7 @@ class NvidiaSmiReader {
                                 : IntraLink::nvlink_mesh;
     if (node.link != IntraLink::nvlink_mesh) return;
     if (const std::size_t groups = groups_on_links(); groups > 1) {
-      node.link = IntraLink::pcie;
-      notes.push_back(fmt::format(
-          "links join only groups of GPUs ({} groups): taken as PCIe, so groups on links are faster than forecast",
-          groups));
+      notes.push_back(take_groups_as_pcie(node, groups));
     } else if (fewest != most) {
       notes.push_back(fmt::format("pairs of GPUs have {} to {} links: taken as {} of each GPU, spread evenly", fewest,
                                   most, per_gpu));
@@ -269,7 +257,7 @@ class NvidiaSmiReader {
       std::ranges::replace(imported.cluster.gpu, ' ', '-');
     }
     node.gpu_link = {known.link.bytes_per_second * links};
-    node.link_latency = Duration{node.link == IntraLink::none ? 0 : 1'000'000};
+    node.link_latency = node.link == IntraLink::none ? Duration{} : kAssumedLinkLatency;
     node.nvls = node.link == IntraLink::nvswitch && known.compute_capability >= 90;
     node.pcie = known.pcie;
     node.cpu = grace ? CpuKind::grace : CpuKind::intel;
@@ -278,7 +266,7 @@ class NvidiaSmiReader {
     imported.cluster.fabric = node.nics > 0 ? FabricKind::fat_tree : FabricKind::none;
     if (node.nics > 0) {
       node.nic_rate = known.nic;
-      node.nic_latency = Duration{1'500'000};
+      node.nic_latency = kAssumedNicLatency;
       imported.cluster.tiers = {{"fabric", 0, 1, {}}};
     } else {
       imported.cluster.max_nodes = 1;

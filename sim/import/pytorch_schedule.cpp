@@ -1,7 +1,6 @@
 #include "sim/import/pytorch_schedule.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 #include <set>
@@ -23,13 +22,13 @@ struct Token {
 };
 
 /// Longer letters first where one is the beginning of another: BW is legacy for the full backward.
-constexpr std::array kTokens{
-    Token{"SEND_F", PipelineOpKind::send_forward, true},      Token{"RECV_F", PipelineOpKind::receive_forward, true},
-    Token{"SEND_B", PipelineOpKind::send_backward, true},     Token{"RECV_B", PipelineOpKind::receive_backward, true},
-    Token{"UNSHARD", PipelineOpKind::unshard, false},         Token{"RESHARD", PipelineOpKind::reshard, false},
-    Token{"REDUCE_GRAD", PipelineOpKind::reduce_grad, false}, Token{"F", PipelineOpKind::forward, true},
-    Token{"I", PipelineOpKind::backward_input, true},         Token{"B", PipelineOpKind::backward, true},
-    Token{"W", PipelineOpKind::backward_weight, true},
+constexpr Token kTokens[] = {
+    {"SEND_F", PipelineOpKind::send_forward, true},      {"RECV_F", PipelineOpKind::receive_forward, true},
+    {"SEND_B", PipelineOpKind::send_backward, true},     {"RECV_B", PipelineOpKind::receive_backward, true},
+    {"UNSHARD", PipelineOpKind::unshard, false},         {"RESHARD", PipelineOpKind::reshard, false},
+    {"REDUCE_GRAD", PipelineOpKind::reduce_grad, false}, {"F", PipelineOpKind::forward, true},
+    {"I", PipelineOpKind::backward_input, true},         {"B", PipelineOpKind::backward, true},
+    {"W", PipelineOpKind::backward_weight, true},
 };
 constexpr std::string_view kFullBackwardLegacy = "BW";
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
@@ -55,9 +54,8 @@ std::optional<PipelineOp> parse_simple(std::string_view text, bool& full_backwar
     full_backward_legacy = true;
     text.remove_prefix(1);  // what is left reads as W, which the caller makes a full backward
   }
-  const auto token =
-      std::find_if(kTokens.begin(), kTokens.end(), [&](const Token& t) { return text.starts_with(t.letters); });
-  if (token == kTokens.end()) return std::nullopt;
+  const auto token = std::ranges::find_if(kTokens, [&](const Token& t) { return text.starts_with(t.letters); });
+  if (token == std::end(kTokens)) return std::nullopt;
   text.remove_prefix(token->letters.size());
   PipelineOp step{token->kind, *stage, -1, -1, -1};
   if (token->has_microbatch) {

@@ -1,10 +1,10 @@
 /// \file
 /// Reads a Hugging Face config.json as published: the architecture part of it.
 ///
-/// hugging_face.cpp lists the known families, with the settings that their code fixes and the file omits (biases,
-/// norms, positions). Unknown families are an error, since their parameter count would be a guess; so are settings that
-/// Model cannot express. Keys that do not shape the model (tokens, initialisers, caches, quantised storage) are
-/// ignored. From a multimodal file, the language model under text_config is read. num_nextn_predict_layers is ignored
+/// hugging_face.cpp lists the known families, with the settings that their code fixes and the file omits (biases, norms, positions);
+/// those with linear attention are in hugging_face_hybrids.cpp. Unknown families are an error, since their parameter count would be
+/// a guess; so are settings that Model cannot express. Keys that do not shape the model (tokens, initialisers, caches, quantised
+/// storage) are ignored. From a multimodal file, the language model under text_config is read. num_nextn_predict_layers is ignored
 /// too: published parameter counts leave the prediction layers out, and the scenario decides whether they are trained.
 /// Source: docs/references.md#hugging-face-configs
 #pragma once

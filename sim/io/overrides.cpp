@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/words.hpp"
+#include "sim/io/fields.hpp"
 
 namespace tracecast {
 
@@ -29,13 +30,8 @@ void mark_overridden(JsonNode& node) {
 }
 
 JsonNode value_of(const std::string& text) {
-  JsonNode node;
-  if (Result<JsonDocument> parsed = parse_json(text, "--set")) {
-    node = std::move(parsed->root);
-  } else {
-    node.kind = JsonNode::Kind::string;
-    node.string = text;
-  }
+  Result<JsonDocument> parsed = parse_json(text, "--set");
+  JsonNode node = parsed ? std::move(parsed->root) : node_of(text);
   mark_overridden(node);
   return node;
 }

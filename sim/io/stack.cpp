@@ -1,7 +1,6 @@
 #include "sim/io/stack.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <optional>
@@ -62,12 +61,12 @@ struct Libraries {
   const char* architecture;
   double year;
 };
-constexpr std::array kLibraries{Libraries{"Hopper", 2024.6}, Libraries{"Blackwell", 2025.7}};
+constexpr Libraries kLibraries[] = {{"Hopper", 2024.6}, {"Blackwell", 2025.7}};
 
 void age_kernels(double released, Profile& profile) {
-  const auto* libraries = std::find_if(kLibraries.begin(), kLibraries.end(),
-                                       [&](const Libraries& l) { return profile.architecture == l.architecture; });
-  if (released <= 0 || profile.kind == "recorded" || libraries == kLibraries.end()) return;
+  const auto* libraries =
+      std::ranges::find_if(kLibraries, [&](const Libraries& l) { return profile.architecture == l.architecture; });
+  if (released <= 0 || profile.kind == "recorded" || libraries == std::end(kLibraries)) return;
   const double slower = std::exp(kFasterPerYear * (libraries->year - released));
   InTraining& f = profile.in_training;
   for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.grouped_gemm, &f.memory})

@@ -47,9 +47,9 @@ struct StepSpan {
   std::int32_t work = 0;  ///< index into StepRecord::works
   std::int32_t microbatch = 0;
   std::int32_t stream = 0;
-  Duration arrival;
-  Duration start;
-  Duration end;
+  Duration arrival = {};
+  Duration start = {};
+  Duration end = {};
   bool operator==(const StepSpan&) const = default;
 };
 

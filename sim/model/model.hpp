@@ -92,11 +92,11 @@ struct SparseAttention {
 };
 
 struct Model {
-  std::string name;
+  std::string name = {};
   /// One letter per layer, repeated until num_layers: * attention, M Mamba-2, G gated delta net, K Kimi delta attention,
   /// - a dense feed-forward, E experts. With - or E every layer is what its letter says and nothing else; without, every
   /// layer has a feed-forward too. "": attention everywhere.
-  std::string layer_pattern;
+  std::string layer_pattern = {};
   int num_layers = 0;
   std::int64_t hidden_size = 0;
   int num_attention_heads = 0;
@@ -124,10 +124,10 @@ struct Model {
   int global_layer_interval = 0;       ///< with sliding_window: every n-th layer attends globally; 0: none does
   int encoder_layers = 0;              ///< encoder-decoder models: num_layers counts the decoder's
   int mtp_layers = 0;                  ///< multi-token-prediction layers, not counted in num_layers
-  std::optional<LatentAttention> latent_attention;
-  std::optional<LinearAttention> linear_attention;
-  std::optional<SparseAttention> sparse_attention;  ///< with latent_attention, in every layer of attention
-  std::optional<MixtureOfExperts> moe;
+  std::optional<LatentAttention> latent_attention = {};
+  std::optional<LinearAttention> linear_attention = {};
+  std::optional<SparseAttention> sparse_attention = {};  ///< with latent_attention, in every layer of attention
+  std::optional<MixtureOfExperts> moe = {};
   bool operator==(const Model&) const = default;
 
   bool gated() const { return activation == Activation::swiglu || activation == Activation::geglu; }

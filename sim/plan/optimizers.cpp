@@ -1,7 +1,6 @@
 #include "sim/plan/optimizers.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "sim/base/result.hpp"
 
@@ -10,24 +9,24 @@ namespace {
 
 /// Shampoo keeps the momentum and the variance of Adam, whose step length it takes over (grafting). Blocks and intervals: those
 /// of the examples of facebookresearch/optimizers, and the defaults of nikhilvyas/SOAP. docs/references.md#preconditioners
-constexpr std::array kOptimizers{
-    Optimizer{OptimizerKind::adam, 2},
-    Optimizer{OptimizerKind::sgd, 0},
-    Optimizer{OptimizerKind::momentum, 1},
-    Optimizer{OptimizerKind::lars, 1, false, true},
-    Optimizer{OptimizerKind::lamb, 2, false, true},
-    Optimizer{OptimizerKind::adam_8bit, 2, true},
-    Optimizer{OptimizerKind::muon, 2, false, false, MatrixWork::newton_schulz, 1},
-    Optimizer{OptimizerKind::adafactor, 1, false, false, MatrixWork::factored, 0},
-    Optimizer{OptimizerKind::shampoo, 2, false, false, MatrixWork::roots, 2, 8192, 100},
-    Optimizer{OptimizerKind::soap, 2, false, false, MatrixWork::eigenbasis, 2, 10'000, 10},
+constexpr Optimizer kOptimizers[] = {
+    {OptimizerKind::adam, 2},
+    {OptimizerKind::sgd, 0},
+    {OptimizerKind::momentum, 1},
+    {OptimizerKind::lars, 1, false, true},
+    {OptimizerKind::lamb, 2, false, true},
+    {OptimizerKind::adam_8bit, 2, true},
+    {OptimizerKind::muon, 2, false, false, MatrixWork::newton_schulz, 1},
+    {OptimizerKind::adafactor, 1, false, false, MatrixWork::factored, 0},
+    {OptimizerKind::shampoo, 2, false, false, MatrixWork::roots, 2, 8192, 100},
+    {OptimizerKind::soap, 2, false, false, MatrixWork::eigenbasis, 2, 10'000, 10},
 };
 
 }  // namespace
 
 const Optimizer& optimizer_of(OptimizerKind kind) {
   const auto found = std::ranges::find(kOptimizers, kind, &Optimizer::kind);
-  TRACECAST_ASSERT(found != kOptimizers.end(), "every optimizer has a row");
+  TRACECAST_ASSERT(found != std::end(kOptimizers), "every optimizer has a row");
   return *found;
 }
 

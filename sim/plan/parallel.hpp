@@ -114,7 +114,7 @@ struct EnumNames<GraphModule> {
 /// Which experts the tokens of a layer choose.
 enum class ExpertRouting {
   even,     ///< every expert gets as many (forced balancing, as published runs often measure)
-  uniform,  ///< every token chooses at random, all experts alike
+  uniform,  ///< every token chooses at random, all experts equally likely
   skewed,   ///< some experts are chosen more often, as by a learned router
 };
 template <>
@@ -125,7 +125,7 @@ struct EnumNames<ExpertRouting> {
 
 /// Which experts are on one rank.
 enum class ExpertPlacement {
-  contiguous,  ///< neighbours, as frameworks number them
+  contiguous,  ///< consecutive experts, as frameworks number them
   rebalanced,  ///< as many on every rank, those chosen most often apart
 };
 template <>
@@ -160,8 +160,8 @@ struct Parallel {
   bool reshard_after_backward = true;
   /// zero_stage 3 but for DeepSpeed's: gradients of earlier micro-batches are added up whole, and reduced with the last one.
   bool defer_grad_sync = false;
-  std::string pp_schedule;             ///< empty: default_schedule(vpp)
-  std::vector<int> pp_layout;          ///< layers of each virtual stage, stage 0 first; empty: even
+  std::string pp_schedule = {};        ///< empty: default_schedule(vpp)
+  std::vector<int> pp_layout = {};     ///< layers of each virtual stage, stage 0 first; empty: even
   bool account_for_embedding = false;  ///< embedding and loss count as a layer each when layers are cut evenly
   bool account_for_loss = false;
   std::string rank_order = "tp-cp-ep-dp-pp";  ///< fastest-varying first; any permutation
@@ -244,7 +244,7 @@ struct EnumNames<OptimizerKind> {
 enum class MatrixSharding {
   automatic,   ///< zero_stage 0: replicated, 1 and 2: layerwise, 3: all_to_all
   replicated,  ///< every rank all of its matrices
-  gather_updates,  ///< zero_stage 0: dealt out with their states; every rank gathers the updates of all (Distributed Shampoo)
+  gather_updates,  ///< zero_stage 0: distributed with their states; every rank gathers the updates of all (Distributed Shampoo)
   layerwise,   ///< every rank holds the states of whole matrices (Megatron-Core's layer-wise optimizer)
   gather,      ///< every rank gathers every matrix and works on all; Muon's states are divided by elements
   all_to_all,  ///< the same, but each matrix is sent to one rank, which sends the parts of the result back

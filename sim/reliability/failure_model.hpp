@@ -66,26 +66,26 @@ struct EnumNames<Effect> {
 
 /// One line of a failure model.
 struct FailureKind {
-  std::string name;
+  std::string name = {};
   Component component = Component::unknown;
   RateUnit per = RateUnit::job;
   double parts_per_unit = 1;  ///< e.g. NICs of a node
   /// Per job: the rate grows with the GPUs of the job to this power. 0: the same for a job of any size.
   double growth = 0;
   int growth_from_gpus = 1;  ///< GPUs of the job that `law` was observed on
-  Law law;                   ///< of one part, mean as observed; law_on() is that of another machine
+  Law law = {};              ///< of one part, mean as observed; law_on() is that of another machine
   FleetAge age = FleetAge::stationary;
   Effect effect = Effect::crash;
   /// What leaves service with it: nothing (job: a restart is enough), the node (gpu, node), all nodes of the rack or
   /// switch.
   RateUnit scope = RateUnit::node;
   double replace_probability = 1;  ///< that nodes leave service at all; else a restart is enough
-  Law lasts;                       ///< duration of temporary effects
+  Law lasts = {};                  ///< duration of temporary effects
   double magnitude = 1;            ///< remaining speed, in (0, 1]
-  Law latency;                     ///< of a corruption, until it is noticed
+  Law latency = {};                ///< of a corruption, until it is noticed
   int notice_steps = 0;    ///< loss spike: steps from the spike until it is noticed (their batches are skipped later)
   int rollback_steps = 0;  ///< loss spike: steps before it that are run again
-  std::string source;
+  std::string source = {};
   bool operator==(const FailureKind&) const = default;
 };
 

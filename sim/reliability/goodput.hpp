@@ -23,7 +23,7 @@ struct GoodputOptions {
   double half_width = 0.0005;  ///< stop when the mean goodput is known to this; 0: run max_histories
   double confidence = 0.95;
   int threads = 1;
-  std::function<void(int done, int of)> progress;  ///< called from the calling thread between batches
+  std::function<void(int done, int of)> progress = {};  ///< called from the calling thread between batches
 };
 
 /// A mean with its two-sided interval (Student's t).

@@ -1,14 +1,13 @@
 #include "tools/accuracy/ablation.hpp"
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -54,10 +53,7 @@ TEST_CASE("ablation: every effect moves forecasts in the right direction", "[acc
 
 TEST_CASE("the page of effects names every one, and is of the forecasts that the page of accuracies is of",
           "[accuracy][docs]") {
-  const auto page = [](const char* name) {
-    std::ifstream file(source_dir() / "docs/validation" / name);
-    return std::string{std::istreambuf_iterator<char>(file), {}};
-  };
+  const auto page = [](const char* name) { return content_of(source_dir() / "docs/validation" / name); };
   const std::string text = page("ablation.md");
   for (const LeftOut& effect : effects())
     CHECK(text.find(std::string("| ") + effect.name + " | " + effect.left_out + " |") != std::string::npos);
@@ -75,7 +71,7 @@ TEST_CASE("the page of effects names every one, and is of the forecasts that the
 TEST_CASE("a rule about a GPU's clock takes all that its constant multiplied back", "[accuracy]") {
   const auto factors = [](const char* profile, const char* rule = "") {
     RowScenario row;
-    row.scenario.profile = read_profile(shipped_data().profiles / (std::string(profile) + ".json")).value();
+    row.scenario.profile = shipped_profile(profile);
     for (const LeftOut& each : rules())
       if (std::string(each.name) == rule) each.change(row);
     return row.scenario.profile.in_training;

@@ -1,10 +1,9 @@
 // docs/validation/accuracy-sources.md says what the shipped profiles and stacks give: some of its sources are forecast anew.
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 #include "tools/accuracy/errors.hpp"
@@ -46,8 +45,7 @@ double printed(const std::string& page, const std::string& source) {
 
 TEST_CASE("the page of accuracies has not drifted from what the program forecasts", "[accuracy][docs]") {
   const std::filesystem::path runs = source_dir() / "scenarios/runs/published.csv";
-  std::ifstream file(source_dir() / "docs/validation/accuracy-sources.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::string page = content_of(source_dir() / "docs/validation/accuracy-sources.md");
   const CsvTable table = CsvTable::read(runs).value();
   const RowLibrary library = RowLibrary::open(shipped_data()).value();
   // Of both GPUs and four stacks, among those whose steps are built quickly.

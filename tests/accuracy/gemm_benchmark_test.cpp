@@ -4,26 +4,15 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/cost/round_gpu.hpp"
+
 using namespace tracecast;
 using namespace tracecast::accuracy;
-
-namespace {
-
-// A GPU of round numbers: 100 SMs of 1e12 FLOP/s, memory that is never in the way.
-constexpr GpuPeak kGpu{100e12, 1e15, 100};
-
-/// Whole waves, nothing lost anywhere else.
-GemmModel ideal() {
-  GemmModel model;
-  model.efficiency = 1;
-  model.norm = 8;
-  return model;
-}
-
-}  // namespace
+using tracecast::test::kRoundGpu;
+using tracecast::test::whole_waves;
 
 TEST_CASE("benchmarks: what a benchmark's copies leave in L2 is read faster", "[oracle][accuracy]") {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   const GpuPeak slow{1e18, 1e9, 1};  // only bytes count
   const GemmShape shape{1024, 2048, 512};
   const double a = 2.0 * 1024 * 512;
@@ -49,19 +38,20 @@ TEST_CASE("benchmarks: what a benchmark's copies leave in L2 is read faster", "[
 }
 
 TEST_CASE("benchmarks: two nodes of a benchmark compute at rates around the model's", "[oracle][accuracy]") {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   model.benchmark.node_rate = 1.1;
   const GemmShape shape{2560, 1280, 4096};
   const auto on_node = [&](int node) {
-    return looped_gemm_seconds({6, 6, node}, model, kGpu, shape, gemm_elements(Precision::bf16));
+    return looped_gemm_seconds({6, 6, node}, model, kRoundGpu, shape, gemm_elements(Precision::bf16));
   };
-  CHECK(on_node(0) == Approx(gemm_seconds(ideal(), kGpu, shape, gemm_elements(Precision::bf16))).epsilon(1e-9));
+  CHECK(on_node(0) ==
+        Approx(gemm_seconds(whole_waves(), kRoundGpu, shape, gemm_elements(Precision::bf16))).epsilon(1e-9));
   CHECK(on_node(1) == Approx(on_node(0) / 1.1).epsilon(1e-6));
   CHECK(on_node(-1) == Approx(on_node(0) * 1.1).epsilon(1e-6));
 }
 
 TEST_CASE("benchmarks: quantising reads 16 bit and writes an operand", "[oracle][accuracy]") {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   const GemmShape shape{1024, 512, 2048};
   const auto quantised = [&](Precision precision) {
     return quantisation_seconds(model, {1, 1e12, 1}, shape, gemm_elements(precision));
@@ -74,7 +64,7 @@ TEST_CASE("benchmarks: quantising reads 16 bit and writes an operand", "[oracle]
 }
 
 TEST_CASE("benchmarks: a benchmark's choices are read between the nodes of their grid", "[oracle][accuracy]") {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   CHECK(choice_factor(model, {7, 7, 7}) == 1);
   // 512 rows (the fourth node), 1024 columns (the third), k = 2048 (the third), and the next node along m, 4096 rows.
   model.benchmark.choices.assign(kChoiceNodes, 0);

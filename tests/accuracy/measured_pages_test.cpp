@@ -1,12 +1,11 @@
 // docs/validation/kernels.md and collectives.md say what `validate --kernels` and `--collectives` give: some of their
 // tables are forecast anew.
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 #include "tools/accuracy/measured_tables.hpp"
@@ -18,10 +17,7 @@ namespace {
 
 const std::filesystem::path kShared = measurements_of_others();
 
-std::string page(const char* name) {
-  std::ifstream file(source_dir() / "docs/validation" / name);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string page(const char* name) { return content_of(source_dir() / "docs/validation" / name); }
 
 /// A number in the page's line of a group: cell 0 is its first one.
 double printed(const std::string& text, const std::string& group, int cell) {
@@ -58,8 +54,7 @@ TEST_CASE("the page of operators has not drifted from what the profiles say", "[
 TEST_CASE("published kernels: every source is explained, and the profiles that were fitted to them agree with them",
           "[accuracy][docs]") {
   const CsvTable table = CsvTable::read(source_dir() / "scenarios/runs/kernels.csv").value();
-  std::ifstream file(source_dir() / "scenarios/runs/README.md");
-  const std::string explained{std::istreambuf_iterator<char>(file), {}};
+  const std::string explained = content_of(source_dir() / "scenarios/runs/README.md");
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const std::string source = table.text(row, "source");
     INFO(source);

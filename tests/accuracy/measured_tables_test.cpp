@@ -8,8 +8,9 @@
 #include "sim/cost/costs.hpp"
 #include "sim/cost/memory_bound.hpp"
 #include "sim/io/files.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tools/accuracy/collective_tables.hpp"
 #include "tools/accuracy/kernel_tables.hpp"
 #include "tools/accuracy/samples_report.hpp"
@@ -61,21 +62,21 @@ TEST_CASE("operators of a table: every kind of work, and a profile of one's own"
     return validate_kernels(CsvTable::parse(head + rows, "k.csv").value(), library);
   };
   const std::string norm = ",norm,backward,bf16,,,,,402653184,33554432,300\n";
-  const auto samples = validated(mine + norm + "h100" + norm + "h100,grouped_gemm,,bf16,1024,4096,4096,8,,,400\n" +
-                                 "h100,optimizer,,fp32,,,,,3000000000,,1500\n");
-  if (!samples) FAIL(to_string(samples.error()));
-  REQUIRE(samples->size() == 4);
-  CHECK((*samples)[0].predicted_s == Approx(321e-6));  // as it was recorded
-  CHECK((*samples)[0].group == mine + " norm backward");
+  const auto samples =
+      value_of(validated(mine + norm + "h100" + norm + "h100,grouped_gemm,,bf16,1024,4096,4096,8,,,400\n" +
+                         "h100,optimizer,,fp32,,,,,3000000000,,1500\n"));
+  REQUIRE(samples.size() == 4);
+  CHECK((samples)[0].predicted_s == Approx(321e-6));  // as it was recorded
+  CHECK((samples)[0].group == mine + " norm backward");
   const Profile h100 = library.profile("h100").value();
   const auto fitted = [&](OperatorKind kind, Pass pass, double bytes) {
     const MemoryModel& model = *find_memory_model(h100, kind, pass);
     return model.t0 + bytes / (model.efficiency * h100.memory_bandwidth);
   };
-  CHECK((*samples)[1].predicted_s == Approx(fitted(OperatorKind::norm, Pass::backward, 402653184)).epsilon(1e-3));
-  CHECK((*samples)[2].group == "h100 grouped_gemm bf16");
-  CHECK((*samples)[2].predicted_s > 2 * 8 * 1024.0 * 4096 * 4096 / 989e12);
-  CHECK((*samples)[3].predicted_s == Approx(fitted(OperatorKind::optimizer, Pass::optimizer, 3e9)).epsilon(1e-3));
+  CHECK((samples)[1].predicted_s == Approx(fitted(OperatorKind::norm, Pass::backward, 402653184)).epsilon(1e-3));
+  CHECK((samples)[2].group == "h100 grouped_gemm bf16");
+  CHECK((samples)[2].predicted_s > 2 * 8 * 1024.0 * 4096 * 4096 / 989e12);
+  CHECK((samples)[3].predicted_s == Approx(fitted(OperatorKind::optimizer, Pass::optimizer, 3e9)).epsilon(1e-3));
   CHECK(to_string(validated("h100,scores,,bf16,,,,,1,,1\n").error())
             .starts_with("k.csv:2: op = scores: is unknown (allowed: gemm grouped_gemm attention softmax norm"));
   CHECK(to_string(validated("h100,norm,,bf16,,,,,,,1\n").error()).starts_with("k.csv:2: bytes"));

@@ -1,14 +1,13 @@
 // docs/validation/misses.md explains every run that is missed by more than 25 %: none of docs/validation/accuracy-sources.md is
 // missing, and what it says of changed rows is forecast anew.
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tools/accuracy/validate.hpp"
 
@@ -19,10 +18,7 @@ namespace {
 
 const DataPaths kData{source_dir() / "scenarios", source_dir() / "topologies", source_dir() / "kernels/profiles"};
 
-std::string page(const char* name) {
-  std::ifstream file(source_dir() / "docs/validation" / name);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string page(const char* name) { return content_of(source_dir() / "docs/validation" / name); }
 
 /// Percentage points. Profiles and stacks that are fitted anew by more ask for a new page.
 constexpr double kMargin = 4;

@@ -109,7 +109,7 @@ TEST_CASE("the limit of an 8-bit factor is where peaks or bytes are reached", "[
   const FitChoice choice = choice_of_profiles(RowLibrary::open(shipped_data()).value()).value();
   for (const char* name : {"h100", "b200", "mi300x"}) {
     INFO(name);
-    Profile profile = read_profile(shipped_data().profiles / (std::string(name) + ".json")).value();
+    Profile profile = shipped_profile(name);
     const CostScales& most = choice.most_gemm.at(profile.architecture);
     InTraining& factors = profile.in_training;
     factors.gemm = most[static_cast<std::size_t>(CostParameter::gemm_fp8)] * factors.gemm_fp8;

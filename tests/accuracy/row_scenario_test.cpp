@@ -1,8 +1,5 @@
 #include "tools/accuracy/row_scenario.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
@@ -11,21 +8,7 @@
 using namespace tracecast;
 using namespace tracecast::accuracy;
 using tracecast::test::assumes;
-using tracecast::test::kNeeded;
 using tracecast::test::row;
-
-namespace {
-
-/// The parallelism of a run of a model with experts; `values` of kColumnsWithExperts.
-constexpr const char* kColumnsWithExperts =
-    "layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,attention_kind,moe_experts,"
-    "moe_topk,moe_ffn_hidden,pp,vp\n";
-Parallel parallel_with_experts(const std::string& values) {
-  const CsvTable table = CsvTable::parse(kColumnsWithExperts + values + "\n", "t.csv").value();
-  return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.parallel;
-}
-
-}  // namespace
 
 TEST_CASE("row: what is reported is used", "[accuracy]") {
   const RowScenario r = row(",framework,tp,pp,vp,micro_batch,precision,recompute,schedule,seq_parallel,zero_stage,id",
@@ -65,75 +48,6 @@ TEST_CASE("row: ZeRO-2 of PyTorch's FSDP is SHARD_GRAD_OP, of other frameworks M
   CHECK(megatron.reshard_after_forward);
 }
 
-TEST_CASE("row: what recipes do that a source does not print", "[accuracy]") {
-  const auto training = [](const char* columns, const char* values) {
-    return row(columns, values).value().scenario.training;
-  };
-  const Training offloaded = training(",framework,notes", ",Megatron-Bridge 26.04,activation offload of 20 layers");
-  CHECK(offloaded.offload_activations);
-  CHECK(offloaded.offload_layers == 20);
-  CHECK(training(",framework,notes", ",Megatron-Bridge 26.04,activation offload").offload_layers == 0);  // all
-  const Training pax = training(",framework,precision_detail", ",Pax (JAX/XLA),TransformerEngine");
-  CHECK(pax.recompute == Recompute::selective);
-  CHECK(pax.recompute_modules == std::vector<std::string>{"norm", "activation"});
-  CHECK(pax.flash_attention);
-  CHECK_FALSE(training(",framework", ",Pax (JAX/XLA)").flash_attention);
-  CHECK(training(",framework,notes", ",Megatron-Bridge 26.06,full-iteration CUDA graph").cuda_graphs);
-  const auto zero_stage = [](const char* values) {
-    return row(",framework,model_name,pp,zero_stage", values).value().scenario.parallel.zero_stage;
-  };
-  CHECK(zero_stage(",Megatron-Bridge 26.02,Llama-3-70B,1,1") == 3);
-  CHECK(zero_stage(",Megatron-Bridge 26.02,Llama-3-70B,4,1") == 1);
-  CHECK(zero_stage(",Megatron-Bridge 26.02,Llama-3-8B,1,1") == 1);
-}
-
-TEST_CASE("row: what Pax recomputes follows from the size of the model", "[accuracy]") {
-  const auto recompute = [](const char* hidden) {
-    const std::string text =
-        std::string("layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework\n12,") + hidden +
-        ",12,51200,2048,256,A100,64,Pax (JAX/XLA)\n";
-    const CsvTable table = CsvTable::parse(text, "t.csv").value();
-    return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.training.recompute;
-  };
-  CHECK(recompute("768") == Recompute::none);
-  CHECK(recompute("3072") == Recompute::selective);
-  CHECK(recompute("12288") == Recompute::full);
-}
-
-TEST_CASE("row: what recipes of experts do that a source does not print", "[accuracy]") {
-  // Columns behind those of the model: model_name, attention_kind, source, assumptions, notes.
-  const auto scenario = [](const char* framework, const char* gpu, const char* behind) {
-    const std::string text = fmt::format(
-        "layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu_count,moe_experts,moe_topk,moe_ffn_hidden,framework,"
-        "gpu,"
-        "model_name,attention_kind,source,assumptions,notes\n"
-        "4,2048,16,32000,4096,64,64,64,4,1024,{},{},{}\n",
-        framework, gpu, behind);
-    const CsvTable table = CsvTable::parse(text, "t.csv").value();
-    return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario;
-  };
-  CHECK(scenario("NeMo 25.07", "H100", "DeepSeek-V3,mla,,,").parallel.moe_dispatcher == MoeDispatcher::deepep);
-  CHECK(scenario("NeMo 25.07", "GB200", "DeepSeek-V3,mla,,,").parallel.moe_dispatcher == MoeDispatcher::alltoall);
-  CHECK(scenario("NeMo 25.07", "H100", "Mixtral,,,,").parallel.moe_dispatcher == MoeDispatcher::alltoall);
-  CHECK(scenario("Megatron-Bridge 25.11", "H100", "DeepSeek-V3,mla,,,").training.recompute_modules ==
-        std::vector<std::string>{"mla_up"});
-  const auto routing = [&](const char* behind) {
-    return scenario("Megatron-Core", "H100", behind).training.expert_routing;
-  };
-  CHECK(routing("Q,,,,tokens routed by the real router") == ExpertRouting::skewed);
-  CHECK(routing("Q,,Zoo (real routing),,") == ExpertRouting::skewed);
-  CHECK(routing("Q,,,,") != ExpertRouting::skewed);
-  // Graphs that a table took from the next release: those of the recipes that drop tokens.
-  const auto graphs = [&](const char* behind) {
-    return scenario("Megatron-Bridge 25.09", "B200", behind).training.cuda_graphs;
-  };
-  CHECK(graphs("Qwen3-30B-A3B,,,graphs of the next release,token drop"));
-  CHECK_FALSE(graphs("Qwen3-235B-A22B,,,graphs of the next release,token drop"));
-  CHECK_FALSE(graphs("Qwen3-30B-A3B,,,,token drop"));
-  CHECK(scenario("Megatron-Bridge 26.08", "H100", "Q,,,,CUDA graphs of router and preprocessing")
-            .training.cuda_graph_modules == std::vector<std::string>{"moe_router"});
-}
-
 TEST_CASE("row: what is not reported is filled in and listed", "[accuracy]") {
   const RowScenario r = row("", "").value();
   CHECK(r.stack.empty());
@@ -158,8 +72,7 @@ TEST_CASE("row: layers that do not divide", "[accuracy]") {
   CHECK(cut("30,1024,16,1024,64,A100,8,0,8", "even").account_for_loss);
   CHECK(cut("22,1024,16,1024,64,A100,8,0,8", "first_and_last_stage_one_layer_less").account_for_embedding);
   CHECK(cut("32,1024,16,1024,64,A100,8,0,8", "even") == [] {
-    Parallel p;
-    p.pp = 8;
+    Parallel p{.pp = 8};
     p.pp_layout.clear();
     return p;
   }());
@@ -256,71 +169,6 @@ TEST_CASE("row: GPT-like models have the dropout of their stack, others none", "
   CHECK(row(",framework,gated_mlp", ",NeMo,0").value().scenario.model.dropout == 0);
 }
 
-TEST_CASE("row: the dispatcher of a stack is for models with experts", "[accuracy]") {
-  CHECK(row(",framework", ",Megatron-Bridge 25.11").value().scenario.parallel.moe_dispatcher ==
-        MoeDispatcher::alltoall);
-  CHECK(row(",framework,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-Bridge,8,2,1024")
-            .value()
-            .scenario.parallel.moe_dispatcher == MoeDispatcher::hybridep);
-}
-
-TEST_CASE("row: an unreported dispatcher is that of the release's recipes", "[accuracy]") {
-  const auto dispatcher = [](const char* framework, const char* gpu, const char* experts) {
-    return parallel_with_experts(fmt::format("4,4096,32,32000,4096,128,{},16,{},{},8,1024,,", gpu, framework, experts))
-        .moe_dispatcher;
-  };
-  CHECK(dispatcher("Megatron-Bridge 25.11", "H100", ",128") == MoeDispatcher::alltoall);
-  CHECK(dispatcher("Megatron-Bridge 26.02", "B200", ",128") == MoeDispatcher::alltoall);
-  CHECK(dispatcher("Megatron-Bridge 25.11", "H100", "mla,256") == MoeDispatcher::deepep);  // DeepSeek-V3
-  CHECK(dispatcher("Megatron-Bridge 25.11", "GB200", ",128") == MoeDispatcher::hybridep);  // NVLink between hosts
-  CHECK(dispatcher("Megatron-Bridge 26.04", "H100", ",128") == MoeDispatcher::hybridep);
-  CHECK(dispatcher("Megatron-Bridge", "H100", ",128") == MoeDispatcher::hybridep);
-  CHECK(dispatcher("Megatron-Core (MoE dev)", "H100", ",128") == MoeDispatcher::deepep);
-}
-
-TEST_CASE("row: dropped tokens go by all-to-all, which overlaps with nothing", "[accuracy]") {
-  const auto drops = [](const char* notes) {
-    return row(",framework,moe_experts,moe_topk,moe_ffn_hidden,ep,moe_dispatcher,moe_a2a_overlap,notes",
-               std::string(",Megatron-Bridge 25.09,8,2,1024,8,hybridep,True,") + notes)
-        .value();
-  };
-  const RowScenario dropping = drops("MoE with token drop");
-  CHECK(dropping.scenario.training.expert_capacity_factor == 1);
-  CHECK(dropping.scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall);
-  CHECK(dropping.scenario.parallel.pp_schedule != "combined-1f1b");
-  CHECK(assumes(dropping, "tokens are dropped"));
-  CHECK(drops("").scenario.training.expert_capacity_factor == 0);
-  CHECK(drops("").scenario.parallel.moe_dispatcher == MoeDispatcher::hybridep);
-  CHECK(drops("").scenario.parallel.pp_schedule == "combined-1f1b");
-}
-
-TEST_CASE("row: parts of Qwen3 and DeepSeek-V3 that their tables leave out", "[accuracy]") {
-  CHECK(row(",model_name", ",Qwen3-14B").value().scenario.model.qk_norm);
-  CHECK_FALSE(row(",model_name", ",Llama-3-8B").value().scenario.model.qk_norm);
-
-  const auto predicting = [](const char* columns, const char* values) {
-    return row(columns, values).value().scenario.model.mtp_layers;
-  };
-  CHECK(predicting(",notes", ",MTP layer trained as well") == 1);
-  CHECK(predicting(",assumptions", ",MTP layer assumed") == 1);
-  CHECK(predicting(",notes", ",") == 0);
-  // The launcher's layout takes precedence.
-  CHECK(predicting(",pp,vp,pp_layout,notes", ",2,1,Et*16|t*16mL,") == 1);
-  CHECK(predicting(",pp,vp,pp_layout,notes", ",2,1,Et*16|t*16L,MTP layer counted") == 0);
-
-  const auto stages = [](const char* layers, int pp, int vp) {
-    return parallel_with_experts(
-               fmt::format("{},7168,128,129280,4096,512,H100,256,NeMo 25.07,mla,256,8,2048,{},{}", layers, pp, vp))
-        .pp_layout;
-  };
-  CHECK(stages("61", 8, 1) == std::vector{8, 8, 8, 8, 8, 8, 8, 5});
-  CHECK(stages("61", 4, 1) == std::vector{16, 16, 16, 13});
-  CHECK(stages("61", 8, 2).back() == 1);
-  CHECK(stages("61", 8, 4).back() == 0);
-  CHECK(stages("61", 8, 4).front() == 1);
-  CHECK(stages("60", 8, 1).back() == 7);  // another model
-}
-
 TEST_CASE("row: a pipeline of which only the depth is reported is interleaved where the stack overlaps messages",
           "[accuracy]") {
   const RowScenario core = row(",framework,pp,micro_batch", ",NeMo,4,1").value();
@@ -330,137 +178,6 @@ TEST_CASE("row: a pipeline of which only the depth is reported is interleaved wh
   CHECK(row(",framework,pp", ",Megatron-LM (2021),4").value().scenario.parallel.pp_schedule !=
         "interleaved-1f1b");  // nothing overlaps
   CHECK(row(",framework,pp,vp", ",NeMo,4,1").value().scenario.parallel.pp_schedule != "interleaved-1f1b");  // reported
-}
-
-TEST_CASE("row: DeepSeek-V3 routes a token to 4 of 8 groups of experts, other models to any", "[accuracy]") {
-  const auto limit = [](const char* values) {
-    return row(",attention_kind,moe_experts,moe_topk,moe_ffn_hidden", values)
-        .value()
-        .scenario.model.moe->routing_group_limit;
-  };
-  CHECK(limit(",mla,256,8,2048") == 4);
-  CHECK(limit(",mla,384,8,2048") == 0);  // Kimi K2
-  CHECK(limit(",,256,8,2048") == 0);
-}
-
-TEST_CASE("row: what a note says about dispatcher and launches takes precedence over the stack", "[accuracy]") {
-  const auto said = [](const std::string& stack, const std::string& note) {
-    return row(",framework,notes,moe_experts,moe_topk,moe_ffn_hidden", "," + stack + "," + note + ",8,2,1024")
-        .value()
-        .scenario;
-  };
-  CHECK(said("Megatron-Bridge", "all-to-all dispatcher").parallel.moe_dispatcher == MoeDispatcher::alltoall);
-  CHECK(said("Megatron-Core", "HybridEP + CUDA graphs").parallel.moe_dispatcher == MoeDispatcher::hybridep);
-  CHECK(said("Megatron-Core", "DeepEP").parallel.moe_dispatcher == MoeDispatcher::deepep);
-  // Graphs of an unknown scope leave dropless experts eager.
-  const Training captured = said("Megatron-Core", "HybridEP + CUDA graphs").training;
-  CHECK_FALSE(captured.cuda_graphs);
-  CHECK(captured.cuda_graph_modules == std::vector<std::string>{"attn", "moe_router"});
-  CHECK(row(",framework,notes", ",NeMo,CUDA graphs").value().scenario.training.cuda_graphs);
-  CHECK(said("Megatron-Core", "").training.cuda_graph_modules.empty());
-  CHECK(row(",framework,notes", ",NeMo,DeepEP").value().scenario.parallel.moe_dispatcher ==
-        MoeDispatcher::alltoall);  // no experts
-}
-
-TEST_CASE("row: switches of a launcher's recipe", "[accuracy]") {
-  constexpr const char* kExperts = ",framework,moe_experts,moe_topk,moe_ffn_hidden,ep,pp,vp,";
-  const auto with = [&](const char* layout, const std::string& columns, const std::string& values) {
-    return row(kExperts + columns, fmt::format(",Megatron-Bridge,8,2,1024,{},{}", layout, values)).value().scenario;
-  };
-  // With and without a pipeline; without an exchange there is nothing to hide.
-  CHECK(with("8,1,1", "moe_a2a_overlap", "True").parallel.pp_schedule == "combined-1f1b");
-  CHECK(with("8,2,4", "moe_a2a_overlap,schedule", "True,interleaved_1f1b").parallel.pp_schedule == "combined-1f1b");
-  CHECK(with("8,2,4", "moe_a2a_overlap,schedule", "False,interleaved_1f1b").parallel.pp_schedule == "interleaved-1f1b");
-  CHECK(with("1,1,1", "moe_a2a_overlap", "True").parallel.pp_schedule.empty());
-  CHECK(with("8,2,1", "moe_a2a_overlap,schedule", "True,dualpipe").parallel.pp_schedule == "dualpipe");
-  CHECK(with("8,1,1", "routing", "real").training.expert_routing == ExpertRouting::skewed);
-  CHECK(with("8,1,1", "routing", "forced").training.expert_routing == ExpertRouting::even);
-  CHECK(with("8,1,1", "routing", "").training.expert_routing == ExpertRouting::even);
-  CHECK(row(",routing", ",real").value().scenario.training.expert_routing == ExpertRouting::even);  // no experts
-  CHECK(with("8,1,1", "cuda_graph", "local:full_iteration").training.cuda_graphs);
-  CHECK_FALSE(with("8,1,1", "cuda_graph", "none:full_iteration").training.cuda_graphs);
-  const Training modules =
-      with("8,1,1", "cuda_graph", "transformer_engine over attn;moe_router;moe_preprocess").training;
-  CHECK_FALSE(modules.cuda_graphs);
-  CHECK(modules.cuda_graph_modules == std::vector<std::string>{"attn", "moe_router"});
-  CHECK(with("8,1,1", "cuda_graph", "none:attn").training.cuda_graph_modules.empty());
-  CHECK(with("8,1,1", "moe_dispatcher", "deepep").parallel.moe_dispatcher == MoeDispatcher::deepep);
-  CHECK(with("8,1,1", "moe_dispatcher", "hybridep").parallel.moe_dispatcher == MoeDispatcher::hybridep);
-  // Whole steps of experts in MXFP8 are captured with the fused grouped MLP.
-  CHECK(with("8,1,1", "cuda_graph,precision", "full_iteration,mxfp8").training.fused_experts);
-  CHECK(with("8,1,1", "notes,precision", "fused grouped MLP,mxfp8").training.fused_experts);
-  CHECK_FALSE(with("8,1,1", "cuda_graph,precision", "full_iteration,bf16").training.fused_experts);
-  CHECK_FALSE(row(",cuda_graph,precision", ",full_iteration,mxfp8").value().scenario.training.fused_experts);
-  // So is attention in 8 bits, on GPUs that have it: H100's is per tensor.
-  CHECK_FALSE(with("8,1,1", "cuda_graph,precision", "full_iteration,mxfp8").training.fp8_attention);
-  const auto on_gb200 = [](const char* graph, const char* precision) {
-    const std::string text = fmt::format(
-        "{},framework,moe_experts,moe_topk,moe_ffn_hidden,ep,cuda_graph,precision\n"
-        "32,4096,32,11008,32000,4096,128,GB200,8,Megatron-Bridge,8,2,1024,8,{},{}\n",
-        kNeeded, graph, precision);
-    const CsvTable table = CsvTable::parse(text, "t.csv").value();
-    return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.training;
-  };
-  CHECK(on_gb200("full_iteration", "mxfp8").fp8_attention);
-  CHECK_FALSE(on_gb200("transformer_engine over attn", "mxfp8").fp8_attention);
-  CHECK_FALSE(on_gb200("full_iteration", "bf16").fp8_attention);
-  // A prediction layer m is left out.
-  CHECK(with("8,2,2", "pp_layout", "Et*8|t*8|t*15|tmL;").parallel.pp_layout == std::vector<int>{8, 8, 15, 1});
-  CHECK(with("8,2,2", "pp_layout", "Et*8|t*8|t*8|tmL").parallel.pp_layout.empty());  // not 32 layers
-}
-
-TEST_CASE("row: a recipe says what is recomputed where the source prints nothing", "[accuracy]") {
-  const auto read = [](const std::string& recompute, const std::string& modules, const std::string& layers) {
-    return row(",recipe,recompute,recompute_modules,recompute_full_block_layers",
-               fmt::format(",A_RECIPE,{},{},{}", recompute, modules, layers))
-        .value();
-  };
-  const RowScenario none = read("", "", "");
-  CHECK(none.scenario.training.recompute == Recompute::none);
-  CHECK_FALSE(none.guess_recompute);
-  CHECK(read("", "\"[\"\"mla_up_proj\"\", \"\"moe_act\"\"]\"", "").scenario.training.recompute_modules ==
-        std::vector<std::string>{"activation", "mla_up"});
-  CHECK(read("", "", "20").scenario.training.recompute == Recompute::full);
-  CHECK(read("", "", "20").scenario.training.recompute_num_layers == 20);
-  CHECK(read("full", "", "20").scenario.training.recompute_num_layers == 0);  // printed
-}
-
-TEST_CASE("row: modules that are recomputed alone", "[accuracy]") {
-  const auto modules = [](const char* detail) {
-    return row(",recompute,recompute_detail", std::string(",selective_other,") + detail)
-        .value()
-        .scenario.training.recompute_modules;
-  };
-  CHECK(modules("moe_act + layernorm") == std::vector<std::string>{"norm", "activation"});
-  CHECK(modules("mla up_proj") == std::vector<std::string>{"mla_up"});
-  CHECK(modules("layernorm + moe") == std::vector<std::string>{"norm", "moe"});
-  CHECK(modules("moe_act") == std::vector<std::string>{"activation"});
-  CHECK(modules("mlp").empty());
-}
-
-TEST_CASE("row: experts are split as reported, else as the stack does, else as all layers", "[accuracy]") {
-  const auto cut = [](const char* framework, const char* ep, const char* etp) {
-    return row(",framework,tp,ep,etp,moe_experts,moe_topk,moe_ffn_hidden",
-               fmt::format(",{},4,{},{},8,2,1024", framework, ep, etp))
-        .value()
-        .scenario.parallel.etp;
-  };
-  CHECK(cut("Megatron-Core", "2", "") == 1);
-  CHECK(cut("Megatron-Core", "2", "4") == 4);
-  CHECK(cut("Megatron-Core", "1", "") == 0);  // tp
-  CHECK(cut("torchtitan", "2", "") == 0);
-}
-
-TEST_CASE("row: quantised parameters are 8-bit recipes'", "[accuracy]") {
-  const auto quantised = [](const char* precision) {
-    return row(",framework,precision", std::string(",Megatron-Bridge,") + precision)
-        .value()
-        .scenario.training.fp8_param_gather;
-  };
-  CHECK(quantised("fp8"));
-  CHECK(quantised("mxfp8"));
-  CHECK_FALSE(quantised("nvfp4"));
-  CHECK_FALSE(quantised("bf16"));
 }
 
 TEST_CASE("row: a vocabulary that is not reported is the stack's, else the general one", "[accuracy]") {
@@ -493,86 +210,6 @@ TEST_CASE("row: a release in the framework's name is the age of its libraries", 
   const double newer = gemm("NeMo 24.07"), older = gemm("NeMo 24.03");
   CHECK(older / newer == Approx(std::exp(kFasterPerYear / 3)));  // four months
   CHECK(gemm("NeMo 24.13") == gemm("NeMo"));                     // no month: the stack's own
-}
-
-TEST_CASE("row: what recipes of Megatron-Bridge say by release, precision and model", "[accuracy]") {
-  const auto experts = [](const char* model, const char* gpu, const char* framework, const char* more,
-                          const char* values) {
-    const std::string text = fmt::format(
-        "{},model_name,attention_kind,framework,moe_experts,moe_topk,moe_ffn_hidden,moe_shared_ffn_hidden,ep{}\n"
-        "61,7168,128,18432,129280,4096,1024,{},64,{},{},{},256,8,2048,2048,8{}\n",
-        kNeeded, more, gpu, model, std::string(model) == "DeepSeek-V3" ? "mla" : "mha", framework, values);
-    const CsvTable table = CsvTable::parse(text, "t.csv").value();
-    const Result<RowScenario> read = scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value());
-    REQUIRE(read.has_value());
-    return read->scenario;
-  };
-  const auto narrow = [&](const char* model, const char* gpu, const char* framework) {
-    return experts(model, gpu, framework, ",cuda_graph,precision", ",full_iteration,mxfp8").training;
-  };
-  const Training later = narrow("DeepSeek-V3", "GB300", "Megatron-Bridge 26.06");
-  CHECK(later.fp8_output_layer);
-  CHECK(later.fp8_attention);
-  CHECK_FALSE(later.padded_experts);
-  CHECK_FALSE(narrow("DeepSeek-V3", "GB200", "Megatron-Bridge 26.06").fp8_attention);
-  CHECK(narrow("DeepSeek-V3", "GB200", "Megatron-Bridge 26.06").fp8_output_layer);
-  CHECK_FALSE(narrow("DeepSeek-V3", "B200", "Megatron-Bridge 26.06").fp8_output_layer);
-  CHECK_FALSE(narrow("Qwen3-235B", "GB200", "Megatron-Bridge 26.06").fp8_output_layer);
-  CHECK(narrow("Qwen3-235B", "GB200", "Megatron-Bridge 26.06").fp8_attention);
-  CHECK(narrow("GPT-OSS-120B", "B200", "Megatron-Bridge 26.06").fp8_output_layer);
-  const Training earlier = narrow("Qwen3-30B", "GB200", "Megatron-Bridge 25.09");
-  CHECK_FALSE((earlier.fused_experts || earlier.fp8_attention || earlier.fp8_output_layer));
-  CHECK(earlier.padded_experts);
-  // Shared experts run beside an all-to-all of DeepSeek-V3, unless exchanges overlap.
-  const auto beside = [&](const char* model, const char* more, const char* values) {
-    return experts(model, "B200", "Megatron-Bridge 25.09", more, values).parallel.moe_shared_overlap;
-  };
-  CHECK(beside("DeepSeek-V3", ",notes", ",token drop"));
-  CHECK_FALSE(beside("DeepSeek-V3", ",moe_dispatcher", ",deepep"));
-  CHECK_FALSE(beside("DeepSeek-V3", ",moe_dispatcher,moe_a2a_overlap", ",alltoall,True"));
-  CHECK_FALSE(beside("Qwen3-235B", ",notes", ",token drop"));
-  // Graphs of parts of layers are guessed for releases that have them.
-  const auto guessed = [&](const char* framework) {
-    return experts("DeepSeek-V3", "GB200", framework, "", "").training.cuda_graph_modules.size();
-  };
-  CHECK(guessed("Megatron-Bridge 25.09") == 0);
-  CHECK(guessed("Megatron-Bridge 25.11") == 2);
-  CHECK(guessed("Megatron-Bridge") == 2);
-  // A reported scope says more than a capacity.
-  const Training scoped = experts("DeepSeek-V3", "GB200", "Megatron-Bridge 25.09", ",notes,compiled,cuda_graph",
-                                  ",token drop,cuda_graph,none")
-                              .training;
-  CHECK_FALSE(scoped.cuda_graphs);
-  CHECK(experts("DeepSeek-V3", "GB200", "Megatron-Bridge 25.09", ",notes,compiled", ",token drop,cuda_graph")
-            .training.cuda_graphs);
-  // Muon.
-  const Scenario muon =
-      experts("Kimi-K2", "GB300", "Megatron-Bridge 26.04", ",notes,precision", ",Muon optimizer,mxfp8");
-  CHECK(muon.training.optimizer == OptimizerKind::muon);
-  CHECK_FALSE((muon.training.fp8_param_gather || muon.parallel.overlap_param_gather));
-}
-
-TEST_CASE("row: tensor-parallel overlap of recipes, and what a row says of it", "[accuracy]") {
-  const auto overlaps = [](const char* precision, const char* reported, const char* experts) {
-    return row(",framework,tp,seq_parallel,precision,tp_comm_overlap,moe_experts,moe_topk,moe_ffn_hidden",
-               fmt::format(",Megatron-Bridge,4,1,{},{},{}", precision, reported, experts))
-        .value()
-        .scenario.parallel.tp_comm_overlap;
-  };
-  CHECK(overlaps("fp8", "", ",,"));
-  CHECK_FALSE(overlaps("nvfp4", "", ",,"));
-  CHECK_FALSE(overlaps("fp8", "", "8,2,1024"));
-  CHECK_FALSE(overlaps("fp8", "0", ",,"));
-  CHECK(overlaps("nvfp4", "1", ",,"));
-  const auto qwen = [](const char* framework) {
-    return row(",model_name,framework,tp,seq_parallel,precision,moe_experts,moe_topk,moe_ffn_hidden",
-               fmt::format(",Qwen3-235B-A22B,{},2,1,fp8,8,2,1024", framework))
-        .value()
-        .scenario.parallel.tp_comm_overlap;
-  };
-  CHECK(qwen("Megatron-Bridge 25.11"));
-  CHECK_FALSE(qwen("Megatron-Bridge 26.04"));
-  CHECK_FALSE(qwen("Megatron-Core"));
 }
 
 TEST_CASE("row: families of models whose tables print sizes only", "[accuracy]") {

@@ -1,7 +1,6 @@
 // docs/validation/runs.md says what the scenarios of published runs are forecast to.
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <string>
 
@@ -9,6 +8,7 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -28,8 +28,7 @@ std::string line_of(const std::string& page, const std::string& scenario) {
 
 TEST_CASE("the page of published runs has not drifted from what they are forecast to", "[accuracy][docs]") {
   const std::filesystem::path root = source_dir();
-  std::ifstream file(root / "docs/validation/runs.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::string page = content_of(root / "docs/validation/runs.md");
   int runs = 0;
   for (const auto& entry : std::filesystem::directory_iterator(root / "scenarios/published")) {
     const Result<Scenario> scenario = read_scenario(entry.path(), shipped_data());

@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -10,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/forecast/evidence.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 #include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/memory_page.hpp"
@@ -283,8 +284,7 @@ TEST_CASE("peak memory of published runs: errors per source, who fits, and the p
   CHECK(summarise_memory(rows).out_of_memory == 4);
   CHECK(summarise_memory(rows).out_of_memory_seen == 3);
   // docs/validation/memory.md is written from the same forecasts.
-  std::ifstream file(source_dir() / "docs/validation/memory.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::string page = content_of(source_dir() / "docs/validation/memory.md");
   std::istringstream lines(memory_page(printed, rows));
   int runs_listed = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -296,8 +296,7 @@ TEST_CASE("peak memory of published runs: errors per source, who fits, and the p
   }
   CHECK(runs_listed >= 94);
   // The page of accuracies says the same of all rows.
-  std::ifstream accuracies(source_dir() / "docs/validation/accuracy.md");
-  const std::string other{std::istreambuf_iterator<char>(accuracies), {}};
+  const std::string other = content_of(source_dir() / "docs/validation/accuracy.md");
   const std::size_t sentence = page.find(" completed runs are forecast to fit");
   REQUIRE(sentence != std::string::npos);
   const std::size_t begin = page.rfind('\n', sentence) + 1;
@@ -332,8 +331,7 @@ TEST_CASE("a table with a misspelt column is an error, one with columns of its o
   const std::string columns = "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,";
   const auto sentence = [&](const std::string& more) {
     const CsvTable table = CsvTable::parse(columns + more + "\n", "t.csv").value();
-    const auto rows = validate(table, library);
-    return rows ? std::string() : to_string(rows.error());
+    return error_text(validate(table, library));
   };
   CHECK(sentence("seq_paralel") == "t.csv:1: seq_paralel: unknown column (did you mean 'seq_parallel'?)");
   CHECK(sentence("mirco_batch") == "t.csv:1: mirco_batch: unknown column (did you mean 'micro_batch'?)");

@@ -4,61 +4,47 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/operators.hpp"
+
 using namespace tracecast;
+using tracecast::test::llama70b_attention;
 
 namespace {
 
 constexpr GpuPeak kGpu{1000e12, 4e12, 100};
 
 AttentionModel half_of_peak() {
-  AttentionModel model;
-  model.head_dim = 128;
-  model.forward_efficiency = 0.5;
-  model.forward_s0 = 1000;
-  model.backward_efficiency = 0.4;
-  model.backward_s0 = 2000;
-  return model;
-}
-
-AttentionShape llama70b(bool causal) {
-  // One sequence of 8192 over 8 of 64 heads (tp 8), one key/value head.
-  return {.batch = 1,
-          .q_len = 8192,
-          .kv_len = 8192,
-          .heads = 8,
-          .kv_heads = 1,
-          .qk_dim = 128,
-          .v_dim = 128,
-          .causal = causal,
-          .window = 0};
+  return {
+      .head_dim = 128, .forward_efficiency = 0.5, .forward_s0 = 1000, .backward_efficiency = 0.4, .backward_s0 = 2000};
 }
 
 }  // namespace
 
 TEST_CASE("attention: FLOPs of Llama-3 70B at tp 8", "[oracle][cost]") {
   // Llama-3 70B on 8 tensor ranks: full 2.748779e11, causal half of it, backward 2.5 times.
-  CHECK(attention_flops(llama70b(false), false) == Approx(2.748779e11).epsilon(1e-6));
-  CHECK(attention_flops(llama70b(true), false) == Approx(1.374390e11).epsilon(1e-6));
-  CHECK(attention_flops(llama70b(false), true) == Approx(6.871948e11).epsilon(1e-6));
+  CHECK(attention_flops(llama70b_attention(false), false) == Approx(2.748779e11).epsilon(1e-6));
+  CHECK(attention_flops(llama70b_attention(true), false) == Approx(1.374390e11).epsilon(1e-6));
+  CHECK(attention_flops(llama70b_attention(false), true) == Approx(6.871948e11).epsilon(1e-6));
 }
 
 TEST_CASE("attention: eff(s) = e s / (s + s0) by direction", "[oracle][cost]") {
   const AttentionModel model = half_of_peak();
   const double forward = 2.748779069e11 / (1000e12 * 0.5 * 8192 / 9192);
   const double backward = 2.5 * 2.748779069e11 / (1000e12 * 0.4 * 8192 / 10192);
-  CHECK(attention_seconds(model, kGpu, llama70b(false), false) == Approx(forward).epsilon(1e-6));
-  CHECK(attention_seconds(model, kGpu, llama70b(false), true) == Approx(backward).epsilon(1e-6));
+  CHECK(attention_seconds(model, kGpu, llama70b_attention(false), false) == Approx(forward).epsilon(1e-6));
+  CHECK(attention_seconds(model, kGpu, llama70b_attention(false), true) == Approx(backward).epsilon(1e-6));
 }
 
 TEST_CASE("attention: long kernels lose clock to the power limit above the knee only", "[oracle][cost]") {
   AttentionModel model = half_of_peak();
-  const double forward = attention_seconds(model, kGpu, llama70b(false), false);
-  const double backward = attention_seconds(model, kGpu, llama70b(false), true);
+  const double forward = attention_seconds(model, kGpu, llama70b_attention(false), false);
+  const double backward = attention_seconds(model, kGpu, llama70b_attention(false), true);
   // The backward pass has 2.5 times the FLOPs of the forward one, which is the knee.
-  model.power_knee = attention_flops(llama70b(false), false);
+  model.power_knee = attention_flops(llama70b_attention(false), false);
   model.power_exponent = 0.1;
-  CHECK(attention_seconds(model, kGpu, llama70b(false), false) == forward);
-  CHECK(attention_seconds(model, kGpu, llama70b(false), true) == Approx(backward * std::pow(2.5, 0.1)).epsilon(1e-9));
+  CHECK(attention_seconds(model, kGpu, llama70b_attention(false), false) == forward);
+  CHECK(attention_seconds(model, kGpu, llama70b_attention(false), true) ==
+        Approx(backward * std::pow(2.5, 0.1)).epsilon(1e-9));
 }
 
 TEST_CASE("attention: with few heads the longest thread block decides", "[oracle][cost]") {
@@ -85,7 +71,7 @@ TEST_CASE("attention: with few heads the longest thread block decides", "[oracle
 }
 
 TEST_CASE("attention: a window bounds the keys of a query", "[cost]") {
-  AttentionShape shape = llama70b(true);
+  AttentionShape shape = llama70b_attention(true);
   const double whole = attention_flops(shape, false);
   shape.window = 1024;  // 1024 keys per query, fewer of the first 1024, instead of 4096 on average
   CHECK(attention_flops(shape, false) == Approx(whole * (1024 - 64) / 4096));
@@ -101,7 +87,7 @@ TEST_CASE("attention: the model of the nearest head size, mask and kernel is tak
   models[3].kernel = "fa2";
   models[1].head_dim = 64;
   models[2].causal = false;
-  AttentionShape shape = llama70b(true);
+  AttentionShape shape = llama70b_attention(true);
   CHECK(nearest_attention_model(models, "cudnn", shape) == &models[0]);
   CHECK(nearest_attention_model(models, "fa2", shape) == &models[3]);
   CHECK(nearest_attention_model(models, "fa3", shape) == nullptr);
@@ -119,7 +105,7 @@ TEST_CASE("attention: in 8 bits the model of that precision is taken, in 16 bit 
   profile.attention[1].precision = Precision::mxfp8;
   profile.attention[1].head_dim = 64;
   profile.attention[2].precision = Precision::fp8;
-  const AttentionShape shape = llama70b(true);
+  const AttentionShape shape = llama70b_attention(true);
   const auto nearest = [&](const std::string& kernel, Precision precision) {
     return nearest_attention_model(profile.attention, kernel, shape, precision) - profile.attention.data();
   };
@@ -134,7 +120,7 @@ TEST_CASE("attention: in 8 bits the model of that precision is taken, in 16 bit 
 
 TEST_CASE("attention: a window saves work, but not backward in 8 bits", "[cost]") {
   AttentionModel model = half_of_peak();
-  AttentionShape shape = llama70b(true);
+  AttentionShape shape = llama70b_attention(true);
   shape.window = 128;
   CHECK(worked_shape(model, shape, true).window == 128);
   model.precision = Precision::mxfp8;

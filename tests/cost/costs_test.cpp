@@ -18,10 +18,7 @@ Profile small_profile() {
   profile.sms = 100;
   profile.peak_flops = {{Precision::bf16, 100e12}, {Precision::fp8, 200e12}};
   profile.memory_bandwidth = 1e12;
-  GemmModel gemm;
-  gemm.efficiency = 1;
-  gemm.wgrad_factor = 1.5;
-  gemm.fit = {"a test", 100, 0.08};
+  const GemmModel gemm{.efficiency = 1, .wgrad_factor = 1.5, .fit = {"a test", 100, 0.08}};
   profile.gemm[Precision::bf16] = gemm;
   profile.memory_bound[{OperatorKind::norm, Pass::forward}] = {1e-6, 0.5, {"a test", 10, 0.1}};
   profile.memory_bound[{OperatorKind::copy, Pass::forward}] = {0, 0.8, {"specification", 0, 0.2}};
@@ -213,9 +210,7 @@ TEST_CASE("costs: weight gradients and unaligned operands cost their factor", "[
 
 TEST_CASE("costs: fused attention runs on the kernel that is asked for, else on the profile's first", "[cost]") {
   Profile profile = small_profile();
-  AttentionModel model;
-  model.head_dim = 128;
-  model.kernel = "fa3";
+  AttentionModel model{.kernel = "fa3", .head_dim = 128};
   model.forward_efficiency = model.backward_efficiency = 0.6;
   profile.attention.push_back(model);
   model.kernel = "fa2";

@@ -4,24 +4,17 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/cost/round_gpu.hpp"
+
 using namespace tracecast;
+using tracecast::test::kRoundGpu;
+using tracecast::test::whole_waves;
 
 namespace {
 
-// A GPU of round numbers: 100 SMs of 1e12 FLOP/s, memory that is never in the way.
-constexpr GpuPeak kGpu{100e12, 1e15, 100};
-
-/// Whole waves, nothing lost anywhere else.
-GemmModel ideal() {
-  GemmModel model;
-  model.efficiency = 1;
-  model.norm = 8;
-  return model;
-}
-
 /// Tiles below 256 x 128 and split-K lose so much that they are never chosen: every step of the wave count shows.
 GemmModel one_tile_size() {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   model.tile_exponent = 0.5;
   model.split_cost = 1;
   return model;
@@ -29,7 +22,7 @@ GemmModel one_tile_size() {
 
 GemmShape square(std::int64_t side, std::int64_t k) { return {side, side, k}; }
 
-double bf16(const GemmModel& model, const GemmShape& shape, const GpuPeak& gpu = kGpu) {
+double bf16(const GemmModel& model, const GemmShape& shape, const GpuPeak& gpu = kRoundGpu) {
   return gemm_seconds(model, gpu, shape, gemm_elements(Precision::bf16));
 }
 
@@ -57,8 +50,8 @@ TEST_CASE("gemm: smaller tiles and fractional waves soften the steps", "[cost]")
   const GemmShape beyond{2560, 1281, 4096};
   const auto step = [&](const GemmModel& model) { return bf16(model, beyond) / bf16(model, full); };
   CHECK(step(one_tile_size()) == Approx(2).epsilon(1e-6));
-  CHECK(step(ideal()) < 1.1);
-  CHECK(step(ideal()) > 1281.0 / 1280);
+  CHECK(step(whole_waves()) < 1.1);
+  CHECK(step(whole_waves()) > 1281.0 / 1280);
   GemmModel fractional = one_tile_size();
   fractional.wave_weight = 0;  // 110 tiles on 100 SMs
   CHECK(step(fractional) == Approx(1.1).epsilon(1e-6));
@@ -66,7 +59,7 @@ TEST_CASE("gemm: smaller tiles and fractional waves soften the steps", "[cost]")
 
 TEST_CASE("gemm: never faster than the peak or the memory allow", "[property][cost]") {
   const GpuPeak gpu{989.4e12, 3.35e12, 132};
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   model.memory_efficiency = 1;
   for (const std::int64_t m : {1, 17, 128, 1000, 4096, 10000}) {
     for (const std::int64_t n : {32, 129, 1024, 5120}) {
@@ -83,7 +76,7 @@ TEST_CASE("gemm: never faster than the peak or the memory allow", "[property][co
 }
 
 TEST_CASE("gemm: more work never takes less time", "[property][cost]") {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   model.k0 = 100;
   model.tile_exponent = 0.1;
   model.reread = 0.01;
@@ -101,7 +94,7 @@ TEST_CASE("gemm: more work never takes less time", "[property][cost]") {
   };
   const auto quarter_more = [](std::int64_t k) { return k * 5 / 4 + 1; };
   GemmModel whole = model;
-  whole.split_cost = 1;  // nobody would pay a second
+  whole.split_cost = 1;  // one second: never chosen
   grows(whole, 16, 20000, quarter_more);
   // At s x 64 the product may be split in s parts, up to 64, and gain by it; never in between, nor above.
   for (std::int64_t parts = 1; parts < 64; ++parts)
@@ -115,17 +108,17 @@ TEST_CASE("gemm: more work never takes less time", "[property][cost]") {
 TEST_CASE("gemm: a deep product with few tiles is split along k, at a price", "[oracle][cost]") {
   // 128 x 128 with k = 65536: eight tiles of 64 x 32, on as many of 100 SMs; split in twelve, on 96 of them, each with
   // 171 steps of 32 (65536 / 12 = 5461.3).
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   const double per_k = 2.0 * 64 * 32 / 1e12;
   model.split_cost = 2e-6;
   CHECK(bf16(model, {128, 128, 65536}) == Approx(per_k * 171 * 32 + 2e-6).epsilon(1e-6));
-  model.split_cost = 1;  // nobody would pay a second
+  model.split_cost = 1;  // one second: never chosen
   CHECK(bf16(model, {128, 128, 65536}) == Approx(per_k * 65536).epsilon(1e-6));
 }
 
 TEST_CASE("gemm: a tile cannot be faster than the latency of its steps", "[oracle][cost]") {
   // 64 x 32 with k = 6400 is one tile: 2 x 64 x 32 x 64 FLOPs at 1e12 FLOP/s are 0.26 us, below 1 us for each 64 of k.
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   model.split_cost = 1;
   model.tile_latency = 1e-6;
   CHECK(bf16(model, {64, 32, 6400}) == Approx(100e-6).epsilon(1e-6));
@@ -138,7 +131,7 @@ TEST_CASE("gemm: a tile cannot be faster than the latency of its steps", "[oracl
 
 TEST_CASE("gemm: a library with a list of kernels takes the one that its rows select", "[oracle][cost]") {
   // Up to 64 rows a tile of 64 x 64; from there on 128 x 128 in pairs along m. Neither is the fastest for 65 rows.
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   model.tiles = {{64, 64, 64, 1, 0}, {0, 128, 128, 2, 0}};
   const double small = 2.0 * 64 * 64 * 4096 / 1e12;
   const double large = 2.0 * 128 * 128 * 4096 / 1e12;
@@ -154,7 +147,7 @@ TEST_CASE("gemm: a library with a list of kernels takes the one that its rows se
 }
 
 TEST_CASE("gemm: with listed kernels, more than 128 rows take longer if not a multiple of 16", "[oracle][cost]") {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   model.tiles = {{0, 128, 128}};
   const double whole = bf16(model, {256, 1024, 4096});
   const double few = bf16(model, {100, 1024, 4096});
@@ -166,7 +159,7 @@ TEST_CASE("gemm: with listed kernels, more than 128 rows take longer if not a mu
 }
 
 TEST_CASE("gemm: a library that does not split k leaves SMs idle", "[oracle][cost]") {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   model.splits = false;
   // Eight tiles of 64 x 32 on 100 SMs, each with all of k.
   CHECK(bf16(model, {128, 128, 65536}) == Approx(2.0 * 64 * 32 * 65536 / 1e12).epsilon(1e-6));
@@ -175,7 +168,7 @@ TEST_CASE("gemm: a library that does not split k leaves SMs idle", "[oracle][cos
 }
 
 TEST_CASE("gemm: bytes of the result have a weight", "[oracle][cost]") {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   const GpuPeak slow{1e18, 1e9, 1};
   model.result_weight = 1.5;
   CHECK(bf16(model, {1024, 2048, 64}, slow) == Approx((2.0 * 64 * (1024 + 2048) + 1.5 * 2 * 1024 * 2048) / 1e9));
@@ -183,7 +176,7 @@ TEST_CASE("gemm: bytes of the result have a weight", "[oracle][cost]") {
 
 TEST_CASE("gemm: thin operands run at the memory's rate", "[oracle][cost]") {
   // m = 1: the n x k weights are read once, 2 bytes each. Enough tiles to use every SM's share of the bandwidth.
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   model.memory_efficiency = 0.5;
   const GpuPeak gpu{989.4e12, 3.35e12, 132};
   const double weights = 2.0 * 65536 * 8192;
@@ -193,17 +186,17 @@ TEST_CASE("gemm: thin operands run at the memory's rate", "[oracle][cost]") {
 }
 
 TEST_CASE("gemm: long kernels lose clock to the power limit above the knee only", "[oracle][cost]") {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   model.power_knee = 2.0 * 2560 * 1280 * 4096;
   model.power_exponent = 0.1;
-  CHECK(bf16(model, {2560, 1280, 4096}) == bf16(ideal(), {2560, 1280, 4096}));
+  CHECK(bf16(model, {2560, 1280, 4096}) == bf16(whole_waves(), {2560, 1280, 4096}));
   // 16 times the knee: the rate falls to 16^-0.1.
   CHECK(bf16(model, {2560, 1280, 16 * 4096}) ==
-        Approx(bf16(ideal(), {2560, 1280, 16 * 4096}) * std::pow(16, 0.1)).epsilon(1e-6));
+        Approx(bf16(whole_waves(), {2560, 1280, 16 * 4096}) * std::pow(16, 0.1)).epsilon(1e-6));
 }
 
 TEST_CASE("gemm: an fp32 accumulator is read and written", "[oracle][cost]") {
-  GemmModel model = ideal();
+  GemmModel model = whole_waves();
   const GpuPeak slow{1e18, 1e9, 1};  // only bytes count
   const GemmShape plain{1024, 1024, 64};
   GemmShape accumulating = plain;

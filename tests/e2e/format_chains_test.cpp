@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -14,6 +13,7 @@
 
 #include "sim/import/importers.hpp"
 #include "tests/e2e/shell.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;
@@ -94,11 +94,6 @@ std::string linked(const std::string& cell) {
   return begin == std::string::npos ? "" : cell.substr(begin + 2, cell.find(')', begin) - begin - 2);
 }
 
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 }  // namespace
 
 TEST_CASE("format chains: a file of every format gives a time in one line", "[e2e][import]") {
@@ -133,11 +128,11 @@ TEST_CASE("format chains: the table of formats is true", "[docs][import]") {
     REQUIRE(rows.contains(name));
     const std::vector<std::string>& cells = rows.at(name);
     REQUIRE(cells.size() == 5);
-    CHECK(text_of(folder / linked(cells[1])).find("TEST_CASE") != std::string::npos);  // read
+    CHECK(content_of(folder / linked(cells[1])).find("TEST_CASE") != std::string::npos);  // read
     const std::string source = linked(cells[2]);
     const std::size_t anchor = source.find('#');
     if (anchor != std::string::npos)
-      CHECK(text_of(folder / source.substr(0, anchor)).find("id=\"" + source.substr(anchor + 1) + "\"") !=
+      CHECK(content_of(folder / source.substr(0, anchor)).find("id=\"" + source.substr(anchor + 1) + "\"") !=
             std::string::npos);
     if (!linked(cells[3]).empty()) CHECK(std::filesystem::exists(folder / linked(cells[3])));
     CHECK(chained.contains(name) == (linked(cells[4]) == "../../tests/e2e/format_chains_test.cpp"));
@@ -149,7 +144,7 @@ TEST_CASE("format chains: each page says who writes the file, what is assumed, r
   std::set<std::string> pages{"pytorch_schedule.md"};
   for (const Importer* importer : importers()) pages.insert(std::string(importer->page));
   for (const std::string& page : pages) {
-    const std::string text = text_of(source_dir() / "docs/formats" / page);
+    const std::string text = content_of(source_dir() / "docs/formats" / page);
     INFO(page);
     CHECK((text.find("ritten by") != std::string::npos || text.find("writes") != std::string::npos));
     for (const char* part : {"ssumed", "efused", "Checked"}) {

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/io/economics_file.hpp"
-#include "sim/io/read_file.hpp"
 #include "tests/e2e/shell.hpp"
 #include "tests/support/paths.hpp"
 
@@ -19,11 +18,9 @@ using Json = nlohmann::json;
 namespace {
 
 Json answer(const Sandbox& sandbox, const std::string& arguments) {
-  const Outcome outcome = sandbox.run(
+  return json_of(
+      sandbox,
       "tracecast plan llama2-7b-abci --set training.global_batch_size=256 --no-upgrades --best 1 --json " + arguments);
-  INFO(arguments << ": " << outcome.err);
-  REQUIRE(outcome.code == 0);
-  return Json::parse(outcome.out);
 }
 
 double typical(const Json& range) { return range["typical"].get<double>(); }
@@ -76,7 +73,7 @@ TEST_CASE("plan: the spreadsheet of docs/planning.md agrees line by line", "[e2e
   CHECK(sum == Approx(typical(first["cost_usd"])));
   CHECK(typical(first["energy_mwh"]) == Approx(b * f / 1000));
   // The page has the same figures, rounded.
-  const std::string page = read_file(source_dir() / "docs/planning.md").value();
+  const std::string page = content_of(source_dir() / "docs/planning.md");
   const auto shown = [&](const std::string& before, double value, double digits) {
     const std::size_t at = page.find(before);
     REQUIRE(at != std::string::npos);

@@ -15,17 +15,11 @@ using Json = nlohmann::json;
 namespace {
 
 Json answer(const Sandbox& sandbox, const std::string& arguments) {
-  const Outcome outcome = sandbox.run("tracecast plan --json " + arguments);
-  INFO(arguments << ": " << outcome.err);
-  REQUIRE(outcome.code == 0);
-  return Json::parse(outcome.out);
+  return json_of(sandbox, "tracecast plan --json " + arguments);
 }
 
 std::string complaint(const Sandbox& sandbox, const std::string& arguments) {
-  const Outcome outcome = sandbox.run("tracecast plan " + arguments);
-  CHECK(outcome.code == 2);
-  CHECK(outcome.out.empty());
-  return outcome.err;
+  return complaint_of(sandbox, "tracecast plan " + arguments);
 }
 
 // A quarter of the scenario's batch: each layout is simulated in a quarter of the time.

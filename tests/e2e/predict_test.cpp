@@ -17,6 +17,7 @@
 #include "tests/support/cases.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -262,10 +263,10 @@ TEST_CASE("predict: every shipped scenario gives a result that fits the schema a
   for (const char* folder : {"published", "case_studies", "teaching"}) {
     for (const auto& entry : std::filesystem::directory_iterator(data.scenarios / folder)) {
       const auto scenario = read_scenario(entry.path(), data);
-      INFO(entry.path() << "\n" << (scenario ? "" : to_string(scenario.error())));
+      INFO(entry.path() << "\n" << (error_text(scenario)));
       REQUIRE(scenario);
       const auto run = forecast(*scenario);
-      INFO((run ? "" : to_string(run.error())));
+      INFO((error_text(run)));
       REQUIRE(run);
       const std::string text = result_json(*scenario, run->forecast);
       CHECK(schema_violations(schema, text) == std::vector<std::string>{});

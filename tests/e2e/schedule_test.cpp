@@ -15,17 +15,11 @@ using Json = nlohmann::json;
 namespace {
 
 Json answer(const Sandbox& sandbox, const std::string& arguments) {
-  const Outcome outcome = sandbox.run("tracecast schedule --json " + arguments);
-  INFO(arguments << ": " << outcome.err);
-  REQUIRE(outcome.code == 0);
-  return Json::parse(outcome.out);
+  return json_of(sandbox, "tracecast schedule --json " + arguments);
 }
 
 std::string complaint(const Sandbox& sandbox, const std::string& arguments) {
-  const Outcome outcome = sandbox.run("tracecast schedule " + arguments);
-  CHECK(outcome.code == 2);
-  CHECK(outcome.out.empty());
-  return outcome.err;
+  return complaint_of(sandbox, "tracecast schedule " + arguments);
 }
 
 std::size_t longest_line(const std::string& text) {

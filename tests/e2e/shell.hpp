@@ -1,19 +1,18 @@
 /// Runs the built `tracecast` as a user would: in a folder that looks like the source tree, through bash.
 #pragma once
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tracecast {
 
@@ -22,13 +21,6 @@ struct Outcome {
   std::string out;
   std::string err;
 };
-
-inline std::string content_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 /// A folder with links to the shipped data, `tools/tracecast`, and `tracecast` on the PATH; gone at the end.
 class Sandbox {
@@ -57,5 +49,21 @@ class Sandbox {
  private:
   TemporaryFolder folder_;
 };
+
+/// What a script prints, which succeeds, as JSON.
+inline nlohmann::json json_of(const Sandbox& sandbox, const std::string& script) {
+  const Outcome outcome = sandbox.run(script);
+  INFO(script << ": " << outcome.err);
+  REQUIRE(outcome.code == 0);
+  return nlohmann::json::parse(outcome.out);
+}
+
+/// What a script says of its bad input, before it prints anything.
+inline std::string complaint_of(const Sandbox& sandbox, const std::string& script) {
+  const Outcome outcome = sandbox.run(script);
+  CHECK(outcome.code == 2);
+  CHECK(outcome.out.empty());
+  return outcome.err;
+}
 
 }  // namespace tracecast

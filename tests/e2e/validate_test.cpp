@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "sim/io/read_file.hpp"
 #include "sim/report/text.hpp"
 #include "tests/e2e/shell.hpp"
 
@@ -128,7 +127,7 @@ TEST_CASE("calibrate: runs like the measured ones are corrected, others are not"
   CHECK(d["factor"].get<double>() <= 1.25);
   CHECK(d["p5_s"].get<double>() < d["corrected_s"].get<double>());
   CHECK(fit["measured"].size() == 3);
-  const std::string profile = read_file(sandbox.path() / "mine.json").value();
+  const std::string profile = content_of(sandbox.path() / "mine.json");
   CHECK(profile.find("for runs like d (") != std::string::npos);
   CHECK(profile.find("from 3 runs of mine.csv") != std::string::npos);
   const std::string others = csv_row("b", 2, "1", "H100") + csv_row("c", 4, "1", "B200") + csv_row("d", 8, "");

@@ -9,10 +9,7 @@ using namespace tracecast::literals;
 namespace {
 
 Schedule make(const std::string& name, int ranks, int microbatches, int chunks = 1) {
-  ScheduleRequest request;
-  request.ranks = ranks;
-  request.microbatches = microbatches;
-  request.chunks = chunks;
+  const ScheduleRequest request{.ranks = ranks, .microbatches = microbatches, .chunks = chunks};
   return make_schedule(name, request).value();
 }
 

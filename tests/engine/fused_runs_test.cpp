@@ -8,8 +8,8 @@
 #include "sim/engine/compiled_graph.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;

@@ -9,8 +9,9 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/csv_table.hpp"
 #include "sim/io/files.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -117,7 +118,7 @@ TEST_CASE("GPU sharing: kernels of an H200 beside blocks that copy", "[oracle][e
   // tools/gpu-checks --parts contention, 2026-11-27: driver 580.159.04, cuBLAS 13.1.0, cuDNN 9.19, PyTorch 2.11.
   const Result<CsvTable> table = CsvTable::read(source_dir() / "tests/data/h200_contention.csv");
   REQUIRE(table);
-  const Profile gpu = read_profile(source_dir() / "kernels/profiles/h200.json").value();
+  const Profile gpu = shipped_profile("h200");
   const Costs costs(gpu);
   std::map<std::string, Beside> kinds;
   Beside without;

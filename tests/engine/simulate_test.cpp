@@ -6,7 +6,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/network/simgrid.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 

@@ -7,8 +7,9 @@
 
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 
@@ -21,11 +22,10 @@ struct Both {
 
 Both run(const Scenario& scenario, NetworkKind network, bool unfold) {
   const ForecastOptions options{.unfold = unfold, .network = network};
-  const Result<ForecastRun> run = forecast(scenario, options);
-  if (!run) FAIL(to_string(run.error()));
+  const ForecastRun run = value_of(forecast(scenario, options));
   const EngineOptions engine{.slowing_gpu = &scenario.profile};
   const EngineOptions every{.every_period = true, .slowing_gpu = &scenario.profile};
-  return {simulate(run->graph, run->network, engine).value(), simulate(run->graph, run->network, every).value()};
+  return {simulate(run.graph, run.network, engine).value(), simulate(run.graph, run.network, every).value()};
 }
 
 void check_equal(const Both& both) {

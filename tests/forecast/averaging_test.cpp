@@ -8,8 +8,9 @@
 #include "sim/network/sites.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/search/bound.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 #include "tests/support/traffic.hpp"
 
 using namespace tracecast;
@@ -25,9 +26,7 @@ Scenario averaging(int tp, int dp, int period) {
 }
 
 Forecast of(const Scenario& scenario, const ForecastOptions& options = {}) {
-  Result<ForecastRun> run = forecast(scenario, options);
-  if (!run) FAIL(to_string(run.error()));
-  return run->forecast;
+  return value_of(forecast(scenario, options)).forecast;
 }
 
 std::string error_of(const std::vector<std::string>& overrides) {

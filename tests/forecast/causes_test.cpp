@@ -5,23 +5,20 @@
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
+#include "tests/support/forecast_run.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
+using tracecast::test::exposed;
 
 namespace {
 
 Forecast forecast_of(const std::string& scenario, const std::vector<std::string>& overrides, bool explain = false) {
-  ForecastOptions options;
-  options.explain = explain;
+  const ForecastOptions options{.explain = explain};
   return forecast(shipped_scenario(scenario, overrides), options).value().forecast;
 }
 
 double bubble(const Forecast& forecast) { return forecast.bubble_fraction * forecast.step_time_s; }
-
-double exposed(const Forecast& forecast, Traffic traffic) {
-  return forecast.exposed_s[static_cast<std::size_t>(traffic)];
-}
 
 }  // namespace
 

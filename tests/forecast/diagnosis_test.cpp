@@ -7,9 +7,9 @@
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using tracecast::test::small_scenario;
@@ -73,9 +73,7 @@ std::vector<Scenario> healthy_runs() {
 
 /// `every_rank`: as a run is recorded, not one for each class.
 ForecastRun with_spans(const Scenario& scenario, bool every_rank = false) {
-  ForecastOptions options;
-  options.record_spans = true;
-  options.unfold = every_rank;
+  const ForecastOptions options{.unfold = every_rank, .record_spans = true};
   return test::run(scenario, options);
 }
 

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/schedule_runs.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 
@@ -22,14 +23,13 @@ Made made(const std::string& name, int ranks, int microbatches, const ScheduleTi
 
 std::int64_t makespan(const Made& m, const MessageRules& rules) {
   const Result<ScheduleRun> run = run_schedule(m.schedule, m.times, rules);
-  INFO((run ? "" : to_string(run.error())));
+  INFO((error_text(run)));
   REQUIRE(run);
   return run->makespan / run->scale;
 }
 
 std::string deadlock(const Made& m, const MessageRules& rules) {
-  const Result<ScheduleRun> run = run_schedule(m.schedule, m.times, rules);
-  return run ? "" : to_string(run.error());
+  return error_text(run_schedule(m.schedule, m.times, rules));
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ TEST_CASE("a receive posted early holds up the sends behind it when they share a
 
 TEST_CASE("1f1b with rendezvous and one stream deadlocks unless it is batched", "[schedule]") {
   // Between its forward and its backward a rank sends an activation down and receives a gradient from below; its
-  // neighbour sends that gradient before it takes the activation. Megatron-LM therefore fuses the two.
+  // adjacent stage sends that gradient before it takes the activation. Megatron-LM therefore fuses the two.
   const Made m = made("1f1b", 2, 4, {1, 1, 1, 1});
   CHECK(deadlock(m, {.sends = SendRule::rendezvous, .streams = MessageStreams::one}) ==
         "the step graph deadlocks: rank 0 (messages, 0SEND_F, micro-batch 1) waits for rank 1 to receive; "

@@ -14,6 +14,7 @@
 #include "sim/network/measured_network.hpp"
 #include "sim/search/sweep.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 #include "tools/sweep_predict.hpp"
 
@@ -168,9 +169,9 @@ TEST_CASE("sanity: neither the order of settings nor saving the scenario changes
 
 TEST_CASE("sanity: a collective of more bytes never takes less time", "[network][property]") {
   for (const char* machine : {"dgx-h100", "hgx-mi300x", "gb200-nvl72", "aws-p5", "dgx-a100"}) {
-    Cluster cluster = read_topology(shipped_data().topologies / (std::string(machine) + ".json")).value();
+    Cluster cluster = shipped_topology(machine);
     cluster.world_size = 64;
-    const Profile profile = read_profile(shipped_data().profiles / (cluster.gpu + ".json")).value();
+    const Profile profile = shipped_profile(cluster.gpu);
     const std::unique_ptr<NetworkModel> network = make_network(cluster, profile);
     std::vector<int> ranks(64);
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -347,8 +348,7 @@ TEST_CASE("sanity: goodput rises with the time between failures, spares and fast
 
 TEST_CASE("sanity: faults must be possible on the machine that --set leaves", "[io][error]") {
   const auto refused = [](const std::vector<std::string>& overrides) {
-    const Result<Scenario> scenario = cli::read_with_topology("llama3-405b-16k", overrides);
-    return scenario ? "" : to_string(scenario.error());
+    return error_text(cli::read_with_topology("llama3-405b-16k", overrides));
   };
   CHECK(refused({"topology.node.nics=2", "perturb.lost_rails=[1]"}) == "");
   CHECK(refused({"topology.node.nics=2", "perturb.lost_rails=[0,1]"}) == "--set: perturb.lost_rails: leaves no NIC");

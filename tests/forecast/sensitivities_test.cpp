@@ -9,16 +9,15 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 
 namespace {
 
 ForecastRun run_of(const Scenario& scenario) {
-  Result<ForecastRun> run = forecast(scenario, {.record_spans = true, .transfers_slow_compute = false});
-  if (!run) FAIL(to_string(run.error()));
-  return std::move(*run);
+  return value_of(forecast(scenario, {.record_spans = true, .transfers_slow_compute = false}));
 }
 
 double step_with(const ForecastRun& run, const CostScales& factors) {

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/cost/rated_precision.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 
@@ -32,8 +32,7 @@ TEST_CASE("settings text: a precision without GPU support uses the rate of anoth
   Profile v100;
   v100.gpu = "V100";
   v100.peak_flops = {{Precision::fp32, 15.7e12}, {Precision::fp16, 125e12}};
-  Training training;
-  training.dtype = Precision::bf16;
+  Training training{.dtype = Precision::bf16};
   CHECK(rate_text(v100, training) == "V100 has no arithmetic in bf16: the rate of fp16 is taken, in times and in MFU");
   training.dtype = Precision::fp16;
   CHECK(rate_text(v100, training).empty());
@@ -46,8 +45,7 @@ TEST_CASE("settings text: a precision without GPU support uses the rate of anoth
 
 TEST_CASE("settings text: only hardware with scales of small blocks has arithmetic in mxfp8", "[report][precision]") {
   const auto text = [](const char* profile, Precision dtype) {
-    return rate_text(read_profile(shipped_data().profiles / (std::string(profile) + ".json")).value(),
-                     {.dtype = dtype});
+    return rate_text(shipped_profile(profile), {.dtype = dtype});
   };
   for (const char* gpu : {"h100", "h200", "mi300x", "mi325x"}) {
     CAPTURE(gpu);
@@ -100,14 +98,13 @@ TEST_CASE("settings text: routing of experts", "[report][moe]") {
 }
 
 TEST_CASE("settings text: what is trained", "[report][lora]") {
-  Model model;
-  model.num_layers = 4;
-  model.hidden_size = 512;
-  model.num_attention_heads = 8;
-  model.num_query_groups = 8;
-  model.head_dim = 64;
-  model.ffn_hidden_size = 1024;
-  model.vocab_size = 32000;
+  const Model model{.num_layers = 4,
+                    .hidden_size = 512,
+                    .num_attention_heads = 8,
+                    .num_query_groups = 8,
+                    .head_dim = 64,
+                    .ffn_hidden_size = 1024,
+                    .vocab_size = 32000};
   Training training;
   CHECK(trained_text(model, training).empty());
   training.lora_rank = 8;

@@ -8,8 +8,8 @@
 #include "sim/network/host_collectives.hpp"
 #include "sim/network/parameter_server.hpp"
 #include "sim/plan/fine_tuning.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using tracecast::test::small_scenario;
@@ -45,7 +45,7 @@ GroupPlacement two_nodes() {
 }  // namespace
 
 TEST_CASE("a parameter server has all NICs of its node, a worker its share", "[oracle][network]") {
-  const Cluster cluster = read_topology(shipped_data().topologies / "dgx-h100.json").value();
+  const Cluster cluster = shipped_topology("dgx-h100");
   REQUIRE(cluster.node.nics == 8);
   REQUIRE(cluster.node.nic_rate.bytes_per_second == 50'000'000'000);
   const ParameterServers setup = parameter_servers(cluster, two_nodes(), 1);
@@ -56,7 +56,7 @@ TEST_CASE("a parameter server has all NICs of its node, a worker its share", "[o
 }
 
 TEST_CASE("MPI and gloo between nodes run at the NICs' rate, not PCIe's", "[oracle][network]") {
-  Cluster cluster = read_topology(shipped_data().topologies / "dgx-h100.json").value();
+  Cluster cluster = shipped_topology("dgx-h100");
   cluster.backend = Backend::mpi;
   const CollectiveCall call{Collective::all_gather, Bytes{80'000'000'000}};
   const auto between = [&](double nic_gb_s) {

@@ -5,7 +5,7 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/step_record.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 namespace tracecast::test {
 

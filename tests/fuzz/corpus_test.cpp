@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "tests/fuzz/exercise_readers.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;
@@ -26,10 +26,7 @@ std::vector<std::string> corpus() {
     for (const auto& entry : fs::directory_iterator(source_dir() / folder)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::vector<std::string> texts;
-  for (const fs::path& file : files) {
-    std::ifstream stream(file, std::ios::binary);
-    texts.emplace_back(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
-  }
+  for (const fs::path& file : files) texts.push_back(content_of(file));
   return texts;
 }
 

@@ -15,8 +15,8 @@
 #include "sim/io/trace_reader.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/report/json.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tracer/replay.hpp"
 #include "tracer/trace_writer.hpp"
 

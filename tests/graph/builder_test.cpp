@@ -8,28 +8,15 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/schedule/schedule.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/forecast_run.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
+using tracecast::test::exposed;
+using tracecast::test::run;
 using tracecast::test::small_scenario;
-
-namespace {
-
-ForecastRun run_forecast(const Scenario& scenario, bool unfold = false) {
-  ForecastOptions options;
-  options.unfold = unfold;
-  Result<ForecastRun> result = forecast(scenario, options);
-  INFO((result ? "" : to_string(result.error())));
-  REQUIRE(result.has_value());
-  return std::move(*result);
-}
-
-double exposed(const ForecastRun& result, Traffic traffic) {
-  return result.forecast.exposed_s[static_cast<std::size_t>(traffic)];
-}
-
-}  // namespace
 
 TEST_CASE("builder: one rank per stage gives what every rank gives, to the picosecond", "[metamorphic][graph]") {
   struct Case {
@@ -43,8 +30,8 @@ TEST_CASE("builder: one rank per stage gives what every rank gives, to the picos
   scenario.parallel.zero_stage = c.zero;
   scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = scenario.parallel.overlap_p2p =
       c.overlap;
-  const ForecastRun folded = run_forecast(scenario);
-  const ForecastRun unfolded = run_forecast(scenario, true);
+  const ForecastRun folded = run(scenario);
+  const ForecastRun unfolded = run(scenario, {.unfold = true});
   CHECK(folded.graph.ranks.size() == static_cast<std::size_t>(c.pp));
   CHECK(unfolded.graph.ranks.size() == static_cast<std::size_t>(c.tp * c.pp * c.dp));
   CHECK(folded.timeline.step_time == unfolded.timeline.step_time);
@@ -56,7 +43,7 @@ TEST_CASE("builder: one rank per stage gives what every rank gives, to the picos
 TEST_CASE("builder: a rank has a communicator of its own only if it transfers something alone", "[graph]") {
   Scenario scenario = small_scenario(2, 2, 4);
   const auto own_communicators = [&scenario] {
-    const ForecastRun unfolded = run_forecast(scenario, true);
+    const ForecastRun unfolded = run(scenario, {.unfold = true});
     return std::count_if(unfolded.graph.communicators.begin(), unfolded.graph.communicators.end(),
                          [](const Communicator& each) { return each.members.size() == 1; });
   };
@@ -68,10 +55,7 @@ TEST_CASE("builder: a rank has a communicator of its own only if it transfers so
 TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
   for (const ScheduleVariant& variant : schedule_variants())
     for (int vpp : {1, 2, 4}) {
-      ScheduleRequest request;
-      request.ranks = 2;
-      request.microbatches = 8;
-      request.chunks = vpp;
+      const ScheduleRequest request{.ranks = 2, .microbatches = 8, .chunks = vpp};
       if (!make_schedule(std::string(variant.name), request)) continue;
       Scenario scenario = small_scenario(2, 2, 2);
       scenario.parallel.vpp = vpp;
@@ -79,7 +63,7 @@ TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
       for (const bool overlap : {true, false}) {
         scenario.parallel.overlap_p2p = overlap;
         INFO(variant.name << " vpp " << vpp << " overlap " << overlap);
-        CHECK(run_forecast(scenario).timeline.step_time > Duration{});
+        CHECK(run(scenario).timeline.step_time > Duration{});
       }
     }
 }
@@ -87,19 +71,19 @@ TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
 TEST_CASE("builder: more micro-batches make the bubble smaller, more virtual stages too", "[metamorphic][graph]") {
   Scenario scenario = small_scenario(1, 4, 1);
   scenario.profile.host = {};  // its cost per step would dilute the fraction
-  const double few = run_forecast(scenario).forecast.bubble_fraction;
+  const double few = run(scenario).forecast.bubble_fraction;
   scenario.training.global_batch_size = 32;
-  const double many = run_forecast(scenario).forecast.bubble_fraction;
+  const double many = run(scenario).forecast.bubble_fraction;
   CHECK(many < few);
   scenario.parallel.vpp = 2;
-  CHECK(run_forecast(scenario).forecast.bubble_fraction < many);
+  CHECK(run(scenario).forecast.bubble_fraction < many);
 }
 
 TEST_CASE("builder: overlapping gradients hides them, not overlapping shows them whole", "[graph]") {
   Scenario scenario = small_scenario(1, 1, 16);
-  const double hidden = exposed(run_forecast(scenario), Traffic::gradients);
+  const double hidden = exposed(run(scenario), Traffic::gradients);
   scenario.parallel.overlap_grad_reduce = false;
-  const ForecastRun shown = run_forecast(scenario);
+  const ForecastRun shown = run(scenario);
   CHECK(hidden < exposed(shown, Traffic::gradients));
   double whole = 0;
   for (const CostedCollective& each : shown.graph.collectives)
@@ -112,7 +96,7 @@ TEST_CASE("builder: ZeRO stages move what their formulas say", "[oracle][graph]"
     Scenario scenario = small_scenario(1, 1, 8);
     scenario.parallel.zero_stage = zero;
     scenario.parallel.reshard_root = true;
-    const ForecastRun result = run_forecast(scenario);
+    const ForecastRun result = run(scenario);
     std::int64_t sum = 0;
     for (const ProgramItem& item : result.graph.programs[0])
       for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
@@ -139,7 +123,7 @@ TEST_CASE("builder: FSDP copies what it gathers and what it reduces, other frame
     scenario.parallel.zero_stage = zero;
     scenario.parallel.data_parallel = kind;
     scenario.parallel.reshard_root = zero == 3;
-    const ForecastRun result = run_forecast(scenario);
+    const ForecastRun result = run(scenario);
     std::int64_t sum = 0;
     for (const ProgramItem& item : result.graph.programs[0])
       for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
@@ -167,7 +151,7 @@ TEST_CASE("builder: before a step the host gathers two sums of each metric and r
   const auto host = [](int metrics) {
     Scenario scenario = small_scenario(1, 1, 8);
     scenario.training.metric_losses = metrics;
-    const StepGraph graph = run_forecast(scenario).graph;
+    const StepGraph graph = run(scenario).graph;
     return graph.templates[static_cast<std::size_t>(graph.programs[0].front().template_index)].ops.front().host;
   };
   CHECK(host(2) - host(0) == Duration{2 * 2 * 8 * 13'500'000});
@@ -175,9 +159,9 @@ TEST_CASE("builder: before a step the host gathers two sums of each metric and r
 
 TEST_CASE("builder: full recomputation adds a third to the matrix work of the layers", "[graph]") {
   Scenario scenario = small_scenario(1, 1, 1);
-  const ForecastRun plain = run_forecast(scenario);
+  const ForecastRun plain = run(scenario);
   scenario.training.recompute = Recompute::full;
-  const ForecastRun recomputed = run_forecast(scenario);
+  const ForecastRun recomputed = run(scenario);
   CHECK(recomputed.forecast.mfu < plain.forecast.mfu);
   CHECK(recomputed.forecast.hfu > recomputed.forecast.mfu);
   CHECK(plain.forecast.hfu == plain.forecast.mfu);
@@ -185,8 +169,8 @@ TEST_CASE("builder: full recomputation adds a third to the matrix work of the la
 
 TEST_CASE("builder: the same input gives the same graph and the same spans", "[graph]") {
   const Scenario scenario = small_scenario(2, 2, 2);
-  const ForecastRun a = run_forecast(scenario);
-  const ForecastRun b = run_forecast(scenario);
+  const ForecastRun a = run(scenario);
+  const ForecastRun b = run(scenario);
   CHECK(a.graph.templates == b.graph.templates);
   CHECK(a.timeline.ranks == b.timeline.ranks);
 }
@@ -199,7 +183,7 @@ TEST_CASE("builder: a host that waits for its messages cannot issue ahead while 
     scenario.parallel.overlap_p2p = overlap;
     scenario.parallel.pp_schedule = schedule;
     scenario.training.global_batch_size = microbatches;
-    return seconds(run_forecast(scenario).timeline.step_time);
+    return seconds(run(scenario).timeline.step_time);
   };
   // 1F1B on two stages where the host bounds both: (m + 1) (f + b). If it issues ahead, the second stage's host works while
   // the first stage's does: m (f + b), and next to nothing for what is still under way.
@@ -216,7 +200,7 @@ TEST_CASE("builder: an all-reduce costs the host one call, whatever an operator 
     Scenario scenario = small_scenario(2, 1, 2);
     scenario.profile.host.launch = launch;
     scenario.parallel.sequence_parallel = sequence_parallel;
-    const StepGraph graph = run_forecast(scenario).graph;
+    const StepGraph graph = run(scenario).graph;
     std::array<std::set<std::int64_t>, 2> times;  // of others, of all-reduces
     for (const Template& each : graph.templates)
       for (const Op& op : each.ops)
@@ -233,9 +217,9 @@ TEST_CASE("builder: an all-reduce costs the host one call, whatever an operator 
 
 TEST_CASE("builder: multiplications in fp8 with a scale for each row take 1.3 times as long", "[oracle][graph]") {
   Scenario scenario = shipped_scenario("p5-llama3-70b-64", {"training.dtype=fp8"});
-  const StepGraph whole = run_forecast(scenario).graph;
+  const StepGraph whole = run(scenario).graph;
   scenario.training.row_scales = true;
-  const StepGraph rows = run_forecast(scenario).graph;
+  const StepGraph rows = run(scenario).graph;
   int multiplications = 0;
   for (const CostedOperator& of_rows : rows.operators) {
     if (of_rows.op.kind != OperatorKind::gemm) continue;
@@ -263,7 +247,7 @@ TEST_CASE("builder: a multiplication of experts costs the host a call for each l
     scenario.profile.host.launch = 80e-6;
     scenario.profile.host.launch_per_expert = 10e-6;
     std::set<std::int64_t> times;
-    const StepGraph graph = run_forecast(scenario).graph;
+    const StepGraph graph = run(scenario).graph;
     for (const Template& each : graph.templates)
       for (const Op& op : each.ops)
         if (op.type == OpType::compute && op.payload >= 0 &&

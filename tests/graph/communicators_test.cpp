@@ -13,9 +13,10 @@
 #include "sim/graph/template_writer.hpp"
 #include "sim/io/stack.hpp"
 #include "sim/network/cluster_links.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/network/small_clusters.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -121,7 +122,7 @@ Scenario with(Scenario scenario, const std::function<void(Parallel&)>& change) {
 
 StepGraph graph_of(const Scenario& scenario) {
   const Result<ForecastRun> run = forecast(scenario);
-  INFO((run ? "" : to_string(run.error())));
+  INFO((error_text(run)));
   REQUIRE(run);
   return run->graph;
 }

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/small_scenario.hpp"
 #include "tests/support/traffic.hpp"
 
 using namespace tracecast;
@@ -80,8 +80,7 @@ TEST_CASE("a folded step with copies is the step of every rank", "[graph][foldin
   Scenario scenario = with_experts(1);
   scenario.training.redundant_experts = 8;
   scenario.training.expert_rebalance_steps = 16;
-  ForecastOptions unfolded;
-  unfolded.unfold = true;
+  const ForecastOptions unfolded{.unfold = true};
   const Result<ForecastRun> all = forecast(scenario, unfolded);
   REQUIRE(all);
   CHECK(run(scenario).timeline.step_time == all->timeline.step_time);

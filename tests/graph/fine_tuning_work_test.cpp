@@ -3,33 +3,16 @@
 #include <catch2/catch.hpp>
 
 #include "sim/graph/layer.hpp"
+#include "tests/graph/layers.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
 
 namespace {
 
-Plan plan_of(const Model& model, const Parallel& parallel, const Training& training, int ranks) {
-  const auto plan = make_plan(model, parallel, training, ranks);
-  if (!plan) FAIL(to_string(plan.error()));
-  return *plan;
-}
-
-Training training_of(std::int64_t sequence = 4096) {
-  Training training;
-  training.seq_length = sequence;
-  training.global_batch_size = 8;
-  return training;
-}
-
-double matrix_flops(const WorkList& list, Pass pass) {
-  double sum = 0;
-  for (const Work& work : list)
-    if (work.kind == Work::Kind::compute && work.op.kind == OperatorKind::gemm && work.op.pass == pass)
-      sum += flops(work.op).count;
-  return sum;
-}
+Training training_of(std::int64_t sequence = 4096) { return {.seq_length = sequence, .global_batch_size = 8}; }
 
 int operators(const WorkList& list, const std::string& name) {
   int count = 0;
@@ -49,13 +32,11 @@ std::int64_t announced(const WorkList& list, bool experts = false) {
 TEST_CASE("lora: a layer's work has adapters and no weight gradients of frozen matrices", "[oracle][graph][lora]") {
   const Model model = llama(80, 8192, 28672, 64, 8, 32000);
   Training training = training_of();
-  Parallel parallel;
-  parallel.tp = 8;
-  parallel.sequence_parallel = true;
-  const Plan whole = plan_of(model, parallel, training, 8);
+  const Parallel parallel{.tp = 8, .sequence_parallel = true};
+  const Plan whole = value_of(make_plan(model, parallel, training, 8));
   training.lora_rank = 16;
   training.lora_targets = {"qkv", "proj"};
-  const Plan plan = plan_of(model, parallel, training, 8);
+  const Plan plan = value_of(make_plan(model, parallel, training, 8));
   const LayerWork work(model, plan);
   const WorkList backward = work.backward(0, BackwardPart::all, false);
   // 2 T per adapter parameter in each of forward, dgrad and wgrad.
@@ -75,7 +56,7 @@ TEST_CASE("frozen layers: an empty backward below the first trained layer", "[gr
   const Model model = llama(4, 4096, 11008, 32, 32, 32000);
   Training training = training_of();
   training.frozen_fraction = 0.5;
-  const Plan plan = plan_of(model, {}, training, 1);
+  const Plan plan = value_of(make_plan(model, {}, training, 1));
   const LayerWork work(model, plan);
   CHECK(work.backward(1, BackwardPart::all, false).empty());
   CHECK(announced(work.backward(2, BackwardPart::all, false)) == work.layer_parameters(2));
@@ -87,14 +68,13 @@ TEST_CASE("frozen layers: an empty backward below the first trained layer", "[gr
 
 TEST_CASE("mtp: the head of DeepSeek-V3 with one prediction module", "[oracle][graph][mtp]") {
   Model model = deepseek_v3();
-  Parallel parallel;
-  parallel.ep = 64;
+  const Parallel parallel{.ep = 64};
   Training training = training_of();
   training.global_batch_size = 64;
-  const Plan plain = plan_of(model, parallel, training, 64);
+  const Plan plain = value_of(make_plan(model, parallel, training, 64));
   const WorkList before = LayerWork(model, plain).head_forward();
   model.mtp_layers = 1;
-  const Plan plan = plan_of(model, parallel, training, 64);
+  const Plan plan = value_of(make_plan(model, parallel, training, 64));
   const LayerWork work(model, plan);
   const WorkList forward = work.head_forward();
   CHECK(operators(before, "lm_head") == 1);
@@ -118,9 +98,10 @@ TEST_CASE("mtp: with a pipeline the last stage has its own embedding table", "[g
   Model model = llama(4, 4096, 11008, 32, 32, 32000);
   model.mtp_layers = 1;
   Parallel parallel;
-  const std::int64_t one_stage = LayerWork(model, plan_of(model, parallel, training_of(), 1)).head_parameters();
+  const std::int64_t one_stage =
+      LayerWork(model, value_of(make_plan(model, parallel, training_of(), 1))).head_parameters();
   parallel.pp = 2;
-  const Plan plan = plan_of(model, parallel, training_of(), 2);
+  const Plan plan = value_of(make_plan(model, parallel, training_of(), 2));
   CHECK(LayerWork(model, plan).head_parameters() == one_stage + 32000LL * 4096);
 }
 
@@ -129,7 +110,7 @@ TEST_CASE("encoder-decoder: cross-attention in the decoder, no causal mask in th
   Model model = gpt(6, 512, 8, 32000, 128);
   model.encoder_layers = 6;
   model.ffn_hidden_size = 512;
-  const Plan plan = plan_of(model, {}, training_of(128), 1);
+  const Plan plan = value_of(make_plan(model, {}, training_of(128), 1));
   const LayerWork work(model, plan);
   const WorkList encoder = work.forward(0);
   const WorkList decoder = work.forward(7);
@@ -150,7 +131,7 @@ TEST_CASE("encoder-decoder: cross-attention in the decoder, no causal mask in th
   CHECK(operators(work.backward(6, BackwardPart::all, false), "embedding") == 1);
   Training adapters = training_of(128);
   adapters.lora_rank = 8;
-  const Plan frozen = plan_of(model, {}, adapters, 1);  // its embedding has no gradient
+  const Plan frozen = value_of(make_plan(model, {}, adapters, 1));  // its embedding has no gradient
   CHECK(operators(LayerWork(model, frozen).backward(6, BackwardPart::all, false), "embedding") == 0);
   CHECK(work.kind(0) != work.kind(6));
   CHECK(work.kind(6) != work.kind(7));
@@ -165,8 +146,7 @@ TEST_CASE("encoder-decoder: cross-attention in the decoder, no causal mask in th
 TEST_CASE("encoder-decoder: a pipeline is an error", "[error][plan][encoder]") {
   Model model = gpt(6, 512, 8, 32000, 128);
   model.encoder_layers = 6;
-  Parallel parallel;
-  parallel.pp = 2;
+  Parallel parallel{.pp = 2};
   const auto plan = make_plan(model, parallel, training_of(128), 2);
   REQUIRE(!plan);
   CHECK(to_string(plan.error()) == "parallel.pp = 2: cuts an encoder-decoder model into stages (allowed: 1)");

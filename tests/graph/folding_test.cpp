@@ -14,9 +14,10 @@
 #include "sim/io/files.hpp"
 #include "sim/report/json.hpp"
 #include "sim/schedule/schedule.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using tracecast::test::small_scenario;
@@ -34,11 +35,8 @@ Account account_of(const RankTime& time) {
 
 ForecastRun run_forecast(const Scenario& scenario, bool unfold, int threads = 1,
                          NetworkKind network = NetworkKind::isolated, bool slows_compute = false) {
-  Result<ForecastRun> result = forecast(
-      scenario, {.unfold = unfold, .threads = threads, .network = network, .transfers_slow_compute = slows_compute});
-  INFO((result ? "" : to_string(result.error())));
-  REQUIRE(result.has_value());
-  return std::move(*result);
+  return value_of(forecast(
+      scenario, {.unfold = unfold, .threads = threads, .network = network, .transfers_slow_compute = slows_compute}));
 }
 
 /// Ranks of each pipeline rank with each account.
@@ -76,7 +74,7 @@ std::size_t check_fold(const Scenario& scenario, NetworkKind network = NetworkKi
   return folded.graph.ranks.size();
 }
 
-struct Layout {
+struct JobLayout {
   const char* name;
   int tp, pp, dp;
   int cp = 1, ep = 1, vpp = 1, zero = 0;
@@ -84,15 +82,15 @@ struct Layout {
   bool separate_gathers = false;
 };
 
-const std::vector<Layout>& layouts() {
-  static const std::vector<Layout> all{
+const std::vector<JobLayout>& job_layouts() {
+  static const std::vector<JobLayout> all{
       {.name = "data parallel", .tp = 1, .pp = 1, .dp = 32},
       {.name = "tensor and data parallel, zero 1", .tp = 8, .pp = 1, .dp = 8, .zero = 1},
       {.name = "three ways", .tp = 2, .pp = 4, .dp = 4},
       {.name = "three ways, interleaved, zero 2", .tp = 4, .pp = 2, .dp = 8, .vpp = 2, .zero = 2},
       {.name = "fully sharded", .tp = 1, .pp = 1, .dp = 24, .zero = 3},
       {.name = "context parallel", .tp = 2, .pp = 2, .dp = 4, .cp = 2, .zero = 1},
-      // Messages between neighbours leave a node by its last NIC and enter it by its first: turning a node's GPUs by one moves
+      // Messages between adjacent stages leave a node by its last NIC and enter it by its first: turning a node's GPUs by one moves
       // the group to itself, but not its loads.
       {.name = "context parallel over nodes", .tp = 1, .pp = 1, .dp = 2, .cp = 16, .zero = 1},
       {.name = "experts", .tp = 2, .pp = 2, .dp = 8, .ep = 4, .zero = 1},
@@ -104,7 +102,7 @@ const std::vector<Layout>& layouts() {
   return all;
 }
 
-Scenario scenario_of(const Layout& layout) {
+Scenario scenario_of(const JobLayout& layout) {
   Scenario scenario = small_scenario(layout.tp, layout.pp, layout.dp);
   Parallel& p = scenario.parallel;
   p.cp = layout.cp;
@@ -168,7 +166,7 @@ Scenario with_narrow_links(Scenario scenario) {
 }  // namespace
 
 TEST_CASE("folding: folded = unfolded, every layout in every trouble", "[metamorphic][folding]") {
-  for (const Layout& layout : layouts())
+  for (const JobLayout& layout : job_layouts())
     for (const Trouble& trouble : troubles()) {
       INFO(layout.name << ", " << trouble.name);
       Scenario scenario = scenario_of(layout);
@@ -210,7 +208,7 @@ TEST_CASE("folding: folded = unfolded at 1,024 ranks", "[metamorphic][folding]")
 
 TEST_CASE("folding: shared links, every layout in every trouble", "[metamorphic][folding][fluid]") {
   int slower = 0;
-  for (const Layout& layout : layouts())
+  for (const JobLayout& layout : job_layouts())
     for (const Trouble& trouble : troubles()) {
       INFO(layout.name << ", " << trouble.name);
       Scenario scenario = with_narrow_links(scenario_of(layout));
@@ -225,7 +223,7 @@ TEST_CASE("folding: shared links, every layout in every trouble", "[metamorphic]
 TEST_CASE("folding: transfers that slow compute, every layout in every trouble", "[metamorphic][folding][fluid]") {
   test::EverySeventh selection;
   int slower = 0;
-  for (const Layout& layout : layouts())
+  for (const JobLayout& layout : job_layouts())
     for (const Trouble& trouble : troubles())
       for (const NetworkKind network : {NetworkKind::isolated, NetworkKind::fluid}) {
         if (selection.leaves_out()) continue;
@@ -253,16 +251,16 @@ TEST_CASE("folding: 200 random layouts in random trouble, on either network, wit
   for (const ScheduleVariant& variant : schedule_variants()) schedules.emplace_back(variant.name);
   int done = 0, folded_away = 0;
   while (done < kCases) {
-    Layout layout{.name = "random",
-                  .tp = any_of(std::array{1, 2, 4, 8}),
-                  .pp = any_of(std::array{1, 2, 4}),
-                  .dp = any_of(std::array{1, 2, 3, 4, 8}),
-                  .cp = any_of(std::array{1, 1, 2}),
-                  .ep = any_of(std::array{1, 1, 2, 4}),
-                  .vpp = any_of(std::array{1, 2}),
-                  .zero = static_cast<int>(random.below(4)),
-                  .order = any_of(std::array{"tp-cp-ep-dp-pp", "pp-tp-cp-ep-dp"}),
-                  .separate_gathers = coin()};
+    JobLayout layout{.name = "random",
+                     .tp = any_of(std::array{1, 2, 4, 8}),
+                     .pp = any_of(std::array{1, 2, 4}),
+                     .dp = any_of(std::array{1, 2, 3, 4, 8}),
+                     .cp = any_of(std::array{1, 1, 2}),
+                     .ep = any_of(std::array{1, 1, 2, 4}),
+                     .vpp = any_of(std::array{1, 2}),
+                     .zero = static_cast<int>(random.below(4)),
+                     .order = any_of(std::array{"tp-cp-ep-dp-pp", "pp-tp-cp-ep-dp"}),
+                     .separate_gathers = coin()};
     Scenario scenario = scenario_of(layout);
     scenario.parallel.pp_schedule = any_of(schedules);
     scenario.parallel.overlap_grad_reduce = coin();
@@ -314,7 +312,7 @@ TEST_CASE("folding: flows that take one path each, every layout with every fault
   int split = 0;
   int slower = 0;
   std::int64_t seed = 0;
-  for (const Layout& layout : layouts())
+  for (const JobLayout& layout : job_layouts())
     for (const Trouble& trouble : troubles()) {
       Scenario scenario = with_narrow_links(scenario_of(layout));
       scenario.cluster.fabric = seed % 2 == 0 ? FabricKind::fat_tree : FabricKind::rail_optimized;

@@ -4,17 +4,14 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/layer.hpp"
 #include "sim/plan/rank_parameters.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/graph/layers.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
-using tracecast::test::small_scenario;
+using namespace tracecast::test;
 
 namespace {
-
-Model shipped(const std::string& name) {
-  return read_model(shipped_data().scenarios / "models" / (name + ".json")).value();
-}
 
 struct Degrees {
   int tp = 1;
@@ -23,67 +20,47 @@ struct Degrees {
 };
 
 Result<Plan> try_plan(const Model& model, Degrees degrees, Training training = {}) {
-  Parallel parallel;
-  parallel.tp = degrees.tp;
-  parallel.cp = degrees.cp;
-  parallel.ep = degrees.ep;
-  parallel.sequence_parallel = degrees.tp > 1;
+  const Parallel parallel{.tp = degrees.tp, .cp = degrees.cp, .ep = degrees.ep, .sequence_parallel = degrees.tp > 1};
   if (training.seq_length < 8192) training.seq_length = 8192;
   return make_plan(model, parallel, training, degrees.tp * degrees.cp);
 }
 
 Plan plan_of(const Model& model, Degrees degrees) { return try_plan(model, degrees, {.global_batch_size = 1}).value(); }
 
-const Work& find(const WorkList& list, const std::string& name, Pass pass = Pass::forward) {
-  for (const Work& work : list)
-    if (work.kind == Work::Kind::compute && work.op.name == name && work.op.pass == pass) return work;
-  FAIL("no operator " << name);
-  return list.front();
-}
-
-/// Of multiplications with weights.
-double matrix_flops(const WorkList& list) {
-  double sum = 0;
-  for (const Work& work : list)
-    if (work.kind == Work::Kind::compute &&
-        (work.op.kind == OperatorKind::gemm || work.op.kind == OperatorKind::grouped_gemm))
-      sum += flops(work.op).count;
-  return sum;
-}
-
 std::vector<std::pair<Collective, std::int64_t>> calls(const WorkList& list, Traffic traffic) {
   std::vector<std::pair<Collective, std::int64_t>> found;
   for (const Work& work : list)
-    if ((work.kind == Work::Kind::collective || work.kind == Work::Kind::start) && work.traffic == traffic)
-      found.emplace_back(work.call.collective, work.call.size.count);
+    if (is_collective(work) && work.traffic == traffic) found.emplace_back(work.call.collective, work.call.size.count);
   return found;
 }
 
 }  // namespace
 
 TEST_CASE("hybrid: shapes of Nemotron-H 56B on 8 tensor ranks", "[graph][hybrid][oracle]") {
-  const Model model = shipped("nemotron-h-56b");
+  const Model model = shipped_model("nemotron-h-56b");
   const Plan plan = plan_of(model, {.tp = 8});
   const LayerWork work(model, plan);
   const WorkList mamba = work.forward(0);
   // z and x of 256 heads of 64, B and C of 8 groups of 256, a step for every head.
   const std::int64_t projected = (2 * 16384 + 2 * 2048 + 256) / 8;
-  CHECK(find(mamba, "in_proj").op.shape == OperatorShape{GemmShape{8192, projected, 8192, 1, false}});
-  CHECK(find(mamba, "out_proj").op.shape == OperatorShape{GemmShape{8192, 8192, 2048, 1, false}});
-  CHECK(find(mamba, "ssd").op.shape == OperatorShape{ScanShape{1, 8192, 32, 1, 256, 64, 128, false, false}});
-  CHECK(std::get<ElementwiseShape>(find(mamba, "causal_conv").op.shape).elements == 8192 * (16384 + 2 * 2048) / 8);
+  CHECK(find_operator(mamba, "in_proj").shape == OperatorShape{GemmShape{8192, projected, 8192, 1, false}});
+  CHECK(find_operator(mamba, "out_proj").shape == OperatorShape{GemmShape{8192, 8192, 2048, 1, false}});
+  CHECK(find_operator(mamba, "ssd").shape == OperatorShape{ScanShape{1, 8192, 32, 1, 256, 64, 128, false, false}});
+  CHECK(std::get<ElementwiseShape>(find_operator(mamba, "causal_conv").shape).elements ==
+        8192 * (16384 + 2 * 2048) / 8);
   // Forward reads one tensor of 16 bits and writes one, backward reads a second.
   const WorkList back = work.backward(0, BackwardPart::all, false);
   const std::int64_t convolved = 8192 * (16384 + 2 * 2048) / 8;
-  CHECK(std::get<ElementwiseShape>(find(mamba, "causal_conv").op.shape).traffic == Bytes{convolved * 4});
-  CHECK(std::get<ElementwiseShape>(find(back, "causal_conv", Pass::backward).op.shape).traffic == Bytes{convolved * 6});
+  CHECK(std::get<ElementwiseShape>(find_operator(mamba, "causal_conv").shape).traffic == Bytes{convolved * 4});
+  CHECK(std::get<ElementwiseShape>(find_operator(back, "causal_conv", Pass::backward).shape).traffic ==
+        Bytes{convolved * 6});
   // One block: gathered before, scattered after.
   const std::int64_t message = 8192 * 8192 * 2;
   using Calls = std::vector<std::pair<Collective, std::int64_t>>;
   CHECK(calls(mamba, Traffic::tensor_parallel) ==
         Calls{{Collective::all_gather, message}, {Collective::reduce_scatter, message}});
   const WorkList mlp = work.forward(1);
-  CHECK(find(mlp, "fc1").op.shape == OperatorShape{GemmShape{8192, 4096, 8192, 1, false}});
+  CHECK(find_operator(mlp, "fc1").shape == OperatorShape{GemmShape{8192, 4096, 8192, 1, false}});
   CHECK(calls(mlp, Traffic::tensor_parallel).size() == 2);
   for (const Work& each : mlp) CHECK(each.op.kind != OperatorKind::attention);
   CHECK(calls(work.forward(7), Traffic::tensor_parallel).size() == 2);
@@ -94,7 +71,7 @@ TEST_CASE("hybrid: shapes of Nemotron-H 56B on 8 tensor ranks", "[graph][hybrid]
 
 TEST_CASE("hybrid: Mamba-2 copies several sequences apart, and has a CUDA graph of its own",
           "[graph][hybrid][oracle]") {
-  const Model model = shipped("nemotron-h-56b");
+  const Model model = shipped_model("nemotron-h-56b");
   const auto work_of = [&](std::int64_t sequences, const char* captured, int layer) {
     Plan plan = plan_of(model, {.tp = 8});
     plan.training.micro_batch_size = sequences;
@@ -118,7 +95,7 @@ TEST_CASE("hybrid: Mamba-2 copies several sequences apart, and has a CUDA graph 
 
 TEST_CASE("hybrid: the matrices of every layer do the model's own FLOPs", "[graph][hybrid][oracle]") {
   const auto name = GENERATE("nemotron-3-nano-30b-a3b", "nemotron-h-8b", "qwen3-next-80b-a3b", "kimi-linear-48b-a3b");
-  const Model model = shipped(name);
+  const Model model = shipped_model(name);
   const Plan plan = plan_of(model, {});
   const LayerWork work(model, plan);
   for (int layer = 0; layer < model.layers(); ++layer) {
@@ -132,7 +109,7 @@ TEST_CASE("hybrid: the matrices of every layer do the model's own FLOPs", "[grap
 TEST_CASE("hybrid: the graph's parameters are the plan's without vectors", "[graph][hybrid]") {
   const auto name = GENERATE("nemotron-3-nano-30b-a3b", "qwen3-next-80b-a3b", "kimi-linear-48b-a3b");
   const int tp = GENERATE(1, 2);
-  const Model model = shipped(name);
+  const Model model = shipped_model(name);
   const Plan plan = plan_of(model, {.tp = tp});
   const LayerWork work(model, plan);
   for (int layer = 0; layer < model.layers(); ++layer) {
@@ -150,18 +127,19 @@ TEST_CASE("hybrid: the graph's parameters are the plan's without vectors", "[gra
 }
 
 TEST_CASE("hybrid: gated attention projects a gate and multiplies with it", "[graph][hybrid][oracle]") {
-  const Model model = shipped("qwen3-next-80b-a3b");
+  const Model model = shipped_model("qwen3-next-80b-a3b");
   const Plan plan = plan_of(model, {});
   const LayerWork work(model, plan);
   const WorkList forward = work.forward(3);
-  CHECK(find(forward, "qkv").op.shape == OperatorShape{GemmShape{8192, 2 * 4096 + 2 * 512, 2048, 1, false}});
-  CHECK(compulsory_traffic(find(forward, "output_gate").op) == Bytes{3 * 2 * 8192 * 4096});
+  CHECK(find_operator(forward, "qkv").shape == OperatorShape{GemmShape{8192, 2 * 4096 + 2 * 512, 2048, 1, false}});
+  CHECK(compulsory_traffic(find_operator(forward, "output_gate")) == Bytes{3 * 2 * 8192 * 4096});
   const WorkList delta = work.forward(0);
-  CHECK(find(delta, "gated_delta").op.shape == OperatorShape{ScanShape{1, 8192, 32, 16, 128, 128, 64, true, false}});
+  CHECK(find_operator(delta, "gated_delta").shape ==
+        OperatorShape{ScanShape{1, 8192, 32, 16, 128, 128, 64, true, false}});
 }
 
 TEST_CASE("hybrid: context parallelism exchanges the sequence for heads", "[graph][hybrid][oracle]") {
-  const Model model = shipped("qwen3-next-80b-a3b");
+  const Model model = shipped_model("qwen3-next-80b-a3b");
   const Plan plan = plan_of(model, {.cp = 4});
   const LayerWork work(model, plan);
   const WorkList forward = work.forward(0);
@@ -174,19 +152,20 @@ TEST_CASE("hybrid: context parallelism exchanges the sequence for heads", "[grap
         Calls{{Collective::all_to_all, there}, {Collective::all_to_all, back}});
   CHECK(calls(work.backward(0, BackwardPart::all, false), Traffic::context_parallel) ==
         Calls{{Collective::all_to_all, back}, {Collective::all_to_all, there}});
-  CHECK(find(forward, "gated_delta").op.shape == OperatorShape{ScanShape{1, 8192, 8, 4, 128, 128, 64, true, false}});
+  CHECK(find_operator(forward, "gated_delta").shape ==
+        OperatorShape{ScanShape{1, 8192, 8, 4, 128, 128, 64, true, false}});
   // Fewer groups than context ranks: each is sent to several.
-  const Model nano = shipped("nemotron-3-nano-30b-a3b");
+  const Model nano = shipped_model("nemotron-3-nano-30b-a3b");
   const Plan wide = plan_of(nano, {.cp = 16});
   const WorkList mamba = LayerWork(nano, wide).forward(0);
   CHECK(calls(mamba, Traffic::context_parallel).front().second == 8192 / 16 * (2 * 4096 + 2 * 2 * 1024 + 64) * 2);
-  CHECK(std::get<ScanShape>(find(mamba, "ssd").op.shape).key_heads == 1);
+  CHECK(std::get<ScanShape>(find_operator(mamba, "ssd").shape).key_heads == 1);
 }
 
 TEST_CASE("hybrid: what heads do not divide into is refused", "[plan][hybrid][error]") {
   const Training training{.global_batch_size = 1};
   const auto message = [&](const std::string& name, Degrees degrees, Training settings = {.global_batch_size = 1}) {
-    const Result<Plan> plan = try_plan(shipped(name), degrees, settings);
+    const Result<Plan> plan = try_plan(shipped_model(name), degrees, settings);
     return plan ? "accepted" : to_string(plan.error());
   };
   CHECK(message("nemotron-h-8b", {.tp = 16})
@@ -223,8 +202,8 @@ TEST_CASE("hybrid: stages of mixed layers, folded = unfolded", "[graph][hybrid][
 }
 
 TEST_CASE("sparse attention: parameters, FLOPs and shapes of DeepSeek-V3.2", "[graph][hybrid][oracle]") {
-  const Model model = shipped("deepseek-v3.2");
-  const Model dense = shipped("deepseek-v3");
+  const Model model = shipped_model("deepseek-v3.2");
+  const Model dense = shipped_model("deepseek-v3");
   // Queries of 64 heads of 128 from the latent 1536, a key of 128 with a LayerNorm, a weight of each head.
   const std::int64_t indexer = 1536LL * 64 * 128 + 7168LL * 128 + 2 * 128 + 7168LL * 64;
   CHECK(parameter_count(model).total() == parameter_count(dense).total() + 61 * indexer);
@@ -237,26 +216,27 @@ TEST_CASE("sparse attention: parameters, FLOPs and shapes of DeepSeek-V3.2", "[g
 
   const Plan plan = plan_of(model, {.tp = 8});
   const WorkList forward = LayerWork(model, plan).forward(0);
-  CHECK(find(forward, "index_q").op.shape == OperatorShape{GemmShape{1024, 8192, 1536, 1, false}});
-  CHECK(find(forward, "indexer").op.shape == OperatorShape{AttentionShape{1, 8192, 8192, 64, 1, 128, 0, true, 0}});
-  CHECK(find(forward, "sparse_attention").op.shape ==
+  CHECK(find_operator(forward, "index_q").shape == OperatorShape{GemmShape{1024, 8192, 1536, 1, false}});
+  CHECK(find_operator(forward, "indexer").shape ==
+        OperatorShape{AttentionShape{1, 8192, 8192, 64, 1, 128, 0, true, 0}});
+  CHECK(find_operator(forward, "sparse_attention").shape ==
         OperatorShape{AttentionShape{1, 8192, 8192, 16, 1, 576, 512, true, 2048}});
   for (const Work& each : forward) CHECK(each.op.kind != OperatorKind::attention);
   const WorkList backward = LayerWork(model, plan).backward(0, BackwardPart::all, false);
-  CHECK(std::get<AttentionShape>(find(backward, "indexer", Pass::backward).op.shape).window == 2048);
+  CHECK(std::get<AttentionShape>(find_operator(backward, "indexer", Pass::backward).shape).window == 2048);
   // Pairs of a causal band of 2,048 keys; scores and values.
   const double pairs = 2048.0 * 8192 - 2048.0 * 2048 / 2;
-  CHECK(flops(find(forward, "sparse_attention").op).count == 2 * pairs * 16 * (576 + 512));
-  CHECK(flops(find(backward, "sparse_attention", Pass::backward).op).count == 2 * pairs * 16 * (3 * 576 + 2 * 512));
-  CHECK(flops(find(forward, "indexer").op).count == 2 * (8192.0 * 8192 / 2) * 64 * 128);
-  CHECK(flops(find(backward, "indexer", Pass::backward).op).count == 2 * pairs * 64 * 2 * 128);
+  CHECK(flops(find_operator(forward, "sparse_attention")).count == 2 * pairs * 16 * (576 + 512));
+  CHECK(flops(find_operator(backward, "sparse_attention", Pass::backward)).count ==
+        2 * pairs * 16 * (3 * 576 + 2 * 512));
+  CHECK(flops(find_operator(forward, "indexer")).count == 2 * (8192.0 * 8192 / 2) * 64 * 128);
+  CHECK(flops(find_operator(backward, "indexer", Pass::backward)).count == 2 * pairs * 64 * 2 * 128);
 }
 
 TEST_CASE("sparse attention: context parallelism gathers latent vectors and the indexer's keys",
           "[graph][hybrid][oracle]") {
-  const Model model = shipped("deepseek-v3.2");
-  Parallel parallel;
-  parallel.cp = 4;
+  const Model model = shipped_model("deepseek-v3.2");
+  Parallel parallel{.cp = 4};
   Training training{.global_batch_size = 1};
   training.seq_length = 8192;
   const Result<Plan> ring = make_plan(model, parallel, training, 4);

@@ -12,7 +12,7 @@
 #include "sim/graph/build_context.hpp"
 #include "sim/graph/folded_step.hpp"
 #include "sim/graph/stage_loads.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 
@@ -82,7 +82,7 @@ TEST_CASE("Links that at most one transfer at a time loads are dropped", "[graph
   CHECK(std::vector(users.begin(2), users.end(2)) == std::vector<LinkUsers::Load>{{3, weights}});
 }
 
-/// Classes of four alike ranks in two communicators, of which 0 and 2 send; nobody shares links with anybody.
+/// Classes of four equivalent ranks in two communicators, of which 0 and 2 send; no transfers share links.
 std::vector<std::int32_t> classes_with(std::vector<std::int32_t> labels, std::int32_t first, std::int32_t second) {
   StepGraph graph;
   graph.ranks.resize(4);
@@ -132,7 +132,7 @@ TEST_CASE("Coordinates give the classes of a healthy job, but not if a link diff
 }
 
 TEST_CASE("Ranks of one program whose channels lead elsewhere are of two classes", "[graph][folding]") {
-  // 0 and 2 run program 0. Their first channels lead to alike ranks; the second one of 2 leads to a rank of program 2.
+  // 0 and 2 run program 0. Their first channels lead to equivalent ranks; the second one of 2 leads to a rank of program 2.
   StepGraph graph;
   graph.ranks.resize(5);
   const std::int32_t programs[] = {0, 1, 0, 1, 2};

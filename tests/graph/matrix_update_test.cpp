@@ -4,8 +4,8 @@
 
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/small_scenario.hpp"
 #include "tests/support/traffic.hpp"
 
 using namespace tracecast;
@@ -69,7 +69,7 @@ TEST_CASE("Newton-Schulz takes 4 r^2 c + 2 r^3 FLOPs an iteration and matrix", "
   scenario.training.muon_steps = 8;
   CHECK(newton_schulz(run(scenario).graph) == Approx(whole_model(scenario.model, 8)));
   scenario.training.muon_steps = 5;
-  scenario.parallel.zero_stage = 1;  // dealt out: 8 layers on 8 ranks
+  scenario.parallel.zero_stage = 1;  // whole matrices on ranks: 8 layers on 8 ranks
   CHECK(newton_schulz(run(scenario).graph) == Approx(whole_model(scenario.model, 5) / 8));
   scenario.training.matrix_sharding = MatrixSharding::gather;
   CHECK(newton_schulz(run(scenario).graph) == Approx(whole_model(scenario.model, 5)));
@@ -144,8 +144,7 @@ TEST_CASE("a folded step with Muon is the step of every rank", "[graph][folding]
        {MatrixSharding::layerwise, MatrixSharding::gather, MatrixSharding::all_to_all}) {
     scenario.training.matrix_sharding = sharding;
     scenario.training.muon_tensor = MuonTensorMode::distributed;
-    ForecastOptions unfolded;
-    unfolded.unfold = true;
+    const ForecastOptions unfolded{.unfold = true};
     const Result<ForecastRun> all = forecast(scenario, unfolded);
     REQUIRE(all);
     CHECK(run(scenario).timeline.step_time == all->timeline.step_time);
@@ -294,8 +293,7 @@ TEST_CASE("a folded step with Shampoo, SOAP and Adafactor is the step of every r
                                          std::pair{OptimizerKind::adafactor, 1}}) {
     Scenario scenario = scenario_with(kind, 2, 2, 4, zero_stage);
     if (kind == OptimizerKind::soap) scenario.training.matrix_sharding = MatrixSharding::gather_updates;
-    ForecastOptions unfolded;
-    unfolded.unfold = true;
+    const ForecastOptions unfolded{.unfold = true};
     const Result<ForecastRun> all = forecast(scenario, unfolded);
     REQUIRE(all);
     CHECK(run(scenario).timeline.step_time == all->timeline.step_time);

@@ -7,7 +7,8 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/network/simgrid.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 
@@ -68,7 +69,7 @@ TEST_CASE("A co-located job with shorter steps repeats them while the step of th
 TEST_CASE("What a co-located job costs does not include what the job's own transfers take from its compute",
           "[metamorphic][report]") {
   const auto beside = [](bool slows) {
-    Scenario scenario = job(1, 2, 8, 0.01);  // uplinks that nobody fills
+    Scenario scenario = job(1, 2, 8, 0.01);  // uplinks that are never full
     scenario.profile.host = {};              // else launches hide what kernels lose
     scenario.parallel.overlap_grad_reduce = true;
     scenario.parallel.ddp_bucket_size = 1'000'000;  // leaves while the backward goes on
@@ -139,8 +140,7 @@ TEST_CASE("Two jobs on one fabric as SimGrid runs them, flow by flow", "[differe
 
 TEST_CASE("Neighbours that cannot be are refused", "[error][report]") {
   const auto sentence = [](const Scenario& one, const Scenario& other) {
-    const auto run = forecast_colocated(one, {other}, {.network = NetworkKind::fluid});
-    return run ? std::string() : to_string(run.error());
+    return error_text(forecast_colocated(one, {other}, {.network = NetworkKind::fluid}));
   };
   Scenario one = job(1, 1, 16, 1);
   Scenario other = job(1, 1, 16, 1);

@@ -6,30 +6,20 @@
 
 #include "sim/graph/layer.hpp"
 #include "sim/plan/expert_routing.hpp"
+#include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
+using tracecast::test::deepseek_v3;
 
 namespace {
 
 /// One DeepSeek-V3 layer with 64 expert-parallel ranks, each with one sequence of 8192 tokens.
 Model deepseek_layer() {
-  Model m;
+  Model m = deepseek_v3();
   m.num_layers = 1;
-  m.hidden_size = 7168;
-  m.num_attention_heads = 128;
-  m.num_query_groups = 128;
-  m.head_dim = 192;
-  m.ffn_hidden_size = 18432;
-  m.vocab_size = 129280;
-  m.latent_attention = LatentAttention{1536, 512, 128, 64, 128};
-  MixtureOfExperts moe;
-  moe.experts = 256;
-  moe.topk = 8;
-  moe.ffn_hidden = 2048;
-  moe.shared_ffn_hidden = 2048;
-  moe.routing_groups = 8;
-  moe.routing_group_limit = 4;
-  m.moe = moe;
+  m.moe->leading_dense_layers = 0;
+  m.moe->router_bias = false;
   return m;
 }
 
@@ -44,9 +34,7 @@ struct Settings {
 };
 
 Plan plan_of(const Model& model, const Settings& settings) {
-  const auto plan = make_plan(model, settings.parallel, settings.training, 64);
-  if (!plan) FAIL(to_string(plan.error()));
-  return *plan;
+  return value_of(make_plan(model, settings.parallel, settings.training, 64));
 }
 
 std::vector<std::int64_t> exchanges(const WorkList& list) {

@@ -12,10 +12,11 @@
 #include "sim/graph/template_writer.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/memory.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
+using tracecast::test::exposed;
 using tracecast::test::run;
 using tracecast::test::small_scenario;
 
@@ -35,10 +36,6 @@ Copied copied(const ForecastRun& result, Lane lane) {
         sum.size += result.graph.collectives[static_cast<std::size_t>(op.payload)].call.size;
       }
   return sum;
-}
-
-double exposed(const ForecastRun& result) {
-  return result.forecast.exposed_s[static_cast<std::size_t>(Traffic::offload)];
 }
 
 }  // namespace
@@ -127,7 +124,7 @@ TEST_CASE("copies of the first layers are spread over all layers", "[graph][orac
   // Of a micro-batch, in layers; a copy lasts as long as `layers`.
   const auto exposed_layers = [&](double layers) {
     scenario.cluster.node.pcie = Bandwidth{std::llround(layer_bytes / (layers * layer_s))};
-    return exposed(run(scenario)) / 8 / layer_s;
+    return exposed(run(scenario), Traffic::offload) / 8 / layer_s;
   };
   CHECK(exposed_layers(1.9) < 0.1);
   CHECK(exposed_layers(2.5) == Approx(0.5 + 0 + 0.5).margin(0.25));
@@ -150,8 +147,8 @@ TEST_CASE("what layers do not hide of the copies is exposed: size / PCIe must fi
   const ForecastRun slow = step(1'000'000'000);
   const double out = static_cast<double>(copied(slow, Lane::to_host).size.count) / 1e9;
   CHECK(slow.forecast.step_time_s > 2 * 0.95 * out * 7 / 8);  // out in the forward, back in the backward
-  CHECK(exposed(slow) > 0.9 * (slow.forecast.step_time_s - plain));
-  CHECK(exposed(step(10'000'000'000)) < exposed(slow));
+  CHECK(exposed(slow, Traffic::offload) > 0.9 * (slow.forecast.step_time_s - plain));
+  CHECK(exposed(step(10'000'000'000), Traffic::offload) < exposed(slow, Traffic::offload));
 }
 
 TEST_CASE("offloaded activations under pipelines, split backwards and recomputation", "[graph][memory]") {

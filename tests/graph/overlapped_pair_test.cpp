@@ -8,10 +8,11 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/plan/sharding.hpp"
 #include "sim/search/bound.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
+using tracecast::test::exposed;
 using tracecast::test::run;
 using tracecast::test::small_scenario;
 
@@ -20,10 +21,7 @@ namespace {
 /// Four stages of two layers with experts, on a network that makes their exchanges matter.
 Scenario experts(const std::string& schedule, int ep) {
   Scenario s = small_scenario(1, 4, 8);
-  MixtureOfExperts moe;
-  moe.experts = 32;
-  moe.topk = 4;
-  moe.ffn_hidden = 2048;
+  MixtureOfExperts moe{.experts = 32, .topk = 4, .ffn_hidden = 2048};
   s.model.moe = moe;
   s.model.mtp_layers = 0;
   s.training.seq_length = 4096;
@@ -33,10 +31,6 @@ Scenario experts(const std::string& schedule, int ep) {
   s.parallel.zero_stage = 1;
   s.training.cuda_graphs = true;  // the host, which would wait for the router's counts, is not what is tested
   return s;
-}
-
-double exposed(const ForecastRun& result, Traffic traffic) {
-  return result.forecast.exposed_s[static_cast<std::size_t>(traffic)];
 }
 
 /// How often each operation is issued: its stream and what it does.

@@ -9,8 +9,8 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/plan/fine_tuning.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -135,8 +135,7 @@ TEST_CASE("packed steps: micro-batches of one rank take their own times", "[orac
   rank.first_batch = 0;
   rank.slowdown = kNoSlowdown + kNoSlowdown / 2;
   graph.ranks = {rank};
-  EngineOptions options;
-  options.record_spans = GENERATE(false, true);
+  const EngineOptions options{.record_spans = GENERATE(false, true)};
   const Timeline timeline = simulate(graph, {}, options).value();
   CHECK(timeline.step_time == Duration{(30_us + 7_us).picoseconds * 3 / 2});
 }
@@ -150,8 +149,7 @@ TEST_CASE("packed steps: folded and unfolded runs agree to the picosecond", "[fo
   scenario.training.seq_length = 4096;
   scenario.parallel.zero_stage = pp == 1 ? zero_stage : 0;
   scenario.training.documents = halves_and_wholes(4096, 3);
-  ForecastOptions options;
-  options.network = GENERATE(NetworkKind::isolated, NetworkKind::fluid);
+  ForecastOptions options{.network = GENERATE(NetworkKind::isolated, NetworkKind::fluid)};
   const ForecastRun folded = run(scenario, options);
   options.unfold = true;
   const ForecastRun unfolded = run(scenario, options);
@@ -170,9 +168,7 @@ TEST_CASE("packed steps: the number of threads and recorded spans change nothing
   Scenario scenario = small_scenario(1, 2, 4);
   scenario.training.seq_length = 4096;
   scenario.training.documents = halves_and_wholes(4096, 3);
-  ForecastOptions options;
-  options.network = NetworkKind::isolated;
-  options.transfers_slow_compute = false;
+  ForecastOptions options{.network = NetworkKind::isolated, .transfers_slow_compute = false};
   const Forecast one = run(scenario, options).forecast;
   options.threads = 3;
   CHECK(run(scenario, options).forecast.step_time_s == one.step_time_s);
@@ -313,8 +309,7 @@ TEST_CASE("dynamic context parallelism: pipelines, tensor ranks and threads agre
   documents.sigma = 1.2;
   documents.steps = 3;
   scenario.training.documents = binned(documents);
-  ForecastOptions options;
-  options.record_spans = true;
+  ForecastOptions options{.record_spans = true};
   const ForecastRun one = run(scenario, options);
   CHECK(one.graph.ranks.size() == static_cast<std::size_t>(16 * pp));
   CHECK(std::ranges::count(one.plan.packed->bin_ranks, 1) > 0);

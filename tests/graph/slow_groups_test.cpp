@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 
@@ -31,9 +31,7 @@ TEST_CASE("slow groups: a group of which all ranks are faster is faster, and str
 TEST_CASE("slow groups: only entries that leave too many classes are grouped", "[perturb][many]") {
   Perturbation perturbation;
   perturbation.slow_ranks.assign(32, {{0, 0}, 1.1});
-  Parallel parallel;
-  parallel.tp = 8;
-  parallel.pp = 16;
+  const Parallel parallel{.tp = 8, .pp = 16};
   CHECK_FALSE(groups_slow_ranks(perturbation, parallel));
   perturbation.slow_ranks.push_back({{1, 1}, 1.1});
   CHECK(groups_slow_ranks(perturbation, parallel));

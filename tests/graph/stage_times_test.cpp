@@ -6,6 +6,7 @@
 #include "sim/forecast/timed_schedule.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/plan/memory.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -34,8 +35,7 @@ Result<Estimate> estimate(const Scenario& scenario) {
 }
 
 std::string complaint(const std::vector<std::string>& overrides) {
-  const auto run = run_pipeline(teaching(overrides));
-  return run ? "" : to_string(run.error());
+  return error_text(run_pipeline(teaching(overrides)));
 }
 
 }  // namespace

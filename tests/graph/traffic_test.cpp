@@ -5,8 +5,8 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/layer.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using tracecast::test::llama3_70b;
@@ -14,10 +14,8 @@ using tracecast::test::small_scenario;
 
 TEST_CASE("traffic: tensor parallelism moves 4 all-reduces per layer, not one message", "[oracle][graph]") {
   const Model model = llama3_70b();
-  Parallel parallel;
-  parallel.tp = 8;
-  Training training;
-  training.seq_length = 4096;
+  const Parallel parallel{.tp = 8};
+  Training training{.seq_length = 4096};
   training.micro_batch_size = training.global_batch_size = 8;
   const Plan plan = make_plan(model, parallel, training, 8).value();
   const LayerWork layer(model, plan);
@@ -129,11 +127,8 @@ TEST_CASE("traffic: expert dispatch and combine", "[oracle][graph]") {
   model.moe->experts = 256;
   model.moe->topk = 8;
   model.moe->ffn_hidden = 2048;
-  Parallel parallel;
-  parallel.ep = 64;
-  Training training;
-  training.seq_length = 8192;
-  training.global_batch_size = 64;
+  const Parallel parallel{.ep = 64};
+  const Training training{.seq_length = 8192, .global_batch_size = 64};
   const Plan plan = make_plan(model, parallel, training, 64).value();
   int exchanges = 0;
   for (const Work& work : LayerWork(model, plan).forward(0)) {

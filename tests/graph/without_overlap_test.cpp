@@ -6,26 +6,14 @@
 
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
-
-namespace {
-
-Scenario on_a_cpu(int tp, int pp, int dp, const std::string& schedule = "") {
-  Scenario scenario = test::small_scenario(tp, pp, dp);
-  scenario.parallel.pp_schedule = schedule;
-  scenario.profile.overlap = false;
-  scenario.profile.host = {};
-  return scenario;
-}
-
-}  // namespace
 
 TEST_CASE("without overlap: a rank never does two things at a time", "[graph][property]") {
   const auto [tp, pp, dp] =
       GENERATE(std::tuple(1, 1, 1), std::tuple(2, 1, 2), std::tuple(1, 4, 2), std::tuple(2, 2, 1));
-  Scenario scenario = on_a_cpu(tp, pp, dp);
+  Scenario scenario = test::small_scenario_on_cpus(tp, pp, dp);
   scenario.parallel.zero_stage = dp > 1 ? GENERATE(0, 1, 3) : 0;
   const ForecastRun run = forecast(scenario, {.record_spans = true}).value();
   for (std::size_t rank = 0; rank < run.graph.ranks.size(); ++rank) {
@@ -45,7 +33,7 @@ TEST_CASE("without overlap: a rank never does two things at a time", "[graph][pr
 }
 
 TEST_CASE("without overlap: 1F1B does not deadlock and has the bubble of its schedule", "[graph]") {
-  const Scenario scenario = on_a_cpu(1, 2, 1, GENERATE("1f1b", "gpipe"));
+  const Scenario scenario = test::small_scenario_on_cpus(1, 2, 1, GENERATE("1f1b", "gpipe"));
   const ForecastRun run = forecast(scenario, {.record_spans = true}).value();
   CHECK(run.forecast.bubble_fraction > 0);
   CHECK(run.forecast.bubble_fraction < 0.2);
@@ -53,7 +41,7 @@ TEST_CASE("without overlap: 1F1B does not deadlock and has the bubble of its sch
 }
 
 TEST_CASE("without overlap: nothing but the order is changed", "[graph]") {
-  Scenario scenario = on_a_cpu(2, 1, 2);
+  Scenario scenario = test::small_scenario_on_cpus(2, 1, 2);
   const ForecastRun serial = forecast(scenario).value();
   scenario.profile.overlap = true;
   const ForecastRun beside = forecast(scenario).value();

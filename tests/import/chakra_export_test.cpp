@@ -12,6 +12,7 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/protobuf_wire.hpp"
+#include "tests/support/results.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
 
 using namespace tracecast;
@@ -56,9 +57,7 @@ std::vector<WireNode> nodes_of(const std::string& trace) {
 }
 
 ImportedGraph read_back(const StepGraph& graph, std::size_t rank) {
-  const Result<ImportedGraph> step = import_as<ImportedGraph>(to_chakra(graph, rank), "exported.et");
-  if (!step) FAIL(to_string(step.error()));
-  return *step;
+  return value_of(import_as<ImportedGraph>(to_chakra(graph, rank), "exported.et"));
 }
 
 }  // namespace

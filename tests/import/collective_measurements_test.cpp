@@ -6,19 +6,16 @@
 #include "sim/network/measured_network.hpp"
 #include "tests/import/samples.hpp"
 #include "tests/network/clusters.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
 
 namespace {
 
-CollectiveMeasurements tests(const std::string& text) {
-  const Result<CollectiveMeasurements> read = read_nccl_tests(text, "t");
-  if (!read) FAIL(to_string(read.error()));
-  return *read;
-}
+CollectiveMeasurements tests(const std::string& text) { return value_of(read_nccl_tests(text, "t")); }
 
-std::string sentence(const Result<CollectiveMeasurements>& result) { return result ? "" : to_string(result.error()); }
+std::string sentence(const Result<CollectiveMeasurements>& result) { return error_text(result); }
 
 const std::string kTwoRanks =
     "# Using devices\n#  Rank  0 Group  0 Pid 1 on a device  0 [0x1b] GPU X\n"
@@ -87,16 +84,15 @@ TEST_CASE("nccl-tests: what several hosts measured goes into a profile for group
   base.gpu = "H100 SXM 80 GB";
   base.architecture = "Hopper";
   base.memory_bandwidth = 3350e9;
-  const auto with = with_collectives(base, read, &machine);
-  if (!with) FAIL(to_string(with.error()));
-  CHECK(with->taken_between == 1);
-  CHECK(with->left_out == 0);
-  REQUIRE(with->profile.measured_collectives.size() == 1);
-  const MeasuredCollective& m = with->profile.measured_collectives[0];
+  const auto with = value_of(with_collectives(base, read, &machine));
+  CHECK(with.taken_between == 1);
+  CHECK(with.left_out == 0);
+  REQUIRE(with.profile.measured_collectives.size() == 1);
+  const MeasuredCollective& m = with.profile.measured_collectives[0];
   CHECK(m.nodes == 2);
   CHECK(m.network == 400_GBps);
 
-  const auto network = make_network(machine, with->profile);
+  const auto network = make_network(machine, with.profile);
   const auto model = make_network(machine, base);
   const CollectiveCall call{Collective::all_reduce, 1_GiB};
   const auto cost_on = [&](const std::vector<int>& ranks, int sharing) {
@@ -115,11 +111,11 @@ TEST_CASE("nccl-tests: what several hosts measured goes into a profile for group
   Cluster slower = machine;
   slower.node.nic_rate = 200_Gbps;
   const GroupPlacement group = place(slower, range(16), 1);
-  CHECK(make_network(slower, with->profile)->cost(call, group).duration ==
+  CHECK(make_network(slower, with.profile)->cost(call, group).duration ==
         make_network(slower, base)->cost(call, group).duration);
   Cluster lost = machine;
   lost.faults.lost_rails = {3};
-  CHECK(make_network(lost, with->profile)->cost(call, place(lost, range(16), 1)).duration != 6_ms);
+  CHECK(make_network(lost, with.profile)->cost(call, place(lost, range(16), 1)).duration != 6_ms);
 
   // faster than the NICs of a host
   CollectiveMeasurements wrong = read;
@@ -319,8 +315,7 @@ TEST_CASE("nccl-tests: what a GPU cannot do does not enter its profile", "[io][n
   h100.gpu = "H100 SXM 80 GB";
   h100.memory_bandwidth = 3350e9;
   const auto put = [&](MeasuredCollective m, const std::string& gpu = "NVIDIA H100 80GB HBM3") {
-    const auto made = with_collectives(h100, {"nccl-tests", gpu, {{m, 1}}, {}});
-    return made ? std::string() : to_string(made.error());
+    return error_text(with_collectives(h100, {"nccl-tests", gpu, {{m, 1}}, {}}));
   };
   CHECK(put({Collective::all_reduce, 8, 1_GiB, 2.4e-3, 0, 1}).empty());  // 783 GB/s of bus bandwidth, with NVLS
   CHECK(put({Collective::all_reduce, 8, 1_GiB, 2.2e-3, 0, 1}) ==
@@ -436,13 +431,12 @@ TEST_CASE("nccl-inspector: the size is one rank's share for all-gather and reduc
   const std::string all_reduce =
       R"("coll":"AllReduce","coll_sn":1407,"coll_msg_size_bytes":17179869184,"coll_exec_time_us":61974,)"
       R"("coll_algobw_gbs":277.210914,"coll_busbw_gbs":485.119099)";
-  const auto read = read_nccl_inspector(record(reduce_scatter) + record(all_reduce), "t");
-  if (!read) FAIL(to_string(read.error()));
-  REQUIRE(read->calls.size() == 2);
-  CHECK(read->calls[0].measured.size == 16_GiB);
-  CHECK(read->calls[1].measured.collective == Collective::reduce_scatter);
-  CHECK(read->calls[1].measured.size == 16_GiB);
-  CHECK(to_csv(*read).find("reduce_scatter,8,1,17179869184,41057.000,366.135,") != std::string::npos);
+  const auto read = value_of(read_nccl_inspector(record(reduce_scatter) + record(all_reduce), "t"));
+  REQUIRE(read.calls.size() == 2);
+  CHECK(read.calls[0].measured.size == 16_GiB);
+  CHECK(read.calls[1].measured.collective == Collective::reduce_scatter);
+  CHECK(read.calls[1].measured.size == 16_GiB);
+  CHECK(to_csv(read).find("reduce_scatter,8,1,17179869184,41057.000,366.135,") != std::string::npos);
   // without bandwidths, by what the writer means
   const auto gather = read_nccl_inspector(
       record(R"("coll":"AllGather","coll_sn":1,"coll_msg_size_bytes":1048576,"coll_exec_time_us":50)"), "t");

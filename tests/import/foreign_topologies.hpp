@@ -3,24 +3,19 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include <catch2/catch.hpp>
 
 #include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 
 namespace tracecast::foreign {
 
 inline const std::filesystem::path kFormats = measurements_of_others() / "formats";
-
-inline std::string content(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
 
 inline bool samples_missing() {
   if (std::filesystem::exists(kFormats)) return false;
@@ -30,9 +25,7 @@ inline bool samples_missing() {
 
 inline ImportedTopology read_sample(const std::string& name) {
   INFO(name);
-  const Result<ImportedTopology> imported = import_as<ImportedTopology>(content(kFormats / name), name);
-  if (!imported) FAIL(to_string(imported.error()));
-  return *imported;
+  return value_of(import_as<ImportedTopology>(content_of(kFormats / name), name));
 }
 
 inline std::int64_t found(const ImportedTopology& imported, const std::string& what) {
@@ -42,17 +35,15 @@ inline std::int64_t found(const ImportedTopology& imported, const std::string& w
 }
 
 inline std::string error_of(std::string_view text, const std::string& file = "f.xml") {
-  const Result<ImportedTopology> imported = import_as<ImportedTopology>(text, file);
-  return imported ? "" : to_string(imported.error());
+  return error_text(import_as<ImportedTopology>(text, file));
 }
 
 /// Written as a topology file and read again it is the same node and fabric, and has no fault.
 inline void check_round_trip(const ImportedTopology& imported) {
-  const Result<Cluster> again =
-      read_topology_text(to_topology_json(imported, "sample"), imported.cluster.name + ".json");
-  if (!again) FAIL(to_string(again.error()));
+  const Cluster again =
+      value_of(read_topology_text(to_topology_json(imported, "sample"), imported.cluster.name + ".json"));
   const NodeSpec& a = imported.cluster.node;
-  const NodeSpec& b = again->node;
+  const NodeSpec& b = again.node;
   CHECK(b.gpus == a.gpus);
   CHECK(b.link == a.link);
   CHECK(b.nics == a.nics);
@@ -63,15 +54,15 @@ inline void check_round_trip(const ImportedTopology& imported) {
   if (a.link != IntraLink::pcie && a.link != IntraLink::none) CHECK(b.gpu_link == a.gpu_link);
   if (a.nics > 0) CHECK(b.nic_rate == a.nic_rate);
   if (a.nics > 0) CHECK(b.nic_latency == a.nic_latency);
-  CHECK(again->gpu == imported.cluster.gpu);
-  CHECK(again->fabric == imported.cluster.fabric);
-  CHECK(again->shape == imported.cluster.shape);
-  CHECK(again->max_nodes == imported.cluster.max_nodes);
-  REQUIRE(again->tiers.size() == imported.cluster.tiers.size());
-  for (std::size_t i = 0; i < again->tiers.size(); ++i) {
-    CHECK(again->tiers[i].nodes == imported.cluster.tiers[i].nodes);
-    CHECK(again->tiers[i].oversubscription == imported.cluster.tiers[i].oversubscription);
-    CHECK(again->tiers[i].hop_latency == imported.cluster.tiers[i].hop_latency);
+  CHECK(again.gpu == imported.cluster.gpu);
+  CHECK(again.fabric == imported.cluster.fabric);
+  CHECK(again.shape == imported.cluster.shape);
+  CHECK(again.max_nodes == imported.cluster.max_nodes);
+  REQUIRE(again.tiers.size() == imported.cluster.tiers.size());
+  for (std::size_t i = 0; i < again.tiers.size(); ++i) {
+    CHECK(again.tiers[i].nodes == imported.cluster.tiers[i].nodes);
+    CHECK(again.tiers[i].oversubscription == imported.cluster.tiers[i].oversubscription);
+    CHECK(again.tiers[i].hop_latency == imported.cluster.tiers[i].hop_latency);
   }
 }
 

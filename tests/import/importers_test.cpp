@@ -1,12 +1,12 @@
 // The table of importers: what each file is recognised as, and the error for a file that does not fit.
 #include "sim/import/importers.hpp"
 
-#include <fstream>
 #include <iterator>
 #include <map>
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -14,11 +14,6 @@ using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string content_of(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
 
 /// The name of the format, or the error.
 std::string recognised(std::string_view content, const std::string& file) {

@@ -8,6 +8,7 @@
 #include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"
 #include "tests/import/foreign_topologies.hpp"
+#include "tests/support/results.hpp"
 
 namespace tracecast {
 namespace {
@@ -56,11 +57,10 @@ TEST_CASE("InfiniBand: links that came up slower than the others are counted", "
       "switchguid=0x1\nSwitch\t4 \"S-01\"\t# \"leaf\" base\n"
       "[1]\t\"H-11\"[1](11)\t# \"a HCA-1\" lid 1 4xNDR\n[2]\t\"H-12\"[1](12)\t# \"b HCA-1\" lid 2 4xNDR\n"
       "[3]\t\"H-13\"[1](13)\t# \"c HCA-1\" lid 3 1xNDR\n";
-  const Result<ImportedTopology> read = import_as<ImportedTopology>(text, "n.txt");
-  if (!read) FAIL(to_string(read.error()));
-  CHECK(read->cluster.node.nic_rate == 400_Gbps);
+  const ImportedTopology read = value_of(import_as<ImportedTopology>(text, "n.txt"));
+  CHECK(read.cluster.node.nic_rate == 400_Gbps);
   CHECK(
-      std::count(read->notes.begin(), read->notes.end(),
+      std::count(read.notes.begin(), read.notes.end(),
                  "1 of 3 cables are slower than most of their kind, down to 12.5 GB/s: the topology has the usual rate "
                  "everywhere (perturbations of a scenario degrade links)") == 1);
 }
@@ -73,10 +73,9 @@ TEST_CASE("iblinkinfo: an adapter is joined by its name where a line has no GUID
       "LinkUp)==>       1    1[  ] \"leaf-0\" ( )\nSwitch: 0x0000000000000001 leaf-0:\n           1"
       "    1[  ] ==( 4X         106.25 Gbps Active/  LinkUp)==>       4    1[  ] \"" +
       host + " mlx5_0\" ( )\n";
-  const Result<ImportedTopology> read = import_as<ImportedTopology>(text, "n.txt");
-  if (!read) FAIL(to_string(read.error()));
-  CHECK(foreign::found(*read, "adapters") == 1);
-  CHECK(foreign::found(*read, "cables to adapters") == 1);
+  const ImportedTopology read = value_of(import_as<ImportedTopology>(text, "n.txt"));
+  CHECK(foreign::found(read, "adapters") == 1);
+  CHECK(foreign::found(read, "cables to adapters") == 1);
 }
 
 TEST_CASE("iblinkinfo: switches of the same name are told apart by their LIDs", "[io][network]") {
@@ -91,16 +90,14 @@ TEST_CASE("iblinkinfo: switches of the same name are told apart by their LIDs", 
         guid, lid, switch_lid);
   };
   const std::string switches = block(1, 1, 1, 11, "n0 mlx5_0") + block(2, 2, 1, 12, "n1 mlx5_0");
-  const Result<ImportedTopology> by_lid =
-      import_as<ImportedTopology>(adapter(0x11, 11, "n0", "1") + adapter(0x12, 12, "n1", "2") + switches, "n.txt");
-  if (!by_lid) FAIL(to_string(by_lid.error()));
-  CHECK(foreign::found(*by_lid, "cables to adapters") == 2);
-  CHECK(foreign::found(*by_lid, "leaves") == 2);
+  const ImportedTopology by_lid = value_of(
+      import_as<ImportedTopology>(adapter(0x11, 11, "n0", "1") + adapter(0x12, 12, "n1", "2") + switches, "n.txt"));
+  CHECK(foreign::found(by_lid, "cables to adapters") == 2);
+  CHECK(foreign::found(by_lid, "leaves") == 2);
   // Switches without lines of their own have no LID here; one of them is called so as well.
-  const Result<ImportedTopology> by_name =
-      import_as<ImportedTopology>(adapter(0x11, 11, "n0", "1") + adapter(0x12, 12, "n1", "7") + switches, "n.txt");
-  if (!by_name) FAIL(to_string(by_name.error()));
-  CHECK(std::ranges::count(by_name->notes,
+  const ImportedTopology by_name = value_of(
+      import_as<ImportedTopology>(adapter(0x11, 11, "n0", "1") + adapter(0x12, 12, "n1", "7") + switches, "n.txt"));
+  CHECK(std::ranges::count(by_name.notes,
                            "1 ends of cables were left out: several switches or adapters have the name of their peer, "
                            "and its LID is not in the file") == 1);
 }

@@ -6,6 +6,7 @@
 #include "sim/import/importers.hpp"
 #include "sim/import/kernel_names.hpp"
 #include "tests/import/samples.hpp"
+#include "tests/support/results.hpp"
 #include "tracer/replay.hpp"
 
 using namespace tracecast;
@@ -13,15 +14,11 @@ using namespace tracecast;
 namespace {
 
 Trace kineto(const std::string& events, const std::string& head = "") {
-  const Result<ImportedTrace> read =
-      import_as<ImportedTrace>("{" + head + "\"traceEvents\":[" + events + "]}", "t.json", "kineto");
-  if (!read) FAIL(to_string(read.error()));
-  return read->trace;
+  return value_of(import_as<ImportedTrace>("{" + head + "\"traceEvents\":[" + events + "]}", "t.json", "kineto")).trace;
 }
 
 std::string complaint(const std::string& content) {
-  const Result<ImportedTrace> read = import_as<ImportedTrace>(content, "t.json", "kineto");
-  return read ? "" : to_string(read.error());
+  return error_text(import_as<ImportedTrace>(content, "t.json", "kineto"));
 }
 
 constexpr const char* kLaunch =

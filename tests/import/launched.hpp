@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/import/importers.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 
 namespace tracecast {
@@ -19,10 +20,7 @@ inline RunGivens givens(const std::string& model, int gpus) {
 
 inline ImportedRun imported(const std::string& format, const std::string& content, const std::string& file,
                             const RunGivens& given) {
-  const Result<ImportedRun> run = import_run(format, content, file, given, shipped_data());
-  INFO((run ? "" : to_string(run.error())));
-  REQUIRE(run.has_value());
-  return *run;
+  return value_of(import_run(format, content, file, given, shipped_data()));
 }
 
 inline std::string refusal(const std::string& format, const std::string& content, const std::string& file,

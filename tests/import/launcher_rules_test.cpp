@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include <catch2/catch.hpp>
@@ -14,7 +12,9 @@
 #include "sim/plan/plan.hpp"
 #include "sim/search/planner.hpp"
 #include "tests/support/cases.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -189,7 +189,7 @@ Scenario imported_again(const std::string& format, const EmittedRun& emitted, co
     given.overrides.push_back("training.micro_batch_size=" + std::to_string(before.training.micro_batch_size));
   const Result<ImportedRun> run =
       import_run(format, emitted.text, format == "megatron" ? "run.sh" : "run.yaml", given, shipped_data());
-  INFO((run ? "" : to_string(run.error())));
+  INFO((error_text(run)));
   REQUIRE(run.has_value());
   return run->scenario;
 }
@@ -223,8 +223,7 @@ TEST_CASE("launcher rules: groups of Accelerate need FSDP version 2 only where F
 }
 
 TEST_CASE("launcher rules: each is on the page", "[docs][launch]") {
-  std::ifstream stream(source_dir() / "docs/formats/launchers.md", std::ios::binary);
-  const std::string page{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const std::string page = content_of(source_dir() / "docs/formats/launchers.md");
   for (const LauncherRule& rule : launcher_rules()) {
     CAPTURE(rule.format, rule.says);
     CHECK(page.find(rule.says) != std::string::npos);

@@ -7,8 +7,8 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
-#include "sim/io/read_file.hpp"
 #include "tests/import/launched.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -234,7 +234,7 @@ TEST_CASE("launchers: Automodel's recipes are FSDP2 runs of Hugging Face models"
   // As examples/llm_pretrain/llama3_70b_pretrain.yaml has it, shortened; and a run without a pipeline, by its older names.
   const RunGivens all{.model = "", .topology = "dgx-h100", .gpus = 64, .overrides = {}};
   const ImportedRun pipeline =
-      imported("automodel", *read_file(source_dir() / "tests/fuzz/corpus/automodel.yaml"), "a.yaml", all);
+      imported("automodel", content_of(source_dir() / "tests/fuzz/corpus/automodel.yaml"), "a.yaml", all);
   const Parallel& p = pipeline.scenario.parallel;
   CHECK(pipeline.scenario.model.name == "llama-3.1-70b");
   CHECK(p.tp == 4);

@@ -1,6 +1,5 @@
 // Runs as launchers describe them: what is asked for, what is refused, and what they have in common.
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 
 #include <catch2/catch.hpp>
@@ -10,20 +9,15 @@
 #include "sim/import/launchers/toml_document.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "tests/import/launched.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
-namespace {
-
-std::string content_of(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("launchers: a switch may be a word in quotes, and no other word than yes and no", "[io][launch][error]") {
   const auto file = [](const std::string& word) {
@@ -178,7 +172,7 @@ TEST_CASE("launchers: every sample is read, or refused with the right sentence",
       if (format != "megatron" && format != "torchtitan") given.overrides.emplace_back("training.seq_length=1024");
       const Result<ImportedRun> run =
           import_run(format, content_of(entry.path()), entry.path().string(), given, shipped_data());
-      INFO(file << ": " << (run ? "" : to_string(run.error())));
+      INFO(file << ": " << (error_text(run)));
       if (const auto expected = refused.find(file); expected != refused.end()) {
         REQUIRE_FALSE(run.has_value());
         CHECK(to_string(run.error()).find(expected->second) != std::string::npos);

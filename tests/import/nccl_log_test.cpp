@@ -1,12 +1,12 @@
 #include "sim/import/nccl_log.hpp"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 
 namespace tracecast {
 namespace {
@@ -16,11 +16,8 @@ namespace fs = std::filesystem;
 const fs::path kSamples = measurements_of_others() / "formats" / "nccl-debug-log";
 
 NcclLog read_sample(const std::string& name) {
-  std::ifstream stream(kSamples / name, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-  const Result<NcclLog> log = read_nccl_log(text, name);
-  if (!log) FAIL(to_string(log.error()));
-  return *log;
+  const std::string text = content_of(kSamples / name);
+  return value_of(read_nccl_log(text, name));
 }
 
 TEST_CASE("NCCL's log: choices by name, channels counted", "[io][network]") {
@@ -111,10 +108,7 @@ TEST_CASE("NCCL's log: samples", "[io][network]") {
 }
 
 TEST_CASE("NCCL's log: errors name the line", "[error][io]") {
-  const auto error = [](const std::string& text) {
-    const Result<NcclLog> log = read_nccl_log(text, "log");
-    return log ? "" : to_string(log.error());
-  };
+  const auto error = [](const std::string& text) { return error_text(read_nccl_log(text, "log")); };
   CHECK(error("nothing") ==
         "log: has no line of NCCL about a collective (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL,TUNING)");
   CHECK(

@@ -7,6 +7,7 @@
 #include "sim/import/kernel_names.hpp"
 #include "tests/import/samples.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tracer/replay.hpp"
 
 using namespace tracecast;
@@ -19,9 +20,7 @@ std::int64_t kernel_time(const Trace& trace) {
 }
 
 Trace nsight(const std::string& name) {
-  const Result<ImportedTrace> read = import_as<ImportedTrace>(sample("nsight/" + name), name);
-  if (!read) FAIL(to_string(read.error()));
-  return read->trace;
+  return value_of(import_as<ImportedTrace>(sample("nsight/" + name), name)).trace;
 }
 
 }  // namespace
@@ -61,29 +60,26 @@ TEST_CASE("nsight: CUDA graphs that were recorded as a whole are work, and their
           "[tracer][nsight]") {
   const Result<std::string> content = read_packed(source_dir() / "tests/fuzz/corpus/nsight-graph.sqlite");
   REQUIRE(content);
-  const Result<ImportedTrace> read = import_as<ImportedTrace>(*content, "a.sqlite");
-  if (!read) FAIL(to_string(read.error()));
-  REQUIRE(read->trace.kernels.size() == 2);
-  CHECK(read->trace.kernels[1].name == kWholeGraph);
-  CHECK(read->trace.kernels[1].end_ns - read->trace.kernels[1].start_ns == 7000);
-  CHECK(read->notes ==
-        std::vector<std::string>{
-            "1 launches of CUDA graphs were recorded as a whole, their kernels are unknown (nsys profile "
-            "--cuda-graph-trace=node records them)"});
+  const ImportedTrace read = value_of(import_as<ImportedTrace>(*content, "a.sqlite"));
+  REQUIRE(read.trace.kernels.size() == 2);
+  CHECK(read.trace.kernels[1].name == kWholeGraph);
+  CHECK(read.trace.kernels[1].end_ns - read.trace.kernels[1].start_ns == 7000);
+  CHECK(read.notes == std::vector<std::string>{
+                          "1 launches of CUDA graphs were recorded as a whole, their kernels are unknown (nsys profile "
+                          "--cuda-graph-trace=node records them)"});
   // The GPU that ran the work, not the first of the host.
-  CHECK(read->trace.header.gpu == "NVIDIA H100 80GB HBM3");
+  CHECK(read.trace.header.gpu == "NVIDIA H100 80GB HBM3");
 }
 
 TEST_CASE("nsight: two processes that count their GPUs from 0 have two GPUs", "[tracer][nsight]") {
   const Result<std::string> content = read_packed(source_dir() / "tests/fuzz/corpus/nsight-processes.sqlite");
   REQUIRE(content);
-  const Result<ImportedTrace> read = import_as<ImportedTrace>(*content, "a.sqlite");
-  if (!read) FAIL(to_string(read.error()));
-  REQUIRE(read->trace.kernels.size() == 2);
-  CHECK(read->trace.kernels[0].device == 0);
-  CHECK(read->trace.kernels[1].device == 1);
-  CHECK(read->notes == std::vector<std::string>{
-                           "1 GPUs have a number that another process uses too; each is taken as a GPU of its own"});
+  const ImportedTrace read = value_of(import_as<ImportedTrace>(*content, "a.sqlite"));
+  REQUIRE(read.trace.kernels.size() == 2);
+  CHECK(read.trace.kernels[0].device == 0);
+  CHECK(read.trace.kernels[1].device == 1);
+  CHECK(read.notes == std::vector<std::string>{
+                          "1 GPUs have a number that another process uses too; each is taken as a GPU of its own"});
 }
 
 TEST_CASE("nsight: a file that is not an export, or is damaged, is rejected", "[tracer][nsight][error]") {

@@ -1,7 +1,6 @@
 #include "sim/import/pytorch_schedule.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
@@ -9,7 +8,9 @@
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/unit_steps.hpp"
 
 using namespace tracecast;
@@ -24,10 +25,7 @@ bool no_samples() {
   return true;
 }
 
-std::string text_of(const std::string& name) {
-  std::ifstream file(kSamples / name, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
+std::string text_of(const std::string& name) { return content_of(kSamples / name); }
 
 std::string without(const std::string& text, char c) {
   std::string result;
@@ -39,8 +37,7 @@ std::string without(const std::string& text, char c) {
 
 /// The message of a file that is wrong, "" for one that is right.
 std::string judgement(const std::string& text, ScheduleDialect dialect = ScheduleDialect::detect) {
-  const auto schedule = parse_pytorch_schedule(text, "s.csv", dialect).and_then(schedule_of);
-  return schedule ? "" : to_string(schedule.error());
+  return error_text(parse_pytorch_schedule(text, "s.csv", dialect).and_then(schedule_of));
 }
 
 std::size_t cells(const PytorchSchedule& s, bool idle) {
@@ -120,7 +117,7 @@ TEST_CASE("every PyTorch sample is read as counted, judged, and written back", "
       CHECK(to_pytorch_csv(file->rows, carriage_returns) == text + end);
     }
     const Result<Schedule> schedule = schedule_of(*file);
-    const std::string message = schedule ? "" : to_string(schedule.error());
+    const std::string message = error_text(schedule);
     if (std::string(expected.file).find("DEFECT") != std::string::npos) {
       CHECK(message ==
             std::string(expected.file) + ":4: rank 3, column 5 = 3B0: its forward 3F0 does not come before it");

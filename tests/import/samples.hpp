@@ -1,4 +1,4 @@
-/// Files of other tools that lie beside the source tree; tests that need them are skipped aloud where they do not.
+/// Files of other tools, beside the source tree. Tests that need them are skipped with a warning where they are missing.
 #pragma once
 
 #include <filesystem>
@@ -8,6 +8,7 @@
 
 #include "sim/io/compressed.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 
 namespace tracecast {
 
@@ -19,10 +20,6 @@ inline bool have_samples() {
   return there;
 }
 
-inline std::string sample(const std::string& name) {
-  const Result<std::string> content = read_packed(format_samples() / name);
-  if (!content) FAIL(to_string(content.error()));
-  return *content;
-}
+inline std::string sample(const std::string& name) { return value_of(read_packed(format_samples() / name)); }
 
 }  // namespace tracecast

@@ -9,6 +9,7 @@
 #include "sim/network/routing.hpp"
 #include "tests/import/foreign_topologies.hpp"
 #include "tests/network/fabrics.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 
 namespace tracecast {
@@ -24,9 +25,7 @@ TEST_CASE("SimGrid's clusters: how links are shared, and what the backbone adds"
            more + "/></AS></platform>";
   };
   const auto read = [&](const std::string& more) {
-    const Result<ImportedTopology> imported = import_as<ImportedTopology>(cluster(more), "c.xml");
-    if (!imported) FAIL(to_string(imported.error()));
-    return *imported;
+    return value_of(import_as<ImportedTopology>(cluster(more), "c.xml"));
   };
   const ImportedTopology plain = read("");
   CHECK(plain.cluster.node.nic_rate == Bandwidth{1'250'000'000});
@@ -79,9 +78,9 @@ TEST_CASE("SimGrid's clusters", "[io][network]") {
     foreign::check_round_trip(imported);
   }
   SECTION("networks of single links are refused") {
-    CHECK(foreign::error_of(foreign::content(foreign::kFormats / "simgrid-platform/two_hosts.xml"), "two.xml") ==
+    CHECK(foreign::error_of(content_of(foreign::kFormats / "simgrid-platform/two_hosts.xml"), "two.xml") ==
           "two.xml:4: is a network of 2 hosts and 1 links with routes of its own; a topology needs a <cluster>");
-    CHECK(foreign::error_of(foreign::content(foreign::kFormats / "simgrid-platform/small_platform.xml"), "small.xml") ==
+    CHECK(foreign::error_of(content_of(foreign::kFormats / "simgrid-platform/small_platform.xml"), "small.xml") ==
           "small.xml:4: is a network of 7 hosts and 24 links with routes of its own; a topology needs a <cluster>");
   }
 }
@@ -91,13 +90,12 @@ TEST_CASE("An export to SimGrid comes back as the topology that it was made from
   cluster.node.nvswitches = 4;
   const Topology topology(cluster);
   const std::string text = to_simgrid(topology);
-  const Result<ImportedTopology> again = import_as<ImportedTopology>(text, "cluster.xml");
-  if (!again) FAIL(to_string(again.error()));
-  CHECK(foreign::found(*again, "hosts") == 160);
-  CHECK(foreign::found(*again, "hosts") + foreign::found(*again, "routers") == topology.vertex_count());
-  CHECK(2 * foreign::found(*again, "links") == topology.link_count());
-  CHECK(foreign::found(*again, "routes") == topology.link_count());
-  Cluster back = again->cluster;
+  const ImportedTopology again = value_of(import_as<ImportedTopology>(text, "cluster.xml"));
+  CHECK(foreign::found(again, "hosts") == 160);
+  CHECK(foreign::found(again, "hosts") + foreign::found(again, "routers") == topology.vertex_count());
+  CHECK(2 * foreign::found(again, "links") == topology.link_count());
+  CHECK(foreign::found(again, "routes") == topology.link_count());
+  Cluster back = again.cluster;
   back.world_size = cluster.world_size;
   const Topology restored(back);
   REQUIRE(restored.link_count() == topology.link_count());

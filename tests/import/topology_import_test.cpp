@@ -7,9 +7,10 @@
 #include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"
 #include "tests/import/foreign_topologies.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tracecast {
 namespace {
@@ -84,7 +85,7 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
   }
   SECTION("p5 has 4 EFA NICs a GPU, as our own file of it") {
     const Cluster cluster = foreign::read_sample("nccl-topo-xml/p5.48xl-topo.xml").cluster;
-    const Cluster shipped = read_topology(source_dir() / "topologies/aws-p5.json").value();
+    const Cluster shipped = shipped_topology("aws-p5");
     CHECK(cluster.node.nics == shipped.node.nics);
     CHECK(cluster.node.nic_rate == shipped.node.nic_rate);
     CHECK(cluster.node.gpu_link == shipped.node.gpu_link);
@@ -93,7 +94,7 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
 
 TEST_CASE("An NCCL topology file without classes is rejected", "[io]") {
   if (foreign::samples_missing()) return;
-  CHECK(foreign::error_of(foreign::content(foreign::kFormats / "nccl-topo-xml/g5.48xl-topo.xml"), "g5.xml") ==
+  CHECK(foreign::error_of(content_of(foreign::kFormats / "nccl-topo-xml/g5.48xl-topo.xml"), "g5.xml") ==
         "g5.xml:12: has 9 PCI devices without class and no <gpu>: which of them are GPUs is not given");
 }
 
@@ -140,10 +141,9 @@ std::string nccl_file(int gpus, const std::string& attributes, const std::string
 }
 
 ImportedTopology imported_text(const std::string& text, const std::string& name = "f.xml") {
-  const Result<ImportedTopology> imported = import_as<ImportedTopology>(text, name);
-  if (!imported) FAIL(to_string(imported.error()));
-  foreign::check_round_trip(*imported);
-  return *imported;
+  const ImportedTopology imported = value_of(import_as<ImportedTopology>(text, name));
+  foreign::check_round_trip(imported);
+  return imported;
 }
 
 const std::string kNics =
@@ -370,14 +370,13 @@ TEST_CASE("A scenario names a machine in a format of another tool", "[io]") {
   const fs::path scenario = folder.path() / "scenario.json";
   std::ofstream(scenario) << R"({"model": "llama-3.1-8b", "parallel": {"tp": 8},
     "training": {"seq_length": 4096, "global_batch_size": 8}, "cluster": {"topology": "node.xml", "world_size": 8}})";
-  const Result<Scenario> read = read_any_scenario(scenario, shipped_data());
-  if (!read) FAIL(to_string(read.error()));
+  const Scenario read = value_of(read_any_scenario(scenario, shipped_data()));
   const Result<Cluster> imported = read_any_topology(folder.path() / "node.xml");
   REQUIRE(imported);
-  CHECK(read->cluster.gpu == imported->gpu);
-  CHECK(read->cluster.node.gpus == imported->node.gpus);
-  CHECK(read->cluster.node.nic_rate == imported->node.nic_rate);
-  CHECK(read->profile.name == imported->gpu);
+  CHECK(read.cluster.gpu == imported->gpu);
+  CHECK(read.cluster.node.gpus == imported->node.gpus);
+  CHECK(read.cluster.node.nic_rate == imported->node.nic_rate);
+  CHECK(read.profile.name == imported->gpu);
   const Result<Scenario> replaced =
       read_any_scenario(source_dir() / "scenarios/teaching/tensor-parallel.json", shipped_data(),
                         {"cluster.topology=" + (folder.path() / "node.xml").string()});

@@ -5,8 +5,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -44,11 +45,10 @@ TEST_CASE("every shipped failure model is read and names its source", "[io][reli
   int files = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(kShipped)) {
     CAPTURE(entry.path().string());
-    const Result<FailureFile> file = read_failure_file(entry.path());
-    if (!file) FAIL(to_string(file.error()));
-    CHECK(!file->model.source.empty());
-    CHECK(!file->model.kinds.empty());
-    CHECK(interruption_rate_s(file->model, {16384, 8}) > 0);
+    const FailureFile file = value_of(read_failure_file(entry.path()));
+    CHECK(!file.model.source.empty());
+    CHECK(!file.model.kinds.empty());
+    CHECK(interruption_rate_s(file.model, {16384, 8}) > 0);
     ++files;
   }
   CHECK(files >= 7);

@@ -1,23 +1,18 @@
 #include "sim/io/files.hpp"
 
-#include <fstream>
 #include <iterator>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string content(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 std::string complaint(const Result<fs::path>& result) { return result ? "found" : to_string(result.error()); }
 
@@ -66,7 +61,7 @@ TEST_CASE("files: writing replaces the whole file and leaves nothing beside it",
   const fs::path file = folder.path() / "out.json";
   REQUIRE(write_file(file, "first, and longer"));
   REQUIRE(write_file(file, "second"));
-  CHECK(content(file) == "second");
+  CHECK(content_of(file) == "second");
   CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
 }
 
@@ -87,7 +82,7 @@ TEST_CASE("files: a link stays and what it points to is replaced", "[io]") {
   fs::create_symlink(file, link);
   REQUIRE(write_file(link, "second"));
   CHECK(fs::is_symlink(link));
-  CHECK(content(file) == "second");
+  CHECK(content_of(file) == "second");
 }
 
 TEST_CASE("files: a device is written to, not replaced", "[io][error]") {
@@ -121,21 +116,21 @@ TEST_CASE("files: a rewritten file keeps its permissions, and a link keeps point
   REQUIRE(write_file(secret, "old"));
   fs::permissions(secret, fs::perms::owner_read | fs::perms::owner_write);
   REQUIRE(write_file(secret, "new"));
-  CHECK(content(secret) == "new");
+  CHECK(content_of(secret) == "new");
   CHECK(fs::status(secret).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
 
   const fs::path link = folder.path() / "link.json";
   fs::create_symlink("not-there-yet.json", link);
   REQUIRE(write_file(link, "text"));
   CHECK(fs::is_symlink(link));
-  CHECK(content(folder.path() / "not-there-yet.json") == "text");
+  CHECK(content_of(folder.path() / "not-there-yet.json") == "text");
   const fs::path circle = folder.path() / "circle.json";
   fs::create_symlink("circle.json", circle);
   REQUIRE(write_file(circle, "text"));  // replaced: it points nowhere
-  CHECK(content(circle) == "text");
+  CHECK(content_of(circle) == "text");
 
   if (::geteuid() == 0) return;  // root may write everywhere
   fs::permissions(secret, fs::perms::owner_read);
   CHECK_FALSE(write_file(secret, "newer"));
-  CHECK(content(secret) == "new");
+  CHECK(content_of(secret) == "new");
 }

@@ -8,6 +8,7 @@
 #include "sim/io/files.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -89,7 +90,7 @@ TEST_CASE("hugging face: hybrid models", "[io][model][hybrid][oracle]") {
     std::optional<Model> model = read(text, &message);
     INFO(message);
     REQUIRE(model);
-    Model shipped = read_model(shipped_data().scenarios / "models" / (name + ".json")).value();
+    Model shipped = shipped_model(name);
     CHECK(parameter_count(*model).total() == parameter_count(shipped).total());
     CHECK(model->linear_attention == shipped.linear_attention);
     for (int layer = 0; layer < shipped.num_layers; ++layer) CHECK(model->letter(layer) == shipped.letter(layer));
@@ -209,11 +210,10 @@ TEST_CASE("hugging face: the published configs have their exact parameter counts
     if (entry.path().extension() != ".json") continue;
     const std::string name = entry.path().stem();
     INFO(name);
-    const Result<Model> model = read_model(entry.path());
-    if (!model) FAIL(to_string(model.error()));
+    const Model model = value_of(read_model(entry.path()));
     REQUIRE(expected.contains(name));
-    CHECK(parameter_count(*model).total() == expected.at(name));
-    CHECK(model->name == name);
+    CHECK(parameter_count(model).total() == expected.at(name));
+    CHECK(model.name == name);
     ++samples;
   }
   CHECK(samples == expected.size());

@@ -5,8 +5,9 @@
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/model/model.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -16,9 +17,8 @@ namespace {
 const fs::path kModels = source_dir() / "scenarios/models";
 
 std::int64_t parameters(const char* name) {
-  const Result<Model> model = read_model(kModels / (std::string(name) + ".json"));
-  if (!model) FAIL(to_string(model.error()));
-  return parameter_count(*model).total();
+  const Model model = value_of(read_model(kModels / (std::string(name) + ".json")));
+  return parameter_count(model).total();
 }
 
 std::string complaint(std::string text) {
@@ -90,14 +90,13 @@ TEST_CASE("models: written and read again, every shipped model is the same", "[i
 
 TEST_CASE("models: experts and latent attention are read and written", "[io][model]") {
   const TemporaryFolder folder;
-  Model model;
-  model.name = "mixed";
-  model.num_layers = 4;
-  model.hidden_size = 1024;
-  model.num_attention_heads = 8;
-  model.ffn_hidden_size = 4096;
-  model.vocab_size = 1000;
-  model.latent_attention = LatentAttention{512, 128, 64, 32, 64};
+  Model model{.name = "mixed",
+              .num_layers = 4,
+              .hidden_size = 1024,
+              .num_attention_heads = 8,
+              .ffn_hidden_size = 4096,
+              .vocab_size = 1000,
+              .latent_attention = LatentAttention{512, 128, 64, 32, 64}};
   model.moe = MixtureOfExperts{.experts = 16,
                                .topk = 4,
                                .ffn_hidden = 512,

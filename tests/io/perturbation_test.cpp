@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;

@@ -5,9 +5,11 @@
 
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -16,7 +18,7 @@ namespace {
 
 const std::filesystem::path kSchema = source_dir() / "docs/schema/profile.schema.json";
 
-/// A profile with every group filled, no two numbers alike.
+/// A profile with every group filled, no two numbers equal.
 Profile full_profile() {
   Profile profile;
   profile.name = "full";
@@ -96,10 +98,9 @@ std::string complaint(const std::string& from, const std::string& to) {
 
 TEST_CASE("profile file: what is written is read back equal", "[io][property]") {
   const TemporaryFolder folder;
-  const Result<Profile> read = read_profile(write(folder, to_json(full_profile())));
-  if (!read) FAIL(to_string(read.error()));
-  CHECK(*read == full_profile());
-  CHECK(to_json(*read) == to_json(full_profile()));
+  const Profile read = value_of(read_profile(write(folder, to_json(full_profile()))));
+  CHECK(read == full_profile());
+  CHECK(to_json(read) == to_json(full_profile()));
 }
 
 TEST_CASE("profile file: the schema has every key that is written, and no others", "[io][schema]") {
@@ -143,12 +144,10 @@ TEST_CASE("profile file: the shipped profiles parse and round-trip", "[io]") {
     if (entry.path().extension() != ".json") continue;
     ++files;
     INFO(entry.path());
-    const Result<Profile> profile = read_profile(entry.path());
-    if (!profile) FAIL(to_string(profile.error()));
-    std::ifstream file(entry.path());
-    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    CHECK(to_json(*profile) == text);
-    CHECK(profile->name == entry.path().stem());
+    const Profile profile = value_of(read_profile(entry.path()));
+    const std::string text = content_of(entry.path());
+    CHECK(to_json(profile) == text);
+    CHECK(profile.name == entry.path().stem());
     CHECK(schema_violations(kSchema, text).empty());
   }
   CHECK(files >= 2);

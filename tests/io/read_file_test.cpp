@@ -9,7 +9,7 @@
 #include "sim/io/csv_table.hpp"
 #include "sim/io/incident_log.hpp"
 #include "sim/io/json_document.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 

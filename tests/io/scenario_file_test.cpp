@@ -6,9 +6,10 @@
 #include "sim/io/files.hpp"
 #include "sim/io/nearest_profiles.hpp"
 #include "sim/plan/plan.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -16,9 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 Scenario read(const fs::path& file, const std::vector<std::string>& overrides = {}) {
-  Result<Scenario> scenario = read_scenario(file, shipped_data(), overrides);
-  if (!scenario) FAIL(to_string(scenario.error()));
-  return std::move(*scenario);
+  return value_of(read_scenario(file, shipped_data(), overrides));
 }
 
 }  // namespace

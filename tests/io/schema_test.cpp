@@ -1,14 +1,14 @@
 // Every shipped data file fits its schema in docs/schema, and the schemas name the keys that the readers know.
 
-#include <fstream>
 #include <iterator>
 
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tools/documented_keys.hpp"
 
 using namespace tracecast;
@@ -16,18 +16,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string content(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 /// All violations of all files below `folder`, each with its file; counts the files.
 std::vector<std::string> violations_below(const fs::path& folder, const fs::path& schema, std::size_t& files) {
   std::vector<std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".json") continue;
     ++files;
-    for (const std::string& violation : schema_violations(schema, content(entry.path())))
+    for (const std::string& violation : schema_violations(schema, content_of(entry.path())))
       found.push_back(entry.path().filename().string() + violation);
   }
   return found;
@@ -103,7 +98,7 @@ TEST_CASE("schema: every shipped timeline fits", "[io][schema]") {
 TEST_CASE("schema: schemas and key tables are those of the readers' tables of keys", "[io][schema][docs]") {
   for (const auto& [path, text] : cli::documented_keys(source_dir() / "docs")) {
     INFO("docs/" << path << " (tools/scripts/refresh-docs updates it)");
-    CHECK(content(source_dir() / "docs" / path) == text);
+    CHECK(content_of(source_dir() / "docs" / path) == text);
   }
 }
 

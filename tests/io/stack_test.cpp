@@ -1,7 +1,5 @@
 #include "sim/io/stack.hpp"
 
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -9,10 +7,11 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/plan.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -35,8 +34,7 @@ TEST_CASE("stacks: every shipped one is read, fits its schema and names a source
     CHECK_FALSE((stack.frameworks.empty() && stack.sources.empty()));
     if (stack.rows.empty() && stack.gpus.empty())
       for (const std::string& framework : stack.frameworks) CHECK(frameworks.insert(framework).second);
-    std::ifstream file(source_dir() / "scenarios/stacks" / (stack.name + ".json"));
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::string text = content_of(source_dir() / "scenarios/stacks" / (stack.name + ".json"));
     CHECK(schema_violations(source_dir() / "docs/schema/stack.schema.json", text) == std::vector<std::string>{});
   }
 }

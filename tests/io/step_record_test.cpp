@@ -7,7 +7,7 @@
 
 #include "sim/io/files.hpp"
 #include "tests/forecast/step_records.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;

@@ -3,8 +3,10 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tracecast {
 namespace {
@@ -17,12 +19,11 @@ TEST_CASE("Every shipped topology reads", "[io][network]") {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kTopologies)) {
     INFO(entry.path().filename().string());
-    const Result<Cluster> cluster = read_topology(entry.path());
-    if (!cluster) FAIL(to_string(cluster.error()));
-    CHECK(cluster->name == entry.path().stem().string());
-    CHECK(cluster->node.gpus >= 1);
-    CHECK((cluster->node.nics == 0 || cluster->node.nic_rate.bytes_per_second > 0));
-    CHECK_FALSE(cluster->source.empty());
+    const Cluster cluster = value_of(read_topology(entry.path()));
+    CHECK(cluster.name == entry.path().stem().string());
+    CHECK(cluster.node.gpus >= 1);
+    CHECK((cluster.node.nics == 0 || cluster.node.nic_rate.bytes_per_second > 0));
+    CHECK_FALSE(cluster.source.empty());
     ++files;
   }
   CHECK(files >= 20);
@@ -128,9 +129,8 @@ TEST_CASE("a topology may have one source for all of its numbers", "[io][network
                               R"("pcie": "26 GB/s", "cpu": "amd"}, )"
                               R"("fabric": {"kind": "fat-tree", "tiers": [{"name": "core"}]})";
   REQUIRE(write_file(file, machine + R"(, "sources": "assumed"})"));
-  const Result<Cluster> read = read_topology(file);
-  if (!read) FAIL(to_string(read.error()));
-  CHECK(read->source == "assumed");
+  const Cluster read = value_of(read_topology(file));
+  CHECK(read.source == "assumed");
   REQUIRE(write_file(file, machine + "}"));
   CHECK(to_string(read_topology(file).error()) ==
         file.string() +
@@ -140,7 +140,7 @@ TEST_CASE("a topology may have one source for all of its numbers", "[io][network
 
 TEST_CASE("a topology has the latencies that its collectives were measured with", "[io][network]") {
   const auto reference = [](const char* name) {
-    const Cluster cluster = read_topology(source_dir() / "topologies" / (std::string(name) + ".json")).value();
+    const Cluster cluster = shipped_topology(name);
     return cluster.reference;
   };
   using namespace literals;

@@ -16,6 +16,7 @@
 #include "sim/io/files.hpp"
 #include "sim/report/compare_report.hpp"
 #include "tests/e2e/shell.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 
@@ -33,11 +34,9 @@ struct Outcomes {
 };
 
 StepRecord record_in(const Sandbox& sandbox, const std::string& folder) {
-  const Result<StepRecord> record = read_step_record(sandbox.path() / folder);
-  if (!record) FAIL(to_string(record.error()));
-  return *record;
+  return value_of(read_step_record(sandbox.path() / folder));
 }
-/// Real-time priority where it is allowed: then neighbours on the machine do not count. Round robin: ranks that wait in a loop for
+/// Real-time priority where it is allowed: then other programs on the machine do not count. Round robin: ranks that wait in a loop for
 /// ranks of their own must not keep the cores from another test's ranks for ever, and those from them.
 std::string first_in_line(const Sandbox& sandbox) {
   return sandbox.run("chrt -r 1 true").code == 0 ? "chrt -r 1 " : "";

@@ -1,8 +1,6 @@
 // The order of a GPU worker's calls: the real tracecast-cuda-worker with libraries that need no GPU (fakes/fake_gpu.cpp).
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -12,17 +10,13 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 
 namespace {
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 struct Ran {
   int status = -1;
@@ -43,7 +37,8 @@ Ran run(const std::string& program, const std::string& variables = "") {
       "cd {0} && env LD_LIBRARY_PATH={1} TRACECAST_DATA={2} FAKE_GPU_LOG={0}/calls {3} timeout -k 1 60 {4} > out 2>&1",
       folder.path().string(), TRACECAST_FAKE_GPU, source_dir().string(), variables, program);
   const int state = std::system(command.c_str());
-  return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, text_of(folder.path() / "out"), text_of(folder.path() / "calls")};
+  return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, content_of(folder.path() / "out"),
+          content_of(folder.path() / "calls")};
 }
 
 const std::string kWorker = TRACECAST_CUDA_WORKER;

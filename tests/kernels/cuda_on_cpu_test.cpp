@@ -1,13 +1,13 @@
 // Every CUDA kernel of our own on the CPU against the double-precision reference, with the program that verifies them on a GPU.
 
 #include <cstdlib>
-#include <fstream>
 
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <sys/wait.h>
 
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace {
 
@@ -21,8 +21,7 @@ Verified verify(const std::string& groups, const std::string& variables) {
   const std::string table = (folder.path() / "table").string();
   const int state =
       std::system(fmt::format("env {} {} {} > {} 2>&1", variables, TRACECAST_CUDA_ON_CPU, groups, table).c_str());
-  std::ifstream file(table);
-  return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, {std::istreambuf_iterator<char>(file), {}}};
+  return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, tracecast::content_of(table)};
 }
 
 }  // namespace

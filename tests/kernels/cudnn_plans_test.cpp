@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 
 #include "kernels/suite.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 

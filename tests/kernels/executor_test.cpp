@@ -8,20 +8,12 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/without_overlap.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
 
 namespace {
-
-Scenario on_a_cpu(int tp, int pp, int dp, const std::string& schedule = "") {
-  Scenario scenario = test::small_scenario(tp, pp, dp);
-  scenario.parallel.pp_schedule = schedule;
-  scenario.profile.overlap = false;
-  scenario.profile.host = {};
-  return scenario;
-}
 
 /// Notes what it is asked for; a nanosecond passes with every call.
 class Notebook final : public Device {
@@ -61,7 +53,7 @@ std::vector<std::vector<ExecutedOp>> as_simulated(const StepGraph& graph, const 
 }  // namespace
 
 TEST_CASE("executor: a program is run in its order, with every operation that takes time", "[kernels]") {
-  const ForecastRun run = forecast(on_a_cpu(1, 2, 1, "1f1b"), {.unfold = true}).value();
+  const ForecastRun run = forecast(test::small_scenario_on_cpus(1, 2, 1, "1f1b"), {.unfold = true}).value();
   Notebook device;
   const std::vector<ExecutedOp> done = execute_rank(run.graph, 0, device);
   std::vector<std::string> messages;
@@ -77,7 +69,8 @@ TEST_CASE("executor: a program is run in its order, with every operation that ta
 TEST_CASE("executor: the timeline of a step that ran as simulated is the simulated one", "[kernels][differential]") {
   const auto [tp, pp, dp, schedule] = GENERATE(table<int, int, int, std::string>(
       {{1, 1, 1, ""}, {2, 1, 1, ""}, {1, 1, 2, ""}, {1, 2, 1, "1f1b"}, {1, 2, 1, "gpipe"}, {2, 2, 1, "1f1b"}}));
-  const ForecastRun run = forecast(on_a_cpu(tp, pp, dp, schedule), {.unfold = true, .record_spans = true}).value();
+  const ForecastRun run =
+      forecast(test::small_scenario_on_cpus(tp, pp, dp, schedule), {.unfold = true, .record_spans = true}).value();
   const Timeline executed = timeline_of(run.graph, as_simulated(run.graph, run.timeline));
   CHECK(executed.step_time == run.timeline.step_time);
   REQUIRE(executed.ranks.size() == run.timeline.ranks.size());
@@ -92,7 +85,8 @@ TEST_CASE("executor: the timeline of a step that ran as simulated is the simulat
 }
 
 TEST_CASE("executor: a rank that comes late is waited for", "[kernels][oracle]") {
-  const ForecastRun run = forecast(on_a_cpu(2, 1, 1), {.unfold = true, .record_spans = true}).value();
+  const ForecastRun run =
+      forecast(test::small_scenario_on_cpus(2, 1, 1), {.unfold = true, .record_spans = true}).value();
   std::vector<std::vector<ExecutedOp>> ranks = as_simulated(run.graph, run.timeline);
   // Rank 1 takes 3 ms longer over its very first operation: rank 0 waits that long in the first collective.
   ranks[1].front().end += 3_ms;

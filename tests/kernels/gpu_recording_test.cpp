@@ -16,8 +16,10 @@
 #include "kernels/recording.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/io/files.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -29,13 +31,6 @@ cuda::Environment environment_of(const std::map<std::string, std::string>& value
     const auto found = values.find(name);
     return found == values.end() ? nullptr : found->second.c_str();
   };
-}
-
-Profile shipped(const std::string& name) {
-  const Result<Profile> profile =
-      read_profile(std::filesystem::path(source_dir()) / "kernels/profiles" / (name + ".json"));
-  if (!profile) FAIL(to_string(profile.error()));
-  return *profile;
 }
 
 /// Two operators on the compute stream and an all-reduce on another: the first records, the all-reduce waits for it, the
@@ -75,8 +70,7 @@ TEST_CASE("gpu ranks: the launcher's environment says who is who", "[kernels][cu
 
 TEST_CASE("gpu ranks: an environment that cannot be is a sentence", "[kernels][cuda][error]") {
   const auto error = [](const std::map<std::string, std::string>& values) {
-    const Result<cuda::JobRank> self = cuda::job_rank_from(environment_of(values));
-    return self ? std::string() : to_string(self.error());
+    return error_text(cuda::job_rank_from(environment_of(values)));
   };
   CHECK(error({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}) == "PMI_RANK = x: not a number of ranks");
   CHECK(error({{"OMPI_COMM_WORLD_RANK", "-1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}) ==
@@ -136,7 +130,7 @@ TEST_CASE("gpu profile: the shipped one behind, what was measured before it", "[
 
   const Operator op{OperatorKind::gemm, Pass::forward, Precision::bf16, "fc1", GemmShape{4096, 4096, 4096, 1, false}};
   const RecordedOn where{"NVIDIA H200", "a test", 1, Bytes{std::int64_t{150} << 30}};
-  const Profile profile = recorded_gpu_profile(shipped("h200"), {{op, 1e-3, 0.01, 15}}, {}, where, 4e-6);
+  const Profile profile = recorded_gpu_profile(shipped_profile("h200"), {{op, 1e-3, 0.01, 15}}, {}, where, 4e-6);
   CHECK(profile.kind == "recorded");
   CHECK(profile.overlap);
   CHECK(profile.host.launch == 4e-6);

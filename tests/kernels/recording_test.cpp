@@ -9,8 +9,8 @@
 #include "sim/cost/costs.hpp"
 #include "sim/io/files.hpp"
 #include "sim/plan/plan.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 

@@ -11,10 +11,6 @@ using namespace tracecast::test;
 
 namespace {
 
-Model shipped(const std::string& name) {
-  return read_model(shipped_data().scenarios / "models" / (name + ".json")).value();
-}
-
 std::string message(const Model& model) {
   const Result<Model> result = validated(model);
   return result ? "accepted" : to_string(result.error());
@@ -34,10 +30,10 @@ Model mamba2_2_7b() {
 }  // namespace
 
 TEST_CASE("hybrid models have the parameters of their published checkpoints", "[model][hybrid][oracle]") {
-  Model qwen = shipped("qwen3-next-80b-a3b");
+  Model qwen = shipped_model("qwen3-next-80b-a3b");
   qwen.mtp_layers = 1;
   CHECK(parameter_count(qwen).total() == 81'324'862'720);  // of the safetensors
-  CHECK(parameter_count(shipped("nemotron-3-nano-30b-a3b")).total() == 31'577'937'344);
+  CHECK(parameter_count(shipped_model("nemotron-3-nano-30b-a3b")).total() == 31'577'937'344);
   // Without a published sum to the last digit: 8.1, 56.3 and 49.1 billion by hand, of each kind of layer.
   const auto mamba = [](std::int64_t h, std::int64_t heads, std::int64_t state) {
     const std::int64_t inner = 64 * heads, convolved = inner + 2 * 8 * state;
@@ -45,18 +41,18 @@ TEST_CASE("hybrid models have the parameters of their published checkpoints", "[
   };
   const auto attention = [](std::int64_t h, std::int64_t heads) { return h * 128 * (2 * heads + 2 * 8) + h; };
   const auto mlp = [](std::int64_t h, std::int64_t f) { return 2 * h * f + h; };
-  CHECK(parameter_count(shipped("nemotron-h-8b")).total() ==
+  CHECK(parameter_count(shipped_model("nemotron-h-8b")).total() ==
         2LL * 131072 * 4096 + 4096 + 24 * mamba(4096, 128, 128) + 4 * attention(4096, 32) + 24 * mlp(4096, 21504));
-  CHECK(parameter_count(shipped("nemotron-h-56b")).total() ==
+  CHECK(parameter_count(shipped_model("nemotron-h-56b")).total() ==
         2LL * 131072 * 8192 + 8192 + 54 * mamba(8192, 256, 256) + 10 * attention(8192, 64) + 54 * mlp(8192, 32768));
   const std::int64_t h = 2304, p = 32 * 128;
   const std::int64_t kimi_delta = 3 * h * p + 3 * p * 4 + 32 + 2 * (h * 128 + 128 * p) + p + h * 32 + 128 + p * h;
   const std::int64_t latent = h * 32 * 192 + h * (512 + 64) + 512 + 512 * 32 * 256 + 32 * 128 * h;
   const std::int64_t experts = h * 256 + 256 + 257 * 3 * h * 1024;
-  CHECK(parameter_count(shipped("kimi-linear-48b-a3b")).total() ==
+  CHECK(parameter_count(shipped_model("kimi-linear-48b-a3b")).total() ==
         2LL * 163840 * h + h + 20 * kimi_delta + 7 * latent + 27 * 2 * h + 26 * experts + 3 * h * 9216);
   // 3.0 billion active parameters without the embedding.
-  const Model kimi = shipped("kimi-linear-48b-a3b");
+  const Model kimi = shipped_model("kimi-linear-48b-a3b");
   CHECK(static_cast<double>(active_parameters(kimi)) * 1e-9 == Approx(3.4).margin(0.1));
 }
 
@@ -80,7 +76,7 @@ TEST_CASE("FLOPs of a hybrid model, counted by Megatron-LM's formulas", "[model]
     const double p = 128 * heads / h;
     return 4 * h * p * (h + h * groups / heads + keys);
   };
-  const auto nano = shipped("nemotron-3-nano-30b-a3b");
+  const auto nano = shipped_model("nemotron-3-nano-30b-a3b");
   const double experts = 4 * 2688.0 * (6 * 1856 + 3712) + 2 * 2688.0 * 128;  // Megatron-LM leaves the router out
   const auto whole = [&](double keys) {
     return 3 *
@@ -89,7 +85,7 @@ TEST_CASE("FLOPs of a hybrid model, counted by Megatron-LM's formulas", "[model]
   CHECK(model_flops_per_token(nano, 8192, FlopsConvention::model_causal) == Approx(whole(s / 2)).epsilon(1e-12));
   CHECK(model_flops_per_token(nano, 8192, FlopsConvention::model_full_attn) == Approx(whole(s)).epsilon(1e-12));
   // Gated delta net: without the convolution that Megatron-LM adds, 0.1 %.
-  const auto qwen = shipped("qwen3-next-80b-a3b");
+  const auto qwen = shipped_model("qwen3-next-80b-a3b");
   const double h = 2048, keys = 16 * 128, values = 32 * 128;
   const double delta = 2 * (h * (2 * keys + 2 * values + 64) + 32 * 128.0 * 128 * 4 + h * values);
   const double gated = 2 * (h * (2 * 4096 + 2 * 512) + 4096 * h) + 4 * s / 2 * 4096;
@@ -99,7 +95,7 @@ TEST_CASE("FLOPs of a hybrid model, counted by Megatron-LM's formulas", "[model]
 }
 
 TEST_CASE("layer patterns: letters say what a layer is", "[model][hybrid]") {
-  const Model nano = shipped("nemotron-3-nano-30b-a3b");
+  const Model nano = shipped_model("nemotron-3-nano-30b-a3b");
   CHECK(nano.mixer(0) == Mixer::mamba2);
   CHECK(nano.mixer(1) == Mixer::none);
   CHECK(nano.is_moe_layer(1));
@@ -107,13 +103,13 @@ TEST_CASE("layer patterns: letters say what a layer is", "[model][hybrid]") {
   CHECK(nano.mixer(5) == Mixer::attention);
   CHECK_FALSE(nano.has_feed_forward(5));
   CHECK(layer_norms(nano, 5) == 1);
-  const Model qwen = shipped("qwen3-next-80b-a3b");
+  const Model qwen = shipped_model("qwen3-next-80b-a3b");
   CHECK(qwen.mixer(46) == Mixer::gated_delta_net);
   CHECK(qwen.mixer(47) == Mixer::attention);
   CHECK(qwen.mixer(48) == Mixer::attention);  // a prediction layer is like the last one
   CHECK(qwen.is_moe_layer(46));
   CHECK(layer_norms(qwen, 46) == 2);
-  CHECK(shipped("kimi-linear-48b-a3b").mixer(26) == Mixer::attention);
+  CHECK(shipped_model("kimi-linear-48b-a3b").mixer(26) == Mixer::attention);
   const Model llama = llama3_8b();
   CHECK(llama.mixer(3) == Mixer::attention);
   CHECK(llama.has_feed_forward(3));
@@ -121,7 +117,7 @@ TEST_CASE("layer patterns: letters say what a layer is", "[model][hybrid]") {
 
 TEST_CASE("layer patterns: what cannot be is said in a sentence", "[model][hybrid][error]") {
   const auto changed = [](const std::string& name, auto change) {
-    Model model = shipped(name);
+    Model model = shipped_model(name);
     change(model);
     return message(model);
   };

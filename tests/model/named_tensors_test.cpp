@@ -10,6 +10,7 @@
 #include "sim/io/files.hpp"
 #include "sim/model/parameters.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 
@@ -106,7 +107,7 @@ TEST_CASE("Megatron's and Hugging Face's tensors hold the same parameters", "[or
       GENERATE("llama-2-7b", "llama-3.1-405b", "qwen3-8b", "gpt2-1.5b", "bloom-176b", "llm-jp-13b");
   const int tp = GENERATE(1, 3, 8);
   CAPTURE(name, tp);
-  const Model model = read_model(source_dir() / "scenarios" / "models" / (name + ".json")).value();
+  const Model model = shipped_model(name);
   const Tensors hugging_face = huggingface_tensors(model);
   const Tensors megatron = megatron_tensors(model, tp);
   CHECK(total(hugging_face) == parameter_count(model).total());

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/operators.hpp"
+
 using namespace tracecast;
 
 namespace {
@@ -13,15 +15,7 @@ Operator gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 Operator attention(bool causal, Pass pass, OperatorKind kind = OperatorKind::attention) {
-  return {kind, pass, Precision::bf16, "attention",
-          AttentionShape{.batch = 1,
-                         .q_len = 8192,
-                         .kv_len = 8192,
-                         .heads = 8,
-                         .kv_heads = 1,
-                         .qk_dim = 128,
-                         .v_dim = 128,
-                         .causal = causal}};
+  return {kind, pass, Precision::bf16, "attention", test::llama70b_attention(causal)};
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "sim/network/simgrid.hpp"
 #include "tests/network/small_clusters.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 namespace tracecast {
 namespace {
@@ -34,7 +35,7 @@ struct Machine {
 /// With NCCL's own numbers: what was fitted to groups that have their NICs to themselves says nothing of how siblings
 /// share its losses (docs/models.md).
 Machine shipped(const std::string& name) {
-  Cluster cluster = *read_topology(source_dir() / "topologies" / (name + ".json"));
+  Cluster cluster = shipped_topology(name);
   cluster.tuning = {};
   return {name, cluster, std::string(architecture_of_gpu(cluster.gpu))};
 }

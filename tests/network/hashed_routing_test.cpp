@@ -13,6 +13,7 @@
 #include "tests/network/fabrics.hpp"
 #include "tests/network/small_clusters.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 namespace tracecast {
 namespace {
@@ -244,7 +245,7 @@ TEST_CASE("A collective whose own flows collide takes longer, by its fullest cab
 }
 
 TEST_CASE("Minimal paths of a dragonfly: four NICs of adjacent nodes share one cable", "[oracle][network]") {
-  Cluster cluster = *read_topology(source_dir() / "topologies/frontier.json");
+  Cluster cluster = shipped_topology("frontier");
   cluster.world_size = 64;
   cluster.tuning = {};
   // NICs fill routers of 16: nodes 0 to 3 are on the first router, node 4 on the second; between routers is one cable.

@@ -5,6 +5,8 @@
 #include "sim/network/routing.hpp"
 #include "tests/network/fabrics.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/shipped.hpp"
 
 namespace tracecast {
 namespace {
@@ -12,11 +14,9 @@ namespace {
 using namespace literals;
 
 Cluster machine(const std::string& name, int ranks = 0) {
-  const std::filesystem::path folder = source_dir() / "topologies";
-  Result<Cluster> cluster = read_topology(folder / (name + ".json"));
-  if (!cluster) FAIL(to_string(cluster.error()));
-  cluster->world_size = ranks > 0 ? ranks : cluster->max_nodes * cluster->node.gpus;
-  return *cluster;
+  Cluster cluster = shipped_topology(name);
+  cluster.world_size = ranks > 0 ? ranks : cluster.max_nodes * cluster.node.gpus;
+  return cluster;
 }
 
 /// What a whole node can send into the fabric.

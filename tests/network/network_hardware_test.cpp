@@ -4,13 +4,14 @@
 
 #include "sim/io/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 namespace tracecast {
 namespace {
 
 NetworkHardware hardware(
     const std::string& machine, int gpus, void (*change)(Cluster&) = [](Cluster&) {}) {
-  Cluster cluster = read_topology(source_dir() / "topologies" / (machine + ".json")).value();
+  Cluster cluster = shipped_topology(machine);
   cluster.world_size = gpus;
   change(cluster);
   return network_hardware(cluster);

@@ -7,9 +7,9 @@
 #include "sim/graph/traffic.hpp"
 #include "sim/network/cluster_links.hpp"
 #include "sim/network/network_model.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/network/small_clusters.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 
 namespace tracecast::test {
 namespace {

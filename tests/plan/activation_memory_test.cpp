@@ -27,9 +27,7 @@ TEST_CASE("activations per layer in MiB, Korthikanti's modes", "[oracle][memory]
     training.micro_batch_size = row.batch;
     training.flash_attention = false;
     training.recompute = recompute;
-    Parallel parallel;
-    parallel.tp = tp;
-    parallel.sequence_parallel = sequence_parallel;
+    const Parallel parallel{.tp = tp, .sequence_parallel = sequence_parallel};
     const Plan plan = plan_of(model, parallel, training);
     return static_cast<double>(layer_activation_bytes(model, plan, 0).count) / (1 << 20);
   };
@@ -45,9 +43,7 @@ TEST_CASE("activations per layer in MiB, Korthikanti's modes", "[oracle][memory]
 TEST_CASE("Llama-3 70B keeps 274,432 bytes per token and layer, 281.0 MB at t = 8", "[oracle][memory]") {
   Training training = megatron();
   training.seq_length = 8192;
-  Parallel parallel;
-  parallel.tp = 8;
-  parallel.sequence_parallel = true;
+  Parallel parallel{.tp = 8, .sequence_parallel = true};
   const Plan plan = plan_of(llama3_70b(), parallel, training);
   const std::int64_t log_sum_exp = 4 * 64;  // of flash attention, which the 281.0 MB leave out
   CHECK(layer_activation_bytes(llama3_70b(), plan, 0) == Bytes{281'018'368 + log_sum_exp * 8192 / 8});
@@ -61,9 +57,7 @@ TEST_CASE("DeepSpeed keeps outputs of stages until their backward, each tensor r
   const Model model = gpt(4, 1024, 16, 51200, 2048);
   Training training = megatron();
   training.micro_batch_size = 2;
-  Parallel parallel;
-  parallel.tp = 2;
-  parallel.pp = 2;
+  Parallel parallel{.tp = 2, .pp = 2};
   const Plan freed = plan_of(model, parallel, training);
   parallel.keep_stage_outputs = true;
   const Plan kept = plan_of(model, parallel, training);
@@ -80,8 +74,7 @@ TEST_CASE("Megatron-LM's buffer of scores is there once, unless attention is fus
   Training training = megatron();
   training.micro_batch_size = 2;
   training.flash_attention = false;
-  Parallel parallel;
-  parallel.tp = 2;
+  const Parallel parallel{.tp = 2};
   const auto transient = [&] { return peak(model, plan_of(model, parallel, training)).transient; };
   const Bytes without = transient();
   training.score_buffer = true;
@@ -95,9 +88,7 @@ TEST_CASE("recompute_modules: results of norms, activation functions and up-proj
           "[oracle][memory]") {
   Training training = megatron();
   training.seq_length = 8192;
-  Parallel parallel;
-  parallel.tp = 8;
-  parallel.sequence_parallel = true;
+  const Parallel parallel{.tp = 8, .sequence_parallel = true};
   const Model model = llama3_70b();
   const auto per_token = [&](const std::vector<std::string>& modules) {
     training.recompute_modules = modules;
@@ -185,9 +176,7 @@ TEST_CASE("activations of other layers: experts, latent attention, norms over he
   CHECK(layer_activation_bytes(mixtral, plan_of(mixtral, {}, training), 0) ==
         Bytes{1024 * (attention + 4 * 8 + 2 * (2 * 4096 + 6 * 14336))});
   // Tensor parallelism with sequence parallelism: the ranks of an expert gather its rows and split its width.
-  Parallel parallel;
-  parallel.tp = 2;
-  parallel.sequence_parallel = true;
+  Parallel parallel{.tp = 2, .sequence_parallel = true};
   CHECK(layer_activation_bytes(mixtral, plan_of(mixtral, parallel, training), 0) ==
         Bytes{1024 * (attention + 4 * 8) / 2 + 1024 * 2 * (2 * 4096 + 3 * 14336)});
 
@@ -221,9 +210,7 @@ TEST_CASE("activations of other layers: experts, latent attention, norms over he
 TEST_CASE("the ends of the model: embedding dropout, norm and head inputs, fp32 logits", "[oracle][memory]") {
   Training training = megatron();
   training.seq_length = 8192;
-  Parallel parallel;
-  parallel.tp = 8;
-  parallel.sequence_parallel = true;
+  Parallel parallel{.tp = 8, .sequence_parallel = true};
   const Model model = llama3_70b();
   const Plan plan = plan_of(model, parallel, training);
   const Bytes head = activation_bytes(model, plan, {0, 0, false, true});
@@ -252,9 +239,7 @@ TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle
   Training training = megatron();
   const auto bytes_per_logit = [&](CrossEntropy loss, int zero_stage, int tp) {
     training.cross_entropy = loss;
-    Parallel parallel;
-    parallel.zero_stage = zero_stage;
-    parallel.tp = tp;
+    const Parallel parallel{.tp = tp, .zero_stage = zero_stage};
     const Plan plan = plan_of(model, parallel, training);
     const Bytes kept = activation_bytes(model, plan, {0, 0, false, true}) - Bytes{4LL * 2048 * 4096};
     Plan alone = plan;  // nothing but the loss works
@@ -299,11 +284,7 @@ TEST_CASE("sequence parallelism: whole tensors of the layer in work", "[oracle][
   training.recompute = Recompute::full;
   const Model model = llama3_70b();
   const auto whole_tensors = [&](bool dtensor, bool overlap) {
-    Parallel parallel;
-    parallel.tp = 8;
-    parallel.dtensor = dtensor;
-    parallel.sequence_parallel = true;
-    parallel.tp_comm_overlap = overlap;
+    const Parallel parallel{.tp = 8, .sequence_parallel = true, .dtensor = dtensor, .tp_comm_overlap = overlap};
     const TokenBytes bytes = gathered_workspace(model, plan_of(model, parallel, training, 8));
     return bytes.local / (2 * 8192);
   };
@@ -316,24 +297,17 @@ TEST_CASE("sequence parallelism: whole tensors of the layer in work", "[oracle][
   training.recompute = Recompute::none;
   CHECK(whole_tensors(true, false) == 2);
   const auto kept = [&](bool dtensor) {
-    Parallel parallel;
-    parallel.tp = 8;
-    parallel.dtensor = dtensor;
-    parallel.sequence_parallel = true;
+    const Parallel parallel{.tp = 8, .sequence_parallel = true, .dtensor = dtensor};
     return layer_activation_bytes(model, plan_of(model, parallel, training, 8), 0).count;
   };
   CHECK(kept(true) - kept(false) == 2 * 7 * (2 * 8192 / 8) * training.seq_length);
 }
 
 TEST_CASE("hybrid layers keep what the kernels of their mixers read again", "[oracle][memory][hybrid]") {
-  const auto shipped = [](const std::string& name) {
-    return read_model(shipped_data().scenarios / "models" / (name + ".json")).value();
-  };
+  const auto shipped = [](const std::string& name) { return shipped_model(name); };
   const auto kept = [&](const std::string& name, int layer, int tp, Training training = megatron()) {
     const Model model = shipped(name);
-    Parallel parallel;
-    parallel.tp = tp;
-    parallel.sequence_parallel = tp > 1;
+    const Parallel parallel{.tp = tp, .sequence_parallel = tp > 1};
     const Plan plan = plan_of(model, parallel, training);
     return layer_activation_bytes(model, plan, layer).count / plan.tokens();
   };

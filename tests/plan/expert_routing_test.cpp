@@ -6,27 +6,19 @@
 
 #include "sim/plan/plan.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
 
 namespace {
 
-MixtureOfExperts deepseek() {
-  MixtureOfExperts moe;
-  moe.experts = 256;
-  moe.topk = 8;
-  moe.routing_groups = 8;
-  moe.routing_group_limit = 4;
-  return moe;
-}
+MixtureOfExperts deepseek() { return {.experts = 256, .topk = 8, .routing_groups = 8, .routing_group_limit = 4}; }
 
 }  // namespace
 
 TEST_CASE("routing: nodes that a token reaches", "[oracle][plan][moe]") {
-  MixtureOfExperts moe;
-  moe.experts = 4;
-  moe.topk = 2;
+  MixtureOfExperts moe{.experts = 4, .topk = 2};
   // Two experts on each of two nodes; a second expert is beside the first in one case of three: 1/3 + 2 2/3.
   CHECK(nodes_reached(moe, 2) == Approx(1.0 / 3 + 4.0 / 3));
   CHECK(nodes_reached(moe, 1) == Approx(1));
@@ -66,15 +58,12 @@ TEST_CASE("routing: a given imbalance is bounded by the capacity", "[plan][moe]"
 }
 
 TEST_CASE("routing: counted tokens, dealt out and dropped", "[oracle][plan][moe]") {
-  MixtureOfExperts moe;
-  moe.experts = 4;
-  moe.topk = 1;
-  Parallel two;
-  two.ep = 2;
+  MixtureOfExperts moe{.experts = 4, .topk = 1};
+  const Parallel two{.ep = 2};
   Training training;
   training.seq_length = 1'000'000'000;  // no noise
   training.expert_tokens = {4, 4, 1, 1};
-  // Neighbours have 8 of 10 tokens on one rank, one large and one small expert 5 on each.
+  // Consecutive experts have 8 of 10 tokens on one rank; one large and one small expert have 5 on each.
   CHECK(expert_load(moe, two, training).fullest == Approx(1.6).epsilon(1e-3));
   training.expert_placement = ExpertPlacement::rebalanced;
   CHECK(expert_load(moe, two, training).fullest == Approx(1).epsilon(1e-3));
@@ -93,13 +82,9 @@ TEST_CASE("routing: counted tokens, dealt out and dropped", "[oracle][plan][moe]
 }
 
 TEST_CASE("routing: random choices of many tokens average out", "[oracle][plan][moe]") {
-  MixtureOfExperts moe;
-  moe.experts = 8;
-  moe.topk = 1;
-  Parallel eight;
-  eight.ep = 8;
-  Training training;
-  training.expert_routing = ExpertRouting::uniform;
+  const MixtureOfExperts moe{.experts = 8, .topk = 1};
+  const Parallel eight{.ep = 8};
+  Training training{.expert_routing = ExpertRouting::uniform};
   // The largest of 8 normal deviates is 1.4236 above the mean; a rank's tokens deviate by sqrt(T / 8 x 7 / 8), T of 8 ranks.
   for (const int tokens : {1024, 16384}) {
     training.seq_length = tokens;
@@ -110,11 +95,8 @@ TEST_CASE("routing: random choices of many tokens average out", "[oracle][plan][
 }
 
 TEST_CASE("routing: the more skewed, the fuller the fullest rank; rebalancing takes most of it back", "[plan][moe]") {
-  Parallel parallel;
-  parallel.ep = 8;
-  Training training;
-  training.seq_length = 16384;
-  training.expert_routing = ExpertRouting::skewed;
+  Parallel parallel{.ep = 8};
+  Training training{.seq_length = 16384, .expert_routing = ExpertRouting::skewed};
   double before = 1;
   for (const double skew : {0.25, 0.5, 1.0, 2.0}) {
     training.expert_skew = skew;
@@ -136,8 +118,7 @@ TEST_CASE("routing: what contradicts itself is refused", "[error][plan][moe]") {
     Training training = changed;
     training.seq_length = 2048;
     training.global_batch_size = 1;
-    const auto plan = make_plan(model, {}, training, 1);
-    return plan ? std::string{} : to_string(plan.error());
+    return error_text(make_plan(model, {}, training, 1));
   };
   CHECK(error({.expert_routing = ExpertRouting::skewed}) ==
         "training.expert_routing = skewed: needs a model with experts");
@@ -158,17 +139,13 @@ TEST_CASE("routing: what contradicts itself is refused", "[error][plan][moe]") {
 }
 
 TEST_CASE("routing: settings of experts need experts", "[error][plan][moe]") {
-  Training training;
-  training.seq_length = 2048;
-  training.global_batch_size = 1;
-  training.expert_imbalance = 0.5;
-  training.expert_capacity_factor = 1.5;
-  training.moe_dispatch_dtype = Precision::fp8;
-  training.fused_experts = true;
-  Parallel parallel;
-  parallel.moe_dispatcher = MoeDispatcher::deepep;
-  parallel.moe_chunks = 2;
-  parallel.moe_shared_overlap = true;
+  Training training{.seq_length = 2048,
+                    .global_batch_size = 1,
+                    .moe_dispatch_dtype = Precision::fp8,
+                    .expert_imbalance = 0.5,
+                    .expert_capacity_factor = 1.5,
+                    .fused_experts = true};
+  Parallel parallel{.moe_dispatcher = MoeDispatcher::deepep, .moe_chunks = 2, .moe_shared_overlap = true};
   const auto plan = make_plan(llama(32, 4096, 11008, 32, 32, 32000), parallel, training, 1);
   REQUIRE(!plan);
   CHECK(to_string(plan.error()) ==
@@ -182,11 +159,8 @@ TEST_CASE("routing: settings of experts need experts", "[error][plan][moe]") {
 }
 
 TEST_CASE("routing: copies of popular experts", "[oracle][plan][moe]") {
-  MixtureOfExperts moe;
-  moe.experts = 4;
-  moe.topk = 1;
-  Parallel four;
-  four.ep = 4;
+  const MixtureOfExperts moe{.experts = 4, .topk = 1};
+  const Parallel four{.ep = 4};
   Training training;
   training.seq_length = 1'000'000'000;  // no noise
   training.expert_tokens = {7, 1, 1, 1};
@@ -201,17 +175,12 @@ TEST_CASE("routing: copies of popular experts", "[oracle][plan][moe]") {
 }
 
 TEST_CASE("routing: groups and their copies stay on a node", "[oracle][plan][moe]") {
-  MixtureOfExperts moe;
-  moe.experts = 4;
-  moe.topk = 1;
-  moe.routing_groups = 2;
-  Parallel four;
-  four.ep = 4;
-  Training training;
-  training.seq_length = 1'000'000'000;
-  training.expert_tokens = {4, 4, 1, 1};
-  training.expert_placement = ExpertPlacement::rebalanced;
-  training.redundant_experts = 4;
+  const MixtureOfExperts moe{.experts = 4, .topk = 1, .routing_groups = 2};
+  const Parallel four{.ep = 4};
+  Training training{.seq_length = 1'000'000'000,
+                    .expert_tokens = {4, 4, 1, 1},
+                    .expert_placement = ExpertPlacement::rebalanced,
+                    .redundant_experts = 4};
   // Six places of 0.4 / 3 and two of 0.1: two ranks have two of the larger ones.
   CHECK(expert_load(moe, four, training).fullest == Approx(4 * 0.8 / 3).epsilon(1e-3));
   // On one of two nodes is a group with 0.8 of the tokens.
@@ -220,11 +189,8 @@ TEST_CASE("routing: groups and their copies stay on a node", "[oracle][plan][moe
 }
 
 TEST_CASE("routing: what a placement by old shares is worth", "[plan][moe]") {
-  Parallel parallel;
-  parallel.ep = 8;
-  Training training;
-  training.seq_length = 16384;
-  training.expert_routing = ExpertRouting::skewed;
+  const Parallel parallel{.ep = 8};
+  Training training{.seq_length = 16384, .expert_routing = ExpertRouting::skewed};
   const double neighbours = expert_load(deepseek(), parallel, training).fullest;
   training.expert_placement = ExpertPlacement::rebalanced;
   const double known = expert_load(deepseek(), parallel, training).fullest;
@@ -248,20 +214,16 @@ TEST_CASE("routing: copies that contradict the layout are refused", "[error][pla
   Model model = llama(32, 4096, 11008, 32, 32, 32000);
   model.moe = deepseek();
   model.moe->ffn_hidden = 2048;
-  Parallel parallel;
-  parallel.ep = 8;
+  Parallel parallel{.ep = 8};
   const auto error = [&](const Training& changed) {
     Training training = changed;
     training.seq_length = 2048;
     training.global_batch_size = 8;
-    const auto plan = make_plan(model, parallel, training, 8);
-    return plan ? std::string{} : to_string(plan.error());
+    return error_text(make_plan(model, parallel, training, 8));
   };
   CHECK(error({.redundant_experts = 8}) ==
         "training.redundant_experts = 8: needs training.expert_placement = rebalanced");
-  Training placed;
-  placed.expert_placement = ExpertPlacement::rebalanced;
-  placed.redundant_experts = 8;
+  Training placed{.expert_placement = ExpertPlacement::rebalanced, .redundant_experts = 8};
   CHECK(error(placed).empty());
   placed.redundant_experts = 4;
   CHECK(error(placed) == "training.redundant_experts = 4: is not a multiple of parallel.ep = 8");

@@ -4,7 +4,9 @@
 
 #include "sim/plan/memory.hpp"
 #include "sim/plan/rank_parameters.hpp"
+#include "tests/plan/memory_fixtures.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -13,12 +15,7 @@ namespace {
 
 Model llama_2_70b() { return llama(80, 8192, 28672, 64, 8, 32000); }
 
-Training training_of() {
-  Training training;
-  training.seq_length = 4096;
-  training.global_batch_size = 8;
-  return training;
-}
+Training training_of() { return {.seq_length = 4096, .global_batch_size = 8}; }
 
 /// Rank 16 beside the attention's matrices, as MLPerf's fine-tuning of Llama 2 70B has it.
 Training attention_lora(int rank) {
@@ -29,20 +26,12 @@ Training attention_lora(int rank) {
 }
 
 std::string mistakes(const Model& model, const Training& training) {
-  const auto plan = make_plan(model, Parallel{}, training, 1);
-  return plan ? "" : to_string(plan.error());
+  return error_text(make_plan(model, Parallel{}, training, 1));
 }
 
 MemoryByKind memory_of(const Model& model, const Training& training, int zero_stage, int ranks) {
-  Parallel parallel;
-  parallel.zero_stage = zero_stage;
-  const auto plan = make_plan(model, parallel, training, ranks);
-  if (!plan) FAIL(to_string(plan.error()));
-  Schedule schedule;
-  schedule.ranks = 1;
-  schedule.stage_of = {{0}};
-  schedule.actions = {{{ActionKind::forward, 0, 0}, {ActionKind::backward, 0, 0}}};
-  return peak_memory(model, *plan, schedule).front();
+  const Parallel parallel{.zero_stage = zero_stage};
+  return peak(model, value_of(make_plan(model, parallel, training, ranks)));
 }
 
 }  // namespace

@@ -7,13 +7,7 @@ namespace {
 
 TEST_CASE("spans of groups in rank order", "[oracle][plan][racks]") {
   const auto spans = [](int tp, int cp, int pp, int ep, int etp, const char* order) {
-    Parallel p;
-    p.tp = tp;
-    p.cp = cp;
-    p.pp = pp;
-    p.ep = ep;
-    p.etp = etp;
-    p.rank_order = order;
+    const Parallel p{.tp = tp, .pp = pp, .cp = cp, .ep = ep, .etp = etp, .rank_order = order};
     return group_spans(p, 256);
   };
   using Spans = std::vector<int>;

@@ -8,16 +8,13 @@
 #include <catch2/catch.hpp>
 
 #include "sim/plan/memory.hpp"
+#include "tests/support/results.hpp"
 
 namespace tracecast::test {
 
 /// The settings of docs/references.md#bytes-per-parameter: "2 + 2 + 12" and "2 + 4 + 12".
 inline Training zero_paper() {
-  Training training;
-  training.grad_reduce_dtype = Precision::bf16;
-  training.seq_length = 2048;
-  training.global_batch_size = 64;
-  return training;
+  return {.seq_length = 2048, .global_batch_size = 64, .grad_reduce_dtype = Precision::bf16};
 }
 inline Training megatron() {
   Training training = zero_paper();
@@ -26,19 +23,13 @@ inline Training megatron() {
 }
 
 inline Plan plan_of(const Model& model, const Parallel& parallel, const Training& training, int dp = 1) {
-  const auto plan = make_plan(model, parallel, training, parallel.tp * parallel.pp * parallel.cp * dp);
-  if (!plan) FAIL(to_string(plan.error()));
-  return *plan;
+  return value_of(make_plan(model, parallel, training, parallel.tp * parallel.pp * parallel.cp * dp));
 }
 
 inline Schedule schedule_of(const Plan& plan, const std::string& name) {
-  ScheduleRequest request;
-  request.ranks = plan.parallel.pp;
-  request.microbatches = plan.num_microbatches;
-  request.chunks = plan.parallel.vpp;
-  const auto schedule = make_schedule(name, request);
-  if (!schedule) FAIL(to_string(schedule.error()));
-  return *schedule;
+  const ScheduleRequest request{
+      .ranks = plan.parallel.pp, .microbatches = plan.num_microbatches, .chunks = plan.parallel.vpp};
+  return value_of(make_schedule(name, request));
 }
 
 /// One rank, one chunk, the given actions.

@@ -21,9 +21,7 @@ double states_gb(double parameters, const Training& training, int zero_stage, in
 
 /// Nothing but layers: no embedding, output layer or dropout that would make stages differ.
 Plan middle_stages(const Model& model, int pp, int vpp, const Training& training) {
-  Parallel parallel;
-  parallel.pp = pp;
-  parallel.vpp = vpp;
+  const Parallel parallel{.pp = pp, .vpp = vpp};
   Plan plan = plan_of(model, parallel, training);
   for (Stage& stage : plan.stages) stage.embedding = stage.head = false;
   return plan;
@@ -104,9 +102,7 @@ TEST_CASE("model states per GPU of known layouts, uniform stages", "[oracle][mem
 }
 
 TEST_CASE("a rank's own parameters: ends of the pipeline, replicated norms, key/value heads", "[oracle][memory]") {
-  Parallel parallel;
-  parallel.tp = 8;
-  parallel.pp = 16;
+  Parallel parallel{.tp = 8, .pp = 16};
   parallel.account_for_embedding = parallel.account_for_loss = true;
   const Plan plan = plan_of(llama3_405b(), parallel, megatron());
   // Per layer: Q and O 2 h a d, K and V 2 h k d, MLP 3 h f, all over 8; two norms whole.
@@ -140,9 +136,7 @@ TEST_CASE("a tied table is kept on both ends, or once", "[oracle][memory]") {
 
 TEST_CASE("experts are divided by ep and etp, their states by their own group", "[oracle][memory]") {
   const Model model = mixtral_8x7b();
-  Parallel parallel;
-  parallel.ep = 4;
-  parallel.zero_stage = 1;
+  Parallel parallel{.ep = 4, .zero_stage = 1};
   const Plan plan = plan_of(model, parallel, megatron(), 8);
   const std::int64_t experts = parameter_count(model).experts;
   const std::int64_t dense = parameter_count(model).total() - experts;
@@ -161,8 +155,7 @@ TEST_CASE("experts are divided by ep and etp, their states by their own group", 
 }
 
 TEST_CASE("ZeRO-2 divides gradients, unless a pipeline accumulates them whole", "[oracle][memory]") {
-  Parallel parallel;
-  parallel.zero_stage = 2;
+  Parallel parallel{.zero_stage = 2};
   const auto gradients = [&](int pp) {
     parallel.pp = pp;
     const Plan plan = plan_of(llama3_8b(), parallel, megatron(), 4);
@@ -281,8 +274,7 @@ TEST_CASE("full recomputation keeps layer inputs and brings one layer back", "[o
 
 TEST_CASE("FSDP: two units gathered ahead, one gradient before it is reduced", "[oracle][memory]") {
   const Model model = llama3_8b();
-  Parallel parallel;
-  parallel.zero_stage = 3;
+  Parallel parallel{.zero_stage = 3};
   const Training training = megatron();
   const std::int64_t total = parameter_count(model).total();
   const std::int64_t layer = layer_parameters(model, 0);
@@ -340,8 +332,7 @@ TEST_CASE("schedules with several copies of weights hold them", "[oracle][memory
   const Model model = llama3_8b();
   Training training = megatron();
   training.global_batch_size = 8;
-  Parallel parallel;
-  parallel.pp = 4;
+  const Parallel parallel{.pp = 4};
   const Plan plan = plan_of(model, parallel, training);
   const auto plain = peak_memory(model, plan, schedule_of(plan, "1f1b"));
   const auto stashed = peak_memory(model, plan, schedule_of(plan, "pipedream"));

@@ -7,29 +7,17 @@
 #include "sim/plan/parameter_states.hpp"
 #include "sim/plan/rank_parameters.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
 
 namespace {
 
-Training muon_training() {
-  Training training;
-  training.seq_length = 4096;
-  training.global_batch_size = 512;
-  training.optimizer = OptimizerKind::muon;
-  return training;
-}
-
-Plan plan_of(const Model& model, const Parallel& parallel, const Training& training, int ranks) {
-  auto plan = make_plan(model, parallel, training, ranks);
-  if (!plan) FAIL(to_string(plan.error()));
-  return *plan;
-}
+Training muon_training() { return {.seq_length = 4096, .global_batch_size = 512, .optimizer = OptimizerKind::muon}; }
 
 std::string mistakes(const Parallel& parallel, const Training& training, int ranks = 8) {
-  const auto plan = make_plan(llama3_8b(), parallel, training, ranks);
-  return plan ? "" : to_string(plan.error());
+  return error_text(make_plan(llama3_8b(), parallel, training, ranks));
 }
 
 std::int64_t count_of(const std::vector<OptimizerMatrices>& matrices) {
@@ -42,11 +30,19 @@ std::int64_t elements(const std::vector<OptimizerMatrices>& matrices) {
   return held_elements(matrices, false) + held_elements(matrices, true);
 }
 
+std::int64_t optimizer_bytes(const Model& model, const Training& training, int zero_stage, int ranks) {
+  const Parallel parallel{.zero_stage = zero_stage};
+  const Plan plan = value_of(make_plan(model, parallel, training, ranks));
+  RankParameters held;
+  for (const RankParameters& unit : stage_units(model, plan, plan.stages.front(), true)) held += unit;
+  return parameter_states(held, plan).optimizer.count;
+}
+
 }  // namespace
 
 TEST_CASE("Muon's matrices: all of the layers, none of the tables", "[oracle][plan][muon]") {
   const Model model = llama3_8b();
-  const Plan plan = plan_of(model, {}, muon_training(), 1);
+  const Plan plan = value_of(make_plan(model, {}, muon_training(), 1));
   const std::vector<OptimizerMatrices> matrices = optimizer_matrices(model, plan, plan.stages.front());
   // Query, key, value, output, gate, up, down.
   CHECK(count_of(matrices) == 7 * 32);
@@ -65,12 +61,11 @@ TEST_CASE("Muon's matrices: all of the layers, none of the tables", "[oracle][pl
 TEST_CASE("Muon and tensor parallelism: a part by itself, the whole matrix, or the side that is whole",
           "[oracle][plan][muon]") {
   const Model model = llama3_8b();
-  Parallel parallel;
-  parallel.tp = 8;
+  const Parallel parallel{.tp = 8};
   const auto of = [&](MuonTensorMode mode) {
     Training training = muon_training();
     training.muon_tensor = mode;
-    const Plan plan = plan_of(model, parallel, training, 8);
+    const Plan plan = value_of(make_plan(model, parallel, training, 8));
     return optimizer_matrices(model, plan, plan.stages.front());
   };
   const auto has = [](const std::vector<OptimizerMatrices>& all, std::int64_t rows, std::int64_t columns) {
@@ -86,9 +81,8 @@ TEST_CASE("Muon and tensor parallelism: a part by itself, the whole matrix, or t
 
 TEST_CASE("Muon's matrices of experts: those of the rank, one by one", "[oracle][plan][muon]") {
   const Model model = mixtral_8x7b();
-  Parallel parallel;
-  parallel.ep = 4;
-  const Plan plan = plan_of(model, parallel, muon_training(), 8);
+  const Parallel parallel{.ep = 4};
+  const Plan plan = value_of(make_plan(model, parallel, muon_training(), 8));
   const std::vector<OptimizerMatrices> matrices = optimizer_matrices(model, plan, plan.stages.front());
   CHECK(held_elements(matrices, true) == 32 * 2 * 3 * 4096LL * 14336);
   for (const OptimizerMatrices& m : matrices)
@@ -97,7 +91,7 @@ TEST_CASE("Muon's matrices of experts: those of the rank, one by one", "[oracle]
 
 TEST_CASE("matrices are dealt out so that no rank has much more than the mean", "[property][plan][muon]") {
   const Model model = llama3_8b();
-  const Plan plan = plan_of(model, {}, muon_training(), 1);
+  const Plan plan = value_of(make_plan(model, {}, muon_training(), 1));
   const std::vector<OptimizerMatrices> all = optimizer_matrices(model, plan, plan.stages.front());
   std::int64_t before = elements(all) + 1;
   for (const int ranks : {1, 2, 3, 7, 16, 64, 100, 224, 225, 4096}) {
@@ -121,12 +115,7 @@ TEST_CASE("Muon keeps one state of a matrix, and whole matrices where they are d
           "[oracle][plan][memory][muon]") {
   const Model model = llama3_8b();
   const auto states = [&](const Training& training, int zero_stage, int ranks) {
-    Parallel parallel;
-    parallel.zero_stage = zero_stage;
-    const Plan plan = plan_of(model, parallel, training, ranks);
-    RankParameters held;
-    for (const RankParameters& unit : stage_units(model, plan, plan.stages.front(), true)) held += unit;
-    return parameter_states(held, plan).optimizer.count;
+    return optimizer_bytes(model, training, zero_stage, ranks);
   };
   Training adam = muon_training();
   adam.optimizer = OptimizerKind::adam;
@@ -194,15 +183,6 @@ std::int64_t whole_states(const std::vector<OptimizerMatrices>& matrices, const 
   return sum;
 }
 
-std::int64_t optimizer_bytes(const Model& model, const Training& training, int zero_stage, int ranks) {
-  Parallel parallel;
-  parallel.zero_stage = zero_stage;
-  const Plan plan = plan_of(model, parallel, training, ranks);
-  RankParameters held;
-  for (const RankParameters& unit : stage_units(model, plan, plan.stages.front(), true)) held += unit;
-  return parameter_states(held, plan).optimizer.count;
-}
-
 constexpr std::int64_t square(std::int64_t side) { return side * side; }
 
 /// Of one layer of Llama 3 8B: query and output 4096 x 4096, keys and values 1024 x 4096, three of 4096 x 14336.
@@ -215,7 +195,7 @@ TEST_CASE("Shampoo works on blocks with both preconditioners, SOAP on matrices w
   const Model model = llama3_8b();
   Training training = training_with(OptimizerKind::shampoo);
   const auto matrices = [&] {
-    const Plan plan = plan_of(model, {}, training, 1);
+    const Plan plan = value_of(make_plan(model, {}, training, 1));
     return optimizer_matrices(model, plan, plan.stages.front());
   };
   // 14,336 is a block of 8,192 and one of 6,144.
@@ -240,7 +220,7 @@ TEST_CASE("states of Shampoo, SOAP and Adafactor beside those of Adam", "[oracle
   const Training adam = training_with(OptimizerKind::adam);
   for (const OptimizerKind kind : {OptimizerKind::shampoo, OptimizerKind::soap}) {
     Training training = training_with(kind);
-    const Plan plan = plan_of(model, {}, training, 1);
+    const Plan plan = value_of(make_plan(model, {}, training, 1));
     const std::int64_t whole = 4 * whole_states(optimizer_matrices(model, plan, plan.stages.front()), training);
     const std::int64_t matrices = 32 * kLayerElements;
     const auto more = [&](int zero_stage, int ranks) {

@@ -8,6 +8,7 @@
 
 #include "sim/plan/plan.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -28,13 +29,9 @@ Documents lognormal(Packing packing) {
 }
 
 std::string mistake(const Documents& documents, bool flash_attention = true) {
-  Training training;
-  training.seq_length = 4096;
-  training.global_batch_size = 8;
-  training.flash_attention = flash_attention;
-  training.documents = documents;
-  const auto plan = make_plan(llama3_8b(), {}, training, 8);
-  return plan ? "" : to_string(plan.error());
+  const Training training{
+      .seq_length = 4096, .global_batch_size = 8, .flash_attention = flash_attention, .documents = documents};
+  return error_text(make_plan(llama3_8b(), {}, training, 8));
 }
 
 }  // namespace
@@ -190,15 +187,10 @@ TEST_CASE("packing: what no bin fits into stays empty", "[oracle][plan][packing]
 
 TEST_CASE("documents: what dynamic context parallelism is not for", "[error][plan][packing]") {
   const auto mistake_of = [](const Documents& documents, int cp, std::int64_t micro_batch) {
-    Training training;
-    training.seq_length = 3 * 4096;
-    training.global_batch_size = 16;
-    training.micro_batch_size = micro_batch;
-    training.documents = documents;
-    Parallel parallel;
-    parallel.cp = cp;
-    const auto plan = make_plan(llama3_8b(), parallel, training, 12);
-    return plan ? "" : to_string(plan.error());
+    const Training training{
+        .seq_length = 3 * 4096, .micro_batch_size = micro_batch, .global_batch_size = 16, .documents = documents};
+    const Parallel parallel{.cp = cp};
+    return error_text(make_plan(llama3_8b(), parallel, training, 12));
   };
   Documents documents = lognormal(Packing::dynamic_cp);
   CHECK(mistake_of(documents, 12, 1) ==

@@ -10,18 +10,12 @@ using namespace tracecast::test;
 namespace {
 
 Training training(std::int64_t seq_length, std::int64_t global_batch) {
-  Training training;
-  training.seq_length = seq_length;
-  training.global_batch_size = global_batch;
-  return training;
+  return {.seq_length = seq_length, .global_batch_size = global_batch};
 }
 
 /// Llama 3.1 405B on 16,384 GPUs as published.
 Parallel llama_16k() {
-  Parallel parallel;
-  parallel.tp = 8;
-  parallel.pp = 16;
-  parallel.sequence_parallel = true;
+  Parallel parallel{.tp = 8, .pp = 16, .sequence_parallel = true};
   parallel.account_for_embedding = parallel.account_for_loss = true;
   return parallel;
 }
@@ -81,10 +75,7 @@ TEST_CASE("context parallelism shortens micro-batches and widens the gradient gr
 
 TEST_CASE("LLM-jp's 175B layout of 392 GPUs multiplies to 196", "[error][plan]") {
   const Model model = gpt(96, 12288, 96, 51200, 2048);
-  Parallel parallel;
-  parallel.tp = 2;
-  parallel.pp = 49;
-  parallel.dp = 2;
+  Parallel parallel{.tp = 2, .pp = 49, .dp = 2};
   parallel.account_for_embedding = parallel.account_for_loss = true;
   const Training settings = training(2048, 1536);
   CHECK(message(model, parallel, settings, 392) ==
@@ -109,8 +100,7 @@ TEST_CASE("LLM-jp's 175B layout of 392 GPUs multiplies to 196", "[error][plan]")
 }
 
 TEST_CASE("stages: even, interleaved, counted ends, laid out by hand", "[oracle][plan]") {
-  Parallel parallel;
-  parallel.pp = 4;
+  Parallel parallel{.pp = 4};
   const Training settings = training(2048, 64);
   const auto even = make_plan(llama3_8b(), parallel, settings, 4);
   REQUIRE(even);
@@ -145,8 +135,7 @@ TEST_CASE("stages: even, interleaved, counted ends, laid out by hand", "[oracle]
 
 TEST_CASE("stages that cannot be cut are refused", "[error][plan]") {
   const Model model = llama3_8b();
-  Parallel parallel;
-  parallel.pp = 5;
+  Parallel parallel{.pp = 5};
   CHECK(cut_message(model, parallel) ==
         "parallel.pp = 5: does not divide model.num_layers = 32 (allowed: 1 2 4 8 16 32; or give parallel.pp_layout, "
         "or set account_for_embedding and account_for_loss)");
@@ -227,8 +216,7 @@ TEST_CASE("degrees that do not fit the model are refused", "[error][plan]") {
 
 TEST_CASE("expert parallelism: E divides the experts, E t_e divides t C D", "[error][plan]") {
   const Training settings = training(4096, 256);
-  Parallel parallel;
-  parallel.ep = 8;
+  Parallel parallel{.ep = 8};
   CHECK(message(mixtral_8x7b(), parallel, settings, 64) == "valid");
   CHECK(message(llama3_8b(), parallel, settings, 64) == "parallel.ep = 8: needs a model with experts (allowed: 1)");
   parallel.ep = 1;
@@ -260,9 +248,7 @@ TEST_CASE("expert parallelism: E divides the experts, E t_e divides t C D", "[er
 }
 
 TEST_CASE("FSDP's names are checked against the keys beside them", "[error][plan]") {
-  Parallel parallel;
-  parallel.sharding_strategy = ShardingStrategy::full_shard;
-  parallel.zero_stage = 2;
+  Parallel parallel{.zero_stage = 2, .sharding_strategy = ShardingStrategy::full_shard};
   CHECK(sharding_message(parallel) ==
         "parallel.zero_stage = 2: contradicts parallel.sharding_strategy = FULL_SHARD (allowed: 3)");
   parallel.zero_stage = 3;
@@ -299,8 +285,7 @@ TEST_CASE("FSDP's names are checked against the keys beside them", "[error][plan
 }
 
 TEST_CASE("sharding, batches, context and positions are checked", "[error][plan]") {
-  Parallel parallel;
-  parallel.zero_stage = 4;
+  Parallel parallel{.zero_stage = 4};
   CHECK(message(llama3_8b(), parallel, training(1024, 8), 8) ==
         "parallel.zero_stage = 4: is unknown (allowed: 0 1 2 3)");
   parallel.zero_stage = 3;
@@ -363,9 +348,7 @@ TEST_CASE("training settings are checked", "[error][plan]") {
 
 TEST_CASE("tp_split, low_precision_activations: incompatible settings are reported", "[plan][error]") {
   Training settings = training(1024, 8);
-  Parallel parallel;
-  parallel.tp = 2;
-  parallel.tp_split = TensorSplit::gather;
+  Parallel parallel{.tp = 2, .tp_split = TensorSplit::gather};
   CHECK(message(llama3_8b(), parallel, settings, 2) == "valid");
   CHECK(message(mixtral_8x7b(), parallel, settings, 2) ==
         "parallel.tp_split = gather: is not for models with experts (allowed: column_row)");

@@ -4,39 +4,23 @@
 
 #include "sim/plan/memory.hpp"
 #include "sim/plan/rank_parameters.hpp"
+#include "tests/plan/memory_fixtures.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
 
 namespace {
 
-Training training_of(Precision dtype) {
-  Training training;
-  training.seq_length = 2048;
-  training.global_batch_size = 64;
-  training.dtype = dtype;
-  return training;
-}
-
-Plan plan_of(const Model& model, const Parallel& parallel, const Training& training, int ranks) {
-  const auto plan = make_plan(model, parallel, training, ranks);
-  if (!plan) FAIL(to_string(plan.error()));
-  return *plan;
-}
+Training training_of(Precision dtype) { return {.seq_length = 2048, .global_batch_size = 64, .dtype = dtype}; }
 
 std::string mistakes(const Model& model, const Training& training) {
-  const auto plan = make_plan(model, Parallel{}, training, 1);
-  return plan ? "" : to_string(plan.error());
+  return error_text(make_plan(model, Parallel{}, training, 1));
 }
 
 Bytes weights(const Model& model, const Parallel& parallel, const Training& training, int ranks) {
-  const Plan plan = plan_of(model, parallel, training, ranks);
-  Schedule schedule;
-  schedule.ranks = 1;
-  schedule.stage_of = {{0}};
-  schedule.actions = {{{ActionKind::forward, 0, 0}, {ActionKind::backward, 0, 0}}};
-  return peak_memory(model, plan, schedule).front().weights;
+  return peak(model, value_of(make_plan(model, parallel, training, ranks))).weights;
 }
 
 }  // namespace
@@ -83,8 +67,7 @@ TEST_CASE("precision: quantised copies of the weights are part of the memory", "
   Training one_wide = training_of(Precision::fp8);
   one_wide.bf16_layers_end = 1;
   CHECK(weights(model, {}, one_wide, 1) == wide + Bytes{2 * linear * 31 / 32});
-  Parallel sharded;
-  sharded.zero_stage = 3;
+  const Parallel sharded{.zero_stage = 3};
   CHECK(weights(model, sharded, training_of(Precision::fp8), 8) ==
         weights(model, sharded, training_of(Precision::bf16), 8));
 }

@@ -57,8 +57,7 @@ TEST_CASE("peak memory of published runs", "[memory][published]") {
   training.seq_length = 1024;
   training.micro_batch_size = 6;
   training.global_batch_size = 6 * 64;
-  Parallel parallel;
-  parallel.pp = 8;
+  Parallel parallel{.pp = 8};
   parallel.account_for_embedding = parallel.account_for_loss = true;
   struct Row {
     const char* schedule;
@@ -84,8 +83,7 @@ TEST_CASE("torchtitan's peaks, as its allocator holds them, within 5 %", "[memor
   titan.global_batch_size = 8;
   titan.recompute = Recompute::full;
   titan.cross_entropy = CrossEntropy::pytorch;  // not compiled with the model in 2024
-  Parallel fsdp;
-  fsdp.zero_stage = 3;
+  Parallel fsdp{.zero_stage = 3};
   const auto reserved = [](const Model& model, const Plan& plan) { return gib(peak(model, plan).reserved()); };
   CHECK(reserved(llama3_8b(), plan_of(llama3_8b(), fsdp, titan, 8)) == Approx(83.9).epsilon(0.05));
   titan.seq_length = 8192;

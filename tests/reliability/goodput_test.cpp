@@ -267,9 +267,7 @@ TEST_CASE("the best simulated interval agrees with Young, Daly and Lambert", "[o
   spec.horizon = s(54 * 86400.0);
   spec.checkpoint = every_steps(1000, {.stall = s(60)});
   spec.recovery.scheduler = s(600);
-  GoodputOptions options;
-  options.min_histories = 200;
-  options.threads = 2;
+  const GoodputOptions options{.min_histories = 200, .threads = 2};
   const Result<BestInterval> best = best_interval(spec, one_second_steps(), 700, options);
   REQUIRE(best.has_value());
   const double exact = optimal_interval_s(60, 11135);  // 1116 s
@@ -285,9 +283,8 @@ TEST_CASE("best interval: all that are not significantly worse, from the shortes
   spec.failures.kinds = {every(11135)};
   spec.horizon = s(2 * 86400.0);
   spec.checkpoint = every_steps(1000, {.stall = s(60)});
-  GoodputOptions options;
-  options.threads = 1;
-  // Two histories say nothing: no interval is worse.
+  GoodputOptions options{.threads = 1};
+  // Two histories give no estimate: no interval is worse.
   options.min_histories = 2;
   const BestInterval vague = best_interval(spec, one_second_steps(), 700, options).value();
   CHECK(vague.at_least == vague.trials.front().interval_steps);
@@ -312,8 +309,7 @@ TEST_CASE("the interval of a mean is Student's, and histories are added until it
   spec.failures.kinds = {every(5000)};
   spec.horizon = s(1e5);
   spec.checkpoint = every_steps(500, {.stall = s(10)});
-  GoodputOptions options;
-  options.half_width = 0.005;
+  GoodputOptions options{.half_width = 0.005};
   const Goodput narrow = *simulate_goodput(spec, one_second_steps(), options);
   CHECK(narrow.narrow_enough);
   CHECK((narrow.goodput.high - narrow.goodput.low) / 2 <= 0.005);

@@ -19,13 +19,11 @@ inline JobTime s(double seconds) { return job_time(seconds); }
 
 /// Something that happens to the job as a whole, a restart is enough.
 inline FailureKind every(double mean_s, Effect effect = Effect::crash, LawKind law = LawKind::exponential) {
-  FailureKind kind;
-  kind.name = to_string(effect);
-  kind.law = {law, mean_s, 1};
-  kind.age = FleetAge::fresh;
-  kind.effect = effect;
-  kind.scope = RateUnit::job;
-  return kind;
+  return {.name = to_string(effect),
+          .law = {law, mean_s, 1},
+          .age = FleetAge::fresh,
+          .effect = effect,
+          .scope = RateUnit::job};
 }
 
 /// Happens once, at `at_s`: fixed, and the job is over before it comes again.

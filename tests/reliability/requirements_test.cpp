@@ -9,6 +9,7 @@
 #include "sim/reliability/goodput.hpp"
 #include "tests/reliability/job_fixtures.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
@@ -136,7 +137,7 @@ TEST_CASE("a watchdog that polls every 1, 10 and 30 minutes", "[row-0-25][requir
 
 TEST_CASE("shards of any layout sum to the same bytes; another layout adds a resharding read",
           "[row-0-26][requirements][reliability]") {
-  const Model model = read_model(source_dir() / "scenarios" / "models" / "llm-jp-175b.json").value();
+  const Model model = shipped_model("llm-jp-175b");
   const ShardLayout from{4, 12, 8};
   CHECK(reshard(model, from, from).amplification() == 1);
   CHECK(reshard(model, from, {8, 6, 8}).amplification() > 1);
@@ -183,7 +184,7 @@ TEST_CASE("automatic resume is a restart policy", "[row-3-51][requirements][reli
     return mean_goodput(spec, one_second_steps(128), 64);
   };
   RecoveryPolicy by_hand = file.recovery;
-  by_hand.crash_detection = s(3600);  // somebody looks once an hour
+  by_hand.crash_detection = s(3600);  // the job is looked at once an hour
   by_hand.diagnosis = s(1800);
   CHECK(with(file.recovery) > with(by_hand) + 0.2);
 }

@@ -17,9 +17,7 @@ TEST_CASE("spares: Erlang's loss formula", "[reliability][oracle]") {
 TEST_CASE("spares: the cheapest number has a dearer neighbour on each side", "[reliability][oracle]") {
   // 1,000 nodes; each fails once in 100 days and is repaired for one: ten in repair on average.
   FailureModel model;
-  FailureKind kind;
-  kind.per = RateUnit::node;
-  kind.law = {LawKind::exponential, 100 * 86400.0, 1};
+  const FailureKind kind{.per = RateUnit::node, .law = {LawKind::exponential, 100 * 86400.0, 1}};
   model.kinds = {kind};
   const Machine machine{8000, 8};
   const Law repair{LawKind::exponential, 86400, 1};

@@ -15,6 +15,7 @@
 #include "sim/report/page_sources.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -34,9 +35,8 @@ GoodputRequest llama(const std::string& failures, const std::vector<std::string>
 }
 
 double goodput_of(const GoodputRequest& request) {
-  const Result<GoodputForecast> report = forecast_goodput(request);
-  if (!report) FAIL(to_string(report.error()));
-  return report->goodput.goodput.mean;
+  const GoodputForecast report = value_of(forecast_goodput(request));
+  return report.goodput.goodput.mean;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "sim/report/terminal.hpp"
 #include "sim/report/text.hpp"
 #include "sim/report/topology_report.hpp"
+#include "tests/report/longest_line.hpp"
 #include "tests/support/shipped.hpp"
 
 namespace tracecast {
@@ -16,17 +17,8 @@ namespace {
 
 constexpr TextStyle kNarrow{.width = 60, .unicode = true};
 
-/// The longest line, for messages.
-std::string longest_line(const std::string& text) {
-  std::istringstream lines(text);
-  std::string longest;
-  for (std::string line; std::getline(lines, line);)
-    if (columns(line) > columns(longest)) longest = line;
-  return longest;
-}
-
 void check_fits(const std::string& text) {
-  const std::string longest = longest_line(text);
+  const std::string longest = test::longest_line(text);
   INFO(longest);
   CHECK(columns(longest) > 40);
   CHECK(columns(longest) <= kNarrow.width);

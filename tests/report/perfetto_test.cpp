@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include <catch2/catch.hpp>
 
-#include "tests/io/temporary_folder.hpp"
 #include "tests/report/sample.hpp"
 #include "tests/report/trace_reader.hpp"
+#include "tests/support/files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -312,10 +311,7 @@ TEST_CASE("trace: the file has the whole trace, and none where it cannot be writ
   AtomicFile written(path);
   CHECK(write_trace_file(written, two_ranks(), {}));
   CHECK(written.commit());
-  std::ifstream file(path);
-  std::stringstream content;
-  content << file.rdbuf();
-  CHECK(content.str() == trace_text(two_ranks()));
+  CHECK(content_of(path) == trace_text(two_ranks()));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
   AtomicFile absent(folder.path() / "absent" / "trace.json");
   CHECK_FALSE(write_trace_file(absent, two_ranks(), {}));

@@ -9,7 +9,7 @@
 
 #include "sim/report/page_parts.hpp"
 #include "sim/report/template_runs.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using nlohmann::json;
@@ -57,8 +57,7 @@ std::vector<StepSpan> spans_of_page(const json& rank) {
   std::vector<StepSpan> spans;
   std::int64_t microbatch = 0;
   for (std::size_t i = 0; i < rank["count"]; ++i) {
-    StepSpan span;
-    span.stream = static_cast<std::int32_t>(number());
+    StepSpan span{.stream = static_cast<std::int32_t>(number())};
     span.work = static_cast<std::int32_t>(number());
     span.microbatch = static_cast<std::int32_t>(microbatch += signed_number());
     const std::int64_t start = last[span.stream] + signed_number();
@@ -78,11 +77,7 @@ ForecastRun run_of(const Scenario& scenario) {
   return std::move(*run);
 }
 
-StepSpan span_of(std::int32_t rank) {
-  StepSpan span;
-  span.rank = rank;
-  return span;
-}
+StepSpan span_of(std::int32_t rank) { return {.rank = rank}; }
 
 Duration whole_nanoseconds(Duration t) { return {t.picoseconds / 1000 * 1000}; }
 

@@ -8,6 +8,7 @@
 
 #include "sim/forecast/settings_text.hpp"
 #include "sim/report/explain.hpp"
+#include "tests/report/longest_line.hpp"
 #include "tests/report/sample.hpp"
 
 using namespace tracecast;
@@ -19,13 +20,6 @@ std::string page(const Forecast& forecast, const TextStyle& style = {}) {
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-int longest_line(const std::string& text) {
-  std::istringstream lines(text);
-  int longest = 0;
-  for (std::string line; std::getline(lines, line);) longest = std::max(longest, columns(line));
-  return longest;
-}
 
 }  // namespace
 
@@ -204,7 +198,7 @@ TEST_CASE("no line is wider than the page", "[report][terminal]") {
     for (const bool unicode : {false, true}) {
       const std::string text = page(sample::forecast(), {.width = width, .unicode = unicode});
       INFO(text);
-      CHECK(longest_line(text) <= std::min(width, 110));
+      CHECK(columns(test::longest_line(text)) <= std::min(width, 110));
     }
   }
 }
@@ -229,7 +223,7 @@ TEST_CASE("explain sorts causes by what their absence would save", "[report][exp
   REQUIRE(sends != std::string::npos);
   REQUIRE(norm != std::string::npos);
   CHECK(sends < norm);
-  CHECK(longest_line(text) <= 80);
+  CHECK(columns(test::longest_line(text)) <= 80);
   CHECK(contains(page(f), "Bottlenecks of the step"));
   CHECK_FALSE(contains(page(sample::forecast()), "Bottlenecks of the step"));
 }

@@ -5,8 +5,8 @@
 
 #include "sim/forecast/axis_bandwidth.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using tracecast::test::small_scenario;

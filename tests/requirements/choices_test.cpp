@@ -9,10 +9,10 @@
 #include "sim/model/scaling.hpp"
 #include "sim/report/perfetto.hpp"
 #include "sim/search/planner.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/forecast_run.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using tracecast::test::run;

@@ -9,8 +9,8 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/template_writer.hpp"
 #include "sim/network/parameter_server.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/small_scenario.hpp"
 #include "tests/support/traffic.hpp"
 
 using namespace tracecast;
@@ -18,15 +18,6 @@ using namespace tracecast::literals;
 using namespace tracecast::test;
 
 namespace {
-
-/// Eight workers of one GPU and one 100 Gb/s NIC each.
-Cluster eight_workers() {
-  Cluster cluster = small_scenario(1, 1, 8).cluster;
-  cluster.node.gpus = cluster.node.gpus_per_host = cluster.node.nics = 1;
-  cluster.node.nic_rate = Bandwidth{12'500'000'000};
-  cluster.world_size = 8;
-  return cluster;
-}
 
 Scenario eight_ranks(DataParallelKind kind) {
   Scenario scenario = small_scenario(1, 1, 8);
@@ -56,9 +47,6 @@ TEST_CASE("parameter servers in the step graph: every worker pushes gradients an
   scenario.cluster = eight_workers();
   scenario.parallel.overlap_grad_reduce = false;
   const ForecastRun slow = run(scenario);
-  const auto exposed = [](const ForecastRun& each, Traffic traffic) {
-    return each.forecast.exposed_s[static_cast<std::size_t>(traffic)];
-  };
   CHECK(exposed(slow, Traffic::gradients) == Approx(8 * 4.0 * static_cast<double>(n) / 12.5e9).epsilon(0.01));
   const double update = seconds(host_update(n, 1));
   CHECK(exposed(slow, Traffic::parameters) == Approx(8 * 2.0 * static_cast<double>(n) / 12.5e9 + update).epsilon(0.01));
@@ -75,9 +63,8 @@ TEST_CASE("asynchronous workers wait only for a busy server", "[row-4-8][require
   scenario.parallel.servers = 64;  // plenty: each worker's own link is the limit
   const std::int64_t n = parameter_count(scenario.model).total();
   const ForecastRun fast = run(scenario);
-  const double compute = fast.forecast.step_time_s -
-                         fast.forecast.exposed_s[static_cast<std::size_t>(Traffic::gradients)] -
-                         fast.forecast.exposed_s[static_cast<std::size_t>(Traffic::parameters)];
+  const double compute =
+      fast.forecast.step_time_s - exposed(fast, Traffic::gradients) - exposed(fast, Traffic::parameters);
   const double cycle = compute + (4.0 + 2.0) * static_cast<double>(n) / 12.5e9 + seconds(host_update(n / 64, 1));
   CHECK(fast.forecast.step_time_s == Approx(cycle).epsilon(0.01));
   // One server: eight workers' gradients take longer than the rest of the step together.
@@ -195,15 +182,15 @@ TEST_CASE("DeepSpeed's reductions block the backward without overlap_comm", "[re
   Scenario scenario = eight_ranks(DataParallelKind::deepspeed);
   scenario.training.global_batch_size *= 2;
   scenario.parallel.reduce_bucket_size = 10'000'000;
-  const auto exposed = [&scenario](int stage, bool overlap) {
+  const auto exposed_gradients = [&scenario](int stage, bool overlap) {
     scenario.parallel.zero_stage = stage;
     scenario.parallel.overlap_grad_reduce = overlap;
     const Forecast forecast = run(scenario).forecast;
-    return forecast.exposed_s[static_cast<std::size_t>(Traffic::gradients)];
+    return exposed(forecast, Traffic::gradients);
   };
   // Stage 1 reduces once for both micro-batches, its buckets together, stage 2 in each, one bucket at a time.
-  CHECK(exposed(2, false) >= 2 * exposed(1, false));
-  for (const int stage : {2, 3}) CHECK(exposed(stage, true) < exposed(stage, false) / 2);
+  CHECK(exposed_gradients(2, false) >= 2 * exposed_gradients(1, false));
+  for (const int stage : {2, 3}) CHECK(exposed_gradients(stage, true) < exposed_gradients(stage, false) / 2);
 }
 
 TEST_CASE("DeepSpeed leaves small tensors whole and gathers ahead by elements", "[row-0-8][requirements][graph]") {
@@ -305,12 +292,12 @@ TEST_CASE("offload: optimizer states on the host; gradients and weights cross PC
   // The host's update, 3.9e9 parameters a second for all eight ranks, and the way back are not hidden.
   const double pcie = static_cast<double>(scenario.cluster.node.pcie.bytes_per_second);
   const double shown = seconds(host_update(own, 8)) + 2.0 * static_cast<double>(own) / pcie;
-  CHECK(moved.forecast.exposed_s[static_cast<std::size_t>(Traffic::offload)] > shown * 0.99);
+  CHECK(exposed(moved, Traffic::offload) > shown * 0.99);
   CHECK(seconds(host_update(3'900'000'000, 1)) == Approx(1));
   // One GPU alone: ZeRO-Offload's first use.
   Scenario one = small_scenario(1, 1, 1);
   one.training.offload_optimizer = true;
-  CHECK(run(one).forecast.exposed_s[static_cast<std::size_t>(Traffic::offload)] > 0);
+  CHECK(exposed(run(one), Traffic::offload) > 0);
 }
 
 TEST_CASE("kinds of data parallelism: incompatible settings are reported", "[requirements][plan][error]") {
@@ -319,8 +306,7 @@ TEST_CASE("kinds of data parallelism: incompatible settings are reported", "[req
     return plan ? "valid" : to_string(plan.error());
   };
   Training training = small_scenario(1, 1, 8).training;
-  Parallel parallel;
-  parallel.reduce_bucket_size = 5;
+  Parallel parallel{.reduce_bucket_size = 5};
   CHECK(message(parallel, training) == "parallel.reduce_bucket_size = 5: needs parallel.data_parallel = deepspeed");
   parallel = {};
   parallel.bucket_cap_mb = 25;

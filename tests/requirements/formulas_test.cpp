@@ -8,9 +8,11 @@
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/search/guideline.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/graph/layers.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 #include "tests/support/traffic.hpp"
 
 using namespace tracecast;
@@ -18,30 +20,13 @@ using namespace tracecast::test;
 
 namespace {
 
-Cluster machine(const std::string& name) {
-  return read_topology(source_dir() / "topologies" / (name + ".json")).value();
-}
-
 Training training_of(std::int64_t sequence, std::int64_t micro_batch) {
-  Training training;
-  training.seq_length = sequence;
-  training.micro_batch_size = micro_batch;
-  training.global_batch_size = micro_batch;
-  return training;
+  return {.seq_length = sequence, .micro_batch_size = micro_batch, .global_batch_size = micro_batch};
 }
 
 Plan plan_of(const Model& model, int tp, bool sequence_parallel, const Training& training) {
-  Parallel parallel;
-  parallel.tp = tp;
-  parallel.sequence_parallel = sequence_parallel;
+  const Parallel parallel{.tp = tp, .sequence_parallel = sequence_parallel};
   return make_plan(model, parallel, training, tp).value();
-}
-
-int calls(const WorkList& list, Collective what) {
-  int count = 0;
-  for (const Work& work : list)
-    count += (work.kind == Work::Kind::collective || work.kind == Work::Kind::start) && work.call.collective == what;
-  return count;
 }
 
 double step_time(const Scenario& scenario) { return forecast(scenario).value().forecast.step_time_s; }
@@ -107,8 +92,8 @@ TEST_CASE("one message of tensor parallelism, and what a layer sends", "[row-3-2
 }
 
 TEST_CASE("NVLink 4.0's 900 GB/s are 450 in each direction", "[row-3-24][requirements][network]") {
-  CHECK(machine("dgx-h100").node.gpu_link.bytes_per_second == 450'000'000'000);
-  CHECK(machine("aws-p5").node.gpu_link.bytes_per_second == 450'000'000'000);
+  CHECK(shipped_topology("dgx-h100").node.gpu_link.bytes_per_second == 450'000'000'000);
+  CHECK(shipped_topology("aws-p5").node.gpu_link.bytes_per_second == 450'000'000'000);
 }
 
 TEST_CASE("67 MB per micro-batch between stages", "[row-3-33][requirements][graph][oracle]") {
@@ -149,7 +134,7 @@ TEST_CASE("smaller micro-batches shrink the bubble and cost efficiency",
 }
 
 TEST_CASE("two nodes of two GPUs: node 1 has ranks 2 and 3", "[row-4-1][requirements][network]") {
-  Cluster cluster = machine("dgx-h100");
+  Cluster cluster = shipped_topology("dgx-h100");
   cluster.node.gpus = cluster.node.gpus_per_host = cluster.node.nics = 2;
   cluster.world_size = 4;
   CHECK(cluster.nodes() == 2);
@@ -178,8 +163,8 @@ TEST_CASE("sequence parallelism and a loss over the divided vocabulary", "[row-4
   const WorkList forward = work.forward(0);
   const WorkList backward = work.backward(0, BackwardPart::all, false);
   // 10 (t-1)/t messages: gathers and reduce-scatters, four forward and six backward.
-  CHECK(calls(forward, Collective::all_gather) + calls(forward, Collective::reduce_scatter) == 4);
-  CHECK(calls(backward, Collective::all_gather) + calls(backward, Collective::reduce_scatter) == 6);
+  CHECK(calls_of(forward)[Collective::all_gather] + calls_of(forward)[Collective::reduce_scatter] == 4);
+  CHECK(calls_of(backward)[Collective::all_gather] + calls_of(backward)[Collective::reduce_scatter] == 6);
   // Maximum, target logit, sum of exponentials.
-  CHECK(calls(work.head_forward(), Collective::all_reduce) == 3);
+  CHECK(calls_of(work.head_forward())[Collective::all_reduce] == 3);
 }

@@ -7,10 +7,11 @@
 #include "sim/io/files.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/report/terminal.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/requirements/model_states_gb.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 #include "tests/support/traffic.hpp"
 
 using namespace tracecast;
@@ -20,15 +21,8 @@ namespace {
 
 /// Bytes per parameter as the AWS P5 guide counts them: 2 weights, 2 gradients, 4 optimizer.
 Training eight_bytes() {
-  Training training;
-  training.grad_reduce_dtype = Precision::bf16;
-  training.master_weights = false;
-  training.seq_length = 4096;
-  training.global_batch_size = 8;
-  return training;
+  return {.seq_length = 4096, .global_batch_size = 8, .grad_reduce_dtype = Precision::bf16, .master_weights = false};
 }
-
-double gb(Bytes bytes) { return static_cast<double>(bytes.count) * 1e-9; }
 
 /// One micro-batch per rank on 8 ranks, all of one node.
 Scenario eight_ranks(ShardingStrategy strategy, int shard_group = 0) {
@@ -206,7 +200,7 @@ TEST_CASE("245 GB in a second are 1960 Gb/s of one GPU: a node's 3200 Gb/s are e
 }
 
 TEST_CASE("a P5 node has 32 EFA links of 100 Gb/s, four per GPU", "[row-3-13][requirements][network]") {
-  const Cluster p5 = read_topology(source_dir() / "topologies" / "aws-p5.json").value();
+  const Cluster p5 = shipped_topology("aws-p5");
   CHECK(p5.node.gpus == 8);
   CHECK(p5.node.nics == 32);
   CHECK(p5.node.nic_rate.bytes_per_second * p5.node.nics == 400'000'000'000);

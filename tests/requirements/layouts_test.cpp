@@ -4,17 +4,15 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/layer.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/forecast_run.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 #include "tests/support/traffic.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
 
 namespace {
-
-double exposed(const Forecast& f, Traffic traffic) { return f.exposed_s[static_cast<std::size_t>(traffic)]; }
 
 std::int64_t calls(const ForecastRun& result, Traffic traffic) {
   std::int64_t sum = 0;

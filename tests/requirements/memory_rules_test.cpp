@@ -11,30 +11,12 @@
 #include "sim/plan/plan.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/guideline.hpp"
+#include "tests/requirements/model_states_gb.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
-
-namespace {
-
-double gb(Bytes bytes) { return static_cast<double>(bytes.count) * 1e-9; }
-
-/// 2 + 2 + 12 bytes per parameter.
-Training sixteen_bytes() {
-  Training training;
-  training.grad_reduce_dtype = Precision::bf16;
-  training.seq_length = 2048;
-  training.global_batch_size = 64;
-  return training;
-}
-
-double states_gb(std::int64_t parameters, int zero_stage, int ranks) {
-  return gb(model_states(parameters, sixteen_bytes(), zero_stage, ranks).total());
-}
-
-}  // namespace
 
 TEST_CASE("DeepSpeed's own estimate of model states counts the gradients twice", "[requirements][memory][oracle]") {
   // estimate_zero2_model_states_mem_needs: 2 N + 18 N / D bytes per GPU, everything on GPUs; its 18 has a 16-bit and a

@@ -9,8 +9,8 @@
 #include "sim/report/perfetto.hpp"
 #include "sim/report/report_page.hpp"
 #include "sim/search/planner.hpp"
-#include "tests/graph/small_scenario.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;

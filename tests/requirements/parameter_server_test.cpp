@@ -7,21 +7,13 @@
 #include <catch2/catch.hpp>
 
 #include "sim/network/network_model.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
+using tracecast::test::eight_workers;
 using tracecast::test::small_scenario;
 
 namespace {
-
-/// Eight workers of one GPU and one 100 Gb/s NIC each.
-Cluster eight_workers() {
-  Cluster cluster = small_scenario(1, 1, 8).cluster;
-  cluster.node.gpus = cluster.node.gpus_per_host = cluster.node.nics = 1;
-  cluster.node.nic_rate = Bandwidth{12'500'000'000};
-  cluster.world_size = 8;
-  return cluster;
-}
 
 ParameterServers servers(int count) {
   std::vector<int> all(8);

@@ -5,6 +5,7 @@
 
 #include "sim/forecast/schedule_runs.hpp"
 #include "sim/schedule/schedule.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 
@@ -18,12 +19,10 @@ struct Case {
 };
 
 Case run_of(const std::string& name, ScheduleRequest request, std::optional<std::int64_t> overlapped = {}) {
-  Result<Schedule> schedule = make_schedule(name, request);
-  if (!schedule) FAIL(to_string(schedule.error()));
-  Result<ScheduleRun> run = run_schedule(*schedule, uniform_times(*schedule, request.times, overlapped));
-  if (!run) FAIL(to_string(run.error()));
-  const auto scale = static_cast<double>(run->scale);
-  Case result{std::move(*schedule), std::move(*run)};
+  Schedule schedule = value_of(make_schedule(name, request));
+  ScheduleRun run = value_of(run_schedule(schedule, uniform_times(schedule, request.times, overlapped)));
+  const auto scale = static_cast<double>(run.scale);
+  Case result{std::move(schedule), std::move(run)};
   result.makespan = static_cast<double>(result.run.makespan) / scale;
   result.span = static_cast<double>(result.run.max_rank_span) / scale;
   return result;

@@ -8,9 +8,7 @@ using namespace tracecast;
 
 TEST_CASE("bubble fraction is 3/11 and bubble overhead 3/8 for four stages and eight micro-batches",
           "[oracle][schedule]") {
-  ScheduleRequest request;
-  request.ranks = 4;
-  request.microbatches = 8;
+  const ScheduleRequest request{.ranks = 4, .microbatches = 8};
   for (const char* name : {"gpipe", "1f1b"}) {
     const Schedule schedule = make_schedule(name, request).value();
     const ScheduleRun run = run_schedule(schedule, uniform_times(schedule, {1, 1, 1, 0})).value();

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/schedule/schedule.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 
@@ -10,14 +11,10 @@ namespace {
 
 Schedule two_ranks() { return *make_schedule("1f1b", {.ranks = 2, .microbatches = 2}); }
 
-std::string complaint(const Schedule& schedule) {
-  const Result<void> result = check(schedule);
-  return result ? "" : to_string(result.error());
-}
+std::string complaint(const Schedule& schedule) { return error_text(check(schedule)); }
 
 std::string refusal(const std::string& name, const ScheduleRequest& request) {
-  const Result<Schedule> result = make_schedule(name, request);
-  return result ? "" : to_string(result.error());
+  return error_text(make_schedule(name, request));
 }
 
 }  // namespace

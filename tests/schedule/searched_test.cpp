@@ -9,6 +9,7 @@
 #include "sim/base/random.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/support/pipeline_run.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 
@@ -119,8 +120,7 @@ TEST_CASE("zb-auto is complete, valid and within its bytes for all ranks", "[sch
     }
     CAPTURE(attempt, request.ranks, request.microbatches, request.memory_limit);
     const Schedule schedule = *make_schedule("zb-auto", request);
-    const Result<void> valid = check(schedule);
-    if (!valid) FAIL(to_string(valid.error()));
+    REQUIRE(error_text(check(schedule)) == "");
     const auto most = [&](int rank) {
       const RankBytes& bytes = request.rank_bytes[static_cast<std::size_t>(rank)];
       return std::max(bytes.forward, bytes.weight);

@@ -9,7 +9,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/search/capacity.hpp"
 #include "sim/search/planner.hpp"
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
 using tracecast::test::small_scenario;

@@ -7,15 +7,13 @@ namespace tracecast::test {
 
 /// No biases, RMSNorm, SwiGLU, rotary positions, untied output layer.
 inline Model llama(int layers, std::int64_t hidden, std::int64_t ffn, int heads, int groups, std::int64_t vocab) {
-  Model model;
-  model.num_layers = layers;
-  model.hidden_size = hidden;
-  model.ffn_hidden_size = ffn;
-  model.num_attention_heads = heads;
-  model.num_query_groups = groups;
-  model.head_dim = hidden / heads;
-  model.vocab_size = vocab;
-  return model;
+  return {.num_layers = layers,
+          .hidden_size = hidden,
+          .num_attention_heads = heads,
+          .num_query_groups = groups,
+          .head_dim = hidden / heads,
+          .ffn_hidden_size = ffn,
+          .vocab_size = vocab};
 }
 
 inline Model llama3_8b() { return llama(32, 4096, 14336, 32, 8, 128256); }

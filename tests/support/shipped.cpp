@@ -2,10 +2,20 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "tests/support/paths.hpp"
 
 namespace tracecast {
+namespace {
+
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw std::runtime_error(to_string(result.error()));
+  return std::move(*result);
+}
+
+}  // namespace
 
 DataPaths shipped_data() {
   const std::filesystem::path root = source_dir();
@@ -23,11 +33,21 @@ std::vector<std::filesystem::path> shipped_scenarios(const std::vector<std::stri
 
 Scenario shipped_scenario(const std::string& name, const std::vector<std::string>& overrides) {
   const DataPaths data = shipped_data();
-  Result<Scenario> scenario = find_file(name, data.scenarios, "scenario").and_then([&](const auto& file) {
+  return value_or_throw(find_file(name, data.scenarios, "scenario").and_then([&](const auto& file) {
     return read_scenario(file, data, overrides);
-  });
-  if (!scenario) throw std::runtime_error(to_string(scenario.error()));
-  return std::move(*scenario);
+  }));
+}
+
+Model shipped_model(const std::string& name) {
+  return value_or_throw(read_model(shipped_data().scenarios / "models" / (name + ".json")));
+}
+
+Cluster shipped_topology(const std::string& name) {
+  return value_or_throw(read_topology(shipped_data().topologies / (name + ".json")));
+}
+
+Profile shipped_profile(const std::string& name) {
+  return value_or_throw(read_profile(shipped_data().profiles / (name + ".json")));
 }
 
 }  // namespace tracecast

@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/trace_reader.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 

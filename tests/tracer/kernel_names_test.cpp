@@ -10,8 +10,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/trace_reader.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tracer/trace_writer.hpp"
 
 using namespace tracecast;

@@ -1,10 +1,11 @@
-// The whole way: CUPTI records made by hand, a trace, a profile, a forecast of a job that is a hundred times larger.
+// End to end: CUPTI records made by hand, a trace, a profile, a forecast of a job that is a hundred times larger.
 
 #include <catch2/catch.hpp>
 
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/io/trace_reader.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
 #include "tracer/cupti_records.hpp"
 #include "tracer/measured_profile.hpp"
@@ -71,18 +72,17 @@ TEST_CASE("profile from a recording: CUPTI records become a measured forecast at
   const std::string path = (folder.path() / "run.trace").string();
   const int strangers = record(run, path);
   const std::vector<NamedTrace> traces{{path, read_trace(path).value()}};
-  const Result<MeasuredProfile> measured = measured_profile(traces, run.graph, small.profile);
-  if (!measured) FAIL(to_string(measured.error()));
+  const MeasuredProfile measured = value_of(measured_profile(traces, run.graph, small.profile));
   REQUIRE(strangers > 0);
-  CHECK(measured->steps == 2);
-  CHECK(measured->matched == measured->kernels - strangers);
-  REQUIRE(measured->unmatched.size() == 1);
-  CHECK(measured->unmatched[0].name == "somebody_elses_sort_by_key");
+  CHECK(measured.steps == 2);
+  CHECK(measured.matched == measured.kernels - strangers);
+  REQUIRE(measured.unmatched.size() == 1);
+  CHECK(measured.unmatched[0].name == "somebody_elses_sort_by_key");
 
   Scenario large = test::scenario_of(1024);
   const double fitted = seconds(forecast(large)->timeline.ranks.front().compute) /
                         large.profile.in_training.slowest_gpu * small.profile.in_training.slowest_gpu;
-  large.profile = measured->profile;
+  large.profile = measured.profile;
   const ForecastRun run_1024 = forecast(large).value();
   CHECK(run_1024.graph.total_ranks() == 1024);
   CHECK(run_1024.forecast.provenance.at("measured") > 0.95);

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/import/kernel_names.hpp"
+#include "tests/support/results.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
 
 using namespace tracecast;
@@ -319,9 +320,7 @@ TEST_CASE("profile from a recording: another GPU, another model or impossible ra
   h100.peak_flops = {{Precision::bf16, 989e12}};
   const auto refusal = [&](Trace trace) {
     const std::vector<NamedTrace> named{{"t", std::move(trace)}};
-    const Result<MeasuredProfile> measured =
-        measured_profile(named, run.graph, h100, {.least_matched = 0, .most_of_forecast = 1e9});
-    return measured ? std::string() : to_string(measured.error());
+    return error_text(measured_profile(named, run.graph, h100, {.least_matched = 0, .most_of_forecast = 1e9}));
   };
   HandMade of_a100;
   of_a100.range(mm(shape), [&] { of_a100.kernel("nvjet_bf16", 1'000'000'000); });
@@ -364,8 +363,7 @@ TEST_CASE("profile from a recording: one that has too little in common with the 
     HandMade made;
     for (const auto& [name, ns] : kernels) made.kernel(name, std::max<std::int64_t>(1, ns));
     if (unknown > 0) made.kernel("topk_kernel", unknown);
-    const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()}, MatchLimits{});
-    return measured ? std::string() : to_string(measured.error());
+    return error_text(measure(run.graph, {made.trace()}, MatchLimits{}));
   };
   const auto step = static_cast<std::int64_t>(run.forecast.step_time_s * 1e9);
   CHECK(refusal(1, 0, 0).empty());
@@ -398,7 +396,7 @@ TEST_CASE("profile from a recording: what cannot be used is one error message", 
         "--cuda-graph-trace=node)");
   CHECK(sentence(HandMade(0, 16).kernel("gemm")) == "t0: ranks = 16: recorded, but the scenario has 8");
   CHECK(sentence(HandMade(8).kernel("gemm")) == "t0: rank = 8: recorded, but the scenario has 8 ranks");
-  // Two files that do not say of which rank they are would both be laid beside rank 0.
+  // Two files that do not say of which rank they are would both be compared with rank 0.
   HandMade first;
   HandMade second;
   first.kernel("gemm");

@@ -13,7 +13,8 @@
 
 #include "sim/import/recorded_collectives.hpp"
 #include "sim/io/trace_reader.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 
@@ -93,9 +94,7 @@ class Nccl {
   Trace trace() {
     recorder_.finish();
     writer_.finish();
-    const Result<Trace> read = read_trace(folder_.path() / "t");
-    if (!read) FAIL(to_string(read.error()));
-    return *read;
+    return value_of(read_trace(folder_.path() / "t"));
   }
 
   std::atomic<std::int64_t> time{100};

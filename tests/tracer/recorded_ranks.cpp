@@ -4,6 +4,7 @@
 
 #include "sim/io/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 
 namespace tracecast::test {
 
@@ -12,18 +13,11 @@ Scenario scenario_of(int ranks, const std::vector<std::string>& more) {
   std::vector<std::string> settings{"cluster.world_size=" + std::to_string(ranks),
                                     "training.global_batch_size=" + std::to_string(ranks / 8)};
   settings.insert(settings.end(), more.begin(), more.end());
-  const Result<Scenario> read =
-      read_scenario(root / "scenarios/teaching/tensor-parallel.json",
-                    {root / "scenarios", root / "topologies", root / "kernels/profiles"}, settings);
-  if (!read) FAIL(to_string(read.error()));
-  return *read;
+  return value_of(read_scenario(root / "scenarios/teaching/tensor-parallel.json",
+                                {root / "scenarios", root / "topologies", root / "kernels/profiles"}, settings));
 }
 
-ForecastRun unfolded_forecast(const Scenario& scenario) {
-  Result<ForecastRun> run = forecast(scenario, {.unfold = true});
-  if (!run) FAIL(to_string(run.error()));
-  return std::move(*run);
-}
+ForecastRun unfolded_forecast(const Scenario& scenario) { return value_of(forecast(scenario, {.unfold = true})); }
 
 const char* kernel_name(OperatorKind kind) {
   switch (kind) {

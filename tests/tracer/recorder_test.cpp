@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -13,8 +12,9 @@
 
 #include "sim/import/importers.hpp"
 #include "sim/io/trace_reader.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tracer/driver_version.hpp"
 #include "tracer/recorded_steps.hpp"
 #include "tracer/replay.hpp"
@@ -24,11 +24,6 @@ using namespace tracecast;
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// A recorded run and what came of it.
 class Run {
@@ -43,8 +38,8 @@ class Run {
         folder_.path().string(), fakes, variables, tracecast_binary(), out, options, launcher, program);
     const int state = std::system(command.c_str());
     status = WIFEXITED(state) ? WEXITSTATUS(state) : -1;
-    output = text_of(folder_.path() / "out.txt");
-    errors = text_of(folder_.path() / "err.txt");
+    output = content_of(folder_.path() / "out.txt");
+    errors = content_of(folder_.path() / "err.txt");
     for (const auto& entry : fs::directory_iterator(folder_.path()))
       if (const std::string name = entry.path().filename().string(); !name.ends_with(".txt")) files.push_back(name);
     std::sort(files.begin(), files.end());
@@ -160,7 +155,7 @@ TEST_CASE("recorder: the files of several ranks have their numbers, helpers have
   CAPTURE(run.output, run.errors);
   CHECK(run.status == 0);
   REQUIRE(run.files == Files{"run.trace.0.gz", "run.trace.1.gz"});
-  CHECK(text_of(run.path("run.trace.0.gz")).starts_with("\x1F\x8B"));
+  CHECK(content_of(run.path("run.trace.0.gz")).starts_with("\x1F\x8B"));
   for (const int rank : {0, 1}) {
     const Trace trace = run.trace(fmt::format("run.trace.{}.gz", rank));
     CHECK(trace.complete);
@@ -222,10 +217,10 @@ TEST_CASE("recorder: the program's CUPTI comes before those of this machine", "[
         "record -o run.trace -- {4}/recorded_program {5} kernels 3 > out.txt 2>&1",
         root.string(), used, variables, tool.string(), fakes.string(), program);
     const int state = std::system(command.c_str());
-    INFO(command << "\n" << text_of(root / "out.txt"));
+    INFO(command << "\n" << content_of(root / "out.txt"));
     CHECK(state == 0);
     const Result<Trace> trace = read_any_recording(root / "run.trace");
-    if (!trace) FAIL(to_string(trace.error()) << text_of(root / "out.txt"));
+    if (!trace) FAIL(to_string(trace.error()) << content_of(root / "out.txt"));
     fs::remove(root / "run.trace");
     return trace->header.recorder;
   };

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/engine/simulate.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -30,11 +31,8 @@ Trace recorded() {
 }
 
 Timeline replayed(const Trace& trace) {
-  const Result<Replay> replay = replay_graph(trace, std::nullopt, "t");
-  if (!replay) FAIL(to_string(replay.error()));
-  const Result<Timeline> timeline = simulate(replay->graph);
-  if (!timeline) FAIL(to_string(timeline.error()));
-  return *timeline;
+  const Replay replay = value_of(replay_graph(trace, std::nullopt, "t"));
+  return value_of(simulate(replay.graph));
 }
 
 }  // namespace

@@ -11,9 +11,10 @@
 #include "sim/import/importers.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/files.hpp"
-#include "tests/io/temporary_folder.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/tracer/foreign_recordings.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
 #include "tests/tracer/simulated_recording.hpp"
@@ -26,25 +27,21 @@ using namespace tracecast;
 namespace {
 
 ForecastRun with_spans(const Scenario& scenario) {
-  Result<ForecastRun> run = forecast(scenario, {.unfold = true, .record_spans = true});
-  if (!run) FAIL(to_string(run.error()));
-  return std::move(*run);
+  return value_of(forecast(scenario, {.unfold = true, .record_spans = true}));
 }
 
 std::vector<NamedTrace> read_all(const std::vector<std::filesystem::path>& paths) {
   std::vector<NamedTrace> traces;
   for (const auto& path : paths) {
-    Result<Trace> trace = read_any_recording(path);
-    if (!trace) FAIL(to_string(trace.error()));
-    traces.push_back({path.string(), std::move(*trace)});
+    Trace trace = value_of(read_any_recording(path));
+    traces.push_back({path.string(), std::move(trace)});
   }
   return traces;
 }
 
 double step_of(const Scenario& scenario) {
-  const Result<ForecastRun> run = forecast(scenario);
-  if (!run) FAIL(to_string(run.error()));
-  return run->forecast.step_time_s;
+  const ForecastRun run = value_of(forecast(scenario));
+  return run.forecast.step_time_s;
 }
 
 /// Of the dense model's 32 layers: with sanitizers fewer, since more take the same paths.
@@ -61,6 +58,21 @@ Scenario scenario_of(const Case& c, int times) {
   std::vector<std::string> settings = c.settings;
   settings.push_back("training.global_batch_size=" + std::to_string(8 * times));
   return test::scenario_of(c.ranks * times, settings);
+}
+
+/// With the recorded profile a job has the step time that it was recorded from, to 1 %, and a job of eight times the ranks to `larger`.
+void check_forecasts(const Case& c, const Profile& profile, double larger) {
+  for (const int times : {1, 8}) {
+    if (times == 8 && test::kSanitized) continue;  // takes the same paths
+    const Scenario original = scenario_of(c, times);
+    Scenario recorded = original;
+    recorded.profile = profile;
+    wait_for_slowest(recorded.profile, c.ranks * times, original.gpu_spread);
+    const double expected = step_of(original);
+    const double found = step_of(recorded);
+    CAPTURE(times, expected, found, found / expected - 1);
+    CHECK(std::abs(found / expected - 1) < (times == 1 ? 0.01 : larger));
+  }
 }
 
 }  // namespace
@@ -80,23 +92,12 @@ TEST_CASE("round trip: a recorded step is forecast as it was, and on eight times
   const TemporaryFolder folder;
   const std::vector<NamedTrace> traces = read_all(test::write_recordings(run, folder.path()));
 
-  const Result<MeasuredProfile> measured = measured_profile(traces, run.graph, scenario.profile);
-  if (!measured) FAIL(to_string(measured.error()));
-  CHECK(measured->matched == measured->kernels);
-  CHECK(measured->collectives_matched == measured->collectives);
-  CHECK(measured->steps == 2 * c.ranks);
+  const MeasuredProfile measured = value_of(measured_profile(traces, run.graph, scenario.profile));
+  CHECK(measured.matched == measured.kernels);
+  CHECK(measured.collectives_matched == measured.collectives);
+  CHECK(measured.steps == 2 * c.ranks);
 
-  for (const int times : {1, 8}) {
-    if (times == 8 && test::kSanitized) continue;  // takes the same paths
-    const Scenario original = scenario_of(c, times);
-    Scenario recorded = original;
-    recorded.profile = measured->profile;
-    wait_for_slowest(recorded.profile, c.ranks * times, original.gpu_spread);
-    const double expected = step_of(original);
-    const double found = step_of(recorded);
-    CAPTURE(times, expected, found, found / expected - 1);
-    CHECK(std::abs(found / expected - 1) < (times == 1 ? 0.01 : 0.02));
-  }
+  check_forecasts(c, measured.profile, 0.02);
 }
 
 TEST_CASE("round trip: the same step as PyTorch's profiler and as Nsight Systems record it",
@@ -119,23 +120,12 @@ TEST_CASE("round trip: the same step as PyTorch's profiler and as Nsight Systems
       test::write_kineto(ranks[r], paths.back());
     }
   }
-  const Result<MeasuredProfile> measured =
-      measured_profile(read_all(paths), with_spans(scenario).graph, scenario.profile);
-  if (!measured) FAIL(to_string(measured.error()));
-  CHECK(measured->matched == measured->kernels);
-  CHECK(measured->steps == 3 * c.ranks);
-  CHECK(100 * measured->collectives_matched >= (nsight ? 90 : 100) * measured->collectives);
-  for (const int times : {1, 8}) {
-    if (times == 8 && test::kSanitized) continue;  // takes the same paths
-    const Scenario original = scenario_of(c, times);
-    Scenario recorded = original;
-    recorded.profile = measured->profile;
-    wait_for_slowest(recorded.profile, c.ranks * times, original.gpu_spread);
-    const double expected = step_of(original);
-    const double found = step_of(recorded);
-    CAPTURE(times, expected, found, found / expected - 1);
-    CHECK(std::abs(found / expected - 1) < 0.01);
-  }
+  const MeasuredProfile measured =
+      value_of(measured_profile(read_all(paths), with_spans(scenario).graph, scenario.profile));
+  CHECK(measured.matched == measured.kernels);
+  CHECK(measured.steps == 3 * c.ranks);
+  CHECK(100 * measured.collectives_matched >= (nsight ? 90 : 100) * measured.collectives);
+  check_forecasts(c, measured.profile, 0.01);
 }
 
 TEST_CASE("round trip: a recorded step has the operators of its forecast", "[round-trip][tracer]") {
@@ -150,21 +140,19 @@ TEST_CASE("round trip: a recorded step has the operators of its forecast", "[rou
   std::vector<Replay> replays;
   for (const NamedTrace& each : read_all(test::write_recordings(run, folder.path(), {.steps = 3}))) {
     CHECK(recorded_steps(each.trace) == std::vector<std::int64_t>{1, 2, 3});
-    Result<Replay> replay = replay_graph(each.trace, 2, each.file);
-    if (!replay) FAIL(to_string(replay.error()));
-    replays.push_back(std::move(*replay));
+    Replay replay = value_of(replay_graph(each.trace, 2, each.file));
+    replays.push_back(std::move(replay));
   }
   const Replay all = join_ranks(std::move(replays));
   const Result<Timeline> timeline = simulate(all.graph, {}, {.record_spans = true});
   REQUIRE(timeline);
   const StepRecord recorded = named_as(record_of(all.graph, *timeline, "run.trace", StepOrigin::executed), forecast);
-  const Result<Comparison> comparison = compare(forecast, recorded, 0.02);
-  if (!comparison) FAIL(to_string(comparison.error()));
-  CAPTURE(comparison->forecast_s, comparison->actual_s);
-  CHECK(comparison->within());
-  CHECK(comparison->works.size() > 8);
-  for (const Difference& each : comparison->works) {
-    if (each.forecast_s < 0.01 * comparison->forecast_s) continue;  // a few short kernels
+  const Comparison comparison = value_of(compare(forecast, recorded, 0.02));
+  CAPTURE(comparison.forecast_s, comparison.actual_s);
+  CHECK(comparison.within());
+  CHECK(comparison.works.size() > 8);
+  for (const Difference& each : comparison.works) {
+    if (each.forecast_s < 0.01 * comparison.forecast_s) continue;  // a few short kernels
     CAPTURE(each.name, each.forecast_s, each.actual_s);
     CHECK(each.actual_s == Approx(each.forecast_s).epsilon(0.02));
   }
@@ -174,11 +162,10 @@ TEST_CASE("round trip: a recorded step has the operators of its forecast", "[rou
 TEST_CASE("round trip: write the recordings of a node", "[.][write-sample]") {
   const std::filesystem::path root = source_dir();
   const std::filesystem::path folder = root / "docs/formats/samples/node";
-  const Result<Scenario> scenario =
-      read_scenario(folder / "scenario.json", {root / "scenarios", root / "topologies", root / "kernels/profiles"});
-  if (!scenario) FAIL(to_string(scenario.error()));
+  const Scenario scenario = value_of(
+      read_scenario(folder / "scenario.json", {root / "scenarios", root / "topologies", root / "kernels/profiles"}));
   const TemporaryFolder plain;
-  for (const auto& path : test::write_recordings(with_spans(*scenario), plain.path(), {.steps = 3}))
+  for (const auto& path : test::write_recordings(with_spans(scenario), plain.path(), {.steps = 3}))
     REQUIRE(pack(path, folder / (path.filename().string() + ".gz")));
 }
 
@@ -188,9 +175,8 @@ TEST_CASE("round trip: the recordings of all ranks replay to the step that was r
   const TemporaryFolder folder;
   std::vector<Replay> replays;
   for (const NamedTrace& each : read_all(test::write_recordings(run, folder.path(), {.steps = 1, .jitter = 0}))) {
-    Result<Replay> replay = replay_graph(each.trace, std::nullopt, each.file);
-    if (!replay) FAIL(to_string(replay.error()));
-    replays.push_back(std::move(*replay));
+    Replay replay = value_of(replay_graph(each.trace, std::nullopt, each.file));
+    replays.push_back(std::move(replay));
   }
   const Replay all = join_ranks(std::move(replays));
   CHECK(all.graph.ranks.size() == 8);

@@ -10,6 +10,7 @@
 #include "sim/io/trace_reader.hpp"
 #include "sim/io/trace_summary.hpp"
 #include "tests/e2e/shell.hpp"
+#include "tests/support/results.hpp"
 #include "tracer/driver_version.hpp"
 #include "tracer/trace_writer.hpp"
 
@@ -41,9 +42,7 @@ Trace written_and_read(const std::filesystem::path& path, bool finish) {
     write_all(writer);
     if (finish) writer.finish();
   }
-  const Result<Trace> trace = read_trace(path);
-  if (!trace) FAIL(to_string(trace.error()));
-  return *trace;
+  return value_of(read_trace(path));
 }
 
 }  // namespace

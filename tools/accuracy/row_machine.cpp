@@ -21,52 +21,52 @@ struct Fabric {
   int gpus_per_node;      ///< 0 any
   MachineClass machine;
 };
-constexpr std::array kFabrics{
-    Fabric{"A100", "Omni-Path", "", 0, 8, {"jean-zay", "", true}},
-    Fabric{"A100", "4x 100Gb/s RoCE", "", 0, 8, {"internevo-a100", "", true}},
-    Fabric{"A100", "4x HDR", "", 40, 8, {"a100-4hdr", "a100-40gb", true}},
-    Fabric{"A100", "4x HDR", "", 0, 8, {"a100-4hdr", "", true}},
-    Fabric{"A100", "1600Gb/s RoCE", "", 40, 8, {"hgx-a100-8x200g", "", true}},
-    Fabric{"A100", "1600Gb/s RoCE", "", 0, 8, {"hgx-a100-8x200g", "a100", true}},
-    Fabric{"A100", "8x HDR", "", 80, 8, {"selene", "", true}},
-    Fabric{"A100", "", "", 40, 0, {"dgx-a100", "a100-40gb", false}},
-    Fabric{"A100", "", "", 0, 0, {"dgx-a100", "", false}},
-    Fabric{"A100-PCIE", "", "", 0, 0, {"rtx-pro-6000-pcie", "a100-pcie", false}},
-    Fabric{"A800", "", "", 0, 0, {"hgx-a800", "", false}},
-    Fabric{"A100", "EFA", "", 40, 8, {"aws-p4d", "", true}},
-    Fabric{"A100", "EFA", "", 0, 8, {"aws-p4de", "", true}},
-    Fabric{"H100", "pods of 3072", "", 0, 0, {"meta-24k-h100", "", true}},
-    Fabric{"H100", "EFA", "", 0, 8, {"aws-p5", "", true}},
-    Fabric{"H100", "TCPXO", "", 0, 8, {"gcp-a3mega", "", true}},
-    Fabric{"H200", "EFA", "", 0, 8, {"aws-p5en", "", true}},
-    Fabric{"H100", "", "torchtitan", 94, 0, {"grand-teton", "h100-96gb-500w", false}},
-    Fabric{"H100", "", "torchtitan", 96, 0, {"grand-teton", "h100-96gb-500w", false}},
-    Fabric{"H100", "", "", 94, 0, {"dgx-h100", "h100-96gb-500w", false}},  // TSUBAME 4's, HBM2e
-    Fabric{"H100", "", "", 96, 0, {"dgx-h100", "h100-96gb-500w", false}},
-    Fabric{"H100", "", "", 0, 0, {"dgx-h100", "", false}},
-    Fabric{"H100-PCIE", "", "", 0, 0, {"rtx-pro-6000-pcie", "h100-pcie", false}},
-    Fabric{"H20", "", "", 0, 0, {"hgx-h20", "", false}},
-    Fabric{"GH200", "", "", 0, 0, {"jupiter", "", false}},
-    Fabric{"H800", "", "", 0, 0, {"dgx-h800", "", false}},
-    Fabric{"H200", "", "", 0, 0, {"dgx-h200", "", false}},
-    Fabric{"B200", "", "", 0, 0, {"dgx-b200", "", false}},
-    Fabric{"B300", "", "", 0, 0, {"hgx-b300", "", false}},
-    Fabric{"GB200", "", "", 0, 0, {"gb200-nvl72", "", false}},
-    Fabric{"GB300", "", "", 0, 0, {"gb300-nvl72", "", false}},
-    Fabric{"V100", "", "", 16, 0, {"dgx-v100", "v100-16gb", false}},
-    Fabric{"V100", "", "", 0, 16, {"dgx-2h", "", false}},
-    Fabric{"V100", "", "", 0, 0, {"dgx-v100", "", false}},
-    Fabric{"MI250X-GCD", "", "", 0, 0, {"frontier", "", false}},
-    Fabric{"MI250X", "", "", 128, 0, {"frontier", "mi250x-module", false}},
-    Fabric{"MI250X", "", "", 0, 4, {"frontier", "mi250x-module", false}},
-    Fabric{"MI250X", "", "", 0, 0, {"frontier", "", false}},
-    Fabric{"MI300X", "", "", 0, 0, {"hgx-mi300x", "", false}},
-    Fabric{"MI325X", "", "", 0, 0, {"hgx-mi300x", "mi325x", false}},
-    Fabric{"MI350X", "", "", 0, 0, {"hgx-mi355x", "mi350x", false}},
-    Fabric{"MI355X", "", "", 0, 0, {"hgx-mi355x", "", false}},
-    Fabric{"RTX-PRO-6000", "", "", 0, 0, {"rtx-pro-6000-pcie", "", false}},
-    Fabric{"MAX-1550", "", "", 0, 0, {"aurora", "", false}},
-    Fabric{"PVC", "", "", 0, 0, {"aurora", "", false}},
+constexpr Fabric kFabrics[] = {
+    {"A100", "Omni-Path", "", 0, 8, {"jean-zay", "", true}},
+    {"A100", "4x 100Gb/s RoCE", "", 0, 8, {"internevo-a100", "", true}},
+    {"A100", "4x HDR", "", 40, 8, {"a100-4hdr", "a100-40gb", true}},
+    {"A100", "4x HDR", "", 0, 8, {"a100-4hdr", "", true}},
+    {"A100", "1600Gb/s RoCE", "", 40, 8, {"hgx-a100-8x200g", "", true}},
+    {"A100", "1600Gb/s RoCE", "", 0, 8, {"hgx-a100-8x200g", "a100", true}},
+    {"A100", "8x HDR", "", 80, 8, {"selene", "", true}},
+    {"A100", "", "", 40, 0, {"dgx-a100", "a100-40gb", false}},
+    {"A100", "", "", 0, 0, {"dgx-a100", "", false}},
+    {"A100-PCIE", "", "", 0, 0, {"rtx-pro-6000-pcie", "a100-pcie", false}},
+    {"A800", "", "", 0, 0, {"hgx-a800", "", false}},
+    {"A100", "EFA", "", 40, 8, {"aws-p4d", "", true}},
+    {"A100", "EFA", "", 0, 8, {"aws-p4de", "", true}},
+    {"H100", "pods of 3072", "", 0, 0, {"meta-24k-h100", "", true}},
+    {"H100", "EFA", "", 0, 8, {"aws-p5", "", true}},
+    {"H100", "TCPXO", "", 0, 8, {"gcp-a3mega", "", true}},
+    {"H200", "EFA", "", 0, 8, {"aws-p5en", "", true}},
+    {"H100", "", "torchtitan", 94, 0, {"grand-teton", "h100-96gb-500w", false}},
+    {"H100", "", "torchtitan", 96, 0, {"grand-teton", "h100-96gb-500w", false}},
+    {"H100", "", "", 94, 0, {"dgx-h100", "h100-96gb-500w", false}},  // TSUBAME 4's, HBM2e
+    {"H100", "", "", 96, 0, {"dgx-h100", "h100-96gb-500w", false}},
+    {"H100", "", "", 0, 0, {"dgx-h100", "", false}},
+    {"H100-PCIE", "", "", 0, 0, {"rtx-pro-6000-pcie", "h100-pcie", false}},
+    {"H20", "", "", 0, 0, {"hgx-h20", "", false}},
+    {"GH200", "", "", 0, 0, {"jupiter", "", false}},
+    {"H800", "", "", 0, 0, {"dgx-h800", "", false}},
+    {"H200", "", "", 0, 0, {"dgx-h200", "", false}},
+    {"B200", "", "", 0, 0, {"dgx-b200", "", false}},
+    {"B300", "", "", 0, 0, {"hgx-b300", "", false}},
+    {"GB200", "", "", 0, 0, {"gb200-nvl72", "", false}},
+    {"GB300", "", "", 0, 0, {"gb300-nvl72", "", false}},
+    {"V100", "", "", 16, 0, {"dgx-v100", "v100-16gb", false}},
+    {"V100", "", "", 0, 16, {"dgx-2h", "", false}},
+    {"V100", "", "", 0, 0, {"dgx-v100", "", false}},
+    {"MI250X-GCD", "", "", 0, 0, {"frontier", "", false}},
+    {"MI250X", "", "", 128, 0, {"frontier", "mi250x-module", false}},
+    {"MI250X", "", "", 0, 4, {"frontier", "mi250x-module", false}},
+    {"MI250X", "", "", 0, 0, {"frontier", "", false}},
+    {"MI300X", "", "", 0, 0, {"hgx-mi300x", "", false}},
+    {"MI325X", "", "", 0, 0, {"hgx-mi300x", "mi325x", false}},
+    {"MI350X", "", "", 0, 0, {"hgx-mi355x", "mi350x", false}},
+    {"MI355X", "", "", 0, 0, {"hgx-mi355x", "", false}},
+    {"RTX-PRO-6000", "", "", 0, 0, {"rtx-pro-6000-pcie", "", false}},
+    {"MAX-1550", "", "", 0, 0, {"aurora", "", false}},
+    {"PVC", "", "", 0, 0, {"aurora", "", false}},
 };
 
 /// Rates of one port in Gb/s by the name of the generation. A name stands before its own prefixes.
@@ -74,10 +74,9 @@ struct Generation {
   const char* name;
   int gigabits;
 };
-constexpr std::array kGenerations{
-    Generation{"hdr100", 100},    Generation{"ndr200", 200},   Generation{"xdr", 800}, Generation{"ndr", 400},
-    Generation{"hdr", 200},       Generation{"edr", 100},      Generation{"fdr", 56},  Generation{"slingshot-10", 100},
-    Generation{"slingshot", 200}, Generation{"omni-path", 100}};
+constexpr Generation kGenerations[] = {{"hdr100", 100},    {"ndr200", 200},   {"xdr", 800}, {"ndr", 400},
+                                       {"hdr", 200},       {"edr", 100},      {"fdr", 56},  {"slingshot-10", 100},
+                                       {"slingshot", 200}, {"omni-path", 100}};
 
 /// The share of PCIe's rate that a copy reaches: 53 of 63 GB/s, as in topologies/ (docs/references.md#pcie-copies).
 constexpr double kOfPcie = 0.84;
@@ -116,7 +115,7 @@ double memory_of(std::string_view word, std::string_view next) {
 }
 
 bool is_part(std::string_view name) {
-  return std::any_of(kFabrics.begin(), kFabrics.end(), [&](const Fabric& f) { return name == f.gpu; });
+  return std::ranges::any_of(kFabrics, [&](const Fabric& f) { return name == f.gpu; });
 }
 
 /// The part among the words of a name: "GH200" of "GRACE-HOPPER-GH200". A PCIe board, which "NVL" is too, and a die of a module
@@ -309,9 +308,8 @@ std::optional<ReportedNetwork> reported_network(std::string_view words) {
   if (gigabits > 0) {
     network.of = owner_of_rate(small);
   } else {
-    const auto known =
-        std::find_if(kGenerations.begin(), kGenerations.end(), [&](const Generation& g) { return has(small, g.name); });
-    if (known == kGenerations.end()) return std::nullopt;
+    const auto known = std::ranges::find_if(kGenerations, [&](const Generation& g) { return has(small, g.name); });
+    if (known == std::end(kGenerations)) return std::nullopt;
     gigabits = known->gigabits;
   }
   if (gigabits > 1e5) return std::nullopt;
@@ -331,8 +329,8 @@ const MachineClass* find_machine(const ReportedMachine& reported) {
            framework.starts_with(f.framework) && (f.memory_gb == 0 || f.memory_gb == memory) &&
            (f.gpus_per_node == 0 || reported.gpus_per_node == 0 || f.gpus_per_node == reported.gpus_per_node);
   };
-  const auto found = std::find_if(kFabrics.begin(), kFabrics.end(), fits);
-  return found == kFabrics.end() ? nullptr : &found->machine;
+  const auto found = std::ranges::find_if(kFabrics, fits);
+  return found == std::end(kFabrics) ? nullptr : &found->machine;
 }
 
 void set_pcie_rate(NodeSpec& node, const Profile& profile) {

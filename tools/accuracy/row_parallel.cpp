@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <optional>
 
@@ -19,14 +18,14 @@ struct Word {
   const char* in_table;
   const char* name;
 };
-constexpr std::array kSchedules{Word{"zb_1p", "zb-auto-1p"},
-                                Word{"zb_2p", "zb-auto-2p"},
-                                Word{"zbv", "zb-v"},
-                                Word{"zbv_formatted", "zb-v"},
-                                Word{"zero_bubble", "zb-h1"},
-                                Word{"interleaved_zero_bubble", "interleaved-zb"},
-                                Word{"interleaved", "interleaved-1f1b"},
-                                Word{"afab", "gpipe"}};
+constexpr Word kSchedules[] = {{"zb_1p", "zb-auto-1p"},
+                               {"zb_2p", "zb-auto-2p"},
+                               {"zbv", "zb-v"},
+                               {"zbv_formatted", "zb-v"},
+                               {"zero_bubble", "zb-h1"},
+                               {"interleaved_zero_bubble", "interleaved-zb"},
+                               {"interleaved", "interleaved-1f1b"},
+                               {"afab", "gpipe"}};
 
 class ParallelReader : RowPart {
  public:
@@ -194,9 +193,8 @@ class ParallelReader : RowPart {
     std::string name = lower_case(text("schedule"));
     std::replace_if(
         name.begin(), name.end(), [](char c) { return c == ' ' || c == '-'; }, '_');
-    const auto word =
-        std::find_if(kSchedules.begin(), kSchedules.end(), [&](const Word& w) { return name == w.in_table; });
-    if (word != kSchedules.end()) {
+    const auto word = std::ranges::find_if(kSchedules, [&](const Word& w) { return name == w.in_table; });
+    if (word != std::end(kSchedules)) {
       p.pp_schedule = word->name;
     } else if (const ScheduleVariant* known = find_schedule(name); known != nullptr) {
       p.pp_schedule = std::string(known->name);

@@ -1,7 +1,6 @@
 #include "tools/accuracy/row_words.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include <fmt/format.h>
@@ -81,8 +80,8 @@ std::string megatron_bridge(const std::string& name) {
     const char* number;
     const char* release;
   };
-  constexpr std::array kVersions{Version{"0.1", "25.09"}, Version{"0.2", "25.11"}, Version{"0.3", "26.02"},
-                                 Version{"0.4", "26.04"}, Version{"0.5", "26.06"}, Version{"0.6", "26.08"}};
+  constexpr Version kVersions[] = {{"0.1", "25.09"}, {"0.2", "25.11"}, {"0.3", "26.02"},
+                                   {"0.4", "26.04"}, {"0.5", "26.06"}, {"0.6", "26.08"}};
   const std::string version = version_in(name);
   for (const Version& each : kVersions)
     if (version == each.number) return std::string("Megatron-Bridge ") + each.release;
@@ -172,28 +171,28 @@ std::string similar_framework(const std::string& framework) {
     const char* word;
     const char* framework;
   };
-  constexpr std::array kAlike{Alike{"ddp", "PyTorch DDP"},
-                              Alike{"megatron", "Megatron-LM (2024)"},  // Pai-Megatron-Patch, Megatron-SWIFT
-                              Alike{"fsdp", "PyTorch FSDP"},            // FairScale, Lightning
-                              Alike{"hsdp", "PyTorch FSDP"},
-                              Alike{"litgpt", "PyTorch FSDP"},
-                              Alike{"lit-gpt", "PyTorch FSDP"},
-                              Alike{"lit-llama", "PyTorch FSDP"},
-                              Alike{"lingua", "PyTorch FSDP"},
-                              Alike{"xlformers", "PyTorch FSDP"},
-                              Alike{"llamafactory", "Hugging Face"},
-                              Alike{"unsloth", "Hugging Face"},
-                              Alike{"xtuner", "Hugging Face"},
-                              Alike{"swift", "Hugging Face"},
-                              Alike{"verl", "Hugging Face"},
-                              Alike{"levanter", "MaxText"},
-                              Alike{"easylm", "MaxText"},
-                              Alike{"axlearn", "MaxText"},
-                              Alike{"jax", "MaxText"},
-                              Alike{"bignlp", "NeMo of 2024"}};
+  constexpr Alike kAlike[] = {{"ddp", "PyTorch DDP"},
+                              {"megatron", "Megatron-LM (2024)"},  // Pai-Megatron-Patch, Megatron-SWIFT
+                              {"fsdp", "PyTorch FSDP"},            // FairScale, Lightning
+                              {"hsdp", "PyTorch FSDP"},
+                              {"litgpt", "PyTorch FSDP"},
+                              {"lit-gpt", "PyTorch FSDP"},
+                              {"lit-llama", "PyTorch FSDP"},
+                              {"lingua", "PyTorch FSDP"},
+                              {"xlformers", "PyTorch FSDP"},
+                              {"llamafactory", "Hugging Face"},
+                              {"unsloth", "Hugging Face"},
+                              {"xtuner", "Hugging Face"},
+                              {"swift", "Hugging Face"},
+                              {"verl", "Hugging Face"},
+                              {"levanter", "MaxText"},
+                              {"easylm", "MaxText"},
+                              {"axlearn", "MaxText"},
+                              {"jax", "MaxText"},
+                              {"bignlp", "NeMo of 2024"}};
   const std::string small = lower_case(framework);
-  const auto* found = std::find_if(kAlike.begin(), kAlike.end(), [&](const Alike& a) { return has(small, a.word); });
-  return found == kAlike.end() ? std::string{} : found->framework;
+  const auto* found = std::ranges::find_if(kAlike, [&](const Alike& a) { return has(small, a.word); });
+  return found == std::end(kAlike) ? std::string{} : found->framework;
 }
 
 }  // namespace tracecast::accuracy

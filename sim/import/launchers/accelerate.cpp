@@ -1,7 +1,6 @@
 /// Launch files of Hugging Face Accelerate: distributed_type says which of its sections counts; keys repeat the name of
 /// their section.   Source: accelerate/utils/dataclasses.py; docs/references.md#format-accelerate
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -17,46 +16,26 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-constexpr std::array kMegatronRows{
-    SettingRow{"parallel.tp", "megatron_lm_config.megatron_lm_tp_degree", Kind::size},
-    SettingRow{"parallel.pp", "megatron_lm_config.megatron_lm_pp_degree", Kind::size},
-    SettingRow{"parallel.sequence_parallel", "megatron_lm_config.megatron_lm_sequence_parallelism", Kind::flag},
+constexpr SettingRow kMegatronRows[] = {
+    {"parallel.tp", "megatron_lm_config.megatron_lm_tp_degree", Kind::size},
+    {"parallel.pp", "megatron_lm_config.megatron_lm_pp_degree", Kind::size},
+    {"parallel.sequence_parallel", "megatron_lm_config.megatron_lm_sequence_parallelism", Kind::flag},
 };
 /// Names of accelerate, and PyTorch's meaning of them (set_rotate_method): all-gather is the default.
-constexpr std::array kRotations{std::pair<Name, Name>{"allgather", "all_gather"},
-                                std::pair<Name, Name>{"alltoall", "p2p"}};
+constexpr std::pair<Name, Name> kRotations[] = {{"allgather", "all_gather"}, {"alltoall", "p2p"}};
 constexpr Name kRotation = "parallelism_config.parallelism_config_cp_comm_strategy";
-constexpr std::array kMeshRows{
-    SettingRow{"parallel.tp", "parallelism_config.parallelism_config_tp_size", Kind::count},
-    SettingRow{"parallel.cp", "parallelism_config.parallelism_config_cp_size", Kind::count},
+constexpr SettingRow kMeshRows[] = {
+    {"parallel.tp", "parallelism_config.parallelism_config_tp_size", Kind::count},
+    {"parallel.cp", "parallelism_config.parallelism_config_cp_size", Kind::count},
 };
 
-constexpr std::array<Name, 26> kWithoutEffect{"compute_environment",
-                                              "debug",
-                                              "downcast_bf16",
-                                              "enable_cpu_affinity",
-                                              "machine_rank",
-                                              "main_",
-                                              "rdzv_backend",
-                                              "same_network",
-                                              "tpu_",
-                                              "use_cpu",
-                                              "num_machines",
-                                              "command_file",
-                                              "commands",
-                                              "deepspeed_config.zero3_init_flag",
-                                              "deepspeed_config.zero3_save",
-                                              "deepspeed_config.gradient_clipping",
-                                              "megatron_lm_config.megatron_lm_gradient",
-                                              "fsdp_config.fsdp_auto_wrap_policy",
-                                              "fsdp_config.fsdp_backward_prefetch",
-                                              "fsdp_config.fsdp_forward_prefetch",
-                                              "fsdp_config.fsdp_cpu_ram",
-                                              "fsdp_config.fsdp_state_dict",
-                                              "fsdp_config.fsdp_sync",
-                                              "fsdp_config.fsdp_use_orig",
-                                              "fsdp_config.fsdp_transformer_layer",
-                                              "gpu_ids"};
+constexpr Name kWithoutEffect = R"(
+    compute_environment debug downcast_bf16 enable_cpu_affinity machine_rank main_ rdzv_backend same_network tpu_
+    use_cpu num_machines command_file commands deepspeed_config.zero3_init_flag deepspeed_config.zero3_save
+    deepspeed_config.gradient_clipping megatron_lm_config.megatron_lm_gradient fsdp_config.fsdp_auto_wrap_policy
+    fsdp_config.fsdp_backward_prefetch fsdp_config.fsdp_forward_prefetch fsdp_config.fsdp_cpu_ram
+    fsdp_config.fsdp_state_dict fsdp_config.fsdp_sync fsdp_config.fsdp_use_orig fsdp_config.fsdp_transformer_layer
+    gpu_ids)";
 
 /// Since 2025 FSDP of version 1 has its strategy as fsdp_reshard_after_forward: FULL_SHARD, which version 2 has as a
 /// switch.
@@ -70,17 +49,17 @@ void import_fsdp(RunImport& run) {
   constexpr Name kReshard = "fsdp_config.fsdp_reshard_after_forward";
   constexpr Name kCheckpointing = "fsdp_config.fsdp_activation_checkpointing";
   constexpr Name kOffload = "fsdp_config.fsdp_offload_params";
-  constexpr std::array kStrategies{std::pair<Name, Name>{"FULL_SHARD", "FULL_SHARD"},
-                                   std::pair<Name, Name>{"1", "FULL_SHARD"},
-                                   std::pair<Name, Name>{"SHARD_GRAD_OP", "SHARD_GRAD_OP"},
-                                   std::pair<Name, Name>{"2", "SHARD_GRAD_OP"},
-                                   std::pair<Name, Name>{"NO_SHARD", "NO_SHARD"},
-                                   std::pair<Name, Name>{"3", "NO_SHARD"},
-                                   std::pair<Name, Name>{"HYBRID_SHARD", "HYBRID_SHARD"},
-                                   std::pair<Name, Name>{"4", "HYBRID_SHARD"},
-                                   std::pair<Name, Name>{"HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
-                                   std::pair<Name, Name>{"_HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
-                                   std::pair<Name, Name>{"5", "_HYBRID_SHARD_ZERO2"}};
+  constexpr std::pair<Name, Name> kStrategies[] = {{"FULL_SHARD", "FULL_SHARD"},
+                                                   {"1", "FULL_SHARD"},
+                                                   {"SHARD_GRAD_OP", "SHARD_GRAD_OP"},
+                                                   {"2", "SHARD_GRAD_OP"},
+                                                   {"NO_SHARD", "NO_SHARD"},
+                                                   {"3", "NO_SHARD"},
+                                                   {"HYBRID_SHARD", "HYBRID_SHARD"},
+                                                   {"4", "HYBRID_SHARD"},
+                                                   {"HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
+                                                   {"_HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
+                                                   {"5", "_HYBRID_SHARD_ZERO2"}};
   run.put("stack", std::string("hugging-face"));  // FSDP of version 1
   const bool second = run.count(kVersion) == 2;
   if (second) run.put("parallel.data_parallel", std::string("automatic"), kVersion);
@@ -162,13 +141,10 @@ void import_accumulation(RunImport& run) {
 }
 
 void import_accelerate(RunImport& run) {
-  constexpr std::array kTypes{std::pair<Name, int>{"FSDP", 0}, std::pair<Name, int>{"DEEPSPEED", 1},
-                              std::pair<Name, int>{"MEGATRON_LM", 2}, std::pair<Name, int>{"MULTI_GPU", 3},
-                              std::pair<Name, int>{"NO", 3}};
-  constexpr std::array kPrecisions{std::pair<Name, Name>{"no", "fp32"}, std::pair<Name, Name>{"fp16", "fp16"},
-                                   std::pair<Name, Name>{"bf16", "bf16"}, std::pair<Name, Name>{"fp8", "fp8"}};
-  constexpr std::array kReduced{std::pair<Name, Name>{"no", "fp32"}, std::pair<Name, Name>{"fp16", "fp16"},
-                                std::pair<Name, Name>{"bf16", "bf16"}, std::pair<Name, Name>{"fp8", "bf16"}};
+  constexpr std::pair<Name, int> kTypes[] = {
+      {"FSDP", 0}, {"DEEPSPEED", 1}, {"MEGATRON_LM", 2}, {"MULTI_GPU", 3}, {"NO", 3}};
+  constexpr std::pair<Name, Name> kPrecisions[] = {{"no", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"fp8", "fp8"}};
+  constexpr std::pair<Name, Name> kReduced[] = {{"no", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"fp8", "bf16"}};
   if (!run.has("distributed_type"))
     return run.errors.push_back(
         {run.file(), 0, "distributed_type", "", "is missing (allowed: FSDP DEEPSPEED MEGATRON_LM MULTI_GPU NO)"});

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/import/launchers/plain_scalar.hpp"
+#include "sim/io/fields.hpp"
 
 namespace tracecast {
 namespace {
@@ -281,12 +282,9 @@ class ArgumentReader {
     root_->members.push_back({argument.name, std::move(argument.value)});
   }
 
-  void note(std::string text) {
-    JsonNode node;
-    node.kind = JsonNode::Kind::string;
-    node.string = std::move(text);
+  void note(const std::string& text) {
     notes_.kind = JsonNode::Kind::array;
-    notes_.items.push_back(std::move(node));
+    notes_.items.push_back(node_of(text));
   }
 
   /// ARGS=(--tp 8): the bracket ends the array, whether it is a word or the end of one.
@@ -394,8 +392,7 @@ class ArgumentReader {
     if (!name_.empty()) {
       JsonNode value;
       if (values_.empty()) {
-        value.kind = JsonNode::Kind::boolean;
-        value.boolean = true;
+        value = node_of(true);
       } else {
         std::string text;
         for (const Word& word : values_) text += (text.empty() ? "" : " ") + substituted(word.text);

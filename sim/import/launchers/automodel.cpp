@@ -1,6 +1,5 @@
 /// YAML of NeMo Automodel: Hugging Face models on FSDP2, with a recipe's sections.
 /// Source: components/distributed/config.py (FSDP2Config), examples/llm_pretrain; docs/references.md#format-automodel
-#include <array>
 
 #include <fmt/format.h>
 
@@ -16,63 +15,37 @@ namespace {
 
 using Name = std::string_view;
 
-constexpr Name kWithoutEffect[] = {"recipe",
-                                   "seed",
-                                   "rng.",
-                                   "dist_env.",
-                                   "checkpoint.",
-                                   "loss_fn.",
-                                   "dataset.",
-                                   "dataloader.",
-                                   "validation_dataset",
-                                   "validation_dataloader.",
-                                   "lr_scheduler.",
-                                   "wandb.",
-                                   "mlflow.",
-                                   "ci.",
-                                   "clip_grad_norm.",
-                                   "step_scheduler.",
-                                   "optimizer.",
-                                   "model._target_",
-                                   "model.trust_remote_code",
-                                   "model.load_base_model",
-                                   "distributed._target_",
-                                   "distributed.dp_size",
-                                   "distributed.enable_fsdp2_prefetch",
-                                   "distributed.fsdp2_",
-                                   "distributed.mp_policy._target_",
-                                   "distributed.mp_policy.cast_forward_inputs",
-                                   "distributed.mp_policy.output_dtype",
-                                   "distributed.pipeline._target_",
-                                   "distributed.pipeline.dtype",
-                                   "distributed.pipeline.scale_grads",
-                                   "autopipeline._target_",
-                                   "autopipeline.dtype",
-                                   "autopipeline.scale_grads",
-                                   "packed_sequence."};
+constexpr Name kWithoutEffect = R"(
+    recipe seed rng. dist_env. checkpoint. loss_fn. dataset. dataloader. validation_dataset validation_dataloader.
+    lr_scheduler. wandb. mlflow. ci. clip_grad_norm. step_scheduler. optimizer. model._target_
+    model.trust_remote_code model.load_base_model distributed._target_ distributed.dp_size
+    distributed.enable_fsdp2_prefetch distributed.fsdp2_ distributed.mp_policy._target_
+    distributed.mp_policy.cast_forward_inputs distributed.mp_policy.output_dtype distributed.pipeline._target_
+    distributed.pipeline.dtype distributed.pipeline.scale_grads autopipeline._target_ autopipeline.dtype
+    autopipeline.scale_grads packed_sequence.)";
 
 struct HubModel {
   Name id;  ///< of the Hugging Face hub
   Name ours;
 };
-constexpr std::array kHubModels{HubModel{"meta-llama/llama-2-7b", "llama-2-7b"},
-                                HubModel{"meta-llama/llama-2-13b", "llama-2-13b"},
-                                HubModel{"meta-llama/llama-2-70b", "llama-2-70b"},
-                                HubModel{"meta-llama/llama-3.1-8b", "llama-3.1-8b"},
-                                HubModel{"meta-llama/llama-3.1-70b", "llama-3.1-70b"},
-                                HubModel{"meta-llama/llama-3.1-405b", "llama-3.1-405b"},
-                                HubModel{"meta-llama/meta-llama-3-8b", "llama-3-8b"},
-                                HubModel{"meta-llama/meta-llama-3-70b", "llama-3-70b"},
-                                HubModel{"meta-llama/meta-llama-3.1-8b", "llama-3.1-8b"},
-                                HubModel{"meta-llama/meta-llama-3.1-70b", "llama-3.1-70b"},
-                                HubModel{"meta-llama/meta-llama-3.1-405b", "llama-3.1-405b"},
-                                HubModel{"mistralai/mixtral-8x7b-v0.1", "mixtral-8x7b"},
-                                HubModel{"openai/gpt-oss-20b", "gpt-oss-20b"},
-                                HubModel{"deepseek-ai/deepseek-v3", "deepseek-v3"},
-                                HubModel{"deepseek-ai/deepseek-v3-base", "deepseek-v3"},
-                                HubModel{"qwen/qwen3-8b", "qwen3-8b"},
-                                HubModel{"qwen/qwen3-30b-a3b", "qwen3-30b-a3b"},
-                                HubModel{"qwen/qwen3-235b-a22b", "qwen3-235b-a22b"}};
+constexpr HubModel kHubModels[] = {{"meta-llama/llama-2-7b", "llama-2-7b"},
+                                   {"meta-llama/llama-2-13b", "llama-2-13b"},
+                                   {"meta-llama/llama-2-70b", "llama-2-70b"},
+                                   {"meta-llama/llama-3.1-8b", "llama-3.1-8b"},
+                                   {"meta-llama/llama-3.1-70b", "llama-3.1-70b"},
+                                   {"meta-llama/llama-3.1-405b", "llama-3.1-405b"},
+                                   {"meta-llama/meta-llama-3-8b", "llama-3-8b"},
+                                   {"meta-llama/meta-llama-3-70b", "llama-3-70b"},
+                                   {"meta-llama/meta-llama-3.1-8b", "llama-3.1-8b"},
+                                   {"meta-llama/meta-llama-3.1-70b", "llama-3.1-70b"},
+                                   {"meta-llama/meta-llama-3.1-405b", "llama-3.1-405b"},
+                                   {"mistralai/mixtral-8x7b-v0.1", "mixtral-8x7b"},
+                                   {"openai/gpt-oss-20b", "gpt-oss-20b"},
+                                   {"deepseek-ai/deepseek-v3", "deepseek-v3"},
+                                   {"deepseek-ai/deepseek-v3-base", "deepseek-v3"},
+                                   {"qwen/qwen3-8b", "qwen3-8b"},
+                                   {"qwen/qwen3-30b-a3b", "qwen3-30b-a3b"},
+                                   {"qwen/qwen3-235b-a22b", "qwen3-235b-a22b"}};
 
 void import_hub_model(RunImport& run) {
   if (run.given("model") != nullptr) return;
@@ -81,9 +54,8 @@ void import_hub_model(RunImport& run) {
     if (id.empty()) continue;
     for (const Name suffix : {"-instruct", "-hf"})
       if (id.ends_with(suffix)) id.resize(id.size() - suffix.size());
-    const auto* known =
-        std::find_if(kHubModels.begin(), kHubModels.end(), [&id](const HubModel& each) { return each.id == id; });
-    if (known != kHubModels.end()) return run.put("model", std::string(known->ours), key);
+    const auto* known = std::ranges::find_if(kHubModels, [&id](const HubModel& each) { return each.id == id; });
+    if (known != std::end(kHubModels)) return run.put("model", std::string(known->ours), key);
     run.model_refused = true;
     return run.error(key, "is not a shipped model: give --model, the config.json of the model or a shipped one");
   }
@@ -189,9 +161,8 @@ void import_length(RunImport& run) {
 }
 
 void import_types(RunImport& run) {
-  constexpr std::array kTypes{std::pair<Name, Name>{"bfloat16", "bf16"},
-                              std::pair<Name, Name>{"torch.bfloat16", "bf16"}, std::pair<Name, Name>{"float32", "fp32"},
-                              std::pair<Name, Name>{"torch.float32", "fp32"}};
+  constexpr std::pair<Name, Name> kTypes[] = {
+      {"bfloat16", "bf16"}, {"torch.bfloat16", "bf16"}, {"float32", "fp32"}, {"torch.float32", "fp32"}};
   constexpr Name kParam = "distributed.mp_policy.param_dtype";
   constexpr Name kReduce = "distributed.mp_policy.reduce_dtype";
   const bool fp8 = run.flag("fp8.enabled").value_or(false);

@@ -9,6 +9,7 @@
 #include "sim/import/launchers/mixed_precision.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "sim/import/recognise.hpp"
+#include "sim/io/fields.hpp"
 
 namespace tracecast {
 namespace {
@@ -43,11 +44,8 @@ void drop(JsonNode& object, Condition condition) {
 
 /// In place of another number.
 JsonNode one(const JsonNode& other) {
-  JsonNode node;
-  node.kind = JsonNode::Kind::integer;
+  JsonNode node = node_of(1);
   node.line = other.line;
-  node.integer = 1;
-  node.number = 1;
   return node;
 }
 
@@ -114,12 +112,7 @@ Result<void> write_out_precision(JsonDocument& document) {
   return {};
 }
 
-void set(JsonNode& object, const std::string& key) {
-  JsonNode on;
-  on.kind = JsonNode::Kind::boolean;
-  on.boolean = true;
-  object.members.push_back({key, std::move(on)});
-}
+void set(JsonNode& object, const std::string& key) { object.members.push_back({key, node_of(true)}); }
 
 /// Other functions stay as they are, and are then listed as not mapped.
 void rewrite_activation(JsonNode& model) {

@@ -1,11 +1,11 @@
 #include "sim/import/launchers/calculon_run.hpp"
 
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/import/calculon.hpp"
+#include "sim/io/fields.hpp"
 #include "sim/io/overrides.hpp"
 
 namespace tracecast {
@@ -32,15 +32,7 @@ Result<JsonDocument> parse_calculon(const std::string& content, const std::strin
   apply_overrides(document->root, settings, errors);
   if (!errors.empty()) return tl::unexpected(Error{std::move(errors)});
   set_line(document->root, 0);
-  JsonNode notes;
-  notes.kind = JsonNode::Kind::array;
-  for (const std::string& each : input->notes) {
-    JsonNode note;
-    note.kind = JsonNode::Kind::string;
-    note.string = each;
-    notes.items.push_back(std::move(note));
-  }
-  document->root.members.push_back({kNotes, std::move(notes)});
+  document->root.members.push_back({kNotes, node_of(input->notes)});
   return document;
 }
 
@@ -52,8 +44,7 @@ void import_calculon(RunImport& run) {
     }
     for (const JsonNode& note : each.value.items) run.assume(note.string);
   }
-  constexpr std::array<std::string_view, 1> kEverything{""};
-  run.pass_over(kEverything);
+  run.pass_over_rest();
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 /// DeepSpeed's ds_config.json. Bucket sizes are elements and may be floats; "auto" is filled in by the launcher.
 /// Source of the defaults: deepspeed/runtime/config.py and zero/config.py; docs/references.md#format-deepspeed
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,41 +18,24 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-constexpr std::array kDeepspeedRows{
-    SettingRow{"parallel.tp", "tensor_parallel.autotp_size", Kind::count},
-    SettingRow{"parallel.pp", "pipeline.stages", Kind::count},
-    SettingRow{"parallel.ep", "expert_parallel.autoep_size", Kind::count},
-    SettingRow{"parallel.reduce_bucket_size", "zero_optimization.reduce_bucket_size", Kind::count},
-    SettingRow{"parallel.allgather_bucket_size", "zero_optimization.allgather_bucket_size", Kind::count},
-    SettingRow{"parallel.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size", Kind::count},
-    SettingRow{"parallel.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold",
-               Kind::count},
-    SettingRow{"training.micro_batch_size", "train_micro_batch_size_per_gpu", Kind::size},
-    SettingRow{"training.global_batch_size", "train_batch_size", Kind::size},
+constexpr SettingRow kDeepspeedRows[] = {
+    {"parallel.tp", "tensor_parallel.autotp_size", Kind::count},
+    {"parallel.pp", "pipeline.stages", Kind::count},
+    {"parallel.ep", "expert_parallel.autoep_size", Kind::count},
+    {"parallel.reduce_bucket_size", "zero_optimization.reduce_bucket_size", Kind::count},
+    {"parallel.allgather_bucket_size", "zero_optimization.allgather_bucket_size", Kind::count},
+    {"parallel.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size", Kind::count},
+    {"parallel.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold", Kind::count},
+    {"training.micro_batch_size", "train_micro_batch_size_per_gpu", Kind::size},
+    {"training.global_batch_size", "train_batch_size", Kind::size},
 };
 
-constexpr std::array<Name, 22> kWithoutEffect{"steps_per_print",
-                                              "gradient_clipping",
-                                              "scheduler",
-                                              "wall_clock_breakdown",
-                                              "optimizer.params",
-                                              "fp16.loss_scale",
-                                              "fp16.initial_scale_power",
-                                              "fp16.hysteresis",
-                                              "fp16.consecutive_hysteresis",
-                                              "fp16.min_loss_scale",
-                                              "bf16.check_grad_overflow",
-                                              "zero_optimization.contiguous_gradients",
-                                              "zero_optimization.stage3_gather",
-                                              "zero_optimization.stage3_max",
-                                              "zero_optimization.sub_group_size",
-                                              "zero_allow_untested_optimizer",
-                                              "tensorboard",
-                                              "wandb",
-                                              "csv_monitor",
-                                              "comms_logger",
-                                              "flops_profiler",
-                                              "dump_state"};
+constexpr Name kWithoutEffect = R"(
+    steps_per_print gradient_clipping scheduler wall_clock_breakdown optimizer.params fp16.loss_scale
+    fp16.initial_scale_power fp16.hysteresis fp16.consecutive_hysteresis fp16.min_loss_scale
+    bf16.check_grad_overflow zero_optimization.contiguous_gradients zero_optimization.stage3_gather
+    zero_optimization.stage3_max zero_optimization.sub_group_size zero_allow_untested_optimizer tensorboard wandb
+    csv_monitor comms_logger flops_profiler dump_state)";
 
 constexpr const char* kNeedsZero = "needs ZeRO: DeepSpeed offloads the optimizer at stages 1, 2 and 3 only";
 
@@ -62,20 +44,19 @@ struct Default {
   Name key;
   Name value;
 };
-constexpr std::array kDefaults{Default{"zero_optimization.reduce_scatter", "true"},
-                               Default{"zero_optimization.allgather_partitions", "true"},
-                               Default{"zero_optimization.offload_optimizer.ratio", "1"},
-                               Default{"zero_optimization.offload_optimizer.ratio", "1.0"},
-                               Default{"zero_optimization.offload_optimizer.pin_memory", "true"},
-                               Default{"zero_optimization.offload_param.pin_memory", "true"},
-                               Default{"fp16.fp16_master_weights_and_grads", "false"},
-                               Default{"bf16.bf16_master_weights_and_grads", "false"},
-                               Default{"bf16.bf16_optimizer_states", "false"}};
+constexpr Default kDefaults[] = {{"zero_optimization.reduce_scatter", "true"},
+                                 {"zero_optimization.allgather_partitions", "true"},
+                                 {"zero_optimization.offload_optimizer.ratio", "1"},
+                                 {"zero_optimization.offload_optimizer.ratio", "1.0"},
+                                 {"zero_optimization.offload_optimizer.pin_memory", "true"},
+                                 {"zero_optimization.offload_param.pin_memory", "true"},
+                                 {"fp16.fp16_master_weights_and_grads", "false"},
+                                 {"bf16.bf16_master_weights_and_grads", "false"},
+                                 {"bf16.bf16_optimizer_states", "false"}};
 
 /// "auto" is filled in by the training script, Hugging Face's Trainer for one: 16 bits then.
 std::string type_of(RunImport& run) {
-  constexpr std::array kTypes{std::pair<Name, Name>{"bf16.enabled", "bf16"},
-                              std::pair<Name, Name>{"fp16.enabled", "fp16"}};
+  constexpr std::pair<Name, Name> kTypes[] = {{"bf16.enabled", "bf16"}, {"fp16.enabled", "fp16"}};
   Name chosen;
   for (const auto& [key, type] : kTypes)
     if (run.flag(key).value_or(false) && chosen.empty()) chosen = type;
@@ -90,8 +71,7 @@ std::string type_of(RunImport& run) {
 }
 
 void import_precision(RunImport& run) {
-  constexpr std::array kTypes{std::pair<Name, Name>{"fp32", "fp32"}, std::pair<Name, Name>{"fp16", "fp16"},
-                              std::pair<Name, Name>{"bf16", "bf16"}, std::pair<Name, Name>{"bfp16", "bf16"}};
+  constexpr std::pair<Name, Name> kTypes[] = {{"fp32", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"bfp16", "bf16"}};
   const std::string dtype = type_of(run);
   run.put("training.dtype", dtype, dtype == "bf16" ? "bf16.enabled" : "fp16.enabled");
   if (const auto type = run.choice<Name>("communication_data_type", kTypes))
@@ -102,14 +82,13 @@ void import_precision(RunImport& run) {
 
 void import_optimizer(RunImport& run) {
   // Those that begin with Mu differ in learning rates only. 1-bit optimizers send other gradients.
-  constexpr std::array kOptimizers{std::pair<Name, Name>{"adam", "adam"},   std::pair<Name, Name>{"adamw", "adam"},
-                                   std::pair<Name, Name>{"muadam", "adam"}, std::pair<Name, Name>{"muadamw", "adam"},
-                                   std::pair<Name, Name>{"lamb", "lamb"},   std::pair<Name, Name>{"sgd", "sgd"},
-                                   std::pair<Name, Name>{"musgd", "sgd"}};
+  constexpr std::pair<Name, Name> kOptimizers[] = {{"adam", "adam"},    {"adamw", "adam"}, {"muadam", "adam"},
+                                                   {"muadamw", "adam"}, {"lamb", "lamb"},  {"sgd", "sgd"},
+                                                   {"musgd", "sgd"}};
   const std::string type = lower_case(run.word("optimizer.type"));
   if (type.empty()) return;
   const auto* const known = std::ranges::find(kOptimizers, Name(type), &std::pair<Name, Name>::first);
-  if (known == kOptimizers.end())
+  if (known == std::end(kOptimizers))
     return run.error("optimizer.type", "is not supported (allowed: Adam AdamW MuAdam MuAdamW Lamb SGD MuSGD)");
   run.put("training.optimizer", std::string(known->second), "optimizer.type");
 }

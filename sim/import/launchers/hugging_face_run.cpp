@@ -1,6 +1,4 @@
 /// A model's config.json as the beginning of a scenario.
-#include <array>
-
 #include <fmt/format.h>
 
 #include "sim/import/importers.hpp"
@@ -11,8 +9,7 @@ namespace tracecast {
 namespace {
 
 void import_hugging_face(RunImport& run) {
-  constexpr std::array<std::string_view, 1> kEverything{""};
-  if (run.given("model") != nullptr) return run.pass_over(kEverything);  // --model replaces the file's
+  if (run.given("model") != nullptr) return run.pass_over_rest();  // --model replaces the file's
   run.model_refused = true;
   if (!is_hugging_face(run.theirs()))
     return run.errors.push_back(
@@ -28,7 +25,7 @@ void import_hugging_face(RunImport& run) {
         fmt::format("quantization_config{} is of the stored weights: training.dtype is the precision of training",
                     method == nullptr ? "" : " (" + method->text() + ")"));
   }
-  run.pass_over(kEverything);
+  run.pass_over_rest();
 }
 
 bool is_hugging_face_config(std::string_view content, std::string_view) {

@@ -57,7 +57,7 @@ void emit_pipeline(Settings& said, RunSettings& settings, const Scenario& scenar
   if (p.rank_order == "tp-cp-ep-pp-dp" || p.rank_order == "tp-cp-ep-dp-pp") settings.take("parallel.rank_order");
 }
 
-/// Muon whose matrices are dealt out whole: instead of the distributed optimizer, and without its overlap.
+/// Muon with whole matrices assigned to ranks: instead of the distributed optimizer, and without its overlap.
 bool deals_matrices(const Scenario& scenario) {
   return scenario.training.optimizer == OptimizerKind::muon && scenario.parallel.zero_stage == 1 &&
          matrix_sharding(scenario.parallel, scenario.training) == MatrixSharding::layerwise;
@@ -254,53 +254,53 @@ struct BridgeName {
   Name value = "";
 };
 constexpr Name kPrecision = "mixed_precision";  ///< replaces what the model and ddp say
-constexpr std::array kBridgeNames{
-    BridgeName{"micro-batch-size", "train", "micro_batch_size"},
-    BridgeName{"global-batch-size", "train", "global_batch_size"},
-    BridgeName{"overlap-grad-reduce", "ddp", "overlap_grad_reduce"},
-    BridgeName{"overlap-param-gather", "ddp", "overlap_param_gather"},
-    BridgeName{"ddp-bucket-size", "ddp", "bucket_size"},
-    BridgeName{"use-distributed-optimizer", "ddp", "use_distributed_optimizer"},
-    BridgeName{"use-megatron-fsdp", "ddp", "use_megatron_fsdp"},
-    BridgeName{"data-parallel-sharding-strategy", "ddp", "data_parallel_sharding_strategy"},
-    BridgeName{"num-distributed-optimizer-instances", "ddp", "num_distributed_optimizer_instances"},
-    BridgeName{"optimizer", "optimizer", "optimizer"},
-    BridgeName{"muon-tp-mode", "optimizer", "muon_tp_mode"},
-    BridgeName{"muon-num-ns-steps", "optimizer", "muon_num_ns_steps"},
-    BridgeName{"optimizer-cpu-offload", "optimizer", "optimizer_cpu_offload"},
-    BridgeName{"use-precision-aware-optimizer", "optimizer", "use_precision_aware_optimizer"},
-    BridgeName{"ckpt-format", "checkpoint", "ckpt_format"},
-    BridgeName{"use-tp-pp-dp-mapping", "dist", "use_tp_pp_dp_mapping"},
-    BridgeName{"no-overlap-p2p-communication", "model", "overlap_p2p_comm", "false"},
-    BridgeName{"num-virtual-stages-per-pipeline-rank", "model", "virtual_pipeline_model_parallel_size"},
-    BridgeName{"bf16", kPrecision, "bf16"},
-    BridgeName{"fp16", kPrecision, "fp16"},
-    BridgeName{"grad-reduce-in-bf16", kPrecision, "grad_reduce_in_fp32", "false"},
-    BridgeName{"accumulate-allreduce-grads-in-fp32", kPrecision, "grad_reduce_in_fp32", "true"},
-    BridgeName{"fp8-format", kPrecision, "fp8"},
-    BridgeName{"fp8-recipe", kPrecision, "fp8_recipe"},
-    BridgeName{"fp4-format", kPrecision, "fp4"},
-    BridgeName{"fp8-param-gather", kPrecision, "fp8_param_gather"},
-    BridgeName{"reuse-grad-buf-for-mxfp8-param-ag", kPrecision, "reuse_grad_buf_for_mxfp8_param_ag"},
-    BridgeName{"fp8-dot-product-attention", kPrecision, "fp8_dot_product_attention"},
-    BridgeName{"first-last-layers-bf16", kPrecision, "first_last_layers_bf16"},
-    BridgeName{"num-layers-at-start-in-bf16", kPrecision, "num_layers_at_start_in_bf16"},
-    BridgeName{"num-layers-at-end-in-bf16", kPrecision, "num_layers_at_end_in_bf16"},
+constexpr BridgeName kBridgeNames[] = {
+    {"micro-batch-size", "train", "micro_batch_size"},
+    {"global-batch-size", "train", "global_batch_size"},
+    {"overlap-grad-reduce", "ddp", "overlap_grad_reduce"},
+    {"overlap-param-gather", "ddp", "overlap_param_gather"},
+    {"ddp-bucket-size", "ddp", "bucket_size"},
+    {"use-distributed-optimizer", "ddp", "use_distributed_optimizer"},
+    {"use-megatron-fsdp", "ddp", "use_megatron_fsdp"},
+    {"data-parallel-sharding-strategy", "ddp", "data_parallel_sharding_strategy"},
+    {"num-distributed-optimizer-instances", "ddp", "num_distributed_optimizer_instances"},
+    {"optimizer", "optimizer", "optimizer"},
+    {"muon-tp-mode", "optimizer", "muon_tp_mode"},
+    {"muon-num-ns-steps", "optimizer", "muon_num_ns_steps"},
+    {"optimizer-cpu-offload", "optimizer", "optimizer_cpu_offload"},
+    {"use-precision-aware-optimizer", "optimizer", "use_precision_aware_optimizer"},
+    {"ckpt-format", "checkpoint", "ckpt_format"},
+    {"use-tp-pp-dp-mapping", "dist", "use_tp_pp_dp_mapping"},
+    {"no-overlap-p2p-communication", "model", "overlap_p2p_comm", "false"},
+    {"num-virtual-stages-per-pipeline-rank", "model", "virtual_pipeline_model_parallel_size"},
+    {"bf16", kPrecision, "bf16"},
+    {"fp16", kPrecision, "fp16"},
+    {"grad-reduce-in-bf16", kPrecision, "grad_reduce_in_fp32", "false"},
+    {"accumulate-allreduce-grads-in-fp32", kPrecision, "grad_reduce_in_fp32", "true"},
+    {"fp8-format", kPrecision, "fp8"},
+    {"fp8-recipe", kPrecision, "fp8_recipe"},
+    {"fp4-format", kPrecision, "fp4"},
+    {"fp8-param-gather", kPrecision, "fp8_param_gather"},
+    {"reuse-grad-buf-for-mxfp8-param-ag", kPrecision, "reuse_grad_buf_for_mxfp8_param_ag"},
+    {"fp8-dot-product-attention", kPrecision, "fp8_dot_product_attention"},
+    {"first-last-layers-bf16", kPrecision, "first_last_layers_bf16"},
+    {"num-layers-at-start-in-bf16", kPrecision, "num_layers_at_start_in_bf16"},
+    {"num-layers-at-end-in-bf16", kPrecision, "num_layers_at_end_in_bf16"},
 };
 
 /// Settings that a recipe may have set, and their values where a scenario leaves them out.
-constexpr std::array kUnlessSaid{std::pair<Name, Name>{"context-parallel-size", "1"},
-                                 std::pair<Name, Name>{"expert-model-parallel-size", "1"},
-                                 std::pair<Name, Name>{"expert-tensor-parallel-size", "null"},
-                                 std::pair<Name, Name>{"num-virtual-stages-per-pipeline-rank", "null"},
-                                 std::pair<Name, Name>{"pipeline-model-parallel-layout", "null"},
-                                 std::pair<Name, Name>{"num-distributed-optimizer-instances", "1"},
-                                 std::pair<Name, Name>{"recompute-granularity", "null"},
-                                 std::pair<Name, Name>{"recompute-method", "null"},
-                                 std::pair<Name, Name>{"recompute-num-layers", "null"},
-                                 std::pair<Name, Name>{"recompute-modules", "core_attn"},
-                                 std::pair<Name, Name>{"fp8-format", "null"},
-                                 std::pair<Name, Name>{"fp4-format", "null"}};
+constexpr std::pair<Name, Name> kUnlessSaid[] = {{"context-parallel-size", "1"},
+                                                 {"expert-model-parallel-size", "1"},
+                                                 {"expert-tensor-parallel-size", "null"},
+                                                 {"num-virtual-stages-per-pipeline-rank", "null"},
+                                                 {"pipeline-model-parallel-layout", "null"},
+                                                 {"num-distributed-optimizer-instances", "1"},
+                                                 {"recompute-granularity", "null"},
+                                                 {"recompute-method", "null"},
+                                                 {"recompute-num-layers", "null"},
+                                                 {"recompute-modules", "core_attn"},
+                                                 {"fp8-format", "null"},
+                                                 {"fp4-format", "null"}};
 
 /// What replaces the recipe's numbers, whether it has them by name or as an object.
 std::string precision_object(const Training& t) {
@@ -373,7 +373,7 @@ EmittedRun emit_megatron_bridge(const Scenario& given) {
     std::string value = each.value.empty() ? "true" : each.value;
     if (each.key == "recompute-modules") value = fmt::format("[{}]", fmt::join(split_words(value, " "), ", "));
     Name section = "model";
-    if (found != kBridgeNames.end()) {
+    if (found != std::end(kBridgeNames)) {
       section = found->section;
       name = found->name;
       if (!found->value.empty()) value = found->value;

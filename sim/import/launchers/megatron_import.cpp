@@ -7,8 +7,10 @@
 #include "sim/base/words.hpp"
 #include "sim/import/launchers/bridge_document.hpp"
 #include "sim/import/launchers/megatron_model.hpp"
+#include "sim/import/launchers/megatron_pipeline.hpp"
 #include "sim/import/launchers/megatron_settings.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
+#include "sim/io/fields.hpp"
 #include "sim/plan/fine_tuning.hpp"
 
 namespace tracecast {
@@ -18,150 +20,33 @@ using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
 /// The rows of Megatron-Bridge and NeMo that differ.
-constexpr std::array kBridgeRows{
-    SettingRow{"parallel.overlap_p2p", "overlap-p2p-comm", Kind::flag},
-    SettingRow{"parallel.ddp_bucket_size", "bucket-size", Kind::count},
+constexpr SettingRow kBridgeRows[] = {
+    {"parallel.overlap_p2p", "overlap-p2p-comm", Kind::flag},
+    {"parallel.ddp_bucket_size", "bucket-size", Kind::count},
 };
 
 /// Arguments whose names begin so change nothing that is forecast.
-constexpr std::array<Name, 68> kWithoutEffect{"adam-",
-                                              "apply-layernorm-1p",
-                                              "async-save",
-                                              "attention-dropout",
-                                              "auto-detect",
-                                              "calculate-per-token",
-                                              "check-for",
-                                              "ckpt",
-                                              "clip-grad",
-                                              "data-",
-                                              "decoupled-",
-                                              "dist-ckpt",
-                                              "distributed-timeout",
-                                              "enable-experimental",
-                                              "eval",
-                                              "exit-",
-                                              "finetune",
-                                              "gradient-accumulation-fusion",
-                                              "init-method",
-                                              "limit-val",
-                                              "load",
-                                              "log",
-                                              "lr",
-                                              "manual-gc",
-                                              "master-",
-                                              "max-steps",
-                                              "merge-file",
-                                              "min-lr",
-                                              "mmap",
-                                              "moe-aux",
-                                              "moe-grouped-gemm",
-                                              "moe-permute-fusion",
-                                              "moe-router-bias",
-                                              "moe-router-dtype",
-                                              "moe-router-load",
-                                              "moe-router-pre",
-                                              "moe-router-score",
-                                              "moe-router-topk-scaling",
-                                              "moe-z",
-                                              "mscale",
-                                              "mtp-loss",
-                                              "no-check-for",
-                                              "no-ckpt",
-                                              "no-create-attention",
-                                              "no-load",
-                                              "no-mmap",
-                                              "no-rope-fusion",
-                                              "no-save",
-                                              "node-rank",
-                                              "norm-epsilon",
-                                              "num-workers",
-                                              "params-dtype",
-                                              "pipeline-dtype",
-                                              "pretrained-checkpoint",
-                                              "rdzv",
-                                              "reuse-grad-buf",
-                                              "rotary-",
-                                              "save",
-                                              "seed",
-                                              "split",
-                                              "tensorboard",
-                                              "tokenizer",
-                                              "use-mcore-models",
-                                              "use-persistent-ckpt",
-                                              "use-precision-aware",
-                                              "val-check",
-                                              "wandb",
-                                              "weight-decay"};
+constexpr Name kWithoutEffect = R"(
+    adam- apply-layernorm-1p async-save attention-dropout auto-detect calculate-per-token check-for ckpt clip-grad
+    data- decoupled- dist-ckpt distributed-timeout enable-experimental eval exit- finetune
+    gradient-accumulation-fusion init-method limit-val load log lr manual-gc master- max-steps merge-file min-lr
+    mmap moe-aux moe-grouped-gemm moe-permute-fusion moe-router-bias moe-router-dtype moe-router-load moe-router-pre
+    moe-router-score moe-router-topk-scaling moe-z mscale mtp-loss no-check-for no-ckpt no-create-attention no-load
+    no-mmap no-rope-fusion no-save node-rank norm-epsilon num-workers params-dtype pipeline-dtype
+    pretrained-checkpoint rdzv reuse-grad-buf rotary- save seed split tensorboard tokenizer use-mcore-models
+    use-persistent-ckpt use-precision-aware val-check wandb weight-decay)";
 
 /// Those of a whole configuration of Megatron-Bridge, which says every setting.
-constexpr std::array<Name, 68> kWithoutEffectOfWhole{"add-extra-token",
-                                                     "align-",
-                                                     "apply-rope-fusion",
-                                                     "autocast-",
-                                                     "average-in-collective",
-                                                     "barrier-with",
-                                                     "batch-p2p",
-                                                     "bias-",
-                                                     "clone-scatter",
-                                                     "config-logger",
-                                                     "cpu-offloading-double",
-                                                     "create-attention-mask",
-                                                     "cuda-graph-warmup",
-                                                     "dataloader-type",
-                                                     "deallocate-",
-                                                     "distributed-backend",
-                                                     "drop-last",
-                                                     "embedding-init",
-                                                     "empty-unused-memory",
-                                                     "end-weight-decay",
-                                                     "exp-avg",
-                                                     "filter-warnings",
-                                                     "finalize-model-grads",
-                                                     "fp4-recipe",
-                                                     "fp8-amax",
-                                                     "fp8-interval",
-                                                     "fp8-margin",
-                                                     "fp8-wgrad",
-                                                     "fully-parallel-",
-                                                     "glu-linear-offset",
-                                                     "grad-scale-func",
-                                                     "grad-sync-func",
-                                                     "gradient-reduce-div",
-                                                     "high-freq-factor",
-                                                     "hysteresis",
-                                                     "inference-",
-                                                     "initial-loss",
-                                                     "layernorm-epsilon",
-                                                     "local-rank",
-                                                     "loss-scale",
-                                                     "low-freq-factor",
-                                                     "main-grads",
-                                                     "main-params",
-                                                     "masked-softmax",
-                                                     "mid-level",
-                                                     "min-loss",
-                                                     "mlp-chunks-for-prefill",
-                                                     "mock",
-                                                     "most-recent-k",
-                                                     "no-sync-func",
-                                                     "no-weight-decay",
-                                                     "non-persistent",
-                                                     "num-dataset-builder",
-                                                     "old-context-len",
-                                                     "output-layer-init",
-                                                     "override-opt",
-                                                     "parallel-output",
-                                                     "param-sync-func",
-                                                     "pin-memory",
-                                                     "preserve-fp32",
-                                                     "random-seed",
-                                                     "replication",
-                                                     "scale-factor",
-                                                     "scatter-embedding",
-                                                     "skip-getting",
-                                                     "timers",
-                                                     "timing-",
-                                                     "tp-comm-"};
+constexpr Name kWithoutEffectOfWhole = R"(
+    add-extra-token align- apply-rope-fusion autocast- average-in-collective barrier-with batch-p2p bias-
+    clone-scatter config-logger cpu-offloading-double create-attention-mask cuda-graph-warmup dataloader-type
+    deallocate- distributed-backend drop-last embedding-init empty-unused-memory end-weight-decay exp-avg
+    filter-warnings finalize-model-grads fp4-recipe fp8-amax fp8-interval fp8-margin fp8-wgrad fully-parallel-
+    glu-linear-offset grad-scale-func grad-sync-func gradient-reduce-div high-freq-factor hysteresis inference-
+    initial-loss layernorm-epsilon local-rank loss-scale low-freq-factor main-grads main-params masked-softmax
+    mid-level min-loss mlp-chunks-for-prefill mock most-recent-k no-sync-func no-weight-decay non-persistent
+    num-dataset-builder old-context-len output-layer-init override-opt parallel-output param-sync-func pin-memory
+    preserve-fp32 random-seed replication scale-factor scatter-embedding skip-getting timers timing- tp-comm-)";
 
 void import_gpus(RunImport& run) {
   const Name nodes = run.first_of({"nnodes", "num-nodes"});
@@ -176,112 +61,9 @@ void import_gpus(RunImport& run) {
   if (n && g && *n > 0 && *g > 0 && *n < 1'000'000 && *g < 1'000'000) run.put("cluster.world_size", *n * *g, nodes);
 }
 
-constexpr std::int64_t kMaxStages = 10'000;
-
-void put_layout(RunImport& run, const std::vector<int>& stages, Name from) {
-  JsonNode list;
-  list.kind = JsonNode::Kind::array;
-  for (const int count : stages) {
-    JsonNode item;
-    item.kind = JsonNode::Kind::integer;
-    item.integer = count;
-    item.number = count;
-    list.items.push_back(std::move(item));
-  }
-  run.put("parallel.pp_layout", std::move(list), from);
-}
-
-/// --pipeline-model-parallel-layout: Et*2|(tt|)*5t|tmL
-void import_written_layout(RunImport& run, Name key, const std::string& text, std::int64_t pp) {
-  const std::optional<std::vector<int>> stages = parse_pipeline_layout(text);
-  if (!stages) return run.error(key, "is not a pipeline layout (allowed: E t m L | and *n, as in Et*2|(tt|)*5t|tmL)");
-  if (stages->size() % static_cast<std::size_t>(pp) != 0)
-    return run.error(key, fmt::format("has {} stages, no multiple of {} pipeline ranks", stages->size(), pp));
-  run.put("parallel.vpp", static_cast<std::int64_t>(stages->size()) / pp, key);
-  put_layout(run, *stages, key);
-  const std::size_t prediction = text.find('m');
-  if (prediction != std::string::npos && text.find('|', prediction) != std::string::npos)
-    run.assume(fmt::format("{}: the prediction layer m is computed on the last virtual stage, with the loss", key));
-}
-
-/// The layers of the first and last pipeline rank; the others have equal shares of the rest.
-void import_uneven_ends(RunImport& run, std::int64_t layers, std::int64_t pp) {
-  const Name first_key = run.first_of({"decoder-first-pipeline-num-layers", "num-layers-in-first-pipeline-stage"});
-  const Name last_key = run.first_of({"decoder-last-pipeline-num-layers", "num-layers-in-last-pipeline-stage"});
-  const auto first = run.count(first_key);
-  const auto last = run.count(last_key);
-  if (!first && !last) return;
-  const Name from = first ? first_key : last_key;
-  const std::int64_t vpp = std::clamp<std::int64_t>(run.given_count("parallel.vpp", 1), 1, kMaxStages);
-  const std::int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0);
-  const std::int64_t rest = layers - first.value_or(0) - last.value_or(0);
-  if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0) || layers > kMaxStages * kMaxStages)
-    return run.error(from, fmt::format("leaves {} layers, which do not divide over {} stages", rest, between));
-  std::vector<int> stages;
-  for (std::int64_t chunk = 0; chunk < vpp; ++chunk)
-    for (std::int64_t rank = 0; rank < pp; ++rank) {
-      const std::int64_t of_rank = first && rank == 0       ? *first
-                                   : last && rank == pp - 1 ? *last
-                                                            : rest / std::max<std::int64_t>(between, 1);
-      if (of_rank % vpp != 0) return run.error(from, fmt::format("does not divide over {} chunks", vpp));
-      stages.push_back(static_cast<int>(of_rank / vpp));
-    }
-  put_layout(run, stages, from);
-}
-
-/// Megatron-Bridge lists the layers of each stage: [[embedding, decoder], [decoder, loss]] is Et|tL. "?": none of these
-/// words.
-std::string listed_layout(const JsonNode& stages) {
-  constexpr std::array kLetters{std::pair<Name, char>{"embedding", 'E'}, std::pair<Name, char>{"decoder", 't'},
-                                std::pair<Name, char>{"mtp", 'm'}, std::pair<Name, char>{"loss", 'L'}};
-  std::string text;
-  for (const JsonNode& stage : stages.items) {
-    if (&stage != &stages.items.front()) text += '|';
-    for (const JsonNode& layer : stage.items) {
-      const auto* const letter = std::ranges::find(kLetters, Name(layer.string), &std::pair<Name, char>::first);
-      text += letter == kLetters.end() ? '?' : letter->second;
-    }
-  }
-  return text;
-}
-
-void import_layout(RunImport& run, std::int64_t layers) {
-  constexpr Name kLayout = "pipeline-model-parallel-layout";
-  const std::int64_t pp = std::clamp<std::int64_t>(run.given_count("parallel.pp", 1), 1, kMaxStages);
-  if (const JsonNode* const layout = run.find(kLayout); layout != nullptr)
-    import_written_layout(run, kLayout, layout->items.empty() ? run.word(kLayout) : listed_layout(*layout), pp);
-  else
-    import_uneven_ends(run, layers, pp);
-  constexpr Name kOverlap = "overlap-moe-expert-parallel-comm";
-  if (run.flag(kOverlap).value_or(false)) run.put("parallel.pp_schedule", std::string("combined-1f1b"), kOverlap);
-}
-
-/// Megatron-LM divides the layers by pipeline ranks first, embedding and loss counted as asked, and then by this
-/// number.
-void import_layers_of_chunk(RunImport& run, std::int64_t layers) {
-  constexpr Name kLayers = "num-layers-per-virtual-pipeline-stage";
-  const auto per_stage = run.count(kLayers);
-  if (!per_stage) return;
-  const std::int64_t pp = std::max<std::int64_t>(run.given_count("parallel.pp", 1), 1);
-  const std::int64_t items = run.pipeline_items(layers);
-  if (items % pp != 0)
-    return run.error(kLayers, fmt::format("cuts {} layers{}, which do not divide over {} pipeline ranks", items,
-                                          items == layers ? "" : " (with embedding and loss as asked)", pp));
-  if (*per_stage < 1 || items / pp % *per_stage != 0)
-    return run.error(kLayers, fmt::format("does not divide the {} layers of a pipeline rank", items / pp));
-  run.put("parallel.vpp", items / pp / *per_stage, kLayers);
-}
-
-void import_chunks(RunImport& run, std::int64_t layers) {
-  const Name chunks = run.first_of({"num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size"});
-  if (const auto count = run.count(chunks)) run.put("parallel.vpp", *count, chunks);
-  import_layers_of_chunk(run, layers);
-}
-
 void import_sharding(RunImport& run, bool bridge) {
-  constexpr std::array kStrategies{std::pair<Name, int>{"no_shard", 0}, std::pair<Name, int>{"optim", 1},
-                                   std::pair<Name, int>{"optim_grads", 2},
-                                   std::pair<Name, int>{"optim_grads_params", 3}};
+  constexpr std::pair<Name, int> kStrategies[] = {
+      {"no_shard", 0}, {"optim", 1}, {"optim_grads", 2}, {"optim_grads_params", 3}};
   constexpr Name kStrategy = "data-parallel-sharding-strategy";
   const bool fsdp = run.flag(run.first_of({"use-megatron-fsdp", "use-custom-fsdp"})).value_or(false);
   const std::optional<bool> distributed = run.flag("use-distributed-optimizer");
@@ -335,9 +117,8 @@ void import_wide_layers(RunImport& run, bool bridge) {
 }
 
 void import_precision(RunImport& run, bool bridge) {
-  constexpr std::array kRecipes{std::pair<Name, Name>{"tensorwise", "fp8"}, std::pair<Name, Name>{"delayed", "fp8"},
-                                std::pair<Name, Name>{"blockwise", "fp8_block"},
-                                std::pair<Name, Name>{"mxfp8", "mxfp8"}};
+  constexpr std::pair<Name, Name> kRecipes[] = {
+      {"tensorwise", "fp8"}, {"delayed", "fp8"}, {"blockwise", "fp8_block"}, {"mxfp8", "mxfp8"}};
   const bool bf16 = run.flag("bf16").value_or(bridge);
   const bool fp16 = run.flag("fp16").value_or(false);
   run.put("training.dtype", std::string(fp16 ? "fp16" : bf16 ? "bf16" : "fp32"), fp16 ? "fp16" : "bf16");
@@ -362,8 +143,7 @@ void import_precision(RunImport& run, bool bridge) {
 }
 
 void import_megatron_recompute(RunImport& run) {
-  constexpr std::array kGranularities{std::pair<Name, Name>{"selective", "selective"},
-                                      std::pair<Name, Name>{"full", "full"}};
+  constexpr std::pair<Name, Name> kGranularities[] = {{"selective", "selective"}, {"full", "full"}};
   const Name granularity_key = run.first_of({"recompute-granularity", "activations-checkpoint-granularity"});
   const Name method_key = run.first_of({"recompute-method", "activations-checkpoint-method"});
   const Name layers_key = run.first_of({"recompute-num-layers", "activations-checkpoint-num-layers"});
@@ -391,33 +171,25 @@ std::vector<std::string> words_of(const JsonNode* given) {
   return words;
 }
 
-JsonNode text_node(std::string text) {
-  JsonNode node;
-  node.kind = JsonNode::Kind::string;
-  node.string = std::move(text);
-  return node;
-}
-
 /// --recompute-modules, with selective granularity; core_attn alone is Megatron's default.
 void import_recompute_modules(RunImport& run) {
   constexpr Name kModules = "recompute-modules";
   const JsonNode* const given = run.find(kModules);
   if (given == nullptr) return;
   const std::vector<std::string> words = words_of(given);
-  JsonNode modules;
-  modules.kind = JsonNode::Kind::array;
+  std::vector<std::string> modules;
   bool core = false;
   std::string others;
   for (const std::string& word : words) {
     core = core || word == "core_attn";
     const Name known = module_of_megatron(word);
     if (word != "core_attn" && known.empty()) others += (others.empty() ? "" : " ") + shortened(word);
-    if (!known.empty()) modules.items.push_back(text_node(std::string(known)));
+    if (!known.empty()) modules.emplace_back(known);
   }
   const JsonNode* const recompute = run.given("training.recompute");
   if (recompute == nullptr || recompute->string != "selective") return;
   if (!core) run.put("training.recompute", std::string("none"), kModules);
-  if (!modules.items.empty()) run.put("training.recompute_modules", std::move(modules), kModules);
+  if (!modules.empty()) run.put("training.recompute_modules", node_of(modules), kModules);
   if (!others.empty())
     run.assume(
         fmt::format("recompute-modules: {} are kept, since a scenario cannot repeat them alone: the forecast has "
@@ -433,15 +205,13 @@ void import_cuda_graphs(RunImport& run) {
   const bool on = (!impl.empty() && impl != "none") || run.flag(old).value_or(false);
   const std::vector<std::string> scope = words_of(run.find(kScope));
   if (!on) return;
-  JsonNode modules;
-  modules.kind = JsonNode::Kind::array;
+  std::vector<std::string> modules;
   for (const auto& each : EnumNames<GraphModule>::table)
-    if (std::find(scope.begin(), scope.end(), each.name) != scope.end())
-      modules.items.push_back(text_node(std::string(each.name)));
-  if (modules.items.empty())
+    if (std::find(scope.begin(), scope.end(), each.name) != scope.end()) modules.emplace_back(each.name);
+  if (modules.empty())
     run.put_flag("training.cuda_graphs", true, impl.empty() ? old : Name("cuda-graph-impl"));
   else
-    run.put("training.cuda_graph_modules", std::move(modules), kScope);
+    run.put("training.cuda_graph_modules", node_of(modules), kScope);
 }
 
 /// Switches that change the time of a step in a way that a scenario cannot say.
@@ -451,14 +221,12 @@ void name_what_is_not_modelled(RunImport& run) {
     run.assume("delay-wgrad-compute: not modelled; weight gradients stay beside their input gradients");
 }
 
-/// dist_muon deals whole matrices out to the data-parallel ranks, which is stage 1 of ZeRO here; its distributed optimizer stays off.
+/// dist_muon assigns whole matrices to the data-parallel ranks, which is stage 1 of ZeRO here; its distributed optimizer stays off.
 void import_optimizer(RunImport& run) {
-  constexpr std::array kOptimizers{std::pair<Name, Name>{"adam", "adam"}, std::pair<Name, Name>{"sgd", "sgd"},
-                                   std::pair<Name, Name>{"muon", "muon"},
-                                   std::pair<Name, Name>{"dist_muon", "dist_muon"}};
-  constexpr std::array kModes{std::pair<Name, Name>{"blockwise", "blockwise"},
-                              std::pair<Name, Name>{"duplicated", "duplicated"},
-                              std::pair<Name, Name>{"distributed", "distributed"}};
+  constexpr std::pair<Name, Name> kOptimizers[] = {
+      {"adam", "adam"}, {"sgd", "sgd"}, {"muon", "muon"}, {"dist_muon", "dist_muon"}};
+  constexpr std::pair<Name, Name> kModes[] = {
+      {"blockwise", "blockwise"}, {"duplicated", "duplicated"}, {"distributed", "distributed"}};
   const auto mode = run.choice<Name>("muon-tp-mode", kModes);
   const auto steps = run.count("muon-num-ns-steps");
   const auto optimizer = run.choice<Name>("optimizer", kOptimizers);
@@ -477,8 +245,8 @@ void import_optimizer(RunImport& run) {
 /// Recipes of Megatron-Bridge choose Transformer Engine's fused loss. docs/references.md#loss-fusion
 void import_loss(RunImport& run, bool bridge) {
   constexpr Name kFusion = "cross-entropy-loss-fusion", kImplementation = "cross-entropy-fusion-impl";
-  constexpr std::array kImplementations{std::pair<Name, Name>{"native", "fused_native"},
-                                        std::pair<Name, Name>{"te", "fused"}, std::pair<Name, Name>{"linear", "fused"}};
+  constexpr std::pair<Name, Name> kImplementations[] = {
+      {"native", "fused_native"}, {"te", "fused"}, {"linear", "fused"}};
   const std::optional<bool> fusion = run.flag(kFusion);
   const std::optional<Name> implementation = run.choice<Name>(kImplementation, kImplementations);
   const bool fused = fusion.value_or(bridge);
@@ -499,8 +267,7 @@ void import_loss(RunImport& run, bool bridge) {
 }
 
 void import_dispatcher(RunImport& run) {
-  constexpr std::array kDispatchers{std::pair<Name, Name>{"alltoall", "alltoall"},
-                                    std::pair<Name, Name>{"flex", "deepep"}};
+  constexpr std::pair<Name, Name> kDispatchers[] = {{"alltoall", "alltoall"}, {"flex", "deepep"}};
   constexpr Name kDispatcher = "moe-token-dispatcher-type";
   if (!run.has("num-experts") && !run.has("num-moe-experts") && !run.has(kDispatcher)) return;
   const std::optional<Name> dispatcher = run.choice<Name>(kDispatcher, kDispatchers);
@@ -518,8 +285,8 @@ void import_dispatcher(RunImport& run) {
 }
 
 void import_context_parallel(RunImport& run) {
-  constexpr std::array kTypes{std::pair<Name, Name>{"p2p", "p2p"}, std::pair<Name, Name>{"all_gather", "all_gather"},
-                              std::pair<Name, Name>{"allgather", "all_gather"}, std::pair<Name, Name>{"a2a", "a2a"}};
+  constexpr std::pair<Name, Name> kTypes[] = {
+      {"p2p", "p2p"}, {"all_gather", "all_gather"}, {"allgather", "all_gather"}, {"a2a", "a2a"}};
   if (const auto type = run.choice<Name>("cp-comm-type", kTypes))
     run.put("parallel.cp_comm_type", std::string(*type), "cp-comm-type");
 }
@@ -572,21 +339,20 @@ void import_offloading(RunImport& run) {
 void import_adapters(RunImport& run) {
   constexpr Name kTargets = "target-modules";
   constexpr Name kPrefix = "linear_";
-  constexpr std::array<Name, 4> kWithoutEffectOfAdapters{"alpha", "dropout", "lora-", "a2a-experimental"};
+  constexpr Name kWithoutEffectOfAdapters = "alpha dropout lora- a2a-experimental";
   const auto rank = run.theirs().find("peft") == nullptr ? std::nullopt : run.count("dim");
   if (!rank) return;
   run.put("training.lora_rank", *rank, "dim");
-  JsonNode targets;
-  targets.kind = JsonNode::Kind::array;
+  std::vector<std::string> targets;
   for (const std::string& word : words_of(run.find(kTargets))) {
     const std::string target = word.starts_with(kPrefix) ? word.substr(kPrefix.size()) : word;
     if (parse_enum<LoraTarget>(target))
-      targets.items.push_back(text_node(target));
+      targets.push_back(target);
     else
       run.assume(fmt::format("{}: {} has no adapter here", kTargets, shortened(word)));
   }
-  if (!targets.items.empty() && targets.items.size() < std::size(EnumNames<LoraTarget>::table))
-    run.put("training.lora_targets", std::move(targets), kTargets);
+  if (!targets.empty() && targets.size() < std::size(EnumNames<LoraTarget>::table))
+    run.put("training.lora_targets", node_of(targets), kTargets);
   const JsonNode* const experts = run.given("model.moe");
   if (experts != nullptr && experts->kind == JsonNode::Kind::object)
     run.assume("peft: routed experts have no adapters here");
@@ -605,8 +371,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_batch_ramp(run);
   import_megatron_model(run, bridge);
   const std::int64_t layers = run.given_count("model.num_layers", 0);
-  import_chunks(run, layers);
-  import_layout(run, layers);
+  import_megatron_pipeline(run, layers);
   import_sharding(run, bridge);
   import_precision(run, bridge);
   import_megatron_recompute(run);

@@ -1,7 +1,6 @@
 #include "sim/import/launchers/megatron_model.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -16,31 +15,31 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-constexpr std::array kSizes{
-    SettingRow{"model.num_layers", "num-layers", Kind::size},
-    SettingRow{"model.hidden_size", "hidden-size", Kind::size},
-    SettingRow{"model.ffn_hidden_size", "ffn-hidden-size", Kind::size},
-    SettingRow{"model.num_attention_heads", "num-attention-heads", Kind::size},
-    SettingRow{"model.head_dim", "kv-channels", Kind::size},
-    SettingRow{"model.max_position_embeddings", "max-position-embeddings", Kind::size},
-    SettingRow{"model.mtp_layers", "mtp-num-layers", Kind::size},
+constexpr SettingRow kSizes[] = {
+    {"model.num_layers", "num-layers", Kind::size},
+    {"model.hidden_size", "hidden-size", Kind::size},
+    {"model.ffn_hidden_size", "ffn-hidden-size", Kind::size},
+    {"model.num_attention_heads", "num-attention-heads", Kind::size},
+    {"model.head_dim", "kv-channels", Kind::size},
+    {"model.max_position_embeddings", "max-position-embeddings", Kind::size},
+    {"model.mtp_layers", "mtp-num-layers", Kind::size},
 };
-constexpr std::array kLatentSizes{
-    SettingRow{"model.latent_attention.q_rank", "q-lora-rank", Kind::size},
-    SettingRow{"model.latent_attention.kv_rank", "kv-lora-rank", Kind::size},
-    SettingRow{"model.latent_attention.nope_dim", "qk-head-dim", Kind::size},
-    SettingRow{"model.latent_attention.rope_dim", "qk-pos-emb-head-dim", Kind::size},
-    SettingRow{"model.latent_attention.v_dim", "v-head-dim", Kind::size},
+constexpr SettingRow kLatentSizes[] = {
+    {"model.latent_attention.q_rank", "q-lora-rank", Kind::size},
+    {"model.latent_attention.kv_rank", "kv-lora-rank", Kind::size},
+    {"model.latent_attention.nope_dim", "qk-head-dim", Kind::size},
+    {"model.latent_attention.rope_dim", "qk-pos-emb-head-dim", Kind::size},
+    {"model.latent_attention.v_dim", "v-head-dim", Kind::size},
 };
-constexpr std::array kExpertSizes{
-    SettingRow{"model.moe.experts", "num-experts", Kind::size},
-    SettingRow{"model.moe.experts", "num-moe-experts", Kind::size},
-    SettingRow{"model.moe.topk", "moe-router-topk", Kind::size},
-    SettingRow{"model.moe.ffn_hidden", "moe-ffn-hidden-size", Kind::size},
-    SettingRow{"model.moe.shared_ffn_hidden", "moe-shared-expert-intermediate-size", Kind::size},
-    SettingRow{"model.moe.router_bias", "moe-router-enable-expert-bias", Kind::flag},
-    SettingRow{"model.moe.routing_groups", "moe-router-num-groups", Kind::size},
-    SettingRow{"model.moe.routing_group_limit", "moe-router-group-topk", Kind::size},
+constexpr SettingRow kExpertSizes[] = {
+    {"model.moe.experts", "num-experts", Kind::size},
+    {"model.moe.experts", "num-moe-experts", Kind::size},
+    {"model.moe.topk", "moe-router-topk", Kind::size},
+    {"model.moe.ffn_hidden", "moe-ffn-hidden-size", Kind::size},
+    {"model.moe.shared_ffn_hidden", "moe-shared-expert-intermediate-size", Kind::size},
+    {"model.moe.router_bias", "moe-router-enable-expert-bias", Kind::flag},
+    {"model.moe.routing_groups", "moe-router-num-groups", Kind::size},
+    {"model.moe.routing_group_limit", "moe-router-group-topk", Kind::size},
 };
 
 /// Puts `value` where nothing was said.
@@ -66,11 +65,9 @@ void import_activation(RunImport& run) {
 }
 
 void import_norms_and_biases(RunImport& run) {
-  constexpr std::array kNorms{std::pair<Name, Name>{"LayerNorm", "layer_norm"},
-                              std::pair<Name, Name>{"RMSNorm", "rms_norm"}};
-  constexpr std::array kPositions{std::pair<Name, Name>{"learned_absolute", "learned"},
-                                  std::pair<Name, Name>{"rope", "rope"}, std::pair<Name, Name>{"mrope", "rope"},
-                                  std::pair<Name, Name>{"none", "none"}};
+  constexpr std::pair<Name, Name> kNorms[] = {{"LayerNorm", "layer_norm"}, {"RMSNorm", "rms_norm"}};
+  constexpr std::pair<Name, Name> kPositions[] = {
+      {"learned_absolute", "learned"}, {"rope", "rope"}, {"mrope", "rope"}, {"none", "none"}};
   const Name norm = run.choice<Name>("normalization", kNorms).value_or("layer_norm");
   run.put("model.norm", std::string(norm), "normalization");
   run.put_flag("model.norm_bias", norm == "layer_norm", "normalization");

@@ -1,7 +1,6 @@
 #include "sim/import/launchers/mixed_precision.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -20,23 +19,23 @@ struct PrecisionRecipe {
 };
 
 /// Those that begin with fp16 have it in place of bf16, also for gradients.
-constexpr std::array kPrecisionRecipes{
-    PrecisionRecipe{.name = "bf16_mixed"},
-    PrecisionRecipe{.name = "fp16_mixed"},
-    PrecisionRecipe{.name = "bf16_with_fp8_mixed", .fp8_recipe = "delayed", .fp8_params = true},
-    PrecisionRecipe{.name = "fp16_with_fp8_mixed", .fp8_recipe = "delayed", .fp8_params = true},
-    PrecisionRecipe{.name = "bf16_with_fp8_delayed_scaling_mixed", .fp8_recipe = "delayed", .fp8_params = true},
-    PrecisionRecipe{.name = "fp16_with_fp8_delayed_scaling_mixed", .fp8_recipe = "delayed", .fp8_params = true},
-    PrecisionRecipe{.name = "bf16_with_mxfp8_mixed", .fp8_recipe = "mxfp8", .fp8_params = true},
-    PrecisionRecipe{.name = "fp16_with_mxfp8_mixed", .fp8_recipe = "mxfp8", .fp8_params = true},
-    PrecisionRecipe{"bf16_with_fp8_current_scaling_mixed", "tensorwise", "", 1, 1, true},
-    PrecisionRecipe{"fp16_with_fp8_current_scaling_mixed", "tensorwise", "", 1, 1, true},
-    PrecisionRecipe{"nemotron_h_bf16_with_fp8_current_scaling_mixed", "tensorwise", "", 2, 2, true},
-    PrecisionRecipe{"nanov2_bf16_with_fp8_current_scaling_mixed", "blockwise", "", 2, 2, true},
-    PrecisionRecipe{.name = "bf16_with_fp8_subchannel_scaling_mixed", .fp8_recipe = "blockwise"},
-    PrecisionRecipe{.name = "fp16_with_fp8_subchannel_scaling_mixed", .fp8_recipe = "blockwise"},
-    PrecisionRecipe{.name = "bf16_with_nvfp4_mixed", .fp4 = "e2m1"},
-    PrecisionRecipe{.name = "nemotron_3_super_bf16_with_nvfp4_mixed", .fp4 = "e2m1", .wide_end = 14},
+constexpr PrecisionRecipe kPrecisionRecipes[] = {
+    {.name = "bf16_mixed"},
+    {.name = "fp16_mixed"},
+    {.name = "bf16_with_fp8_mixed", .fp8_recipe = "delayed", .fp8_params = true},
+    {.name = "fp16_with_fp8_mixed", .fp8_recipe = "delayed", .fp8_params = true},
+    {.name = "bf16_with_fp8_delayed_scaling_mixed", .fp8_recipe = "delayed", .fp8_params = true},
+    {.name = "fp16_with_fp8_delayed_scaling_mixed", .fp8_recipe = "delayed", .fp8_params = true},
+    {.name = "bf16_with_mxfp8_mixed", .fp8_recipe = "mxfp8", .fp8_params = true},
+    {.name = "fp16_with_mxfp8_mixed", .fp8_recipe = "mxfp8", .fp8_params = true},
+    {"bf16_with_fp8_current_scaling_mixed", "tensorwise", "", 1, 1, true},
+    {"fp16_with_fp8_current_scaling_mixed", "tensorwise", "", 1, 1, true},
+    {"nemotron_h_bf16_with_fp8_current_scaling_mixed", "tensorwise", "", 2, 2, true},
+    {"nanov2_bf16_with_fp8_current_scaling_mixed", "blockwise", "", 2, 2, true},
+    {.name = "bf16_with_fp8_subchannel_scaling_mixed", .fp8_recipe = "blockwise"},
+    {.name = "fp16_with_fp8_subchannel_scaling_mixed", .fp8_recipe = "blockwise"},
+    {.name = "bf16_with_nvfp4_mixed", .fp4 = "e2m1"},
+    {.name = "nemotron_3_super_bf16_with_nvfp4_mixed", .fp4 = "e2m1", .wide_end = 14},
 };
 
 /// A section of settings, all on the line of the recipe.
@@ -88,7 +87,7 @@ std::optional<JsonNode> mixed_precision_settings(std::string_view written, int l
   const auto* const recipe = std::ranges::find_if(kPrecisionRecipes, [&](const PrecisionRecipe& each) {
     return each.name == name || (modified && each.name == name + "_mixed");
   });
-  if (recipe == kPrecisionRecipes.end() || (wide_parameters && !recipe->fp8_params)) return std::nullopt;
+  if (recipe == std::end(kPrecisionRecipes) || (wide_parameters && !recipe->fp8_params)) return std::nullopt;
   const bool half = recipe->name.starts_with("fp16");
   Section section(line);
   section.set("bf16", !half);

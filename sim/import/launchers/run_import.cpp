@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/io/fields.hpp"
 
 namespace tracecast {
 namespace {
@@ -153,25 +154,15 @@ void RunImport::put(const std::string& our_key, JsonNode value, std::string_view
 }
 
 void RunImport::put(const std::string& our_key, std::int64_t value, std::string_view from) {
-  JsonNode node;
-  node.kind = JsonNode::Kind::integer;
-  node.integer = value;
-  node.number = static_cast<double>(value);
-  put(our_key, std::move(node), from);
+  put(our_key, node_of(value), from);
 }
 
 void RunImport::put(const std::string& our_key, const std::string& value, std::string_view from) {
-  JsonNode node;
-  node.kind = JsonNode::Kind::string;
-  node.string = value;
-  put(our_key, std::move(node), from);
+  put(our_key, node_of(value), from);
 }
 
 void RunImport::put_flag(const std::string& our_key, bool value, std::string_view from) {
-  JsonNode node;
-  node.kind = JsonNode::Kind::boolean;
-  node.boolean = value;
-  put(our_key, std::move(node), from);
+  put(our_key, node_of(value), from);
 }
 
 const JsonNode* RunImport::given(const std::string& our_key) const {
@@ -210,14 +201,25 @@ void RunImport::take(std::string_view key) {
   }
 }
 
-void RunImport::pass_over(std::span<const std::string_view> beginnings) {
+template <class Predicate>
+void RunImport::pass_over_where(const Predicate& has_no_effect) {
   for (Setting& setting : settings_) {
-    const bool known = std::any_of(beginnings.begin(), beginnings.end(),
-                                   [&](std::string_view beginning) { return setting.key.starts_with(beginning); });
-    if (setting.used || !known) continue;
+    if (setting.used || !has_no_effect(setting)) continue;
     setting.used = true;
     passed_over.push_back(setting.key);
   }
+}
+
+void RunImport::pass_over(std::string_view beginnings) {
+  const std::vector<std::string_view> words = split_words(beginnings, " \n");
+  pass_over_where([&](const Setting& setting) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return setting.key.starts_with(word); });
+  });
+}
+
+void RunImport::pass_over_rest() {
+  pass_over_where([](const Setting&) { return true; });
 }
 
 void RunImport::pass_over_if(std::string_view key, std::string_view value) {
@@ -228,11 +230,8 @@ void RunImport::pass_over_if(std::string_view key, std::string_view value) {
 }
 
 void RunImport::pass_over_off() {
-  for (Setting& setting : settings_) {
-    if (setting.used || setting.value->kind != JsonNode::Kind::boolean || setting.value->boolean) continue;
-    setting.used = true;
-    passed_over.push_back(setting.key);
-  }
+  pass_over_where(
+      [](const Setting& setting) { return setting.value->kind == JsonNode::Kind::boolean && !setting.value->boolean; });
 }
 
 void RunImport::list_unmapped() {

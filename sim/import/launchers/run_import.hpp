@@ -66,8 +66,10 @@ class RunImport {
   void assume(std::string sentence) { assumptions.push_back(std::move(sentence)); }
   /// A setting, or all of a section, that was read in the file itself counts as mapped.
   void take(std::string_view key);
-  /// Settings whose name begins with one of these have no effect on the time of a step.
-  void pass_over(std::span<const std::string_view> beginnings);
+  /// Settings whose name begins with one of these words have no effect on the time of a step.
+  void pass_over(std::string_view beginnings);
+  /// All settings that are left have no effect either.
+  void pass_over_rest();
   /// With this value, as a message repeats it, the setting is what is forecast anyway.
   void pass_over_if(std::string_view key, std::string_view value);
   /// Switches that are off have none either: of a configuration that says every setting.
@@ -114,6 +116,8 @@ class RunImport {
     bool used = false;
     const JsonNode* other = nullptr;  ///< what another line says in its place
   };
+  template <class Predicate>
+  void pass_over_where(const Predicate& has_no_effect);
   void flatten(const JsonNode& node, const std::string& path, Names names, int depth);
   Setting* lookup(std::string_view key);
   std::optional<std::size_t> index_of(std::string_view key) const;

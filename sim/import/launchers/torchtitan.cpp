@@ -12,6 +12,7 @@
 #include "sim/import/launchers/toml_document.hpp"
 #include "sim/import/launchers/torchtitan_settings.hpp"
 #include "sim/import/recognise.hpp"
+#include "sim/io/fields.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -21,42 +22,17 @@ using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
 /// Names of early 2025. Pipelines of that time are refused: they counted micro-batches.
-constexpr std::array kOldRows{
-    SettingRow{"parallel.tp", "training.tensor_parallel_degree", Kind::size},
-    SettingRow{"parallel.cp", "experimental.context_parallel_degree", Kind::size},
-    SettingRow{"parallel.tp_comm_overlap", "experimental.enable_async_tensor_parallel", Kind::flag},
+constexpr SettingRow kOldRows[] = {
+    {"parallel.tp", "training.tensor_parallel_degree", Kind::size},
+    {"parallel.cp", "experimental.context_parallel_degree", Kind::size},
+    {"parallel.tp_comm_overlap", "experimental.enable_async_tensor_parallel", Kind::flag},
 };
 
-constexpr Name kWithoutEffect[] = {"job.",
-                                   "hf_assets_path",
-                                   "dump_folder",
-                                   "tokenizer.",
-                                   "dataloader.",
-                                   "profiler.",
-                                   "profiling.",
-                                   "metrics.",
-                                   "comm.",
-                                   "lr_scheduler.",
-                                   "checkpoint.",
-                                   "validation.",
-                                   "validator.",
-                                   "override.",
-                                   "debug.",
-                                   "experimental.custom_",
-                                   "activation_checkpoint.",
-                                   "compile.backend",
-                                   "compile.model",
-                                   "model.hf_assets_path",
-                                   "model.tokenizer_path",
-                                   "optimizer.lr",
-                                   "optimizer.eps",
-                                   "optimizer.beta",
-                                   "optimizer.weight_decay",
-                                   "training.max_norm",
-                                   "training.dataset",
-                                   "training.seed",
-                                   "training.gc_",
-                                   "quantize."};
+constexpr Name kWithoutEffect = R"(
+    job. hf_assets_path dump_folder tokenizer. dataloader. profiler. profiling. metrics. comm. lr_scheduler.
+    checkpoint. validation. validator. override. debug. experimental.custom_ activation_checkpoint. compile.backend
+    compile.model model.hf_assets_path model.tokenizer_path optimizer.lr optimizer.eps optimizer.beta
+    optimizer.weight_decay training.max_norm training.dataset training.seed training.gc_ quantize.)";
 
 struct Flavour {
   Name model;
@@ -64,17 +40,17 @@ struct Flavour {
   Name ours;
   bool experts = false;
 };
-constexpr std::array kFlavours{
-    Flavour{"llama3", "8B", "llama-3.1-8b"},
-    Flavour{"llama3", "70B", "llama-3.1-70b"},
-    Flavour{"llama3", "405B", "llama-3.1-405b"},
-    Flavour{"deepseek_v3", "671B", "deepseek-v3", true},
-    Flavour{"qwen3", "8B", "qwen3-8b"},
-    Flavour{"qwen3", "30B-A3B", "qwen3-30b-a3b", true},
-    Flavour{"gpt_oss", "20b", "gpt-oss-20b", true},
-    Flavour{"llama2", "7B", "llama-2-7b"},
-    Flavour{"llama2", "13B", "llama-2-13b"},
-    Flavour{"llama2", "70B", "llama-2-70b"},
+constexpr Flavour kFlavours[] = {
+    {"llama3", "8B", "llama-3.1-8b"},
+    {"llama3", "70B", "llama-3.1-70b"},
+    {"llama3", "405B", "llama-3.1-405b"},
+    {"deepseek_v3", "671B", "deepseek-v3", true},
+    {"qwen3", "8B", "qwen3-8b"},
+    {"qwen3", "30B-A3B", "qwen3-30b-a3b", true},
+    {"gpt_oss", "20b", "gpt-oss-20b", true},
+    {"llama2", "7B", "llama-2-7b"},
+    {"llama2", "13B", "llama-2-13b"},
+    {"llama2", "70B", "llama-2-70b"},
 };
 
 // ---- import
@@ -83,9 +59,9 @@ void import_model(RunImport& run) {
   const std::string name = run.word("model.name");
   const std::string flavour = run.word("model.flavor");
   if (run.given("model") != nullptr || flavour.empty()) return;
-  const auto* known = std::find_if(kFlavours.begin(), kFlavours.end(),
-                                   [&](const Flavour& each) { return each.model == name && each.flavour == flavour; });
-  if (known == kFlavours.end()) {
+  const auto* known = std::ranges::find_if(
+      kFlavours, [&](const Flavour& each) { return each.model == name && each.flavour == flavour; });
+  if (known == std::end(kFlavours)) {
     run.model_refused = true;
     return run.error("model.flavor", fmt::format("of {} is not a shipped model: give --model", shortened(name)));
   }
@@ -118,8 +94,7 @@ void import_sharding(RunImport& run) {
   const Name replicate_key =
       run.first_of({"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"});
   constexpr Name kReshard = "parallelism.fsdp_reshard_after_forward";
-  constexpr std::array kPolicies{std::pair<Name, int>{"default", -1}, std::pair<Name, int>{"always", 1},
-                                 std::pair<Name, int>{"never", 0}};
+  constexpr std::pair<Name, int> kPolicies[] = {{"default", -1}, {"always", 1}, {"never", 0}};
   const std::int64_t replicas = run.count(replicate_key).value_or(1);
   const std::int64_t shard = run.count(shard_key).value_or(-1);
   const int policy = run.choice<int>(kReshard, kPolicies).value_or(-1);
@@ -231,8 +206,7 @@ void import_policy(RunImport& run, const JsonNode& policy) {
 }
 
 void import_torchtitan_recompute(RunImport& run) {
-  constexpr std::array kModes{std::pair<Name, Name>{"none", "none"}, std::pair<Name, Name>{"selective", "selective_op"},
-                              std::pair<Name, Name>{"full", "full"}};
+  constexpr std::pair<Name, Name> kModes[] = {{"none", "none"}, {"selective", "selective_op"}, {"full", "full"}};
   constexpr Name kMode = "activation_checkpoint.mode";
   constexpr Name kEarly = "activation_checkpoint.early_stop";
   constexpr Name kOption = "activation_checkpoint.selective_ac_option";
@@ -266,13 +240,13 @@ struct Converter {
   Name dtype;
   bool experts = false;  ///< of the multiplications of experts, not of linear layers
 };
-constexpr std::array kConverters{
-    Converter{kFloat8Section, kFloat8Section, kOldFloat8Section, "fp8"},
-    Converter{kOldFloat8Section, kOldFloat8Section, kFloat8Section, "fp8"},
-    Converter{kMxSection, kMxSection, kOldMxSection, "mxfp8"},
-    Converter{kOldMxSection, kOldMxSection, kMxSection, "mxfp8"},
-    Converter{"quantize.grouped_mm.float8", "", "", "fp8", true},
-    Converter{"quantize.grouped_mm.mx", "", "", "mxfp8", true},
+constexpr Converter kConverters[] = {
+    {kFloat8Section, kFloat8Section, kOldFloat8Section, "fp8"},
+    {kOldFloat8Section, kOldFloat8Section, kFloat8Section, "fp8"},
+    {kMxSection, kMxSection, kOldMxSection, "mxfp8"},
+    {kOldMxSection, kOldMxSection, kMxSection, "mxfp8"},
+    {"quantize.grouped_mm.float8", "", "", "fp8", true},
+    {"quantize.grouped_mm.mx", "", "", "mxfp8", true},
 };
 
 /// Linear layers of a block, by parts of the names that a filter may have.
@@ -280,9 +254,8 @@ struct LinearNames {
   Name part;
   std::array<Name, 4> names;
 };
-constexpr std::array kLinearNames{
-    LinearNames{"attention", {"attention.wq", "attention.wk", "attention.wv", "attention.wo"}},
-    LinearNames{"mlp", {"feed_forward.w1", "feed_forward.w2", "feed_forward.w3", ""}}};
+constexpr LinearNames kLinearNames[] = {{"attention", {"attention.wq", "attention.wk", "attention.wv", "attention.wo"}},
+                                        {"mlp", {"feed_forward.w1", "feed_forward.w2", "feed_forward.w3", ""}}};
 
 /// One scale for a tensor, or one for each row.
 void import_float8(RunImport& run, Name section) {
@@ -353,7 +326,7 @@ std::vector<const Converter*> converters_of(RunImport& run) {
   const JsonNode* const named = run.find(kKey);
   for (const JsonNode& each : named == nullptr ? std::vector<JsonNode>{} : named->items) {
     const auto* const known = std::ranges::find(kConverters, Name(each.string), &Converter::name);
-    if (known == kConverters.end()) {
+    if (known == std::end(kConverters)) {
       std::string names;
       for (const Converter& one : kConverters) names += " " + std::string(one.name);
       run.error(kKey, fmt::format("is not supported (allowed:{})", names));
@@ -387,20 +360,12 @@ void import_converters(RunImport& run) {
     for (const Name section : {linear->section, linear->other_section}) import_float8(run, section);
   if (experts && grouped == nullptr) wide.emplace_back("experts");
   if (wide.empty()) return;
-  JsonNode modules;
-  modules.kind = JsonNode::Kind::array;
-  for (const std::string& part : wide) {
-    JsonNode node;
-    node.kind = JsonNode::Kind::string;
-    node.string = part;
-    modules.items.push_back(std::move(node));
-  }
-  run.put("training.bf16_modules", std::move(modules), "model.converters");
+  run.put("training.bf16_modules", node_of(wide), "model.converters");
 }
 
 /// float8 and mx are model converters.
 void import_precision(RunImport& run) {
-  constexpr std::array kTypes{std::pair<Name, Name>{"bfloat16", "bf16"}, std::pair<Name, Name>{"float32", "fp32"}};
+  constexpr std::pair<Name, Name> kTypes[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}};
   constexpr Name kReduce = "training.mixed_precision_reduce";
   constexpr Name kParam = "training.mixed_precision_param";
   run.put("training.grad_reduce_dtype", std::string(run.choice<Name>(kReduce, kTypes).value_or("fp32")), kReduce);
@@ -439,13 +404,12 @@ void import_compile(RunImport& run) {
 }
 
 void import_others(RunImport& run) {
-  constexpr std::array kRotations{std::pair<Name, Name>{"allgather", "all_gather"},
-                                  std::pair<Name, Name>{"alltoall", "p2p"}};
+  constexpr std::pair<Name, Name> kRotations[] = {{"allgather", "all_gather"}, {"alltoall", "p2p"}};
   constexpr Name kRotation = "parallelism.context_parallel_rotate_method";
   if (run.given_count("parallel.cp", 1) > 1)
     run.put("parallel.cp_comm_type", std::string(run.choice<Name>(kRotation, kRotations).value_or("all_gather")),
             kRotation);
-  constexpr std::array kOptimizers{std::pair<Name, Name>{"AdamW", "adam"}, std::pair<Name, Name>{"Adam", "adam"}};
+  constexpr std::pair<Name, Name> kOptimizers[] = {{"AdamW", "adam"}, {"Adam", "adam"}};
   if (const auto optimizer = run.choice<Name>("optimizer.name", kOptimizers))
     run.put("training.optimizer", std::string(*optimizer), "optimizer.name");
   import_compile(run);

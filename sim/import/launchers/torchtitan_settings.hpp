@@ -2,21 +2,19 @@
 /// What reading and writing torchtitan's settings share.   Source: docs/references.md#format-torchtitan
 #pragma once
 
-#include <array>
-
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
 
 namespace tracecast {
 
 /// Settings that mean the same under both names.
-inline constexpr std::array kTorchtitanRows{
-    SettingRow{"parallel.tp", "parallelism.tensor_parallel_degree", SettingRow::Kind::size},
-    SettingRow{"parallel.pp", "parallelism.pipeline_parallel_degree", SettingRow::Kind::size},
-    SettingRow{"parallel.cp", "parallelism.context_parallel_degree", SettingRow::Kind::size},
-    SettingRow{"parallel.ep", "parallelism.expert_parallel_degree", SettingRow::Kind::count},
-    SettingRow{"parallel.tp_comm_overlap", "parallelism.enable_async_tensor_parallel", SettingRow::Kind::flag},
-    SettingRow{"training.seq_length", "training.seq_len", SettingRow::Kind::size},
+inline constexpr SettingRow kTorchtitanRows[] = {
+    {"parallel.tp", "parallelism.tensor_parallel_degree", SettingRow::Kind::size},
+    {"parallel.pp", "parallelism.pipeline_parallel_degree", SettingRow::Kind::size},
+    {"parallel.cp", "parallelism.context_parallel_degree", SettingRow::Kind::size},
+    {"parallel.ep", "parallelism.expert_parallel_degree", SettingRow::Kind::count},
+    {"parallel.tp_comm_overlap", "parallelism.enable_async_tensor_parallel", SettingRow::Kind::flag},
+    {"training.seq_length", "training.seq_len", SettingRow::Kind::size},
 };
 
 /// Model converters of linear layers: their names in `model.converters`, and sections.

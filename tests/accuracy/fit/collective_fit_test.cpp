@@ -2,14 +2,16 @@
 #include "tools/accuracy/fit/collective_fit.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
-#include "tests/io/temporary_folder.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tools/accuracy/fit/collective_report.hpp"
 
 namespace tracecast::accuracy {
@@ -28,9 +30,7 @@ TEST_CASE("Measured collectives above 1 MiB are forecast within 15 % on average"
   CHECK(samples.size() > 5000);
   std::map<std::string, Cluster> clusters;
   for (const CollectiveSample& sample : samples)
-    if (clusters.count(sample.topology) == 0)
-      clusters.emplace(sample.topology,
-                       read_topology(source_dir() / "topologies" / (sample.topology + ".json")).value());
+    if (clusters.count(sample.topology) == 0) clusters.emplace(sample.topology, shipped_topology(sample.topology));
   BusbwError all;
   BusbwError nccl;
   for (const auto& [name, source] : errors_of(samples, clusters)) {
@@ -59,13 +59,11 @@ TEST_CASE("A tuning written into a topology reads back equal, and replaces the o
   const fs::path path = folder.path() / "machine.json";
   for (const char* name :
        {"dgx-h100.json", "jean-zay.json"}) {  // the second has a source behind that of its collectives
-    std::ifstream file(source_dir() / "topologies" / name);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::string text = content_of(source_dir() / "topologies" / name);
     const std::string once = with_tuning(text, tuning);
     REQUIRE(write_file(path, once));
-    const Result<Cluster> cluster = read_topology(path);
-    if (!cluster) FAIL(to_string(cluster.error()));
-    CHECK(cluster->tuning == tuning);
+    const Cluster cluster = value_of(read_topology(path));
+    CHECK(cluster.tuning == tuning);
     CHECK(with_tuning(once, tuning) == once);
   }
 }

@@ -58,8 +58,7 @@ TEST_CASE("fit: parameters that made the measurements are found again", "[proper
   CHECK(model.fit.samples == 40);
 
   const GpuPeak gpu{989.4e12, 3.35e12, 132};
-  AttentionModel truth;
-  truth.t0 = 4e-6;
+  AttentionModel truth{.t0 = 4e-6};
   truth.forward_efficiency = truth.backward_efficiency = 0.7;
   truth.forward_s0 = truth.backward_s0 = 900;
   std::vector<AttentionSample> kernels;
@@ -128,8 +127,7 @@ TEST_CASE("fit: a library's choices are found where there are samples, and nowhe
 
 TEST_CASE("fit: the clock that long kernels lose is found from their lengths", "[property][accuracy][fit]") {
   const GpuPeak gpu{2500e12, 8e12, 148};
-  AttentionModel truth;
-  truth.t0 = 4e-6;
+  AttentionModel truth{.t0 = 4e-6};
   truth.forward_efficiency = truth.backward_efficiency = 0.7;
   truth.forward_s0 = truth.backward_s0 = 900;
   truth.power_knee = kAttentionPowerKnee;

@@ -7,6 +7,8 @@
 
 #include "sim/io/files.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
+#include "tests/support/shipped.hpp"
 #include "tools/accuracy/calibration.hpp"
 #include "tools/accuracy/fit/assemble.hpp"
 #include "tools/accuracy/fit/attention_kernels.hpp"
@@ -22,12 +24,6 @@ namespace {
 
 const std::filesystem::path kData = measurements_of_others();
 
-Profile shipped(const std::string& name) {
-  const Result<Profile> profile = read_profile(source_dir() / "kernels/profiles" / (name + ".json"));
-  if (!profile) FAIL(to_string(profile.error()));
-  return *profile;
-}
-
 double mean_error(const GemmModel& model, const GpuPeak& gpu, const std::vector<GemmSample>& samples, bool large_only) {
   LogError error;
   for (const GemmSample& s : samples)
@@ -41,7 +37,7 @@ double mean_error(const GemmModel& model, const GpuPeak& gpu, const std::vector<
 TEST_CASE("fit: every GPU of the catalogue has a profile of its kind", "[accuracy][fit]") {
   for (const Gpu& gpu : catalogue()) {
     INFO(gpu.name);
-    const Profile profile = shipped(gpu.name);
+    const Profile profile = shipped_profile(gpu.name);
     CHECK(profile.gpu == gpu.title);
     CHECK(profile.architecture == gpu.architecture);
     CHECK(profile.kind == (*gpu.gemm_table != '\0' ? "fitted" : "specification"));
@@ -62,26 +58,25 @@ TEST_CASE("fit: attention, memory-bound work and host of the shipped profiles ar
                       source_dir() / "scenarios/runs/kernels.csv", Assembler::Parts::without_multiplications);
   for (const Gpu& gpu : catalogue()) {
     INFO(gpu.name);
-    const Result<Profile> fitted = assembler.profile(gpu);
-    if (!fitted) FAIL(to_string(fitted.error()));
-    const Profile profile = shipped(gpu.name);
-    CHECK(fitted->attention == profile.attention);
-    CHECK(fitted->memory_bound == profile.memory_bound);
-    CHECK(fitted->host == profile.host);
-    CHECK(fitted->peak_flops == profile.peak_flops);
-    CHECK(fitted->memory_bandwidth == profile.memory_bandwidth);
-    CHECK(fitted->source == profile.source);
+    const Profile fitted = value_of(assembler.profile(gpu));
+    const Profile profile = shipped_profile(gpu.name);
+    CHECK(fitted.attention == profile.attention);
+    CHECK(fitted.memory_bound == profile.memory_bound);
+    CHECK(fitted.host == profile.host);
+    CHECK(fitted.peak_flops == profile.peak_flops);
+    CHECK(fitted.memory_bandwidth == profile.memory_bandwidth);
+    CHECK(fitted.source == profile.source);
   }
 }
 
 TEST_CASE(
     "fit: a recorded profile keeps its own times, and has the memory-bound models of its GPU for what was not timed",
     "[accuracy][fit]") {
-  const Profile recorded = shipped("h100-measured");
+  const Profile recorded = shipped_profile("h100-measured");
   REQUIRE(recorded.kind == "recorded");
   CHECK(recorded.in_training.gemm == 1);
   CHECK(recorded.in_training.attention == 1);
-  CHECK(recorded.memory_bound == shipped("h100").memory_bound);
+  CHECK(recorded.memory_bound == shipped_profile("h100").memory_bound);
 }
 
 TEST_CASE("fit: profiles of GPUs in the shipped table of kernels are what the fit finds in it", "[accuracy][fit]") {
@@ -89,7 +84,7 @@ TEST_CASE("fit: profiles of GPUs in the shipped table of kernels are what the fi
       read_kernels(CsvTable::read(source_dir() / "scenarios/runs/kernels.csv").value()).value();
   for (const char* name : {"mi300x", "mi355x"}) {
     INFO(name);
-    const Profile profile = shipped(name);
+    const Profile profile = shipped_profile(name);
     std::vector<AttentionModel> fitted = attention_models(profile.architecture, {.shipped = &kernels});
     REQUIRE(fitted.size() == profile.attention.size());
     for (std::size_t i = 0; i < fitted.size(); ++i) {
@@ -99,7 +94,7 @@ TEST_CASE("fit: profiles of GPUs in the shipped table of kernels are what the fi
   }
   for (const char* name : {"mi300x", "mi355x", "v100"}) {
     INFO(name);
-    const Profile profile = shipped(name);
+    const Profile profile = shipped_profile(name);
     for (const AttentionModel& model : profile.attention) CHECK(model.fit.residual > 0.03);  // no curve of one length
     const Precision precision = std::string(name) == "v100" ? Precision::fp16 : Precision::bf16;
     std::vector<GemmSample> samples;
@@ -118,7 +113,7 @@ TEST_CASE("fit: profiles of GPUs in the shipped table of kernels are what the fi
 TEST_CASE("fit: multiplications in MXFP8 take 1.05 times those in fp8, and nobody timed them", "[accuracy][fit]") {
   for (const char* name : {"b200", "gb200", "b300", "gb300", "rtx-pro-6000"}) {
     INFO(name);
-    const Profile profile = shipped(name);
+    const Profile profile = shipped_profile(name);
     const auto time = [&](Precision precision) {
       return gemm_seconds(profile.gemm.at(precision), peak_of(profile, precision), {16384, 16384, 16384},
                           gemm_elements(precision));
@@ -132,14 +127,14 @@ TEST_CASE("fit: multiplications in MXFP8 take 1.05 times those in fp8, and nobod
 TEST_CASE("fit: factors that few runs decided are the less certain", "[accuracy][fit]") {
   for (const char* name : {"a100", "h100", "b200"}) {
     INFO(name);
-    const InTraining determined = shipped(name).in_training;
+    const InTraining determined = shipped_profile(name).in_training;
     CHECK(determined.fit.samples > 20);
     CHECK(determined.fit.residual >= 0.05);
     CHECK(determined.fit.residual < 0.10);
   }
   for (const char* name : {"v100", "mi300x", "mi355x", "pvc", "a64fx"}) {
     INFO(name);
-    const InTraining borrowed = shipped(name).in_training;
+    const InTraining borrowed = shipped_profile(name).in_training;
     CHECK(borrowed.fit.samples < 20);
     CHECK(borrowed.fit.residual == 0.10);
     CHECK(borrowed.gemm_fp8 == Approx(borrowed.gemm).epsilon(0.001));  // no run compares precisions
@@ -152,8 +147,8 @@ TEST_CASE("fit: a GPU that runs another's kernels has its factors, and is the le
   for (const Gpu& gpu : catalogue()) {
     if (*gpu.based_on == '\0') continue;
     INFO(gpu.name << " of " << gpu.based_on);
-    const Profile profile = shipped(gpu.name);
-    const Profile base = shipped(gpu.based_on);
+    const Profile profile = shipped_profile(gpu.name);
+    const Profile base = shipped_profile(gpu.based_on);
     // What is fitted to runs later than a profile was made must reach it, too.
     CHECK(profile.in_training.memory == base.in_training.memory);
     CHECK(profile.in_training.softmax == base.in_training.softmax);
@@ -170,8 +165,8 @@ TEST_CASE("fit: GPUs with one die and equal peaks share 16-bit GEMMs, and more m
   for (const Gpu& gpu : catalogue()) {
     if (*gpu.die == '\0') continue;
     INFO(gpu.name << " and " << gpu.die);
-    const Profile profile = shipped(gpu.name);
-    const Profile twin = shipped(gpu.die);
+    const Profile profile = shipped_profile(gpu.name);
+    const Profile twin = shipped_profile(gpu.die);
     CHECK(profile.sms == twin.sms);
     CHECK(profile.in_training.gemm == twin.in_training.gemm);
     CHECK(profile.in_training.weight_gradient == twin.in_training.weight_gradient);
@@ -183,7 +178,7 @@ TEST_CASE("fit: GPUs with one die and equal peaks share 16-bit GEMMs, and more m
     }
   }
   // GH100 with memory of 3.35, 4.0 and 4.8 TB/s, as forecasts take its kernels.
-  const std::vector<Profile> growing{shipped("h100"), shipped("gh200"), shipped("h200")};
+  const std::vector<Profile> growing{shipped_profile("h100"), shipped_profile("gh200"), shipped_profile("h200")};
   for (std::size_t i = 1; i < growing.size(); ++i)
     for (std::int64_t m = 1; m <= 1 << 16; m *= 4)
       for (const std::int64_t n : {64, 1024, 4096, 28'672})
@@ -201,7 +196,7 @@ TEST_CASE("fit: narrow multiplications gain no more than their peak and their by
           "[property][accuracy][fit]") {
   int pairs = 0;
   for (const Gpu& gpu : catalogue()) {
-    const Profile profile = shipped(gpu.name);
+    const Profile profile = shipped_profile(gpu.name);
     for (const Precision precision : {Precision::fp8, Precision::mxfp8, Precision::fp8_block, Precision::nvfp4}) {
       const double gain = narrow_gain(profile, precision);
       if (gain <= 0) continue;
@@ -222,7 +217,7 @@ TEST_CASE("fit: shipped GEMM parameters have the residual they state, and no nei
     return;
   }
   const std::string name = GENERATE("h100", "a100");
-  const Profile profile = shipped(name);
+  const Profile profile = shipped_profile(name);
   const Result<CsvTable> table = CsvTable::read(kData / "kernels/aiconfigurator" / ("gemm_" + name + "_sxm.csv.gz"));
   REQUIRE(table);
   const GemmSamples samples = read_gemm_samples(*table, "bfloat16");
@@ -255,7 +250,7 @@ TEST_CASE("fit: fitting H100's GEMMs again gives the shipped parameters", "[.][r
     WARN("skipped: " << kData << " is absent");
     return;
   }
-  const Profile profile = shipped("h100");
+  const Profile profile = shipped_profile("h100");
   const Result<CsvTable> table = CsvTable::read(kData / "kernels/aiconfigurator/gemm_h100_sxm.csv.gz");
   REQUIRE(table);
   const Result<CsvTable> specifications = CsvTable::read(kData / "gpu-specs/gpu_specs.csv");
@@ -274,7 +269,7 @@ TEST_CASE("fit: samples of attention are of the profile's own GPU or of one with
   int own = 0;
   for (const Gpu& gpu : catalogue()) {
     const std::string name = gpu.name;
-    for (const AttentionModel& model : shipped(name).attention) {
+    for (const AttentionModel& model : shipped_profile(name).attention) {
       INFO(name << ": " << model.fit.data);
       const std::string measured = attention_measured_on(model.fit.data);
       if (measured == name && model.fit.samples > 0) ++own;
@@ -285,7 +280,7 @@ TEST_CASE("fit: samples of attention are of the profile's own GPU or of one with
   }
   CHECK(own >= 4);  // GB200's
   for (const char* name : {"b200", "b300", "gb300"})
-    for (const AttentionModel& model : shipped(name).attention) {
+    for (const AttentionModel& model : shipped_profile(name).attention) {
       CHECK(model.fit.samples == 0);
       CHECK(model.fit.data.starts_with("of another GPU: "));
     }

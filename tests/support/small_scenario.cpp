@@ -1,9 +1,10 @@
-#include "tests/graph/small_scenario.hpp"
+#include "tests/support/small_scenario.hpp"
 
-#include "sim/io/files.hpp"
 #include "tests/support/shipped.hpp"
 
 namespace tracecast::test {
+
+using namespace tracecast::literals;
 
 Scenario small_scenario(int tp, int pp, int dp) {
   Scenario s;
@@ -21,11 +22,25 @@ Scenario small_scenario(int tp, int pp, int dp) {
   s.parallel.sequence_parallel = tp > 1;
   s.training.seq_length = 1024;
   s.training.global_batch_size = 8LL * dp;
-  const DataPaths data = shipped_data();
-  s.cluster = read_topology(data.topologies / "dgx-h100.json").value();
+  s.cluster = shipped_topology("dgx-h100");
   s.cluster.world_size = tp * pp * dp;
-  s.profile = read_profile(data.profiles / "h100.json").value();
+  s.profile = shipped_profile("h100");
   return s;
+}
+
+Scenario small_scenario_on_cpus(int tp, int pp, int dp, const std::string& schedule) {
+  Scenario s = small_scenario(tp, pp, dp);
+  s.parallel.pp_schedule = schedule;
+  s.profile.overlap = false;
+  s.profile.host = {};
+  return s;
+}
+
+Cluster eight_workers() {
+  Cluster cluster = small_scenario(1, 1, 8).cluster;
+  cluster.node.gpus = cluster.node.gpus_per_host = cluster.node.nics = 1;
+  cluster.node.nic_rate = 100_Gbps;
+  return cluster;
 }
 
 }  // namespace tracecast::test
