@@ -9,6 +9,7 @@
 #include "sim/base/random.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/shipped.hpp"
 #include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;

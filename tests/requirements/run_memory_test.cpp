@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
+#include "sim/forecast/schedule_runs.hpp"
 #include "sim/plan/rank_parameters.hpp"
 #include "tests/requirements/model_states_gb.hpp"
 #include "tests/requirements/predicted.hpp"
