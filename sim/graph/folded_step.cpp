@@ -161,6 +161,10 @@ class Linker {
     const std::vector<std::int32_t>& members = step_.graph.communicators[index(communicator)].members;
     loads_.clear();
     if (members.size() < 2) return loads_;
+    if (!links_.equal_domains()) {  // no group is a translation of another
+      loads_ = loads_of(shapes_of_communicator(communicator), step_.users);
+      return loads_;
+    }
     const int first = representative(members.front());
     const int last = representative(members.back());
     std::vector<std::int32_t> key = collectives_of(communicator);

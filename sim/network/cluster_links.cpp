@@ -148,8 +148,10 @@ void ClusterLinks::append_route(int from, int to, int rail, LinkPath& route, int
   append_arrival(target, arrival, route);
 }
 
+bool ClusterLinks::equal_domains() const { return topology_->cluster().faults.uniform(); }
+
 bool ClusterLinks::is_translation(int first, int last, int domains) const {
-  if (!topology_->cluster().faults.uniform()) return false;
+  if (!equal_domains()) return false;
   const int from = domain_of(first);
   const int to = domain_of(last);
   if (from == to) return true;
@@ -168,7 +170,7 @@ bool ClusterLinks::is_translation(int first, int last, int domains) const {
 
 std::optional<LinkOrbits> ClusterLinks::orbits(int step, int block) const {
   const int domains = topology_->cluster().nodes();
-  const bool equal_ports = topology_->cluster().faults.uniform() && topology_->ports().equal();
+  const bool equal_ports = equal_domains() && topology_->ports().equal();
   const bool moves_ports = gpus_ % step == 0 && ports_ * step % gpus_ == 0 && equal_ports && !hashed();
   if ((step != gpus_ || block > 1) && !moves_ports) return std::nullopt;
   std::span<const TreeFabric::Level> tiers;

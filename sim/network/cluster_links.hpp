@@ -66,6 +66,8 @@ class ClusterLinks {
   /// Links to and from the switch of a rank's domain, which multicasts and reduces (NVLS).
   void append_to_switch(int rank, LinkPath& route) const { route.push_back(gpu_out(coord_of(rank))); }
   void append_from_switch(int rank, LinkPath& route) const { route.push_back(gpu_in(coord_of(rank))); }
+  /// True if all domains are the same: no slow NIC or missing GPU in some of them.
+  bool equal_domains() const;
   /// True if moving the ranks `first` to `last` (in ascending domains) by `domains` moves all links of their paths by the
   /// same: domains are equal, and paths only leave units that are mapped to units.
   bool is_translation(int first, int last, int domains) const;

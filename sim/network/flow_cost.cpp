@@ -33,6 +33,15 @@ std::int64_t flow_count(const FlowSchedule& schedule) {
   return sum;
 }
 
+/// Of an all-to-all, whose paths are found one by one; 0: of another collective.
+std::int64_t pairs_of_ranks(const SiblingCalls& calls) {
+  if (calls.call.collective != Collective::all_to_all) return 0;
+  std::int64_t sum = 0;
+  for (const std::vector<int>& ranks : calls.groups)
+    sum += static_cast<std::int64_t>(ranks.size()) * static_cast<std::int64_t>(ranks.size() - 1);
+  return sum;
+}
+
 Duration fluid_duration(const ClusterLinks& links, const CollectiveCost& cost, const SiblingCalls& calls) {
   FluidNetwork network(links, {.alone_as_costed = false});
   for (const std::vector<int>& ranks : calls.groups) {
@@ -66,6 +75,11 @@ Result<CollectiveCost> flow_cost(NetworkKind kind, const Cluster& cluster, const
   CollectiveCost cost =
       make_analytic_network(cluster, architecture)->cost(calls.call, place_alone(cluster, calls.groups.front()));
   if (calls.groups.front().size() <= 1) return cost;
+  if (kind == NetworkKind::fluid && pairs_of_ranks(calls) > kMaxFluidPairs)
+    return fail(
+        fmt::format("an all-to-all between {} pairs of ranks has too many flows: use --network isolated "
+                    "(allowed: {})",
+                    pairs_of_ranks(calls), kMaxFluidPairs));
   const ClusterLinks links(cluster, architecture);
   if (kind == NetworkKind::fluid) {
     cost.duration = fluid_duration(links, cost, calls);

@@ -18,6 +18,8 @@ namespace tracecast {
 
 /// Most flows that SimGrid is asked to simulate.
 inline constexpr std::int64_t kMaxSimgridFlows = 4'000'000;
+/// Most pairs of ranks whose paths an all-to-all is asked for: half a minute.
+inline constexpr std::int64_t kMaxFluidPairs = 1'000'000'000;
 
 /// A collective and its concurrent siblings.
 struct SiblingCalls {
@@ -26,7 +28,7 @@ struct SiblingCalls {
 };
 
 /// Cost of the call by the network model `kind`; its duration ends with the last group.   Requires a kind other than isolated
-/// Errors: too large for SimGrid, or no SimGrid in this build.
+/// Errors: too large for fluid or SimGrid, or no SimGrid in this build.
 Result<CollectiveCost> flow_cost(NetworkKind kind, const Cluster& cluster, const std::string& architecture,
                                  const SiblingCalls& calls);
 

@@ -82,8 +82,12 @@ Spread spread_of(const Candidate& candidate, const MachineChoice& choice, const 
   return spread;
 }
 
+/// Not below kLowest, where a normal distribution says nothing, unless the mean itself is.
 double goodput_at(const Candidate& candidate, const Spread& spread, double level) {
-  return std::clamp(candidate.facts.goodput + spread.goodput_sd * level, 0.01, 1.0);
+  constexpr double kLowest = 0.01;
+  const double mean = candidate.facts.goodput;
+  const double lowest = mean > 0 ? std::min(kLowest, mean) : kLowest;
+  return std::clamp(mean + spread.goodput_sd * level, lowest, 1.0);
 }
 
 void add_quantiles(Candidate& candidate, const MachineChoice& choice, const std::vector<Draw>& draws,

@@ -263,6 +263,13 @@ TEST_CASE("SimGrid: a case that is too large is one error message", "[error][net
   if (simgrid_is_built_in()) CHECK(to_string(cost.error()).find("use --network fluid") != std::string::npos);
 }
 
+TEST_CASE("Fluid: an all-to-all between too many ranks is one error message", "[error][network]") {
+  const auto cost =
+      flow_cost(NetworkKind::fluid, small_cluster(65536), "Hopper", {{Collective::all_to_all, 1_GiB}, {range(65536)}});
+  REQUIRE_FALSE(cost);
+  CHECK(to_string(cost.error()).find("between 4294901760 pairs of ranks") != std::string::npos);
+}
+
 /// The solver against SimGrid's: flows of weight 1 between GPUs, all at once, until each has moved what it has.
 TEST_CASE("Max-min: ends of flows as SimGrid's solver gives them", "[differential][network]") {
   if (no_simgrid()) return;

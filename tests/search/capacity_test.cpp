@@ -477,6 +477,16 @@ TEST_CASE("capacity: a machine without a price leaves every figure of the others
   }
 }
 
+TEST_CASE("capacity: the quantiles of a job that hardly progresses are around its mean", "[search][oracle]") {
+  // A tenth of a percent of goodput: 8.64e9 tokens at 100,000 tokens/s take 1,000 days instead of one.
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)})};
+  machines.front().facts = {{.goodput = 0.001, .step_p5_s = 8, .step_p95_s = 12.5}};
+  const CapacityPlan plan = rank_candidates(machines, Objective::time, {.tokens = 8.64e9}, nullptr);
+  const Candidate& only = plan.candidates.front();
+  REQUIRE(only.days_quantiles.has_value());
+  CHECK(only.days_quantiles->p50 == Approx(1000).epsilon(0.01));
+}
+
 TEST_CASE("capacity: errors that two candidates share cancel in their ratio", "[search][oracle]") {
   // Two layouts on one machine, 20 % apart, each with sigma = ln(12.5 / 8) / 3.2897 = 0.1357. Independent errors would give
   // the ratio a sigma of 0.1919 and a P10 of 1.2 exp(-0.246) = 0.938; 37 % of the variance in common leave 0.1523, and a
