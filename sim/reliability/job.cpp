@@ -1,5 +1,7 @@
 #include "sim/reliability/job.hpp"
 
+#include <fmt/format.h>
+
 #include "sim/reliability/job_simulation.hpp"
 
 namespace tracecast {
@@ -14,6 +16,23 @@ double History::goodput() const {
   return wall == JobTime{} ? 0 : seconds(waterfall[static_cast<std::size_t>(TimeCategory::productive)]) / seconds(wall);
 }
 
+namespace {
+
+/// A minute or so for the histories and intervals of one `goodput`.
+constexpr double kMostFailures = 100'000;
+
+Result<void> check_failures(const JobSpec& spec) {
+  double failures = 0;
+  for (const FailureKind& kind : spec.failures.kinds)
+    failures += rate_s(kind, spec.failures, spec.machine) * seconds(spec.horizon);
+  if (failures <= kMostFailures) return {};
+  return fail(fmt::format(
+      "{:.4g} days have {:.3g} failures (allowed: at most {:.0f} in a history: fewer days, or rarer failures)",
+      seconds(spec.horizon) / 86400, failures, kMostFailures));
+}
+
+}  // namespace
+
 Result<void> check(const JobSpec& spec) {
   if (spec.horizon == JobTime{} && spec.course.target_tokens == 0)
     return fail("the job needs a duration or a number of tokens");
@@ -26,7 +45,7 @@ Result<void> check(const JobSpec& spec) {
     if (!(kind.law.mean_s > 0)) return fail("'" + kind.name + "' needs a mean time between failures");
     if (!(kind.magnitude > 0 && kind.magnitude <= 1)) return fail("'" + kind.name + "' must leave a speed in (0, 1]");
   }
-  return {};
+  return check_failures(spec);
 }
 
 Result<History> simulate_history(const JobSpec& spec, const StepTimes& steps, std::uint64_t seed, std::uint32_t history,

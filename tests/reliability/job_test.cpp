@@ -415,6 +415,12 @@ TEST_CASE("impossible jobs are an error", "[error][reliability]") {
   spec.failures.kinds = {every(1)};
   spec.failures.kinds[0].magnitude = 0;
   CHECK(to_string(check(spec).error()) == "'crash' must leave a speed in (0, 1]");
+  spec.failures.kinds[0].magnitude = 1;
+  spec.horizon = s(100'000);
+  CHECK(check(spec).has_value());
+  spec.horizon = s(200'000);
+  CHECK(to_string(check(spec).error()) ==
+        "2.315 days have 2e+05 failures (allowed: at most 100000 in a history: fewer days, or rarer failures)");
 }
 
 TEST_CASE("restart grows with the job, and a warm or hot spare saves its part of it",
