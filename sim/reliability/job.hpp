@@ -206,7 +206,8 @@ struct History {
   double goodput() const;      ///< productive / wall
 };
 
-/// Errors: no end; checkpoints without a tier; a failure without a mean time or with a speed outside (0, 1].
+/// Errors: no end; checkpoints without a tier; a failure without a mean time or with a speed outside (0, 1]; more than 100,000
+/// failures expected in one history.
 Result<void> check(const JobSpec& spec);
 
 /// History number `history` of the job under `seed`. Deterministic and independent of every other history.

@@ -49,7 +49,7 @@ function(compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Og> $<$<BOOL:${TRACECAST_SANITIZE}>:-O0>)
 endfunction()
 
-# mimalloc in place of glibc's allocator, which takes an eighth of a simulated step (docs/validation/speed.md); sanitizers have their own.
+# mimalloc in place of glibc's allocator, which took an eighth of a simulated step; sanitizers have their own.
 find_package(mimalloc 2.0 QUIET)
 function(use_mimalloc target)
   if(TARGET mimalloc AND NOT TRACECAST_SANITIZE)
