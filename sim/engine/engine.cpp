@@ -46,6 +46,7 @@ std::int64_t run_on_threads(State& state, int threads) {
 struct Executed {
   std::int64_t operations = 0;
   std::int64_t skipped = 0;
+  bool gave_up = false;
 };
 
 template <class Recorder>
@@ -54,12 +55,13 @@ Executed run_on_one_thread(State& state, Recorder& recorder, const EngineOptions
   worker.share_links(sharing);
   if (options.slowing_gpu != nullptr) {
     worker.slow_compute(speeds_beside_collectives(state.graph, *options.slowing_gpu));
+    if (options.longest > Duration{}) worker.give_up_after(options.longest.picoseconds);
     if (std::is_same_v<Recorder, NoSpans> && !options.every_period &&
         (sharing == nullptr || sharing->network.moves_on()))
       worker.skip_steady_state(engine::SteadyState::find(state.graph, state.compiled));
   }
   worker.run();
-  return {worker.executed(), worker.skipped()};
+  return {worker.executed(), worker.skipped(), worker.gave_up()};
 }
 
 /// Operations are fused where collectives concern one rank only. Other groups of ranks may run in lockstep.
@@ -119,6 +121,11 @@ Result<Timeline> run_engine(const StepGraph& graph, const EngineOptions& options
   } else {
     NoSpans none;
     executed = run_on_one_thread(state, none, options, sharing);
+  }
+  if (executed.gave_up) {
+    Timeline timeline;
+    timeline.given_up = true;
+    return timeline;
   }
   if (!std::all_of(state.streams.begin(), state.streams.end(), [&](const auto& s) { return state.finished(s); }))
     return tl::unexpected<Error>(engine::deadlock_report(state));

@@ -45,6 +45,7 @@ std::vector<T> get_all(const std::string& text, std::size_t& at) {
 std::string to_bytes(const Result<Timeline>& result) {
   if (!result) return "e" + to_string(result.error());
   std::string text = "t";
+  put(text, result->given_up);
   put(text, result->step_time);
   put(text, result->events);
   put_all(text, result->ranks);
@@ -57,6 +58,7 @@ Result<Timeline> from_bytes(const std::string& text) {
   if (text.empty() || text.front() != 't') return fail(text.empty() ? text : text.substr(1));
   std::size_t at = 1;
   Timeline timeline;
+  timeline.given_up = get<bool>(text, at);
   timeline.step_time = get<Duration>(text, at);
   timeline.events = get<std::int64_t>(text, at);
   timeline.ranks = get_all<RankTime>(text, at);

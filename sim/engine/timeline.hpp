@@ -40,6 +40,7 @@ struct Span {
 };
 
 struct Timeline {
+  bool given_up = false;        ///< the step takes longer than EngineOptions::longest; all else is not known
   Duration step_time;           ///< end of the last operation of all ranks
   std::vector<RankTime> ranks;  ///< one per StepGraph::ranks
   std::vector<Duration> ends;   ///< of the last operation of each rank; empty when executed

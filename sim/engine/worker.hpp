@@ -17,6 +17,7 @@
 #include "sim/engine/span_recorder.hpp"
 #include "sim/engine/state.hpp"
 #include "sim/engine/steady_state.hpp"
+#include "sim/engine/time_left.hpp"
 #include "sim/graph/shared_transfers.hpp"
 #include "sim/network/flow_network.hpp"
 
@@ -44,11 +45,15 @@ class Worker {
   /// (worker_contention.hpp). Fourth, if there are other workers, this one
   /// waits for collectives that they complete, until all workers are idle.
   void run() {
+    if (gave_up_) return;
     make_all_runnable();
     advance_all_hosts();
     advance();
-    while (leave_all_lockstep()) advance();
+    while (!gave_up_ && leave_all_lockstep()) advance();
   }
+
+  /// The step takes longer than give_up_after() allows, so that run() did not simulate it to its end.
+  bool gave_up() const { return gave_up_; }
 
   std::int64_t executed() const { return executed_; }
   std::int64_t skipped() const { return skipped_; }
@@ -61,6 +66,13 @@ class Worker {
   /// Periods that repeat are skipped (steady_state.hpp).   Requires slow_compute(), a Recorder that keeps nothing, and a
   /// network that moves on
   void skip_steady_state(std::unique_ptr<SteadyState> found) { steady_ = std::move(found); }
+
+  /// Steps of more than `longest` ps are given up.   Requires slow_compute()
+  void give_up_after(std::int64_t longest) {
+    longest_ = longest;
+    time_left_ = time_left(state_.graph, state_.compiled);
+    for (const std::vector<std::int64_t>& rank : time_left_) gave_up_ = gave_up_ || rank.front() > longest;
+  }
 
   /// Transfers that share links end when the network says so.   Requires no exchange
   void share_links(const LinkSharing* sharing) { sharing_ = sharing; }
@@ -230,6 +242,7 @@ class Worker {
                       RankContention& rank);
   void continue_run(std::int32_t rank, std::int64_t time);
   void end_run(const OpContext& at, const StreamOp& op, RankContention& rank);
+  void check_length(const OpContext& at);
   void end_single_run(const OpContext& at, const StreamOp& op, const PendingRun& run,
                       const std::vector<MovingTransfer>& moving);
   std::int64_t end_fused_run(const OpContext& at, const PendingRun& run, std::vector<MovingTransfer>& moving);
@@ -288,6 +301,9 @@ class Worker {
   InFlightTransfers in_flight_;
   std::vector<std::int32_t> due_;     ///< ranks whose pending run makes a record at the current instant
   std::vector<Interval> part_times_;  ///< of the fused run that is executed by parts
+  std::int64_t longest_ = 0;          ///< ps; 0: no step is given up
+  TimeLeft time_left_;                ///< if steps are given up
+  bool gave_up_ = false;
   std::int64_t executed_ = 0;
   std::int64_t skipped_ = 0;  ///< of these, not one by one
 };

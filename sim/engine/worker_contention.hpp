@@ -18,6 +18,7 @@ inline void Worker<Recorder>::run_in_order_of_time() {
   std::vector<std::int32_t> ended;
   while (true) {
     run_ahead();
+    if (gave_up_) return;
     if (steady_ != nullptr) skip_periods(instant);
     const Duration limit = queue.empty() ? FlowNetwork::kNoLimit : Duration{queue.front()};
     if (sharing_ != nullptr && sharing_->network.advance(now, ended, limit)) {
@@ -59,7 +60,7 @@ template <class Recorder>
 inline void Worker<Recorder>::run_ahead() {
   std::vector<std::int32_t>& outdated = contention_->outdated;
   std::vector<std::int32_t>& timed = contention_->timed;
-  while (true) {
+  while (!gave_up_) {
     execute_runnable();
     if (!contention_->in_lockstep.empty()) {
       const std::int32_t group = contention_->in_lockstep.back();
@@ -281,6 +282,14 @@ inline void Worker<Recorder>::end_run(const OpContext& at, const StreamOp& op, R
   breakdown_of(at).add_compute(run.length.busy, run.length.total - run.length.busy - exposed, op.optimizer);
   if (run.times == nullptr) end_single_run(at, op, run, rank.moving);
   contention_->drop_ended(at.state->rank, at.state->clock);
+  if (longest_ > 0) check_length(at);
+}
+
+/// Gives the step up if what follows the current item takes too long.
+template <class Recorder>
+inline void Worker<Recorder>::check_length(const OpContext& at) {
+  const std::vector<std::int64_t>& left = time_left_[static_cast<std::size_t>(at.state->rank)];
+  gave_up_ = gave_up_ || at.state->clock + left[static_cast<std::size_t>(at.item_index) + 1] > longest_;
 }
 
 template <class Recorder>

@@ -64,21 +64,22 @@ class GraphMaker {
   }
 
   /// The graph of all ranks, or with one rank for each class that the plan's coordinates give. `step`: of packed batches.
-  StepGraph build(bool unfold, int step = 0) const {
+  StepGraph build(SimulatedRanks ranks, int step = 0) const {
     StepGraph graph = build_step_graph({scenario_.model, run_.plan, run_.schedule, scenario_.cluster, costs_, network_},
-                                       {unfold, &perturbation(), step});
+                                       {ranks, &perturbation(), step});
     if (!scenario_.profile.overlap) graph = without_overlap(std::move(graph));
     return graph;
   }
 
   /// Folded over shared links: by the plan's coordinates if they determine the classes, else by refinement.
   StepGraph build_folded(const ClusterLinks& links) const {
-    if (!stages_are_alike()) return fold(build(true), links);
-    StepGraph graph = build(false);
+    if (!stages_are_alike()) return fold(build(SimulatedRanks::all), links);
+    StepGraph graph = build(SimulatedRanks::stages_or_all);
     const Groups groups = groups_of(scenario_.model, run_.plan, run_.schedule);
     std::optional<StageParts> parts = known_ != nullptr ? known_->fold_stages(graph, run_.plan, groups, links)
                                                         : fold_stages(graph, run_.plan, groups, links);
-    if (!parts) return fold(build(true), links);
+    if (!parts && graph.ranks.size() == static_cast<std::size_t>(run_.plan.world_size)) return fold(graph, links);
+    if (!parts) return fold(build(SimulatedRanks::all), links);
     apply(std::move(*parts), graph);
     return graph;
   }
@@ -172,6 +173,7 @@ Result<void> simulate_batches(ForecastRun& run, const std::function<StepGraph(in
   if (Result<void> checked = check_length(run.graph); !checked) return checked;
   EngineOptions engine = engine_of(job, options);
   const bool records = std::exchange(engine.record_spans, false);
+  engine.longest = {};  // a limit of the mean
   const auto step = [&](const StepGraph& graph) { return simulate(graph, run.network, engine); };
   const auto select_step = [&](int number) {
     if (run.plan.context_varies() && run.graph.varying.step != number) run.graph = make_graph(number);
@@ -193,12 +195,14 @@ Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scen
   if (others.empty()) {
     // Steps of different graphs may fold differently: then their ranks have no means.
     const bool one_by_one = run.plan.context_varies();
-    run.graph = links && folds && !one_by_one ? maker.build_folded(*links) : maker.build(!folds || one_by_one);
-    const auto graph_of = [&](int step) { return maker.build(true, step); };
+    const bool unfolded = !folds || one_by_one;
+    run.graph = links && folds && !one_by_one ? maker.build_folded(*links)
+                                              : maker.build(unfolded ? SimulatedRanks::all : SimulatedRanks::classes);
+    const auto graph_of = [&](int step) { return maker.build(SimulatedRanks::all, step); };
     if (run.plan.batches_vary()) return simulate_batches(run, graph_of, job, options, packed);
     return simulate_graph(run, run.graph, job, options);
   }
-  run.graph = maker.build(true);
+  run.graph = maker.build(SimulatedRanks::all);
   Result<StepGraph> all = all_graphs(run.graph, job, others);
   if (!all) return tl::unexpected(std::move(all.error()));
   if (folds) all = fold(*all, *links);
@@ -244,6 +248,7 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scen
   };
   Result<void> simulated = simulate_run(run, options);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
+  if (run.timeline.given_up) return run;
   Result<ForecastRun> done =
       summarised(std::move(run), scenario, options, known != nullptr ? summarise_times : summarise);
   if (!done || !done->plan.packed) return done;
@@ -285,6 +290,7 @@ Result<ForecastRun> forecast_steps(const Scenario& scenario, std::span<const Sce
 EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options) {
   return {.record_spans = options.record_spans || options.explain,
           .threads = options.threads,
+          .longest = options.longest,
           .slowing_gpu = options.transfers_slow_compute ? &scenario.profile : nullptr};
 }
 
@@ -328,17 +334,19 @@ bool fits(std::span<const MemoryByKind> ranks, std::span<const Bytes> capacity, 
 
 }  // namespace
 
-Result<LayoutForecast> LayoutForecasts::forecast(const Scenario& scenario, double headroom) {
+Result<LayoutForecast> LayoutForecasts::forecast(const Scenario& scenario, double headroom, Duration longest) {
   const Result<Plan> plan =
       make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return tl::unexpected(plan.error());
   const std::vector<Bytes> capacity = memory_of_gpus(scenario, *plan);
   Result<std::vector<MemoryByKind>> memory = memory_of_layout(scenario, *plan);
   if (!memory) return tl::unexpected(std::move(memory.error()));
-  LayoutForecast result{std::move(*memory), false, {}};
+  LayoutForecast result{std::move(*memory)};
   if (!fits(result.memory, capacity, scenario.cluster, headroom)) return result;
-  Result<ForecastRun> run = forecast_jobs(scenario, {}, {}, &known_);
+  Result<ForecastRun> run = forecast_jobs(scenario, {}, {.longest = longest}, &known_);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
+  result.given_up = run->timeline.given_up;
+  if (result.given_up) return result;
   if (find_schedule(run->plan.parallel.pp_schedule)->uses_times)
     result.memory = peak_memory(scenario.model, run->plan, run->schedule);
   result.fits = fits(result.memory, capacity, scenario.cluster, headroom);

@@ -126,6 +126,7 @@ struct ForecastOptions {
   int threads = 1;
   NetworkKind network = NetworkKind::fluid;  ///< fluid and simgrid use one thread; simgrid simulates every rank
   bool transfers_slow_compute = true;        ///< engine/gpu_sharing.hpp
+  Duration longest{};                        ///< EngineOptions::longest
 };
 
 /// How the engine simulates the step of this scenario.

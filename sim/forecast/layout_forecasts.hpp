@@ -17,17 +17,19 @@ inline Bytes usable_memory(Bytes memory, double headroom) {
 
 /// What a search ranks layouts by.
 struct LayoutForecast {
-  std::vector<MemoryByKind> memory;  ///< [pipeline rank]
-  bool fits = false;                 ///< into the memory of the GPUs, with the headroom
-  Forecast step;  ///< of a layout that fits: times and throughput, without memory, bandwidth and band
+  std::vector<MemoryByKind> memory{};  ///< [pipeline rank]
+  bool fits = false;                   ///< into the memory of the GPUs, with the headroom
+  bool given_up = false;               ///< it takes longer than `longest`: all else but the memory is not known
+  Forecast step{};  ///< of a layout that fits: times and throughput, without memory, bandwidth and band
 };
 
 /// Thread-safe.
 class LayoutForecasts {
  public:
-  /// The numbers of forecast() with the default options. A layout that does not fit is not simulated.
+  /// The numbers of forecast() with the default options. A layout that does not fit is not simulated. `longest`: the simulation of
+  /// a step that takes longer may end early; 0: it does not
   /// Requires the same cluster and profile in all calls. Errors: those of forecast()
-  Result<LayoutForecast> forecast(const Scenario& scenario, double headroom);
+  Result<LayoutForecast> forecast(const Scenario& scenario, double headroom, Duration longest);
 
  private:
   KnownLoads known_;

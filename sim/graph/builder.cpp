@@ -101,13 +101,13 @@ class GraphBuilder {
         data_(context_),
         end_(data_) {}
 
-  StepGraph build(bool unfold) {
+  StepGraph build(SimulatedRanks ranks) {
     context_.graph.varying.step = step_;
     for (const char* name : {"compute", "tp", "cp", "ep", "dp", "dp gather", "expert dp", "expert dp gather", "global",
                              "embedding", "dp replicas", "to host", "host", "from host"})
       context_.graph.streams.push_back({name});
     messages_.add_streams();
-    if (!unfold) {
+    if (ranks != SimulatedRanks::all) {
       if (const std::optional<std::vector<RankKind>> stages = kinds_.by_stage()) {
         add_programs(*stages);
         RankConnections(context_, kinds_).add_one_rank_per_stage(*stages);
@@ -117,7 +117,7 @@ class GraphBuilder {
     std::vector<RankKind> kinds;
     const std::vector<std::int32_t> kind_of = kinds_.by_rank(kinds);
     add_programs(kinds);
-    RankConnections(context_, kinds_).add_classes(kinds, kind_of, perturbation_, unfold);
+    RankConnections(context_, kinds_).add_classes(kinds, kind_of, perturbation_, ranks);
     return std::move(context_.graph);
   }
 
@@ -417,7 +417,7 @@ StepGraph build_step_graph(const StepInputs& inputs, const BuildOptions& options
   std::vector<const Costs*> other_costs;
   for (const Perturbation::OtherGpus& gpus : perturbation.gpus)
     other_costs.push_back(&costs.emplace_back(gpus.profile));
-  return GraphBuilder(inputs, other_costs, perturbation, options.step).build(options.unfold);
+  return GraphBuilder(inputs, other_costs, perturbation, options.step).build(options.ranks);
 }
 
 }  // namespace tracecast

@@ -18,7 +18,7 @@
 namespace tracecast {
 
 struct BuildOptions {
-  bool unfold = false;                         ///< simulate each rank instead of one for each class
+  SimulatedRanks ranks = SimulatedRanks::classes;
   const Perturbation* perturbation = nullptr;  ///< null: none
   int step = 0;                                ///< of packed batches: VaryingWork::step
 };

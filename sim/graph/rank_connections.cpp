@@ -205,12 +205,21 @@ RankConnections::Pace RankConnections::pace_of(const Perturbation& perturbation,
   return {slowdown_of(perturbation, rank), plan.batches_vary() ? plan.first_batch(plan.grid.coordinates(rank)) : -1};
 }
 
+/// `kinds`: of ranks, of which a class has one.
+RankClasses RankConnections::classes_of(const RankRelations& related, std::size_t kinds, SimulatedRanks ranks) const {
+  const auto stages = static_cast<std::size_t>(context_.schedule.ranks);
+  if (ranks == SimulatedRanks::classes) return refine(related);
+  if (ranks == SimulatedRanks::all || kinds > stages) return every_rank(related);
+  RankClasses classes = refine(related);
+  return classes.first.size() == stages ? classes : every_rank(related);
+}
+
 void RankConnections::add_classes(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
-                                  const Perturbation& perturbation, bool unfold) {
+                                  const Perturbation& perturbation, SimulatedRanks ranks) {
   std::vector<Pace> paces;
   for (int rank = 0; rank < context_.plan.world_size; ++rank) paces.push_back(pace_of(perturbation, rank));
   const RankRelations related = relations(kinds, kind_of, paces);
-  const RankClasses classes = unfold ? every_rank(related) : refine(related);
+  const RankClasses classes = classes_of(related, kinds.size(), ranks);
   const std::vector<std::int32_t> communicators = add_communicators(related, classes, kinds, kind_of);
   std::vector<std::vector<ChannelEnd>> channels;  // [pipeline rank]
   for (int pp = 0; pp < context_.schedule.ranks; ++pp) channels.push_back(channels_of(pp));

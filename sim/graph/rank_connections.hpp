@@ -18,10 +18,9 @@ class RankConnections {
 
   /// For plans in which all ranks of a pipeline rank have one kind and do the same. `kinds`: [pipeline rank]
   void add_one_rank_per_stage(const std::vector<RankKind>& kinds);
-  /// One rank for each class of ranks with the same kind, speed and partners, or each rank if `unfold`.
-  /// `kind_of`: [rank] index into `kinds`
+  /// Ranks of the same kind, speed and partners are one class. `kind_of`: [rank] index into `kinds`
   void add_classes(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
-                   const Perturbation& perturbation, bool unfold);
+                   const Perturbation& perturbation, SimulatedRanks ranks);
 
  private:
   bool is_used(Slot slot) const;
@@ -44,6 +43,7 @@ class RankConnections {
                                const std::vector<std::int32_t>& kind_of) const;
   RankRelations relations(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
                           const std::vector<Pace>& paces) const;
+  RankClasses classes_of(const RankRelations& related, std::size_t kinds, SimulatedRanks ranks) const;
   int partner(int rank, int pp, int other) const;
   std::vector<std::int32_t> add_communicators(const RankRelations& relations, const RankClasses& classes,
                                               const std::vector<RankKind>& kinds,

@@ -11,6 +11,13 @@
 
 namespace tracecast {
 
+/// Which ranks a step graph has.
+enum class SimulatedRanks {
+  classes,        ///< one for each class of ranks that do the same, without shared links
+  stages_or_all,  ///< one for each pipeline rank, if these are the classes, else all: what fold_stages and fold need
+  all
+};
+
 /// Requires a plan that make_plan accepted for this model and cluster, and a schedule of plan.parallel.pp ranks that
 /// check() accepted.
 struct StepInputs {

@@ -33,8 +33,9 @@ Json layout_json(const Layout& l, int gpus) {
 Json band(const Range3& range) { return {{"low", range.low}, {"typical", range.typical}, {"high", range.high}}; }
 
 Json counts_json(const SearchCounts& counts) {
-  return {{"layouts", counts.layouts}, {"impossible", counts.impossible}, {"out_of_memory", counts.out_of_memory},
-          {"refused", counts.refused}, {"pruned", counts.pruned},         {"simulated", counts.simulated}};
+  return {{"layouts", counts.layouts},    {"impossible", counts.impossible}, {"out_of_memory", counts.out_of_memory},
+          {"refused", counts.refused},    {"pruned", counts.pruned},         {"given_up", counts.given_up},
+          {"simulated", counts.simulated}};
 }
 
 /// Adds the GPUs of each rack that the job uses, if the machine has racks.

@@ -52,7 +52,7 @@ std::string counts_line(const CapacityPlan& plan, const TextStyle& style) {
     sum.impossible += own.impossible;
     sum.out_of_memory += own.out_of_memory;
     sum.refused += own.refused;
-    sum.pruned += own.pruned;
+    sum.pruned += own.pruned + own.given_up;
     sum.simulated += own.simulated;
   }
   const auto count = [](std::int64_t value) { return number(static_cast<double>(value), 1); };

@@ -48,15 +48,16 @@ void copy_times(Evaluation& result, const Forecast& forecast) {
 }
 
 Evaluation evaluate(const Scenario& scenario, const Layout& layout, const LayoutBound& bound, double memory_headroom,
-                    LayoutForecasts& forecasts) {
+                    Duration longest, LayoutForecasts& forecasts) {
   Evaluation result;
   result.layout = layout;
   result.bound = bound;
-  const Result<LayoutForecast> forecast = forecasts.forecast(with_layout(scenario, layout), memory_headroom);
+  const Result<LayoutForecast> forecast = forecasts.forecast(with_layout(scenario, layout), memory_headroom, longest);
   result.valid = forecast.has_value();
   if (!result.valid) return result;
   result.memory = tightest(forecast->memory);
   result.fits = forecast->fits;
+  result.given_up = forecast->given_up;
   if (result.fits) copy_times(result, forecast->step);
   return result;
 }
@@ -65,7 +66,7 @@ Evaluation evaluate(const Scenario& scenario, const Layout& layout, const Layout
 
 Evaluation evaluate(const Scenario& scenario, const Layout& layout, const LayoutBound& bound, double memory_headroom) {
   LayoutForecasts forecasts;
-  return evaluate(scenario, layout, bound, memory_headroom, forecasts);
+  return evaluate(scenario, layout, bound, memory_headroom, {}, forecasts);
 }
 
 bool is_same_run(const Evaluation& a, const Evaluation& b) {
@@ -133,72 +134,129 @@ std::vector<std::pair<Layout, LayoutBound>> as_round(const SearchSpace& space, s
 
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options) {
   return [&scenario, threads = thread_count(options.threads), headroom = options.memory_headroom,
-          evaluated = options.evaluated, forecasts = std::make_shared<LayoutForecasts>()](SearchRound round) {
+          evaluated = options.evaluated,
+          forecasts = std::make_shared<LayoutForecasts>()](SearchRound round, Duration longest) {
     std::vector<Evaluation> evaluations(round.size());
     parallel_for(round.size(), threads, [&](std::size_t i) {
-      evaluations[i] = evaluate(scenario, round[i].first, round[i].second, headroom, *forecasts);
+      evaluations[i] = evaluate(scenario, round[i].first, round[i].second, headroom, longest, *forecasts);
       if (evaluated) evaluated();
     });
     return evaluations;
   };
 }
 
-SearchResult search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options) {
-  return search(scenario, space, options, evaluate_on_threads(scenario, options));
-}
+namespace {
+
+/// One search. Layouts are looked at in an order that is fixed before the first round.
+class Search {
+ public:
+  Search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options)
+      : scenario_(scenario), space_(space), options_(options) {
+    layouts_ = bound_all(scenario, space, options.threads, result_.counts);
+    drop_what_cannot_fit();
+    sort_layouts();
+  }
+
+  SearchResult run(const EvaluateRound& evaluate_round) {
+    while (at_ < layouts_.size() && !enough()) {
+      if (options_.stop && options_.stop()) {
+        result_.complete = false;
+        break;
+      }
+      report();
+      const Duration longest = full() ? from_seconds(result_.best.back().step_time_s) : Duration{};
+      for (Evaluation& each : evaluate_round(next_round(), longest)) add(std::move(each), longest);
+    }
+    result_.counts.pruned = static_cast<std::int64_t>(layouts_.size() - at_);
+    std::sort(result_.simulated.begin(), result_.simulated.end(),
+              [](const Evaluation& a, const Evaluation& b) { return a.layout.id < b.layout.id; });
+    return std::move(result_);
+  }
+
+ private:
+  void drop_what_cannot_fit() {
+    const Bytes memory = usable_memory(scenario_.profile.memory, options_.memory_headroom);
+    if (!layouts_.empty())
+      result_.least_memory =
+          std::ranges::min(layouts_, {}, [](const BoundedLayout& each) { return each.bound.memory; }).bound.memory;
+    result_.counts.out_of_memory +=
+        std::erase_if(layouts_, [&](const BoundedLayout& each) { return each.bound.memory > memory; });
+  }
+
+  /// By bound. Those of some ZeRO stages may be far too low for all their layouts, so the first of each stage come first: the best of
+  /// them are a limit for the others.
+  void sort_layouts() {
+    std::sort(layouts_.begin(), layouts_.end(), [](const BoundedLayout& a, const BoundedLayout& b) {
+      return std::pair(a.bound.step_time, a.id) < std::pair(b.bound.step_time, b.id);
+    });
+    std::map<int, int> of_stage;
+    const auto rest = std::stable_partition(layouts_.begin(), layouts_.end(), [&](const BoundedLayout& each) {
+      return of_stage[space_.at(each.id).zero_stage]++ < kFirstOfStage;
+    });
+    first_ = static_cast<std::size_t>(rest - layouts_.begin());
+  }
+
+  /// As many layouts as are wanted are known.
+  bool full() const { return !options_.exhaustive && static_cast<int>(result_.best.size()) >= options_.best; }
+  bool may_win(const BoundedLayout& each) const {
+    return !full() || seconds(each.bound.step_time) <= result_.best.back().step_time_s;
+  }
+  bool enough() const { return at_ >= first_ && !may_win(layouts_[at_]); }
+
+  void report() const {
+    if (!options_.progress) return;
+    const auto rest = layouts_.begin() + static_cast<std::ptrdiff_t>(std::max(first_, at_));
+    const auto end = std::partition_point(rest, layouts_.end(), [&](const auto& each) { return may_win(each); });
+    options_.progress(static_cast<std::int64_t>(at_), end - layouts_.begin(),
+                      result_.best.empty() ? 0 : result_.best.front().step_time_s);
+  }
+
+  std::vector<std::pair<Layout, LayoutBound>> next_round() {
+    std::vector<std::pair<Layout, LayoutBound>> round;
+    const std::size_t end = at_ < first_ ? first_ : layouts_.size();
+    for (; at_ < end && round.size() < kRound; ++at_) {
+      round.emplace_back(space_.at(layouts_[at_].id), layouts_[at_].bound);
+      if (!options_.allowed || options_.allowed(with_layout(scenario_, round.back().first))) continue;
+      ++result_.counts.refused;
+      round.pop_back();
+    }
+    return round;
+  }
+
+  /// Whether its simulation ended early, or a store knows all of it, a layout that takes longer counts as given up.
+  void add(Evaluation each, Duration longest) {
+    SearchCounts& counts = result_.counts;
+    if (!each.valid) {
+      ++counts.impossible;
+    } else if (each.given_up || (each.fits && longest > Duration{} && from_seconds(each.step_time_s) > longest)) {
+      ++counts.given_up;
+    } else if (!each.fits) {
+      ++counts.out_of_memory;
+    } else {
+      ++counts.simulated;
+      keep_best(result_.best, each, options_.best);
+      result_.simulated.push_back(std::move(each));
+    }
+  }
+
+  const Scenario& scenario_;
+  const SearchSpace& space_;
+  const SearchOptions& options_;
+  std::vector<BoundedLayout> layouts_;  ///< that may fit, in the order in which they are looked at
+  std::size_t first_ = 0;               ///< how many of them come first whatever their bounds; the rest is by bound
+  std::size_t at_ = 0;                  ///< the next one
+  SearchResult result_;
+};
+
+}  // namespace
 
 SearchResult search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options,
                     const EvaluateRound& evaluate_round) {
-  SearchResult result;
-  auto layouts = bound_all(scenario, space, options.threads, result.counts);
-  const Bytes memory = usable_memory(scenario.profile.memory, options.memory_headroom);
-  if (!layouts.empty())
-    result.least_memory =
-        std::ranges::min(layouts, {}, [](const BoundedLayout& each) { return each.bound.memory; }).bound.memory;
-  result.counts.out_of_memory += std::erase_if(layouts, [&](const auto& each) { return each.bound.memory > memory; });
-  std::sort(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.bound.step_time, a.id) < std::pair(b.bound.step_time, b.id);
-  });
-  const auto enough = [&](const LayoutBound& next) {
-    if (options.exhaustive || static_cast<int>(result.best.size()) < options.best) return false;
-    return seconds(next.step_time) > result.best.back().step_time_s;
-  };
-  const auto report = [&](std::size_t done) {
-    if (!options.progress) return;
-    const bool full = !options.exhaustive && static_cast<int>(result.best.size()) >= options.best;
-    const auto end = std::partition_point(layouts.begin(), layouts.end(), [&](const BoundedLayout& each) {
-      return !full || seconds(each.bound.step_time) <= result.best.back().step_time_s;
-    });
-    options.progress(static_cast<std::int64_t>(done), end - layouts.begin(),
-                     result.best.empty() ? 0 : result.best.front().step_time_s);
-  };
-  std::size_t at = 0;
-  while (at < layouts.size() && !enough(layouts[at].bound)) {
-    if (options.stop && options.stop()) {
-      result.complete = false;
-      break;
-    }
-    report(at);
-    std::vector<std::pair<Layout, LayoutBound>> round;
-    for (; at < layouts.size() && round.size() < kRound; ++at) {
-      round.emplace_back(space.at(layouts[at].id), layouts[at].bound);
-      if (!options.allowed || options.allowed(with_layout(scenario, round.back().first))) continue;
-      ++result.counts.refused;
-      round.pop_back();
-    }
-    for (Evaluation& each : evaluate_round(round)) {
-      if (!each.valid) ++result.counts.impossible;
-      if (each.valid && !each.fits) ++result.counts.out_of_memory;
-      if (!each.valid || !each.fits) continue;
-      ++result.counts.simulated;
-      keep_best(result.best, each, options.best);
-      result.simulated.push_back(std::move(each));
-    }
-  }
-  result.counts.pruned = static_cast<std::int64_t>(layouts.size() - at);
-  std::sort(result.simulated.begin(), result.simulated.end(),
-            [](const Evaluation& a, const Evaluation& b) { return a.layout.id < b.layout.id; });
-  return result;
+  return Search(scenario, space, options).run(evaluate_round);
+}
+
+SearchResult search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options) {
+  return search(scenario, space, options, evaluate_on_threads(scenario, options));
 }
 
 }  // namespace tracecast

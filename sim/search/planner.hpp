@@ -3,10 +3,12 @@
 ///
 ///   1. bounds of every layout of the space; drop layouts whose memory bound exceeds the GPU
 ///   2. sort the rest by (bound, number)
-///   3. simulate rounds of a fixed number of layouts until the next bound exceeds the slowest of the best so far
+///   3. simulate a few of the most promising layouts of each ZeRO stage, then rounds of a fixed number of layouts until the next
+///      bound exceeds the slowest of the best so far. Layouts that are slower than those, too, are given up: their simulation ends
+///      as soon as this is known
 ///
-/// Pruning happens only between rounds, so the result and the list of simulated layouts are the same for any number of
-/// threads or processes. A bound never exceeds the simulated time (bound.hpp), so none of the best layouts is dropped.
+/// What counts as the best so far changes only between rounds, so the result and the list of simulated layouts are the same for any
+/// number of threads or processes. A bound never exceeds the simulated time (bound.hpp), so none of the best layouts is dropped.
 #pragma once
 
 #include <array>
@@ -29,6 +31,7 @@ struct Evaluation {
   LayoutBound bound;
   bool valid = true;       ///< false: make_plan or make_schedule return an error
   bool fits = false;       ///< in the memory of the GPU
+  bool given_up = false;   ///< slower than the best of earlier rounds: no times are known
   Bytes memory;            ///< of the tightest rank
   double step_time_s = 0;  ///< 0 if it is not valid or does not fit: then it is not simulated
   double mfu = 0;
@@ -40,7 +43,7 @@ struct Evaluation {
   bool operator==(const Evaluation&) const = default;
 };
 
-/// Plans, checks memory and simulates. Stateless and thread-safe.
+/// Plans, checks memory and simulates. Thread-safe.
 Evaluation evaluate(const Scenario& scenario, const Layout& layout, const LayoutBound& bound, double memory_headroom);
 
 /// Whether both are the same run: they differ in settings without effect.
@@ -71,13 +74,14 @@ struct SearchCounts {
   std::int64_t out_of_memory = 0;  ///< by bound or exactly
   std::int64_t refused = 0;        ///< by SearchOptions::allowed
   std::int64_t pruned = 0;         ///< bound above the slowest of the best
-  std::int64_t simulated = 0;
+  std::int64_t given_up = 0;       ///< simulated until their step was above the slowest of the best of earlier rounds
+  std::int64_t simulated = 0;      ///< to the end
   bool operator==(const SearchCounts&) const = default;
 };
 
 struct SearchResult {
   std::vector<Evaluation> best;       ///< fastest first, ties by number
-  std::vector<Evaluation> simulated;  ///< all simulated layouts, by number
+  std::vector<Evaluation> simulated;  ///< all layouts that were simulated to the end, by number
   SearchCounts counts;
   bool complete = true;  ///< false: SearchOptions::stop ended it
   Bytes least_memory;    ///< lowest memory bound of a possible layout; 0: no layout is possible
@@ -86,15 +90,17 @@ struct SearchResult {
 /// Evaluates the layouts of one round, in their order. Threads, processes and a store of results are implementations
 /// that can be combined.
 using SearchRound = std::span<const std::pair<Layout, LayoutBound>>;
-using EvaluateRound = std::function<std::vector<Evaluation>(SearchRound)>;
+/// `longest`: layouts that take longer may be given up; 0: none may.
+using EvaluateRound = std::function<std::vector<Evaluation>(SearchRound, Duration longest)>;
 /// The scenario must outlive it.
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options);
 
 /// The layouts with their bounds as a round.
 std::vector<std::pair<Layout, LayoutBound>> as_round(const SearchSpace& space, std::span<const BoundedLayout> layouts);
 
-/// Number of layouts in a round.
+/// Number of layouts in a round, and of each ZeRO stage in the first one.
 inline constexpr std::size_t kRound = 32;
+inline constexpr int kFirstOfStage = 2;
 
 /// Requires a scenario with cluster.world_size.
 SearchResult search(const Scenario& scenario, const SearchSpace& space, const SearchOptions& options,

@@ -98,6 +98,7 @@ void SearchStore::write(std::int64_t problem, const std::vector<Evaluation>& eva
       database_,
       "insert or replace into layouts values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   for (Evaluation e : evaluations) {
+    if (e.given_up) continue;
     const Layout& l = e.layout;
     row.bind(problem);
     row.bind(key_of(l));
@@ -123,7 +124,7 @@ void SearchStore::write(std::int64_t problem, const std::vector<Evaluation>& eva
 }
 
 EvaluateRound SearchStore::remembering(const std::string& text, EvaluateRound inner) {
-  return [this, problem = problem_id(text), inner = std::move(inner)](SearchRound round) {
+  return [this, problem = problem_id(text), inner = std::move(inner)](SearchRound round, Duration longest) {
     std::vector<Evaluation> evaluations(round.size());
     std::vector<std::pair<Layout, LayoutBound>> unknown;
     std::vector<std::size_t> positions;
@@ -134,7 +135,7 @@ EvaluateRound SearchStore::remembering(const std::string& text, EvaluateRound in
       unknown.push_back(round[i]);
       positions.push_back(i);
     }
-    std::vector<Evaluation> added = inner(unknown);
+    std::vector<Evaluation> added = inner(unknown, longest);
     write(problem, added);
     for (std::size_t i = 0; i < added.size(); ++i) evaluations[positions[i]] = std::move(added[i]);
     return evaluations;

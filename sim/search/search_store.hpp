@@ -2,8 +2,8 @@
 /// Results of a search in an SQLite database, so that an interrupted search can resume.
 ///
 /// Table `problems`: everything that an evaluation depends on (scenario, machine, headroom) as text, with a number.
-/// Table `layouts`: one row per evaluated layout of a problem; a row is used for its own problem only. Each round is
-/// one transaction, so a killed search loses at most the current round. docs/formats/plan.md
+/// Table `layouts`: one row per evaluated layout of a problem that was not given up; a row is used for its own problem only. Each
+/// round is one transaction, so a killed search loses at most the current round. docs/formats/plan.md
 #pragma once
 
 #include <filesystem>

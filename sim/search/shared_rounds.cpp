@@ -13,6 +13,7 @@ namespace {
 struct Outcome {
   bool valid = false;
   bool fits = false;
+  bool given_up = false;
   std::int64_t memory = 0;
   double numbers[6] = {};
   std::array<double, kTrafficKinds> exposed_s{};
@@ -25,6 +26,7 @@ std::string pack(const std::vector<Evaluation>& evaluations) {
     const Evaluation& e = evaluations[i];
     const Outcome outcome{e.valid,
                           e.fits,
+                          e.given_up,
                           e.memory.count,
                           {e.step_time_s, e.mfu, e.bubble_fraction, e.host_s, e.optimizer_s, e.compute_s},
                           e.exposed_s};
@@ -42,6 +44,7 @@ Evaluation unpack(const std::string& text, std::size_t index, const std::pair<La
   e.bound = of.second;
   e.valid = outcome.valid;
   e.fits = outcome.fits;
+  e.given_up = outcome.given_up;
   e.memory.count = outcome.memory;
   double* const places[] = {&e.step_time_s, &e.mfu, &e.bubble_fraction, &e.host_s, &e.optimizer_s, &e.compute_s};
   for (std::size_t i = 0; i < std::size(places); ++i) *places[i] = outcome.numbers[i];
@@ -76,10 +79,10 @@ std::vector<std::pair<Layout, LayoutBound>> share_of(SearchRound round, int rank
 }  // namespace
 
 EvaluateRound share_work(ProcessGroup& group, EvaluateRound inner) {
-  return [&group, inner = std::move(inner)](SearchRound round) {
+  return [&group, inner = std::move(inner)](SearchRound round, Duration longest) {
     if (round.empty()) return std::vector<Evaluation>{};
     group.broadcast(work_message(round));
-    const std::vector<std::string> parts = group.gather(pack(inner(share_of(round, 0, group.size()))));
+    const std::vector<std::string> parts = group.gather(pack(inner(share_of(round, 0, group.size()), longest)));
     std::vector<Evaluation> evaluations;
     const auto size = static_cast<std::size_t>(group.size());
     for (std::size_t i = 0; i < round.size(); ++i) evaluations.push_back(unpack(parts[i % size], i / size, round[i]));
@@ -89,19 +92,19 @@ EvaluateRound share_work(ProcessGroup& group, EvaluateRound inner) {
 
 EvaluateRound same_rounds(ProcessGroup& group, EvaluateRound round_of_process_0, EvaluateRound inner) {
   if (group.rank() == 0)
-    return [&group, decide = std::move(round_of_process_0)](SearchRound round) {
-      std::vector<Evaluation> evaluations = decide(round);
+    return [&group, decide = std::move(round_of_process_0)](SearchRound round, Duration longest) {
+      std::vector<Evaluation> evaluations = decide(round, longest);
       group.broadcast(kRoundDone + pack(evaluations));
       return evaluations;
     };
-  return [&group, inner = std::move(inner)](SearchRound round) {
+  return [&group, inner = std::move(inner)](SearchRound round, Duration longest) {
     std::map<std::int64_t, std::pair<Layout, LayoutBound>> by_number;
     for (const auto& each : round) by_number.emplace(each.first.id, each);
     std::string message = group.broadcast({});
     while (message.front() == kWork) {
       std::vector<std::pair<Layout, LayoutBound>> work;
       for (const std::int64_t id : numbers_of(message)) work.push_back(by_number.at(id));
-      group.gather(pack(inner(share_of(work, group.rank(), group.size()))));
+      group.gather(pack(inner(share_of(work, group.rank(), group.size()), longest)));
       message = group.broadcast({});
     }
     message.erase(0, 1);

@@ -46,7 +46,7 @@ void simulate_layouts(benchmark::State& state) {
   const EvaluateRound evaluate_round = evaluate_on_threads(scenario, {.threads = static_cast<int>(state.range(0))});
   std::int64_t simulated = 0;
   for ([[maybe_unused]] const auto _ : state)
-    for (const Evaluation& each : evaluate_round(layouts)) simulated += each.fits ? 1 : 0;
+    for (const Evaluation& each : evaluate_round(layouts, {})) simulated += each.fits ? 1 : 0;
   state.SetItemsProcessed(simulated);
 }
 

@@ -40,7 +40,7 @@ struct Input {
 
   StepGraph graph(bool unfold) const {
     return build_step_graph({scenario.model, plan, schedule, scenario.cluster, costs, *network},
-                            {unfold, &scenario.perturbation});
+                            {unfold ? SimulatedRanks::all : SimulatedRanks::classes, &scenario.perturbation});
   }
 };
 

@@ -57,7 +57,7 @@ TEST_CASE("plan: finds the layout that Meta trained with, and says what it would
     const Json& counts = machine["counts"];
     CHECK(counts["layouts"] == counts["impossible"].get<int>() + counts["out_of_memory"].get<int>() +
                                    counts["refused"].get<int>() + counts["pruned"].get<int>() +
-                                   counts["simulated"].get<int>());
+                                   counts["given_up"].get<int>() + counts["simulated"].get<int>());
   }
 }
 

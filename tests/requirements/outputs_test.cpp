@@ -41,8 +41,8 @@ TEST_CASE("the search tries micro-batches and recomputations, ranks what fits an
   CHECK(std::ranges::is_sorted(result.best, {}, &Evaluation::step_time_s));
   CHECK(std::ranges::is_sorted(result.best, std::greater{}, &Evaluation::mfu));  // TFLOP/s = MFU x peak
   for (const Evaluation& each : result.best) CHECK(each.memory <= scenario.profile.memory);
-  CHECK(result.counts.layouts ==
-        result.counts.impossible + result.counts.out_of_memory + result.counts.pruned + result.counts.simulated);
+  CHECK(result.counts.layouts == result.counts.impossible + result.counts.out_of_memory + result.counts.pruned +
+                                     result.counts.given_up + result.counts.simulated);
 }
 
 TEST_CASE("the best layout of one model depends on what joins its GPUs", "[row-0-33][requirements][search]") {

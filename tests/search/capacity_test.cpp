@@ -263,7 +263,7 @@ TEST_CASE("each upgrade changes what its name says, and nothing else", "[oracle]
   std::vector<Scenario> tried;
   const EvaluatorOf evaluator = [&](const Scenario& scenario) {
     tried.push_back(scenario);
-    return [](SearchRound round) { return std::vector<Evaluation>(round.size()); };
+    return [](SearchRound round, Duration) { return std::vector<Evaluation>(round.size()); };
   };
   try_upgrades(machine, SearchSpace{}, evaluation(10, 1, 0.1), {}, evaluator);
   REQUIRE(tried.size() == 7);

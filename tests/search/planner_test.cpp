@@ -304,7 +304,34 @@ TEST_CASE("search: pruned and exhaustive search find the same best layouts", "[s
   CHECK(pruned.best == all.best);
   CHECK(pruned.counts.simulated <= all.counts.simulated);
   for (const SearchCounts& counts : {pruned.counts, all.counts})
-    CHECK(counts.impossible + counts.out_of_memory + counts.pruned + counts.simulated == counts.layouts);
+    CHECK(counts.impossible + counts.out_of_memory + counts.pruned + counts.given_up + counts.simulated ==
+          counts.layouts);
+  CHECK(all.counts.given_up == 0);
+}
+
+TEST_CASE("search: layouts that turn out slower than the best so far are given up, and not stored", "[search]") {
+  const Problem p = problem(3);
+  int rounds = 0;
+  const EvaluateRound here = evaluate_on_threads(p.scenario, {});
+  // Whether a simulation ends early or not, the search counts its layout alike.
+  const auto searched = [&](bool to_the_end) {
+    return search(p.scenario, p.space, {.best = 1}, [&](SearchRound round, Duration longest) {
+      std::vector<Evaluation> found = here(round, to_the_end ? Duration{} : longest);
+      for (const Evaluation& each : found) {
+        if (each.given_up) CHECK(longest > Duration{});
+        CHECK((each.given_up ? each.step_time_s == 0 : true));
+      }
+      ++rounds;
+      return found;
+    });
+  };
+  const SearchResult early = searched(false);
+  CHECK(rounds > 1);
+  CHECK(early.counts.given_up > 0);
+  const SearchResult late = searched(true);
+  CHECK(late.counts == early.counts);
+  CHECK(late.best == early.best);
+  CHECK(late.simulated == early.simulated);
 }
 
 TEST_CASE("search: one thread or several, the same layouts are simulated", "[search][differential]") {

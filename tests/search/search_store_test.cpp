@@ -27,7 +27,7 @@ std::vector<std::pair<Layout, LayoutBound>> layouts(int count) {
   return round;
 }
 
-std::vector<Evaluation> evaluations(SearchRound round) {
+std::vector<Evaluation> evaluations(SearchRound round, Duration = {}) {
   std::vector<Evaluation> result;
   for (const auto& [layout, bound] : round) {
     Evaluation e;
@@ -51,20 +51,37 @@ TEST_CASE("search store: stored results are read back exactly and not evaluated 
   const auto round = layouts(7);
   {
     SearchStore store = SearchStore::open(file).value();
-    CHECK(store.remembering("problem", evaluations)(std::span(round).first(4)) ==
+    CHECK(store.remembering("problem", evaluations)(std::span(round).first(4), {}) ==
           evaluations(std::span(round).first(4)));
   }
   SearchStore store = SearchStore::open(file).value();
   std::size_t evaluated = 0;
-  const EvaluateRound counting = [&](SearchRound unknown) {
+  const EvaluateRound counting = [&](SearchRound unknown, Duration) {
     evaluated += unknown.size();
     return evaluations(unknown);
   };
-  CHECK(store.remembering("problem", counting)(round) == evaluations(round));
+  CHECK(store.remembering("problem", counting)(round, {}) == evaluations(round));
   CHECK(evaluated == 3);
-  store.remembering("another problem", counting)(round);
+  store.remembering("another problem", counting)(round, {});
   CHECK(evaluated == 3 + 7);
   CHECK(store.failure().empty());
+}
+
+TEST_CASE("search store: layouts that were given up are evaluated again", "[io][search]") {
+  const TemporaryFolder folder;
+  SearchStore store = SearchStore::open(folder.path() / "store.db").value();
+  const auto round = layouts(4);
+  std::size_t evaluated = 0;
+  const EvaluateRound first_is_slow = [&](SearchRound unknown, Duration longest) {
+    std::vector<Evaluation> found = evaluations(unknown);
+    for (std::size_t i = 0; i < unknown.size(); ++i)
+      found[i].given_up = longest > Duration{} && unknown[i].first.id == round.front().first.id;
+    evaluated += unknown.size();
+    return found;
+  };
+  CHECK(store.remembering("problem", first_is_slow)(round, {1}).front().given_up);
+  CHECK(store.remembering("problem", first_is_slow)(round, {}) == evaluations(round));
+  CHECK(evaluated == 4 + 1);
 }
 
 TEST_CASE("search store: waits while another process writes", "[io][search]") {
@@ -78,7 +95,7 @@ TEST_CASE("search store: waits while another process writes", "[io][search]") {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     other.run("COMMIT");
   });
-  CHECK(store.remembering("problem", evaluations)(round) == evaluations(round));
+  CHECK(store.remembering("problem", evaluations)(round, {}) == evaluations(round));
   late.join();
   CHECK(store.failure().empty());
 }
@@ -87,17 +104,17 @@ TEST_CASE("search store: layouts are found although another space numbers them d
   const TemporaryFolder folder;
   SearchStore store = SearchStore::open(folder.path() / "store.db").value();
   auto round = layouts(3);
-  store.remembering("problem", evaluations)(round);
+  store.remembering("problem", evaluations)(round, {});
   // The first two have a stored number but differ in one choice. The third is a stored layout with another number.
   auto other = layouts(3);
   other[0].first.sequence_parallel = false;
   other[1].first.offload.optimizer = true;
   other[2].first.id = 17;
   std::vector<std::int64_t> evaluated;
-  store.remembering("problem", [&](SearchRound unknown) {
+  store.remembering("problem", [&](SearchRound unknown, Duration) {
     for (const auto& [layout, bound] : unknown) evaluated.push_back(layout.id);
     return evaluations(unknown);
-  })(other);
+  })(other, {});
   CHECK(evaluated == std::vector<std::int64_t>{0, 1});
 }
 

@@ -2,6 +2,7 @@
 #include "sim/search/shared_rounds.hpp"
 
 #include <barrier>
+#include <set>
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -75,6 +76,7 @@ TEST_CASE("shared rounds: all processes get the result of one, and the work is d
   const std::vector<std::vector<std::pair<Layout, LayoutBound>>> rounds{layouts(0, 5), layouts(5, 1), layouts(6, 32)};
   Meeting meeting(processes);
   std::vector<int> evaluated(static_cast<std::size_t>(processes));
+  std::vector<std::set<std::int64_t>> limits(static_cast<std::size_t>(processes));
   std::vector<std::vector<Evaluation>> seen(static_cast<std::size_t>(processes));
   {
     std::vector<std::jthread> threads;
@@ -82,17 +84,18 @@ TEST_CASE("shared rounds: all processes get the result of one, and the work is d
       threads.emplace_back([&, rank] {
         const auto r = static_cast<std::size_t>(rank);
         ThreadGroup group(meeting, rank);
-        const EvaluateRound inner = [&](SearchRound round) {
+        const EvaluateRound inner = [&](SearchRound round, Duration longest) {
+          limits[r].insert(longest.picoseconds);
           evaluated[r] += static_cast<int>(round.size());
           return by_number(round);
         };
         // Process 0 knows layout 2 already, and all of the second round.
         const EvaluateRound work = share_work(group, inner);
-        const EvaluateRound knowing = [&](SearchRound round) {
+        const EvaluateRound knowing = [&](SearchRound round, Duration longest) {
           std::vector<std::pair<Layout, LayoutBound>> unknown;
           for (const auto& each : round)
             if (each.first.id != 2 && each.first.id != 5) unknown.push_back(each);
-          std::vector<Evaluation> found = work(unknown);
+          std::vector<Evaluation> found = work(unknown, longest);
           for (std::size_t i = 0; i < round.size(); ++i)
             if (round[i].first.id == 2 || round[i].first.id == 5)
               found.insert(found.begin() + static_cast<std::ptrdiff_t>(i), by_number(round.subspan(i, 1)).front());
@@ -100,7 +103,7 @@ TEST_CASE("shared rounds: all processes get the result of one, and the work is d
         };
         const EvaluateRound all = same_rounds(group, knowing, inner);
         for (const auto& round : rounds)
-          for (Evaluation& each : all(round)) seen[r].push_back(std::move(each));
+          for (Evaluation& each : all(round, Duration{7})) seen[r].push_back(std::move(each));
       });
   }
   std::vector<Evaluation> expected;
@@ -109,6 +112,7 @@ TEST_CASE("shared rounds: all processes get the result of one, and the work is d
   int total = 0;
   for (std::size_t r = 0; r < seen.size(); ++r) {
     CHECK(seen[r] == expected);
+    CHECK(limits[r] == std::set<std::int64_t>{7});
     CHECK(evaluated[r] <= 4 / processes + 1 + 32 / processes + 1);
     total += evaluated[r];
   }
