@@ -22,7 +22,13 @@ struct TemplateTimes {
 
 class TemplateReader {
  public:
-  explicit TemplateReader(const CompiledGraph& compiled) : compiled_(compiled) {}
+  TemplateReader(const StepGraph& graph, const CompiledGraph& compiled) : compiled_(compiled) {
+    sources_.resize(compiled.templates.size());
+    for (const CompiledProgram& program : compiled.programs)
+      for (const CompiledItem& item : program.items)
+        sources_[static_cast<std::size_t>(item.compiled_template)] =
+            &graph.templates[static_cast<std::size_t>(item.template_index)];
+  }
 
   TemplateTimes read(std::int32_t index) const {
     TemplateTimes times;
@@ -71,21 +77,25 @@ class TemplateReader {
 
   /// True if the first operation on the compute stream waits for the message, or the host does before it issues the next item.
   bool holds_all(const StreamOp& receive, std::int32_t index, std::span<const StreamOp> compute) const {
-    const CompiledTemplate& own = compiled_.templates[static_cast<std::size_t>(index)];
-    if (own.sync_op >= 0 && compute.empty()) return true;
-    if (compute.empty() || receive.records.none()) return false;
-    const std::span<const EventRef> waits = compiled_.waits_of(compute.front());
-    return std::find(waits.begin(), waits.end(), receive.records) != waits.end();
+    if (receive.records.none()) return false;
+    const auto contains = [&](std::span<const EventRef> waits) {
+      return std::find(waits.begin(), waits.end(), receive.records) != waits.end();
+    };
+    if (!compute.empty()) return contains(compiled_.waits_of(compute.front()));
+    const std::int32_t sync = compiled_.templates[static_cast<std::size_t>(index)].sync_op;
+    const Template* const source = sources_[static_cast<std::size_t>(index)];
+    return sync >= 0 && contains(source->ops[static_cast<std::size_t>(sync)].waits);
   }
 
   const CompiledGraph& compiled_;
+  std::vector<const Template*> sources_;  ///< [compiled template] null: no program uses it
 };
 
 /// Goes through the programs of all ranks from their ends on.
 class Sweep {
  public:
   Sweep(const StepGraph& graph, const CompiledGraph& compiled) : graph_(graph), compiled_(compiled) {
-    const TemplateReader reader(compiled);
+    const TemplateReader reader(graph, compiled);
     for (std::size_t i = 0; i < compiled.templates.size(); ++i)
       templates_.push_back(reader.read(static_cast<std::int32_t>(i)));
     for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {

@@ -155,7 +155,9 @@ void gather_sequence(OpWriter& writer, Precision multiplied) {
   if (!shape.sequence_parallel) return;
   const Bytes message = gathered_message(shape, multiplied);
   writer.collective(Traffic::tensor_parallel, Collective::all_gather, message);
-  if (!shape.plan.parallel.tp_comm_overlap) copy_whole_tensor(writer, Pass::forward, message);
+  const bool cast_between = is_narrow(multiplied) && !gathers_quantised(shape, multiplied);
+  if (cast_between) writer.keep_whole();
+  if (cast_between || !shape.plan.parallel.tp_comm_overlap) copy_whole_tensor(writer, Pass::forward, message);
 }
 
 void gather_result(OpWriter& writer, std::int64_t width) {

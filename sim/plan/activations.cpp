@@ -408,7 +408,8 @@ TokenBytes gathered_workspace(const Model& model, const Plan& plan) {
   const Parallel& p = plan.parallel;
   if (!p.sequence_parallel || p.tp == 1) return {};
   const int inputs = p.dtensor && !keeps_gathered_inputs(plan) ? 2 : 0;
-  const int passing = p.tp_comm_overlap ? 0 : 2;
+  const int gathered = p.tp_comm_overlap && !plan.training.row_scales ? 0 : 1;
+  const int passing = gathered + (p.tp_comm_overlap ? 0 : 1);
   return {.local = (inputs + passing) * activation_size(plan.training) * static_cast<double>(model.hidden_size)};
 }
 

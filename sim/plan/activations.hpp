@@ -108,7 +108,8 @@ TokenBytes stage_output(const Model& model, const Plan& plan);
 TokenBytes score_buffer(const Model& model, const Plan& plan);
 
 /// With sequence parallelism, what tensor ranks hold whole while a layer works: a gathered tensor, and the sums that are
-/// still to be scattered. Where collectives run in pieces inside the multiplications (tp_comm_overlap), neither is there.
+/// still to be scattered. Where collectives run in pieces inside the multiplications (tp_comm_overlap), neither is there; with
+/// row_scales the gathered tensor is.
 /// With parallel.dtensor the gathered inputs of attention and feed-forward, too, unless they wait since the forward
 /// (layer_activations): DTensor keeps what it multiplied, Megatron-LM gathers it again.
 /// The two torchtitan rows of 70B, without and with asynchronous tensor parallelism, differ by 4.3 GiB; this says 4.0.

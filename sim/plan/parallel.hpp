@@ -185,7 +185,9 @@ struct Parallel {
   /// Without sequence parallelism: the gradients of a divided matrix's input are summed over the tensor ranks beside its
   /// weight gradient, else after it (Megatron-LM before 2022; docs/references.md#async-allreduce).
   bool tp_async_allreduce = true;
-  bool tp_comm_overlap = false;  ///< tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP)
+  /// Tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP); not of gathers whose result is quantised by
+  /// rows (docs/references.md#narrow-gathers).
+  bool tp_comm_overlap = false;
   std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
   DataParallelKind data_parallel = DataParallelKind::automatic;
   int bucket_cap_mb = 0;                         ///< ddp: MiB of gradients; 0: 25

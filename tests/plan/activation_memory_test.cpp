@@ -292,6 +292,11 @@ TEST_CASE("sequence parallelism: whole tensors of the layer in work", "[oracle][
   CHECK(whole_tensors(false, true) == 0);
   CHECK(whole_tensors(true, false) == 4);  // and what DTensor keeps: two norms' results, gathered
   CHECK(whole_tensors(true, true) == 2);
+  training.dtype = Precision::fp8;
+  CHECK(whole_tensors(true, true) == 2);
+  training.row_scales = true;  // what is gathered is quantised then
+  CHECK(whole_tensors(true, true) == 3);
+  training = megatron();
   // Without recomputation they wait since the forward, in every layer: seven eighths more of two results than
   // Megatron-LM keeps.
   training.recompute = Recompute::none;
