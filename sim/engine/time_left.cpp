@@ -119,6 +119,7 @@ class Sweep {
   const TemplateTimes& times_of(const CompiledItem& item) const {
     return templates_[static_cast<std::size_t>(item.compiled_template)];
   }
+  bool is_faster(std::size_t rank) const { return graph_.ranks[rank].slowdown < kNoSlowdown; }
 
   void find_receivers(std::size_t rank) {
     std::vector<std::int32_t>& own = receiver_.emplace_back(
@@ -147,7 +148,8 @@ class Sweep {
   std::optional<std::int64_t> left_from(std::size_t rank, std::size_t index, bool rest) const {
     const CompiledItem& item = items_of(rank)[index];
     const TemplateTimes& times = times_of(item);
-    std::int64_t left = times.compute + left_[rank][index + 1];
+    const bool counts = !is_faster(rank);
+    std::int64_t left = (counts ? times.compute : 0) + left_[rank][index + 1];
     for (const Sent& each : times.sent) {
       const ChannelEnd to = graph_.ranks[rank].channels[static_cast<std::size_t>(each.channel)];
       const auto other = static_cast<std::size_t>(to.rank);
@@ -155,7 +157,7 @@ class Sweep {
       if (receiver == kNone) continue;
       const auto received = static_cast<std::size_t>(receiver);
       if (received >= at_[other])
-        left = std::max(left, each.after + left_[other][received]);
+        left = std::max(left, (counts ? each.after : 0) + left_[other][received]);
       else if (!rest)
         return std::nullopt;
     }

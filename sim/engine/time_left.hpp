@@ -6,8 +6,8 @@
 ///   left(item) = max of  computation of the item + left(next item of the rank)
 ///                        computation before a send of the item + left(item that waits for the message)
 ///
-/// Computation counts without waits, at full speed; messages and other transfers count nothing. Messages that an item does not
-/// certainly wait for are left out.
+/// Computation counts without waits, at the speed of the rank's program, and nothing on a rank that is faster; messages and other
+/// transfers count nothing. Messages that an item does not certainly wait for are left out.
 #pragma once
 
 #include <cstdint>
