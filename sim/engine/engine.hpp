@@ -27,8 +27,8 @@ struct EngineOptions {
   bool record_spans = false;
   int threads = 1;            ///< for large graphs; one if spans are recorded, links are shared or compute is slowed
   bool every_period = false;  ///< simulates the whole steady state, period by period: for tests
-  /// A step that is found to take longer is given up (Timeline::given_up); 0: none is. Only where transfers slow compute, on one
-  /// thread.   Requires equal micro-batches
+  /// A step that is found to take longer is given up (Timeline::given_up); 0: no limit. It may also be simulated to its end. Only
+  /// where transfers slow compute.   Requires micro-batches that take the same time (VaryingWork)
   Duration longest{};
   const Profile* slowing_gpu = nullptr;  ///< transfers slow compute as on this GPU (gpu_sharing.hpp); null: not
 };

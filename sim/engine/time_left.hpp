@@ -19,6 +19,7 @@ namespace tracecast::engine {
 
 /// ps from the beginning of an item's computation; of each rank at last 0, for the end of its program.
 using TimeLeft = std::vector<std::vector<std::int64_t>>;  ///< [rank][item]
+/// Requires micro-batches that take the same time (VaryingWork)
 TimeLeft time_left(const StepGraph& graph, const CompiledGraph& compiled);
 
 }  // namespace tracecast::engine

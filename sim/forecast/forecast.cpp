@@ -78,8 +78,10 @@ class GraphMaker {
     const Groups groups = groups_of(scenario_.model, run_.plan, run_.schedule);
     std::optional<StageParts> parts = known_ != nullptr ? known_->fold_stages(graph, run_.plan, groups, links)
                                                         : fold_stages(graph, run_.plan, groups, links);
-    if (!parts && graph.ranks.size() == static_cast<std::size_t>(run_.plan.world_size)) return fold(graph, links);
-    if (!parts) return fold(build(SimulatedRanks::all), links);
+    if (!parts) {
+      const bool has_all = graph.ranks.size() == static_cast<std::size_t>(run_.plan.world_size);
+      return has_all ? fold(graph, links) : fold(build(SimulatedRanks::all), links);
+    }
     apply(std::move(*parts), graph);
     return graph;
   }
@@ -196,8 +198,8 @@ Result<void> simulate_jobs(ForecastRun& run, const GraphMaker& maker, const Scen
     // Steps of different graphs may fold differently: then their ranks have no means.
     const bool one_by_one = run.plan.context_varies();
     const bool unfolded = !folds || one_by_one;
-    run.graph = links && folds && !one_by_one ? maker.build_folded(*links)
-                                              : maker.build(unfolded ? SimulatedRanks::all : SimulatedRanks::classes);
+    run.graph = links && !unfolded ? maker.build_folded(*links)
+                                   : maker.build(unfolded ? SimulatedRanks::all : SimulatedRanks::classes);
     const auto graph_of = [&](int step) { return maker.build(SimulatedRanks::all, step); };
     if (run.plan.batches_vary()) return simulate_batches(run, graph_of, job, options, packed);
     return simulate_graph(run, run.graph, job, options);
@@ -297,6 +299,7 @@ EngineOptions engine_of(const Scenario& scenario, const ForecastOptions& options
 Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& options) {
   Result<ForecastRun> run = forecast_steps(scenario, {}, options);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
+  if (run->timeline.given_up) return run;
   if (options.explain) run->forecast.causes = find_causes(*run, engine_of(scenario, options));
   if (options.perturbation_effects)
     if (Result<void> added = add_perturbation_effects(scenario, options, run->forecast); !added)

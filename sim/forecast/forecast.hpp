@@ -126,7 +126,7 @@ struct ForecastOptions {
   int threads = 1;
   NetworkKind network = NetworkKind::fluid;  ///< fluid and simgrid use one thread; simgrid simulates every rank
   bool transfers_slow_compute = true;        ///< engine/gpu_sharing.hpp
-  Duration longest{};                        ///< EngineOptions::longest
+  Duration longest{};  ///< EngineOptions::longest; of a step that is given up there is no forecast
 };
 
 /// How the engine simulates the step of this scenario.

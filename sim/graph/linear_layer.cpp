@@ -155,8 +155,8 @@ void gather_sequence(OpWriter& writer, Precision multiplied) {
   if (!shape.sequence_parallel) return;
   const Bytes message = gathered_message(shape, multiplied);
   writer.collective(Traffic::tensor_parallel, Collective::all_gather, message);
-  const bool cast_between = is_narrow(multiplied) && !gathers_quantised(shape, multiplied);
-  if (cast_between) writer.keep_whole();
+  const bool cast_between = is_narrow(multiplied) && shape.training.row_scales;
+  if (cast_between) writer.do_not_tile();
   if (cast_between || !shape.plan.parallel.tp_comm_overlap) copy_whole_tensor(writer, Pass::forward, message);
 }
 

@@ -84,8 +84,8 @@ class OpWriter {
   void share_launch() { list_.back().shares_launch = true; }
   void collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind = Work::Kind::collective,
                   int ticket = 0, Bandwidth limit = {});
-  /// No multiplication takes the last collective in, with tp_comm_overlap either.
-  void keep_whole() { list_.back().whole = true; }
+  /// The last collective is exposed in full, with tp_comm_overlap, too.
+  void do_not_tile() { list_.back().untiled = true; }
   void join(int ticket);
   void host_sync();
   void gradients(std::int64_t parameters, bool expert = false);

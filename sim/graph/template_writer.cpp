@@ -289,7 +289,7 @@ void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
       break;
     case Work::Kind::collective: {
       if (table_.placement(slot(work.traffic)).ranks <= 1) break;
-      const bool tiled = overlap_tensor_ && work.traffic == Traffic::tensor_parallel && !work.whole;
+      const bool tiled = overlap_tensor_ && work.traffic == Traffic::tensor_parallel && !work.untiled;
       CollectiveCall exposed = work.call;
       if (tiled)
         exposed.size.count = static_cast<std::int64_t>(kTiledExposedShare * static_cast<double>(work.call.size.count));

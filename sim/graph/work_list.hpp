@@ -30,7 +30,7 @@ struct Work {
   bool shares_launch = false;  ///< takes no time of the host: launched with the work before it
   Traffic traffic = Traffic::tensor_parallel;
   CollectiveCall call;
-  bool whole = false;  ///< of a collective: no multiplication takes it in, with tp_comm_overlap either
+  bool untiled = false;  ///< of a collective: tp_comm_overlap hides no part of it
   int ticket = 0;
   std::int64_t parameters = 0;
   bool expert_parameters = false;  ///< of routed experts: reduced over the expert-data-parallel group

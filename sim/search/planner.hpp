@@ -31,9 +31,9 @@ struct Evaluation {
   LayoutBound bound;
   bool valid = true;       ///< false: make_plan or make_schedule return an error
   bool fits = false;       ///< in the memory of the GPU
-  bool given_up = false;   ///< slower than the best of earlier rounds: no times are known
+  bool given_up = false;   ///< slower than the best of earlier rounds: no times are known, and `fits` is false
   Bytes memory;            ///< of the tightest rank
-  double step_time_s = 0;  ///< 0 if it is not valid or does not fit: then it is not simulated
+  double step_time_s = 0;  ///< 0 if it is not valid, does not fit or was given up
   double mfu = 0;
   double bubble_fraction = 0;
   double host_s = 0;

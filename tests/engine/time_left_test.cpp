@@ -53,7 +53,7 @@ TEST_CASE("time left: a pipeline fills and drains", "[oracle][engine]") {
   CHECK(static_cast<double>(left[3].front()) < 0.95 * static_cast<double>(left[0].front()));
 }
 
-/// Random layouts: as random as those that a search meets.
+/// Random layouts, hosts, networks, and ranks that are slower or faster than the others.
 TEST_CASE("time left: no step is shorter, and a step is given up only if it is longer than allowed",
           "[property][engine]") {
   std::mt19937 random(20261129);

@@ -155,9 +155,9 @@ TEST_CASE("layer: DTensor copies what it gathers and reduces, keeps it, and over
   CHECK(passes(true, true, Recompute::none) == std::pair{Count{2, 2, 0, 0}, Count{2, 2, 2, 0}});
 }
 
-TEST_CASE("layer: no multiplication takes a gather in whose result is quantised by rows first", "[graph]") {
+TEST_CASE("layer: a gather whose result is quantised by rows is not tiled", "[graph]") {
   const Model model = llama3_70b();
-  const auto whole = [&](Precision precision, bool by_row) {
+  const auto untiled = [&](Precision precision, bool by_row) {
     Plan plan = layer_plan(model, 8, true);
     plan.parallel.dtensor = plan.parallel.tp_comm_overlap = true;
     plan.training.dtype = precision;
@@ -165,15 +165,15 @@ TEST_CASE("layer: no multiplication takes a gather in whose result is quantised 
     int gathers = 0;
     int copies = 0;
     for (const Work& work : LayerWork(model, plan).forward(0)) {
-      if (work.whole) CHECK(work.call.collective == Collective::all_gather);
-      gathers += work.whole ? 1 : 0;
+      if (work.untiled) CHECK(work.call.collective == Collective::all_gather);
+      gathers += work.untiled ? 1 : 0;
       copies += work.kind == Work::Kind::compute && work.op.name == "sequence_copy" ? 1 : 0;
     }
     return std::pair{gathers, copies};
   };
-  CHECK(whole(Precision::bf16, false) == std::pair{0, 0});
-  CHECK(whole(Precision::fp8, false) == std::pair{0, 0});
-  CHECK(whole(Precision::fp8, true) == std::pair{2, 2});
+  CHECK(untiled(Precision::bf16, false) == std::pair{0, 0});
+  CHECK(untiled(Precision::fp8, false) == std::pair{0, 0});
+  CHECK(untiled(Precision::fp8, true) == std::pair{2, 2});
 }
 
 TEST_CASE("layer: without asynchronous all-reduces an input's gradient waits for that of the weights", "[graph]") {
