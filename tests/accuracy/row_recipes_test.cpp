@@ -211,3 +211,53 @@ TEST_CASE("row: tensor-parallel overlap of recipes, and what a row says of it", 
   CHECK_FALSE(qwen("Megatron-Bridge 26.04"));
   CHECK_FALSE(qwen("Megatron-Core"));
 }
+
+TEST_CASE("row: graphs of NVIDIA's recipes for Blackwell", "[accuracy]") {
+  // docs/references.md#nemo-graphs
+  const auto on = [](const std::string& gpu, const std::string& framework, const std::string& columns,
+                     const std::string& values) {
+    const std::string text = fmt::format("{},framework{}\n32,4096,32,11008,32000,4096,128,{},64,{}{}\n", kNeeded,
+                                         columns, gpu, framework, values);
+    const CsvTable table = CsvTable::parse(text, "t.csv").value();
+    return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.training;
+  };
+  const auto captured = [&](const std::string& gpu, const std::string& framework, const std::string& model,
+                            const std::string& precision = "fp8") {
+    return on(gpu, framework, ",model_name,precision", "," + model + "," + precision).cuda_graphs;
+  };
+  CHECK(captured("GB200", "NeMo 25.04", "GPT-3-175B"));
+  CHECK(captured("B200", "NeMo 25.04", "Nemotron-4-340B", "bf16"));
+  CHECK_FALSE(captured("GB200", "NeMo 25.04", "Nemotron-4-340B", "bf16"));
+  CHECK_FALSE(captured("B200", "NeMo 25.04", "GPT-3-175B"));
+  CHECK_FALSE(captured("GB200", "NeMo 25.04", "Llama-3.1-405B"));
+  CHECK_FALSE(captured("H100", "NeMo 25.04", "GPT-3-175B"));
+  CHECK_FALSE(captured("H100", "NeMo 24.12", "GPT-3-175B"));
+  CHECK(captured("GB300", "Megatron-Bridge 25.11", "Llama-3-8B"));
+  CHECK_FALSE(captured("GB300", "Megatron-Bridge 25.11", "Llama-3-8B", "nvfp4"));
+  CHECK_FALSE(captured("GB300", "Megatron-Bridge 25.11", "Llama-3-70B"));
+  // Experts are not captured, and what is reported counts.
+  constexpr const char* kExperts = ",model_name,moe_experts,moe_topk,moe_ffn_hidden";
+  const Training experts = on("GB200", "NeMo 25.07", kExperts, ",Mixtral-8x7B,8,2,4096");
+  CHECK_FALSE(experts.cuda_graphs);
+  CHECK(experts.cuda_graph_modules == std::vector<std::string>{"attn", "moe_router"});
+  const auto reported = [&](const std::string& words) {
+    return on("GB200", "NeMo 25.04", ",model_name,cuda_graph", ",GPT-3-175B," + words);
+  };
+  for (const char* none : {"none", "0", "False", ":"}) CHECK_FALSE(reported(none).cuda_graphs);
+  for (const char* all : {"1", "enabled", "full iteration", "full-iteration", "TE"}) CHECK(reported(all).cuda_graphs);
+}
+
+TEST_CASE("row: torchtitan divides a rank's batch into micro-batches of its pipeline", "[accuracy]") {
+  // docs/references.md#titan-microbatches: 16 GPUs, a batch of 128
+  const auto micro_batch = [](const std::string& framework, const std::string& pp, const std::string& more,
+                              const std::string& values) {
+    return row(",framework,pp" + more, "," + framework + "," + pp + values).value().scenario.training.micro_batch_size;
+  };
+  CHECK(micro_batch("torchtitan (2024)", "4", ",micro_batch", ",32") == 8);
+  CHECK(micro_batch("torchtitan (2024)", "4", "", "") == 8);
+  CHECK(micro_batch("torchtitan", "4", ",micro_batch", ",32") == 1);
+  CHECK(micro_batch("torchtitan", "4", ",micro_batch,num_microbatches", ",32,1") == 32);
+  CHECK(micro_batch("torchtitan", "4", ",micro_batch", ",4") == 4);
+  CHECK(micro_batch("torchtitan", "1", ",micro_batch", ",8") == 8);
+  CHECK(micro_batch("Megatron-Core", "4", ",micro_batch", ",32") == 32);
+}

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "tests/accuracy/one_row.hpp"
+#include "tools/accuracy/row_machine.hpp"
 
 using namespace tracecast;
 using namespace tracecast::accuracy;
@@ -123,7 +124,7 @@ TEST_CASE("row: machines that lack something say what", "[error][accuracy]") {
     return read ? read->scenario.topology : to_string(read.error());
   };
   CHECK(message("H100,", ",") == "t.csv:2: gpu_count: is not reported");
-  CHECK(message("abacus,8", ",") == "t.csv:2: gpu = abacus: unknown GPU: no machine has it");
+  CHECK(message("abacus,8", ",") == "t.csv:2: gpu = abacus: unknown GPU (allowed: " + known_gpus() + ")");
   CHECK(message("A100,16", "PCIe Gen4,") == "t.csv:2: inter_node_link: must say how nodes of 8 GPUs are connected");
   CHECK(message("A100,16", "PCIe Gen4,2x HDR") == "rtx-pro-6000-pcie");
 }

@@ -29,8 +29,8 @@ std::string first_error(const Result<RowScenario>& result) {
 }  // namespace
 
 TEST_CASE("row words: yes and no", "[accuracy]") {
-  for (const char* yes : {"1", "1.0", "True", "yes", "ON", " true "}) CHECK(truth(yes) == true);
-  for (const char* no : {"0", "0.0", "FALSE", "no", "off", "None"}) CHECK(truth(no) == false);
+  for (const char* yes : {"1", "1.0", "True", "yes", "ON", " true ", "enabled"}) CHECK(truth(yes) == true);
+  for (const char* no : {"0", "0.0", "FALSE", "no", "off", "None", "disabled"}) CHECK(truth(no) == false);
   CHECK_FALSE(truth("perhaps").has_value());
   CHECK(row(",seq_parallel,tp", ",yes,2").value().scenario.parallel.sequence_parallel);
   CHECK(first_error(row(",gated_mlp", ",sometimes")).find("is neither yes nor no (allowed: 1 0)") != std::string::npos);
@@ -40,6 +40,8 @@ TEST_CASE("row words: stages of ZeRO", "[accuracy]") {
   for (const char* three : {"ZeRO-3", "zero stage 3", "DeepSpeed ZeRO3", "ZeRO-Stage-3", "FULL_SHARD", "HSDP", "fsdp3"})
     CHECK(zero_stage_in(three) == 3);
   CHECK(zero_stage_in("SHARD_GRAD_OP") == 2);
+  CHECK(zero_stage_in("tp+pp+sp+fsdp2") == 2);
+  for (const char* version : {"FSDP2", "FSDP2 + TP", "PyTorch FSDP 2"}) CHECK(zero_stage_in(version) == 3);
   CHECK(zero_stage_in("tp+pp+sp+zero1") == 1);
   for (const char* none : {"", "3", "FSDP", "zero bubble", "tp+pp"}) CHECK_FALSE(zero_stage_in(none).has_value());
   const auto stage = [](const std::string& columns, const std::string& values) {
@@ -113,6 +115,8 @@ TEST_CASE("row words: years of sources", "[accuracy]") {
 TEST_CASE("row words: names of models", "[accuracy]") {
   CHECK(family_name("deepseek-ai/DeepSeek-V3") == "deepseek-v3");
   CHECK(family_name("GPT OSS_20B") == "gpt-oss-20b");
+  for (const char* name : {"DeepSeekV3 671B", "DSV3", "deepseek-ai/DeepSeek-R1", "DeepSeek-V3-0324"})
+    CHECK(family_name(name).starts_with("deepseek-v3"));
   const RowLibrary library = RowLibrary::open(shipped_data()).value();
   for (const char* name : {"Llama 3.1 8B", "meta-llama/Meta-Llama-3.1-8B-Instruct", "llama3.1-8b"})
     CHECK(library.model(name).value().name == library.model("llama-3.1-8b").value().name);
@@ -131,6 +135,11 @@ TEST_CASE("row words: recomputation", "[accuracy]") {
   };
   for (const char* full : {"Full", "full (uniform)", "1", "activation checkpointing"})
     CHECK(recompute("Megatron-Core", full, "").scenario.training.recompute == Recompute::full);
+  for (const char* none :
+       {"no gradient checkpointing", "gradient checkpointing: no", "disabled", "AC off", "without AC"}) {
+    CHECK(recompute("Megatron-Core", none, "").scenario.training.recompute == Recompute::none);
+    CHECK_FALSE(recompute("Megatron-Core", none, "").guess_recompute);
+  }
   CHECK(recompute("Megatron-Core", "selective", "").scenario.training.recompute == Recompute::selective);
   CHECK(recompute("torchtitan", "selective", "").scenario.training.recompute == Recompute::selective_op);
   CHECK(recompute("torchtitan", "selective_other", "SAC (op)").scenario.training.recompute == Recompute::selective_op);
@@ -153,7 +162,18 @@ TEST_CASE("row words: precision, schedule, dispatcher, routing", "[accuracy]") {
   };
   for (const char* word : {"bfloat16", "bf16-mixed", "BF16 mixed"}) CHECK(precision(word) == Precision::bf16);
   for (const char* word : {"fp8-hybrid", "FP8 (delayed)", "float8"}) CHECK(precision(word) == Precision::fp8);
-  CHECK(precision("fp8_blockwise") == Precision::fp8_block);
+  for (const char* word : {"fp8_blockwise", "fp8_sc", "FP8 subchannel"}) CHECK(precision(word) == Precision::fp8_block);
+  for (const char* word : {"mxfp8", "fp8-mx", "FP8_MX", "fp8 mx"}) CHECK(precision(word) == Precision::mxfp8);
+  for (const char* word : {"fp8_cs", "fp8 scaling"}) CHECK(precision(word) == Precision::fp8);
+  const auto detailed = [](const std::string& word, const std::string& detail) {
+    return row(",precision,precision_detail", "," + word + "," + detail).value().scenario.training;
+  };
+  CHECK(detailed("fp8", "MXFP8 block scaling").dtype == Precision::mxfp8);
+  CHECK(detailed("fp8", "Blockwise").dtype == Precision::fp8_block);
+  CHECK(detailed("bf16", "no MXFP8").dtype == Precision::bf16);
+  for (const char* detail : {"rowwise", "Rowwise scaling", "row-wise"}) CHECK(detailed("fp8", detail).row_scales);
+  CHECK(detailed("float8 rowwise", "").row_scales);
+  CHECK_FALSE(detailed("fp8", "tensorwise").row_scales);
   CHECK(first_error(row(",precision", ",int8")).find("allowed: fp32 fp16 bf16 fp8") != std::string::npos);
   const auto schedule = [](const std::string& word) {
     return row(",pp,schedule", ",4," + word).value().scenario.parallel.pp_schedule;
@@ -168,8 +188,13 @@ TEST_CASE("row words: precision, schedule, dispatcher, routing", "[accuracy]") {
         .value()
         .scenario.parallel.moe_dispatcher;
   };
-  CHECK(dispatcher("flex (DeepEP)") == MoeDispatcher::deepep);
-  CHECK(dispatcher("HybridEP") == MoeDispatcher::hybridep);
+  for (const char* word : {"flex (DeepEP)", "deep_ep", "DeepEP v2", "UCCL-EP"})
+    CHECK(dispatcher(word) == MoeDispatcher::deepep);
+  for (const char* word : {"HybridEP", "hybrid-ep"}) CHECK(dispatcher(word) == MoeDispatcher::hybridep);
+  for (const char* word : {"all-to-all", "A2A", "allgather"}) CHECK(dispatcher(word) == MoeDispatcher::alltoall);
+  const RowScenario gathers =
+      row(",ep,moe_experts,moe_topk,moe_ffn_hidden,moe_dispatcher", ",8,8,2,4096,allgather").value();
+  CHECK(assumes(gathers, "dispatcher 'allgather': as all-to-all"));
   CHECK(row(",routing", ",Forced").has_value());
   CHECK_FALSE(row(",routing", ",round robin").has_value());
 }
@@ -199,4 +224,26 @@ TEST_CASE("row words: what a dense model or a smaller board lacks", "[accuracy]"
   CHECK_FALSE(assumes(row(",gpu_mem_gb", ",80").value(), "as reported; otherwise h100"));
   CHECK(row(",notes", ",uses a parallel transformer block").value().scenario.model.parallel_residual);
   CHECK(row(",model_name", ",GPT-NeoX-20B").value().scenario.model.parallel_residual);
+}
+
+TEST_CASE("row words: latent attention and MLPs without a gate", "[accuracy]") {
+  const auto model = [](const std::string& name, const std::string& kind) {
+    return row(",model_name,attention_kind", "," + name + "," + kind).value().scenario.model;
+  };
+  for (const char* name : {"DeepSeek-V3", "DeepSeekV3 671B", "DeepSeek-R1", "DeepSeek-V2-Lite", "Kimi-K2"})
+    CHECK(model(name, "").latent_attention.has_value());
+  CHECK(model("Ours", "MLA (latent)").latent_attention.has_value());
+  CHECK(model("DeepSeek-V2-Lite", "mla").latent_attention->q_rank == 0);
+  CHECK_FALSE(model("DeepSeek-V3", "mha").latent_attention.has_value());
+  // With three matrices a layer the model has 6.7e9 parameters, with two 5.3e9.
+  const auto gated = [](const std::string& columns, const std::string& values) {
+    const RowScenario r = row(columns, values).value();
+    CHECK(assumes(r, "not gated") == !r.scenario.model.gated());
+    return r.scenario.model.gated();
+  };
+  CHECK(gated(",params_b", ",6.74"));
+  CHECK_FALSE(gated(",params_b", ",5.3"));
+  CHECK(gated(",params_b", ",9"));  // something else is missing
+  CHECK(gated(",params_b,gated_mlp", ",5.3,1"));
+  CHECK(gated("", ""));
 }

@@ -16,6 +16,7 @@
 #include "tests/support/shipped.hpp"
 #include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/memory_page.hpp"
+#include "tools/accuracy/row_machine.hpp"
 #include "tools/accuracy/validation_report.hpp"
 
 using namespace tracecast;
@@ -319,7 +320,7 @@ TEST_CASE("rows out of scope and rows that lack something are listed with the re
   CHECK(rows[1].predicted_s == rows[4].predicted_s);  // nothing to score it by
   CHECK_FALSE(rows[1].scored());
   CHECK(rows[2].skipped == "heads: is not reported");
-  CHECK(rows[3].skipped == "gpu: unknown GPU: no machine has it");
+  CHECK(rows[3].skipped == "gpu: unknown GPU (allowed: " + known_gpus() + ")");
   CHECK(rows[4].scored());
   CHECK(rows[5].skipped == "step_time_s: must be a positive number");
   const std::string page = validation_page(table, rows, "", {.width = 80});

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/base/words.hpp"
 
@@ -266,7 +267,9 @@ bool of_whole_node(const ReportedNetwork& network, const NodeSpec& node) {
 void adapt_network(Cluster& cluster, const ReportedNetwork& network) {
   NodeSpec& node = cluster.node;
   const bool of_gpu = network.of == ReportedNetwork::Rate::gpu;
-  const int nics = network.nics > 0 ? network.nics : of_gpu ? node.gpus_per_host : std::max(1, node.nics);
+  int nics = network.nics > 0 ? network.nics : of_gpu ? node.gpus_per_host : std::max(1, node.nics);
+  if (of_gpu && network.nics > 0 && network.nics < node.gpus_per_host)
+    nics *= node.gpus_per_host;  // "2x 200Gb/s per GPU"
   std::int64_t rate = network.rate.bytes_per_second;
   if (of_whole_node(network, node)) rate /= nics;
   if (rate < 1) return;
@@ -317,6 +320,13 @@ std::optional<ReportedNetwork> reported_network(std::string_view words) {
   if (network.nics > 0 && gigabits > kFastestPort) gigabits /= network.nics;
   network.rate.bytes_per_second = std::llround(gigabits * 125e6);
   return network;
+}
+
+std::string known_gpus() {
+  std::vector<std::string_view> names;
+  for (const Fabric& each : kFabrics)
+    if (std::find(names.begin(), names.end(), each.gpu) == names.end()) names.emplace_back(each.gpu);
+  return fmt::format("{}", fmt::join(names, " "));
 }
 
 const MachineClass* find_machine(const ReportedMachine& reported) {

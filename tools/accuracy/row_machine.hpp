@@ -58,6 +58,8 @@ struct MachineClass {
   const char* profile;  ///< "": that of the topology
   bool by_network;      ///< it was found by its network, which it has
 };
+/// The part numbers of all GPUs that a row may name.
+std::string known_gpus();
 /// nullptr for an unknown GPU.
 const MachineClass* find_machine(const ReportedMachine& reported);
 

@@ -39,7 +39,7 @@ class ModelReader : RowPart {
       m.mtp_layers = 1;
       assume("one layer of multi-token prediction");
     }
-    if (text("task") == "sft" && (is_megatron_core() || is_packed())) {
+    if (is_fine_tuning() && (is_megatron_core() || is_packed())) {
       m.sliding_window = kPackedSpan;
       assume(fmt::format("packed fine-tuning: a token attends to {} others", kPackedSpan));
     }
@@ -73,6 +73,9 @@ class ModelReader : RowPart {
 
   void read_shape(Model& m) {
     m.name = text("model_name");
+    if (!reported("layers"))
+      return add_error("layers",
+                       "is not reported, and no shipped model has the row's model_name (tracecast list models)");
     m.num_layers = static_cast<int>(std::min<std::int64_t>(fields_.required_size("layers"), 100'000));
     m.hidden_size = fields_.required_size("hidden");
     m.num_attention_heads = static_cast<int>(std::min<std::int64_t>(fields_.required_size("heads"), 1'000'000));
@@ -87,8 +90,11 @@ class ModelReader : RowPart {
     m.tied_embeddings = flag("tied_embeddings", false);
     set_family(m);
     const std::string kind = lower_case(text("attention_kind"));
-    if (kind == "mla" || (kind.empty() && (is_of("deepseek-v3") || is_of("kimi-k2")))) {
-      m.latent_attention = LatentAttention{1536, 512, 128, 64, 128};
+    const bool latent = is_of("deepseek-v3") || is_of("deepseek-v2") || is_of("kimi-k2") || is_of("moonlight");
+    const bool says_so = kind.find("mla") != std::string::npos || kind.find("latent") != std::string::npos;
+    if (says_so || (kind.empty() && latent)) {
+      const bool whole_query = is_of("deepseek-v2-lite") || is_of("moonlight");
+      m.latent_attention = LatentAttention{whole_query ? 0 : 1536, 512, 128, 64, 128};
       m.head_dim = 0;
       m.num_query_groups = 0;
       assume("latent attention with DeepSeek-V3's ranks and head sizes");
@@ -137,9 +143,25 @@ class ModelReader : RowPart {
     return false;
   }
 
+  /// As reported, else as the number of parameters says: a gated MLP has three matrices, another one two.
+  bool is_gated(Model m) {
+    if (reported("gated_mlp")) return flag("gated_mlp", true);
+    const double reported_parameters = 1e9 * fields_.number("params_b", 0);
+    if (reported_parameters <= 0 || reported("moe_experts")) return true;
+    const auto miss = [&](Activation activation) {
+      m.activation = activation;
+      const Result<Model> complete = validated(m);
+      return complete ? std::abs(static_cast<double>(parameter_count(*complete).total()) / reported_parameters - 1) : 1;
+    };
+    constexpr double kNear = 0.05, kFar = 0.1;
+    if (miss(Activation::gelu) > kNear || miss(Model{}.activation) < kFar) return true;
+    assume("feed-forward layers that are not gated, as the number of parameters says");
+    return false;
+  }
+
   /// Blocks with a gated MLP are Llama's, others GPT's, but for Nemotron's: docs/references.md#families
   void set_family(Model& m) {
-    if (flag("gated_mlp", true)) return;
+    if (is_gated(m)) return;
     const bool nemotron = is_of("nemotron");
     m.activation = nemotron ? Activation::relu : Activation::gelu;
     m.norm = Norm::layer_norm;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 #include <optional>
 
@@ -55,7 +56,7 @@ class ParallelReader : RowPart {
       p.zero_stage = 3;
       p.reshard_after_forward = false;
     }
-    if (is_bridge() && is_llama_3_70b() && p.tp == 1 && p.pp == 1 && text("task") != "sft" &&
+    if (is_bridge() && is_llama_3_70b() && p.tp == 1 && p.pp == 1 && !is_fine_tuning() &&
         p.zero_stage < 3) {  // docs/references.md#bridge-fsdp
       p.zero_stage = 3;
       assume("ZeRO-3: Megatron-Bridge's recipes of Llama 3 70B without a pipeline use Megatron-FSDP");
@@ -145,9 +146,7 @@ class ParallelReader : RowPart {
       p.moe_dispatcher = MoeDispatcher::alltoall;
       assume("tokens are dropped: experts by all-to-all, which does not overlap with other micro-batches");
     } else if (const std::string named = lower_case(text("moe_dispatcher")); !named.empty()) {
-      p.moe_dispatcher = named.find("hybridep") != std::string::npos ? MoeDispatcher::hybridep
-                         : named.find("deepep") != std::string::npos ? MoeDispatcher::deepep
-                                                                     : MoeDispatcher::alltoall;
+      p.moe_dispatcher = dispatcher_of(named);
     } else if (mentions("HybridEP")) {
       p.moe_dispatcher = MoeDispatcher::hybridep;
     } else if (mentions("DeepEP")) {
@@ -168,6 +167,20 @@ class ParallelReader : RowPart {
       p.moe_shared_overlap = result_.scenario.model.moe && result_.scenario.model.moe->shared_ffn_hidden > 0;
   }
 
+  /// "hybrid-ep", "deep_ep", "all-to-all"; libraries with the interface of DeepEP count as it.
+  MoeDispatcher dispatcher_of(const std::string& named) {
+    std::string letters;
+    for (const char c : named)
+      if (std::isalpha(static_cast<unsigned char>(c)) != 0) letters += c;
+    const auto has = [&](const char* word) { return letters.find(word) != std::string::npos; };
+    if (has("hybridep")) return MoeDispatcher::hybridep;
+    if (has("deepep")) return MoeDispatcher::deepep;
+    if (has("alltoall") || named.find("a2a") != std::string::npos) return MoeDispatcher::alltoall;
+    const bool alike = has("uccl") || has("mori") || has("flex");
+    assume(fmt::format("dispatcher '{}': as {}", shortened(named), alike ? "DeepEP" : "all-to-all"));
+    return alike ? MoeDispatcher::deepep : MoeDispatcher::alltoall;
+  }
+
   /// Megatron-Bridge's recipes before release 26.04 choose HybridEP on racks only: docs/references.md#bridge-dispatchers
   bool precedes_hybridep_on_nodes() const { return is_bridge() && !is_bridge_since(2026.25) && !has_racks(); }
 
@@ -182,7 +195,7 @@ class ParallelReader : RowPart {
     result_.guessed_schedule = !reported("schedule") && !reported("vp") && has_nvidia_recipes() && p.overlap_p2p;
     if (result_.guessed_schedule) p.pp_schedule = "interleaved-1f1b";
     if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") guess_chunks(p);
-    for (const char* two_chunks : {"v-half", "v-min", "zb-v"})
+    for (const char* two_chunks : {"v-half", "v-min", "zb-v", "dualpipev"})
       if (p.pp_schedule == two_chunks) p.vpp = 2;
     if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = default_schedule(p.vpp);
     if (overlaps_experts(p)) p.pp_schedule = "combined-1f1b";

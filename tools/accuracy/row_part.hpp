@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/base/words.hpp"
 #include "sim/io/stack.hpp"
 #include "tools/accuracy/row_library.hpp"
 #include "tools/accuracy/row_scenario.hpp"
@@ -67,6 +68,8 @@ class RowPart {
   bool mentions(const char* words) const {
     return affirms(text("source_detail"), words) || affirms(text("notes"), words);
   }
+
+  bool is_fine_tuning() const { return lower_case(text("task")) == "sft"; }
 
   /// Experts take at most their capacity, which Megatron-Core allowed with its all-to-all only, and recipes that drop tokens
   /// do not overlap exchanges. docs/references.md#token-drop

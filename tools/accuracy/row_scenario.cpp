@@ -29,7 +29,7 @@ class MachineReader : RowPart {
                                            text("framework")};
     const std::int64_t ranks = fields_.required_size("gpu_count");
     const MachineClass* machine = find_machine(reported_machine);
-    if (machine == nullptr) add_error("gpu", "unknown GPU: no machine has it");
+    if (machine == nullptr) add_error("gpu", "unknown GPU (allowed: " + known_gpus() + ")");
     if (failed()) return;
     Result<Cluster> cluster = library_.topology(machine->topology);
     if (!cluster) return add_error("gpu", "the topology of its machine cannot be read");

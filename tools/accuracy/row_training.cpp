@@ -127,7 +127,8 @@ class TrainingReader : RowPart {
   void read_graphs(Training& t) {
     const std::string graph = reported_graphs();
     const bool experts = result_.scenario.model.moe.has_value();
-    const bool some = text("compiled").find("graph") != std::string::npos || mentions("CUDA graphs");
+    const bool some = text("compiled").find("graph") != std::string::npos || mentions("CUDA graphs") ||
+                      (graph.empty() && (reported("cuda_graph") || captures_in_nemo() || captures_in_bridge()));
     if (drops_tokens()) t.expert_capacity_factor = 1;
     if (some && graph.empty() && (!experts || t.expert_capacity_factor > 0)) {
       t.cuda_graphs = true;
@@ -149,9 +150,48 @@ class TrainingReader : RowPart {
       assume(fmt::format("CUDA graphs of {}, as in recipes of that release", whole ? "whole steps" : "nothing"));
       return whole ? "full_iteration" : "none";
     }
-    if (reported("cuda_graph")) return text("cuda_graph");
+    if (reported("cuda_graph")) return known_graphs(text("cuda_graph"));
     if (mentions("full-iteration CUDA graph")) return "full_iteration";
     return mentions("CUDA graphs of router and preprocessing") ? "moe_router,moe_preprocess" : "";
+  }
+
+  /// In the words of the column; empty: graphs of an unknown scope.
+  std::string known_graphs(const std::string& reported) {
+    std::string graph = lower_case(reported);
+    if (const std::optional<bool> yes = truth(graph); yes) return *yes ? "" : "none";
+    for (const char* spelled : {"full iteration", "full-iteration"})
+      if (const std::size_t at = graph.find(spelled); at != std::string::npos) graph.replace(at, 14, "full_iteration");
+    constexpr std::array kWords{"none", "full_iteration", "attn", "mlp", "mamba", "moe_router", "moe_preprocess"};
+    const auto named = [&](const char* word) { return has_word(graph, word); };
+    const bool nothing = graph.find_first_not_of(": ") == std::string::npos;
+    if (nothing || std::any_of(kWords.begin(), kWords.end(), named)) return graph;
+    assume(fmt::format("CUDA graphs '{}': of an unknown scope", shortened(reported)));
+    return {};
+  }
+
+  /// NeMo's recipes of 2025 capture on Blackwell, but for some models. docs/references.md#nemo-graphs
+  bool captures_in_nemo() {
+    const Training& t = result_.scenario.training;
+    const Parallel& p = result_.scenario.parallel;
+    if (!framework_.starts_with("NeMo 25") || result_.scenario.profile.architecture != "Blackwell") return false;
+    if (!is_fine_tuning() && (is_deepseek() || is_405b() || p.zero_stage == 3)) return false;
+    if (!has_racks() && (is_of("gpt-3") || is_of("gpt3") || is_of("llama-4") || is_of("llama4"))) return false;
+    if (has_racks() && (is_of("nemotron-4-340b") || is_of("nemotron4-340b")) && t.dtype == Precision::bf16)
+      return false;
+    assume("CUDA graphs not reported: as in NeMo's recipes of 2025 for Blackwell");
+    return true;
+  }
+
+  bool is_405b() const { return family_.find("405b") != std::string::npos; }
+
+  /// Megatron-Bridge's recipes of Llama 3 8B capture whole steps on Blackwell, but in NVFP4. docs/references.md#nemo-graphs
+  bool captures_in_bridge() {
+    const bool small = is_of("llama-3-8b") || is_of("llama3-8b") || is_of("llama-3.1-8b") || is_of("llama3.1-8b");
+    if (!is_bridge() || !small || reported("recipe") || is_fine_tuning()) return false;
+    if (result_.scenario.profile.architecture != "Blackwell" || result_.scenario.training.dtype == Precision::nvfp4)
+      return false;
+    assume("CUDA graphs not reported: of whole steps, as in Megatron-Bridge's recipes of this model");
+    return true;
   }
 
   /// Megatron-Bridge's recipes of experts since 25.11 capture attention and router on racks (docs/references.md#rack-graphs); a row
@@ -197,14 +237,17 @@ class TrainingReader : RowPart {
 
   /// "bf16", "bfloat16", "bf16-mixed", "FP8 (delayed scaling)"; empty: unknown.
   static std::optional<Precision> precision_of(const std::string& words) {
-    const std::string name = lower_case(words);
+    std::string name = lower_case(words);
+    std::replace(name.begin(), name.end(), '-', '_');
     if (name.empty()) return Precision::bf16;
     if (const std::optional<Precision> known = parse_enum<Precision>(name)) return known;
     const auto has = [&](const char* word) { return name.find(word) != std::string::npos; };
     if (has("mxfp4") || has("mixed fp4")) return std::nullopt;
-    if (has("mxfp8")) return Precision::mxfp8;
+    // Megatron-Bridge's names are fp8_mx, and fp8_sc for scales of blocks.
+    if (has("mxfp8") || has_word(name, "fp8_mx") || has_word(name, "fp8 mx")) return Precision::mxfp8;
     if (has("fp4")) return Precision::nvfp4;
-    if (has("fp8") || has("float8")) return has("block") || has("subchannel") ? Precision::fp8_block : Precision::fp8;
+    if (has("block") || has("subchannel") || has_word(name, "fp8_sc")) return Precision::fp8_block;
+    if (has("fp8") || has("float8")) return Precision::fp8;
     if (has("bf16") || has("bfloat16")) return Precision::bf16;
     if (has("fp16") || has("float16") || has("half")) return Precision::fp16;
     return std::nullopt;
@@ -214,11 +257,19 @@ class TrainingReader : RowPart {
     const std::optional<Precision> precision = precision_of(text("precision"));
     if (!precision) return add_error("precision", "unknown precision (allowed:" + allowed_precisions() + ")");
     t.dtype = *precision;
+    const std::string detail = lower_case(text("precision_detail"));
+    if (t.dtype == Precision::fp8)  // its scales
+      t.dtype = affirms(detail, "mxfp8")                                        ? Precision::mxfp8
+                : affirms(detail, "blockwise") || affirms(detail, "subchannel") ? Precision::fp8_block
+                                                                                : Precision::fp8;
     if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
     if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
     // torchao's enable_fsdp_float8_all_gather
     if (text("precision_detail").find("fp8 all-gather") != std::string::npos) t.fp8_param_gather = true;
-    t.row_scales = t.dtype == Precision::fp8 && text("precision_detail").find("rowwise") != std::string::npos;
+    const auto by_row = [](const std::string& words) {
+      return affirms(words, "rowwise") || affirms(words, "row-wise") || affirms(words, "scaling by row");
+    };
+    t.row_scales = t.dtype == Precision::fp8 && (by_row(detail) || by_row(text("precision")));
     if (!reported("precision")) assume("precision not reported: bf16");
     if (stack_ != nullptr) drop_unfit_precision(*stack_, t);
     const bool early_qwen = is_bridge() && !is_bridge_since(2026) && is_of("qwen3");
@@ -228,12 +279,29 @@ class TrainingReader : RowPart {
 
   void read_micro_batch(Training& t, int dp) {
     t.micro_batch_size = fields_.count("micro_batch", 0);
-    if (t.micro_batch_size > 0) return;
+    if (t.micro_batch_size > 0) {
+      if (t.micro_batch_size * dp == t.global_batch_size && !reported("num_microbatches"))
+        divide_local_batch(t, t.micro_batch_size);
+      return;
+    }
     const std::int64_t rounds = fields_.count("num_microbatches", 0);
     t.micro_batch_size = rounds > 0 ? std::max<std::int64_t>(1, t.global_batch_size / (rounds * std::max(1, dp))) : 1;
-    if (rounds > 0) return;
+    if (rounds > 0 || divide_local_batch(t, t.global_batch_size / std::max(1, dp))) return;
     result_.guessed_layout = true;
     assume("micro-batch not reported: 1");
+  }
+
+  /// torchtitan divides the batch of a rank into micro-batches of a pipeline: in 2024 as many as there are stages, later of one
+  /// sequence. docs/references.md#titan-microbatches
+  bool divide_local_batch(Training& t, std::int64_t local_batch) {
+    const Parallel& p = result_.scenario.parallel;
+    const bool early = runs("torchtitan-2024");
+    if (p.pp == 1 || !(early || runs("torchtitan") || runs("primus-torchtitan"))) return false;
+    if (early && local_batch % p.pp != 0) return false;
+    t.micro_batch_size = early ? local_batch / p.pp : 1;
+    assume(fmt::format("{} micro-batches of {}, as torchtitan divides a rank's batch of {}",
+                       local_batch / t.micro_batch_size, t.micro_batch_size, local_batch));
+    return true;
   }
 
   void read_recompute(Training& t) {
@@ -278,6 +346,11 @@ class TrainingReader : RowPart {
                               has_word(detail, "sac") || has_word(word, "sac") || has_word(word, "op");
     const bool of_pytorch = stack_ != nullptr && stack_->name.find("torchtitan") != std::string::npos;
     if (of_operators || (word == "selective" && of_pytorch)) return "op";
+    if (!affirms(word, "checkpointing") && word.find("checkpointing") != std::string::npos) return "none";
+    for (const char* denial : {"no ", "without "})
+      if (word.starts_with(denial)) return "none";
+    for (const char* denial : {" off", " disabled", ": none", ": no"})
+      if (word.ends_with(denial)) return "none";
     if (word == "partial_layers" || word.starts_with("selective_")) return word;
     if (word.starts_with("full on ") && detail.empty()) return "partial_layers";
     if (word.starts_with("full") || word.find("checkpointing") != std::string::npos) return "full";

@@ -102,9 +102,9 @@ std::string nemo(const TableFields& fields, const std::string& small) {
 
 std::optional<bool> truth(std::string_view word) {
   const std::string small = lower_case(trim(word));
-  for (const char* yes : {"1", "1.0", "true", "yes", "on"})
+  for (const char* yes : {"1", "1.0", "true", "yes", "on", "enabled"})
     if (small == yes) return true;
-  for (const char* no : {"0", "0.0", "false", "no", "off", "none"})
+  for (const char* no : {"0", "0.0", "false", "no", "off", "none", "disabled"})
     if (small == no) return false;
   return std::nullopt;
 }
@@ -119,7 +119,8 @@ std::optional<int> zero_stage_in(std::string_view text) {
       while (digit < small.size() && (small[digit] == ' ' || small[digit] == '-' || small[digit] == '_')) ++digit;
       const bool zero = *name == 'z';
       const bool apart = digit + 1 >= small.size() || (!is_digit(small[digit + 1]) && small[digit + 1] != '.');
-      // "FSDP2" is a version in prose and a stage among the tags of parallel_style.
+      // The tag "fsdp2" is a stage; "FSDP2" is PyTorch's second FSDP, which divides everything.
+      if (!zero && text[at] == 'F' && digit < small.size() && apart && small[digit] == '2') return 3;
       if (digit < small.size() && apart && small[digit] >= (zero ? '0' : '2') && small[digit] <= '3')
         return small[digit] - '0';
     }
@@ -133,7 +134,8 @@ std::string family_name(std::string_view model) {
   std::string name = lower_case(trim(model));
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == ' ' || c == '_'; }, '-');
-  if (name.starts_with("dsv3")) name.replace(0, 4, "deepseek-v3");
+  for (const char* short_name : {"dsv3", "ds-v3", "deepseekv3", "deepseek-r1", "deepseekr1"})
+    if (name.starts_with(short_name)) name.replace(0, std::string_view(short_name).size(), "deepseek-v3");
   return name;
 }
 

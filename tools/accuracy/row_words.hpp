@@ -19,10 +19,11 @@
 
 namespace tracecast::accuracy {
 
-/// "1", "1.0", "true", "yes", "on" and their opposites in any case, "none"; empty: another word.
+/// "1", "1.0", "true", "yes", "on", "enabled" and their opposites in any case, "none"; empty: another word.
 std::optional<bool> truth(std::string_view word);
 
-/// The stage in "ZeRO-3", "zero stage 2", "FULL_SHARD", "fsdp3"; empty: there is none.
+/// The stage in "ZeRO-3", "zero stage 2", "FULL_SHARD", the tags "fsdp2" and "fsdp3"; "FSDP2" is a version, of stage 3; empty: there is
+/// none.
 std::optional<int> zero_stage_in(std::string_view text);
 
 /// A model's name in small letters with hyphens for blanks, without its owner: "deepseek-ai/DeepSeek-V3" is "deepseek-v3".

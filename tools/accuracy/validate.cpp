@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/parallel_for.hpp"
+#include "sim/base/words.hpp"
 #include "sim/forecast/evidence.hpp"
 
 namespace tracecast::accuracy {
@@ -24,7 +25,7 @@ constexpr double kUnknownRecompute = 0.06;
 std::string out_of_scope(const CsvTable& table, std::size_t row) {
   const auto among = [&](const char* column, const std::set<std::string>& allowed) {
     const std::string& value = table.text(row, column);
-    return value.empty() || allowed.contains(value);
+    return value.empty() || allowed.contains(lower_case(value));
   };
   const auto because = [&](const char* column) {
     return std::string(column) + " = " + table.text(row, column) + ": context only";
