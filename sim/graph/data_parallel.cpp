@@ -38,6 +38,7 @@ Lane lane_of(Slot slot) {
     case Slot::resharded:
       return Lane::parameters;
     case Slot::replicas:
+    case Slot::expert_replicas:
       return Lane::replicas;
     default:
       return Lane::gradients;
@@ -105,7 +106,7 @@ void DataParallel::wait_for_bucket(TemplateWriter& writer, const Chunk& chunk, i
 EventRef DataParallel::reduce(TemplateWriter& writer, const GradientBucket& bucket) {
   const bool group =
       active() && context_.table.placement(bucket.expert ? Slot::expert_gradients : Slot::gradients).ranks > 1;
-  const bool replicas = !bucket.expert && reduces_over_replicas();
+  const bool replicas = reduces_over(bucket.expert ? Slot::expert_replicas : Slot::replicas);
   if (!group && !replicas && !offloads()) return {};
   const EventRef ready = context_.rank_event("gradients ready", bucket.chunk, bucket.index, bucket.every_microbatch);
   writer.mark_as(ready);
@@ -139,11 +140,10 @@ EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const Gradient
     done = writer.collective({lane_of(slot), Traffic::gradients, slot, {what, size}}, std::move(waits),
                              event("gradients reduced"));
   }
-  if (!bucket.expert && reduces_over_replicas()) {
+  if (const Slot replicas = bucket.expert ? Slot::expert_replicas : Slot::replicas; reduces_over(replicas)) {
     const Bytes shard = size / context_.table.placement(slot).ranks;
-    done = writer.collective(
-        {lane_of(Slot::replicas), Traffic::gradients, Slot::replicas, {Collective::all_reduce, shard}}, {done},
-        event("gradients replicated"));
+    done = writer.collective({lane_of(replicas), Traffic::gradients, replicas, {Collective::all_reduce, shard}}, {done},
+                             event("gradients replicated"));
   }
   return done;
 }

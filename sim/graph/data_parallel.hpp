@@ -132,7 +132,7 @@ class DataParallel {
   /// True if gradients are summed on every rank though their optimizer states are divided. DeepSpeed's stages 1 and 2 do so with
   /// every bucket, of which each rank keeps its part.   Source: docs/references.md#deepspeed-reduction
   bool sums_everywhere() const;
-  bool reduces_over_replicas() const { return !averages() && context_.table.placement(Slot::replicas).ranks > 1; }
+  bool reduces_over(Slot replicas) const { return !averages() && context_.table.placement(replicas).ranks > 1; }
   /// True if `slot` has other ranks and the framework is PyTorch's FSDP.
   bool copies_units(Slot slot) const { return reduces_units() && active() && context_.table.placement(slot).ranks > 1; }
   /// Bytes that FSDP1 reads and writes beside the reduction of a unit over `ranks`. The whole gradient is concatenated, cast to

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "sim/plan/rank_parameters.hpp"
 #include "sim/plan/sharding.hpp"
 
 namespace tracecast {
@@ -20,8 +21,10 @@ std::vector<Axis> Groups::block_axes(Slot slot) {
     case Slot::context_16:
       return {Axis::cp};
     case Slot::expert:
+    case Slot::expert_tensor:
     case Slot::expert_gradients:
     case Slot::expert_parameters:
+    case Slot::expert_replicas:
     case Slot::expert_resharded:
       return {Axis::tp, Axis::cp, Axis::dp};
     case Slot::gradients:
@@ -41,9 +44,7 @@ std::vector<Axis> Groups::block_axes(Slot slot) {
 
 bool Groups::alone(Slot slot) const {
   if (slot == Slot::replica) return !has_replicas();
-  const bool of_experts = slot == Slot::expert || slot == Slot::expert_gradients || slot == Slot::expert_parameters ||
-                          slot == Slot::expert_resharded;
-  if (of_experts && !needed_.experts) return true;
+  if (!needed_.experts && block_axes(slot) == block_axes(Slot::expert)) return true;
   int size = 1;
   for (const Axis axis : block_axes(slot)) size *= plan_.grid.size(axis);
   std::vector<bool> taken(static_cast<std::size_t>(size));
@@ -71,8 +72,12 @@ int Groups::part(Slot slot, int position) const {
   switch (slot) {
     case Slot::expert:
       return expert_part(position, false);
+    case Slot::expert_tensor:
+      return needed_.experts && plan_.has_own_expert_tensor_groups() ? position / plan_.parallel.etp : position;
     case Slot::expert_parameters:
       return needed_.gathers ? expert_part(position, true) : position;
+    case Slot::expert_replicas:
+      return expert_replica_part(position);
     case Slot::expert_gradients:
       return expert_part(position, true);
     case Slot::parameters:
@@ -176,7 +181,7 @@ int Groups::expert_resharded_part(int position) const {
   if (!needed_.experts || plan_.parallel.reshard_group == 0) return position;
   const int etp = plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp;
   const int experts = etp * plan_.parallel.ep;
-  const int holders = plan_.parallel.tp * plan_.gradient_group() / experts;
+  const int holders = expert_shard_group(plan_);
   const int size = std::gcd(plan_.parallel.reshard_group, holders);
   return position % experts + experts * (position / experts / size);
 }
@@ -186,7 +191,16 @@ int Groups::expert_part(int position, bool data) const {
   const int etp = plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp;
   const int ep = plan_.parallel.ep;
   const int tensor = position % etp;
-  return tensor + etp * (data ? position / etp % ep : position / (etp * ep));
+  const int group = position / (etp * ep);
+  if (!data) return tensor + etp * group;
+  return position % (etp * ep) + etp * ep * (hybrid() ? group / expert_shard_group(plan_) : 0);
+}
+
+/// Ranks of different copies that hold the same part of the same experts.
+int Groups::expert_replica_part(int position) const {
+  if (!needed_.experts || !hybrid()) return position;
+  const int experts = plan_.parallel.ep * (plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp);
+  return position % experts + experts * (position / experts % expert_shard_group(plan_));
 }
 
 /// The two ends of the pipeline together; every other rank alone.

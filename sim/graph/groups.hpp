@@ -64,6 +64,7 @@ class Groups {
   int shard_part(int position, bool replicas) const;
   int resharded_part(int position) const;
   int expert_part(int position, bool data) const;
+  int expert_replica_part(int position) const;
   int expert_resharded_part(int position) const;
   int embedding_part(int position) const;
   int context_part(int position, int ranks) const;

@@ -40,7 +40,7 @@ std::int64_t routed_tokens(const LayerShape& s) { return s.local_tokens * moe(s)
 
 /// Token copies that the experts of the fullest rank work on: those of all expert-tensor ranks together.
 std::int64_t expert_tokens(const LayerShape& s) {
-  return scaled(routed_tokens(s) * (s.sequence_parallel ? expert_tensor_ranks(s) : 1), s.plan.expert_load.fullest);
+  return scaled(routed_tokens(s) * s.plan.expert_token_parts(), s.plan.expert_load.fullest);
 }
 
 /// What one exchange moves: a copy of a token per expert, or with DeepEP and HybridEP per node (inside one node: per
@@ -133,16 +133,17 @@ void gather_routing(OpWriter& writer, Pass pass) {
 /// Expert-tensor ranks work on the same tokens.
 void gather_expert_tokens(OpWriter& writer, Precision precision) {
   const LayerShape& s = writer.shape;
-  if (s.sequence_parallel && expert_tensor_ranks(s) > 1)
-    writer.collective(Traffic::tensor_parallel, Collective::all_gather,
-                      Bytes{expert_tokens(s) * s.model.hidden_size * element_size(precision)} / chunks(s));
+  if (s.plan.expert_token_parts() > 1)
+    writer.expert_tensor_collective(
+        Collective::all_gather, Bytes{expert_tokens(s) * s.model.hidden_size * element_size(precision)} / chunks(s));
 }
 
 void reduce_expert_tokens(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   if (expert_tensor_ranks(s) > 1)
-    writer.collective(Traffic::tensor_parallel, s.reduction(),
-                      Bytes{expert_tokens(s) * s.model.hidden_size * s.element_bytes} / chunks(s));
+    writer.expert_tensor_collective(
+        s.plan.expert_token_parts() > 1 ? Collective::reduce_scatter : Collective::all_reduce,
+        Bytes{expert_tokens(s) * s.model.hidden_size * s.element_bytes} / chunks(s));
 }
 
 /// Runs `experts` on every chunk of the tokens between its dispatch and its return. They overlap with the exchanges

@@ -69,6 +69,11 @@ void OpWriter::collective(Traffic traffic, Collective what, Bytes size, Work::Ki
   list_.push_back(std::move(work));
 }
 
+void OpWriter::expert_tensor_collective(Collective what, Bytes size) {
+  collective(Traffic::tensor_parallel, what, size);
+  list_.back().among_experts = list_.back().untiled = true;
+}
+
 void OpWriter::join(int ticket) {
   Work work;
   work.kind = Work::Kind::join;

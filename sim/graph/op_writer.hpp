@@ -86,6 +86,8 @@ class OpWriter {
                   int ticket = 0, Bandwidth limit = {});
   /// The last collective is exposed in full, with tp_comm_overlap, too.
   void do_not_tile() { list_.back().untiled = true; }
+  /// Between the ranks that share each expert. Userbuffers, which tile, are for dense layers.
+  void expert_tensor_collective(Collective what, Bytes size);
   void join(int ticket);
   void host_sync();
   void gradients(std::int64_t parameters, bool expert = false);

@@ -14,7 +14,7 @@ const char* slot_name(Slot slot) {
   constexpr const char* kNames[kSlots] = {
       "tp",    "cp",        "ep",     "dp",        "expert dp",        "dp",      "expert dp", "replicas",
       "world", "embedding", "mirror", "resharded", "expert resharded", "replica", "alone",     "cp",
-      "cp",    "cp",        "cp"};
+      "cp",    "cp",        "cp",     "expert tp", "expert replicas"};
   return kNames[static_cast<std::size_t>(slot)];
 }
 

@@ -258,14 +258,14 @@ Lane TemplateWriter::lane(Traffic traffic) {
   }
 }
 
-Slot TemplateWriter::slot(Traffic traffic) const {
-  switch (traffic) {
+Slot TemplateWriter::slot(const Work& work) const {
+  switch (work.traffic) {
     case Traffic::context_parallel:
       return table_.context_slot();
     case Traffic::expert_parallel:
       return Slot::expert;
     default:
-      return Slot::tensor;
+      return work.among_experts && table_.placement(Slot::expert_tensor).ranks > 1 ? Slot::expert_tensor : Slot::tensor;
   }
 }
 
@@ -275,7 +275,7 @@ void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
   if (!work.graphed && work.kind == Work::Kind::compute && work.op.kind == OperatorKind::grouped_gemm)
     host_ += std::get<GemmShape>(work.op.shape).batch * launch_.per_expert;
   const auto start = [&](const CollectiveCall& call) {
-    return collective({lane(work.traffic), work.traffic, slot(work.traffic), call}, {mark()});
+    return collective({lane(work.traffic), work.traffic, slot(work), call}, {mark()});
   };
   switch (work.kind) {
     case Work::Kind::compute:
@@ -288,7 +288,7 @@ void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
       wait(started_.at(work.ticket));
       break;
     case Work::Kind::collective: {
-      if (table_.placement(slot(work.traffic)).ranks <= 1) break;
+      if (table_.placement(slot(work)).ranks <= 1) break;
       const bool tiled = overlap_tensor_ && work.traffic == Traffic::tensor_parallel && !work.untiled;
       CollectiveCall exposed = work.call;
       if (tiled)

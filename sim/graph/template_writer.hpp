@@ -56,9 +56,11 @@ enum class Slot : std::int32_t {
   context_2,  ///< packing dynamic_cp: parts of the context group, of so many ranks
   context_4,
   context_8,
-  context_16
+  context_16,
+  expert_tensor,  ///< ranks that share each expert, where they are not those of `tensor`
+  expert_replicas
 };
-inline constexpr int kSlots = 19;
+inline constexpr int kSlots = 21;
 
 /// The four ends of a chunk's channels: Rank::channels[4 chunk + end].
 enum class ChannelSide : std::int32_t { receive_forward, send_forward, receive_backward, send_backward };
@@ -181,7 +183,7 @@ class TemplateWriter {
   EventRef issue(Lane lane, std::int32_t collective, std::vector<EventRef> after, EventRef records);
   void pause();  ///< a compute operation without duration
   static Lane lane(Traffic traffic);
-  Slot slot(Traffic traffic) const;
+  Slot slot(const Work& work) const;
 
   StepGraph& graph_;
   CostTable& table_;

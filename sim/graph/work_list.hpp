@@ -30,7 +30,8 @@ struct Work {
   bool shares_launch = false;  ///< takes no time of the host: launched with the work before it
   Traffic traffic = Traffic::tensor_parallel;
   CollectiveCall call;
-  bool untiled = false;  ///< of a collective: tp_comm_overlap hides no part of it
+  bool untiled = false;        ///< of a collective: tp_comm_overlap hides no part of it
+  bool among_experts = false;  ///< of a collective of tensor parallelism: between the ranks that share each expert
   int ticket = 0;
   std::int64_t parameters = 0;
   bool expert_parameters = false;  ///< of routed experts: reduced over the expert-data-parallel group

@@ -175,11 +175,11 @@ TokenBytes attention_weight_inputs(const Model& model, const Sizes& s) {
   return bytes;
 }
 
-/// Rows that reach a rank's experts, per token of its micro-batch: with sequence parallelism every rank sends its part
-/// and the ranks that share an expert gather theirs.
+/// Rows that reach a rank's experts, per token of its micro-batch: the ranks that share an expert gather their tokens, of which each
+/// has its part with sequence parallelism.
 double expert_rows(const Model& model, const Plan& plan) {
   const Parallel& p = plan.parallel;
-  const double spread = p.sequence_parallel ? static_cast<double>(p.etp) / p.tp : 1;
+  const double spread = static_cast<double>(plan.expert_token_parts()) / (p.sequence_parallel ? p.tp : 1);
   return model.moe->topk * spread * plan.expert_load.fullest;
 }
 

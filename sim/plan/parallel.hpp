@@ -160,6 +160,9 @@ struct Parallel {
   bool reshard_after_backward = true;
   /// zero_stage 3 but for DeepSpeed's: gradients of earlier micro-batches are added up whole, and reduced with the last one.
   bool defer_grad_sync = false;
+  /// zero_stage 3 but for DeepSpeed's, in a pipeline: parameters stay gathered from the first forward to the last backward, with which
+  /// gradients are reduced, as torch.distributed.pipelining does it, whatever the three keys above say.
+  bool torch_pipelining = false;
   std::string pp_schedule = {};        ///< empty: default_schedule(vpp)
   std::vector<int> pp_layout = {};     ///< layers of each virtual stage, stage 0 first; empty: even
   bool account_for_embedding = false;  ///< embedding and loss count as a layer each when layers are cut evenly

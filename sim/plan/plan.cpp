@@ -349,6 +349,12 @@ void check_expert_parallel(PlanCheck& check, const Model& model, const Parallel&
     check.fault("parallel.ep", fmt::to_string(p.ep),
                 fmt::format("ep {} x etp {} = {} does not divide tp x cp x dp = {} (allowed products: {})", p.ep, p.etp,
                             expert_ranks, ranks, divisors(ranks)));
+  } else if (p.shard_group > 0 && std::int64_t{p.tp} * p.shard_group % expert_ranks != 0) {
+    check.fault(
+        "parallel.shard_group", fmt::to_string(p.shard_group),
+        fmt::format("gives a copy of the model tp {} x shard_group {} = {} ranks, not a multiple of the ep {} x etp {} "
+                    "= {} that hold all experts",
+                    p.tp, p.shard_group, p.tp * p.shard_group, p.ep, p.etp, expert_ranks));
   }
 }
 
@@ -480,6 +486,19 @@ void check_order_complete(PlanCheck& check, const Parallel& p) {
   }
 }
 
+/// Experts are divided over tensor ranks, then over expert-parallel ranks, then over data-parallel ranks (groups.hpp).
+void check_place_of_experts(PlanCheck& check, const Parallel& p) {
+  if (p.ep == 1 || !names_axis(p.rank_order, "ep")) return;
+  const auto place = [&](const char* axis) { return ("-" + p.rank_order + "-").find(fmt::format("-{}-", axis)); };
+  const bool before_tensor = p.etp > 1 && place("ep") < place("tp");
+  const bool behind_data =
+      std::int64_t{p.ep} * p.etp < std::int64_t{p.tp} * p.cp * p.dp && p.dp > 1 && place("ep") > place("dp");
+  if (before_tensor || behind_data)
+    check.fault(
+        "parallel.rank_order", p.rank_order,
+        fmt::format("puts ep {} (allowed: ep behind tp and before dp)", before_tensor ? "before tp" : "behind dp"));
+}
+
 void check_pipeline(PlanCheck& check, const Parallel& p) {
   if (p.vpp > 1 && p.pp == 1) {
     check.fault("parallel.vpp", fmt::to_string(p.vpp), "needs a pipeline (parallel.pp above 1)");
@@ -511,7 +530,14 @@ std::int64_t Plan::tokens() const { return training.micro_batch_size * training.
 
 int Plan::gradient_group() const { return parallel.dp * parallel.cp; }
 
-bool Plan::gathers_again(bool root) const { return parallel.reshard_after_forward && (!root || parallel.reshard_root); }
+bool Plan::gathers_again(bool root) const {
+  return parallel.reshard_after_forward && !stays_gathered_in_pipeline(parallel) && (!root || parallel.reshard_root);
+}
+
+int Plan::expert_token_parts() const {
+  const int etp = parallel.etp > 0 ? parallel.etp : parallel.tp;
+  return parallel.sequence_parallel ? etp : std::max(1, etp / parallel.tp);
+}
 
 int Plan::shard_group() const { return parallel.shard_group > 0 ? parallel.shard_group : gradient_group(); }
 
@@ -555,6 +581,7 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   check_encoder(check, model, p);
   check_routing(check, model, p, training);
   if (dp) {
+    check_place_of_experts(check, p);
     check_expert_parallel(check, model, p);
     check_sharding(check, p);
     check_data_parallel(check, p);

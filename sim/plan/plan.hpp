@@ -77,6 +77,11 @@ struct Plan {
   int shard_group() const;
   /// zero_stage 3: are embedding and output layer (`root`) or the layers gathered again in the backward?
   bool gathers_again(bool root) const;
+  /// The ranks that share each expert are not those that share each dense layer.
+  bool has_own_expert_tensor_groups() const { return parallel.etp > 1 && parallel.etp != parallel.tp; }
+  /// Ranks among those that share each expert which bring different tokens: all of them, but for tensor ranks that do not divide
+  /// sequences.
+  int expert_token_parts() const;
   /// True if micro-batches differ in their documents, and with them in the time of attention.
   bool batches_vary() const { return packed && packed->varies && training.documents->mask; }
   /// True if they differ in the context ranks that their documents are divided over.

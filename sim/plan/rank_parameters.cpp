@@ -137,6 +137,9 @@ int expert_gradient_group(const Plan& plan) {
   return p.tp * p.cp * p.dp / (p.ep * p.etp);
 }
 
-int expert_shard_group(const Plan& plan) { return std::min(expert_gradient_group(plan), plan.shard_group()); }
+int expert_shard_group(const Plan& plan) {
+  const int copies = plan.parallel.zero_stage > 0 ? plan.gradient_group() / plan.shard_group() : 1;
+  return std::max(1, expert_gradient_group(plan) / copies);
+}
 
 }  // namespace tracecast

@@ -63,7 +63,8 @@ std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, co
 
 /// Ranks that hold the same experts, over which their gradients are reduced: tp cp dp / (ep etp).
 int expert_gradient_group(const Plan& plan);
-/// Ranks that the experts' optimizer states are divided by; within a hybrid shard group where one is set.
+/// Those that share one copy of them: with hybrid sharding every copy of the model has all experts.
+/// Source: docs/references.md#expert-copies
 int expert_shard_group(const Plan& plan);
 
 }  // namespace tracecast

@@ -32,18 +32,25 @@ inline bool exchanges_copies(const Parallel& parallel) {
   return parallel.outer_optimizer != OuterOptimizer::none || parallel.averaging_overlap > 0;
 }
 
+/// Source: docs/references.md#fsdp-pipelines
+inline bool stays_gathered_in_pipeline(const Parallel& parallel) {
+  return parallel.torch_pipelining && parallel.pp > 1 && parallel.data_parallel != DataParallelKind::deepspeed;
+}
+
 /// FSDP and ZeRO-3 reduce the gradients of every micro-batch, unless they are told to wait; ZeRO-2 too, unless a pipeline makes that
 /// ruinous: then gradients are accumulated whole (Llama 3, arXiv 2407.21783, 3.3.2) and reduced once in a step.
 /// Source: docs/references.md#fsdp-accumulation
 inline bool reduces_every_microbatch(const Parallel& parallel) {
-  const bool waits = parallel.defer_grad_sync && parallel.data_parallel != DataParallelKind::deepspeed;
+  const bool waits = (parallel.defer_grad_sync && parallel.data_parallel != DataParallelKind::deepspeed) ||
+                     stays_gathered_in_pipeline(parallel);
   return (parallel.zero_stage >= 3 && !waits) || (parallel.zero_stage == 2 && parallel.pp == 1);
 }
 
 /// With zero_stage 3: true if a unit is gathered in the forward of every micro-batch, not only in that of the first, which only FSDP
 /// can do.   Source: docs/references.md#fsdp-accumulation
 inline bool gathers_every_forward(const Parallel& parallel) {
-  return parallel.reshard_after_backward || parallel.data_parallel == DataParallelKind::deepspeed;
+  return (parallel.reshard_after_backward && !stays_gathered_in_pipeline(parallel)) ||
+         parallel.data_parallel == DataParallelKind::deepspeed;
 }
 
 /// DeepSpeed without overlap_comm reduces on the stream that computes: each bucket of every micro-batch blocks it.

@@ -254,7 +254,7 @@ std::int64_t BoundTable::update_bound(const LayoutState& state) {
   if (!state.plan.training.offload_optimizer) return 0;
   const bool sharded = state.plan.parallel.zero_stage >= 1;
   const int shards = sharded ? state.plan.shard_group() : 1;
-  const int expert_shards = sharded ? expert_gradient_group(state.plan) : 1;
+  const int expert_shards = sharded ? expert_shard_group(state.plan) : 1;
   const int per_host = std::min(scenario_.cluster.node.gpus_per_host, scenario_.cluster.world_size);
   std::int64_t longest = 0;
   for (const RankParameters& held : state.held) {

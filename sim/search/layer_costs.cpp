@@ -144,8 +144,10 @@ struct UnitTraffic {
 };
 
 /// Gathers of one unit in a forward and a backward, and its reductions.
-UnitTraffic unit_traffic(const OneRank& rank, int unit) {
-  const Plan& plan = rank.plan();
+/// `pp`: of the whole layout, where `rank` is alone.
+UnitTraffic unit_traffic(const OneRank& rank, int unit, int pp) {
+  Plan plan = rank.plan();
+  plan.parallel.pp = pp;
   const Bucket bucket = rank.units().gathered(rank.stage(), unit);
   UnitTraffic sum;
   const auto add = [&](std::int64_t& time, Collective collective, Slot slot, Bytes size, int times) {
@@ -198,7 +200,7 @@ LayerCosts layer_costs(const CostSources& from, const Layout& layout, int dp, bo
   // All zero stages share these costs, so that what ZeRO-3 alone does, such as casts of gathered weights, is left out.
   Layout whole = layout;
   whole.zero_stage = 1;
-  OneRank rank(from, whole, dp, {Slot::tensor, Slot::context, Slot::expert});
+  OneRank rank(from, whole, dp, {Slot::tensor, Slot::context, Slot::expert, Slot::expert_tensor});
   const Training& training = rank.plan().training;
   // With recompute_num_layers the recomputed layers depend on the stage: the bound recomputes none.
   const bool recompute = training.recompute == Recompute::full && training.recompute_num_layers == 0;
@@ -230,7 +232,7 @@ ShardTraffic shard_traffic(const CostSources& from, const Layout& layout, int dp
   const OneRank rank(from, sharded, dp, {Slot::gradients, Slot::expert_gradients});
   ShardTraffic traffic;
   const auto unit = [&](int number, LinkTime& links) {
-    const UnitTraffic own = unit_traffic(rank, number);
+    const UnitTraffic own = unit_traffic(rank, number, layout.pp);
     links = own.links;
     return own.time;
   };

@@ -10,6 +10,7 @@
 
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/graph/groups.hpp"
 #include "sim/graph/template_writer.hpp"
 #include "sim/io/stack.hpp"
 #include "sim/network/cluster_links.hpp"
@@ -292,4 +293,25 @@ TEST_CASE("communicators: FSDP's streams order dense and expert parameters, Mega
   const auto megatron_moves = moves(with_experts(megatron()));
   CHECK(overlap(megatron_moves.at("all_gather"), megatron_moves.at("expert all_gather")));
   CHECK(overlap(megatron_moves.at("reduce_scatter"), megatron_moves.at("expert reduce_scatter")));
+}
+
+TEST_CASE("the ranks of experts: tensor, expert, data, and the same again in every copy of the model", "[graph][moe]") {
+  const auto members = [](const Parallel& parallel, int rank, Slot slot) {
+    Model model = small_scenario(1, 1, 1).model;
+    model.moe = MixtureOfExperts{.experts = 8, .topk = 2, .ffn_hidden = 1024};
+    const Plan plan = make_plan(model, parallel, {.seq_length = 1024, .global_batch_size = 64}, 32).value();
+    return Groups(plan, 0, 0, {}).members(rank, slot);
+  };
+  const Parallel spread{.ep = 2, .etp = 4, .zero_stage = 1};
+  CHECK(members(spread, 5, Slot::expert_tensor) == std::vector{4, 5, 6, 7});
+  CHECK(members(spread, 5, Slot::expert) == std::vector{1, 5});
+  CHECK(members(spread, 5, Slot::expert_gradients) == std::vector{5, 13, 21, 29});
+  CHECK(members(spread, 5, Slot::expert_replicas) == std::vector{5});
+  Parallel as_dense{.tp = 4, .ep = 2, .etp = 4, .sequence_parallel = true};
+  CHECK(members(as_dense, 5, Slot::expert_tensor) == std::vector{5});  // those of Slot::tensor
+  const Parallel copies{.ep = 4, .zero_stage = 3, .shard_group = 8};
+  CHECK(members(copies, 9, Slot::expert) == std::vector{8, 9, 10, 11});
+  CHECK(members(copies, 9, Slot::expert_gradients) == std::vector{9, 13});
+  CHECK(members(copies, 9, Slot::expert_replicas) == std::vector{1, 9, 17, 25});
+  CHECK(members(copies, 9, Slot::replicas) == std::vector{1, 9, 17, 25});
 }

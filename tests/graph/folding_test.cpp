@@ -80,6 +80,7 @@ struct JobLayout {
   int cp = 1, ep = 1, vpp = 1, zero = 0;
   const char* order = "tp-cp-ep-dp-pp";
   bool separate_gathers = false;
+  int etp = 0, shard_group = 0;
 };
 
 const std::vector<JobLayout>& job_layouts() {
@@ -95,6 +96,8 @@ const std::vector<JobLayout>& job_layouts() {
       {.name = "context parallel over nodes", .tp = 1, .pp = 1, .dp = 2, .cp = 16, .zero = 1},
       {.name = "experts", .tp = 2, .pp = 2, .dp = 8, .ep = 4, .zero = 1},
       {.name = "fully sharded experts", .tp = 1, .pp = 1, .dp = 16, .ep = 4, .zero = 3},
+      {.name = "experts over data ranks", .tp = 1, .pp = 2, .dp = 16, .ep = 2, .zero = 1, .etp = 4},
+      {.name = "copies with all experts", .tp = 1, .pp = 1, .dp = 32, .ep = 4, .zero = 3, .shard_group = 8},
       {.name = "gathers apart", .tp = 1, .pp = 1, .dp = 24, .zero = 3, .separate_gathers = true},
       {.name = "pipeline first", .tp = 2, .pp = 4, .dp = 4, .order = "pp-tp-cp-ep-dp"},
       {.name = "tensor groups across nodes", .tp = 16, .pp = 2, .dp = 2},
@@ -111,6 +114,8 @@ Scenario scenario_of(const JobLayout& layout) {
   p.zero_stage = layout.zero;
   p.rank_order = layout.order;
   p.separate_gather_group = layout.separate_gathers;
+  p.etp = layout.etp;
+  p.shard_group = layout.shard_group;
   scenario.cluster.world_size *= layout.cp;
   if (layout.ep > 1) scenario.model.moe = MixtureOfExperts{.experts = 8, .topk = 2, .ffn_hidden = 1024};
   return scenario;

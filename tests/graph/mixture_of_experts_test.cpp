@@ -312,6 +312,35 @@ TEST_CASE("moe: the tensor ranks of an expert gather the tokens that each of the
   CHECK(std::count(gathered.begin(), gathered.end(), 8 * tokens) == 1);
 }
 
+TEST_CASE("moe: an expert over ranks with different tokens takes more rows of narrower matrices", "[graph][moe]") {
+  const Model model = deepseek_layer();
+  const auto forward = [&](int tp, int etp) {
+    Settings settings;
+    settings.parallel.tp = tp;
+    settings.parallel.etp = etp;
+    settings.parallel.ep = 8;
+    settings.parallel.sequence_parallel = tp > 1;
+    return LayerWork(model, plan_of(model, settings)).forward(0);
+  };
+  const auto moved = [](const WorkList& list, Collective what) {
+    std::int64_t sum = 0;
+    for (const Work& work : list)
+      if (work.among_experts && work.call.collective == what) sum += work.call.size.count;
+    return sum;
+  };
+  // Eight experts for each of 8192 tokens of 7168 values of 2 bytes, or with four tensor ranks for a quarter of them.
+  const std::int64_t sent = 8LL * 8192 * 7168 * 2;
+  for (const int etp : {1, 2, 4}) {
+    const WorkList apart = forward(1, etp), divided = forward(4, etp);
+    CHECK(grouped_flops(apart) == grouped_flops(forward(1, 1)));
+    CHECK(4 * grouped_flops(divided) == grouped_flops(apart));
+    for (const Collective what : {Collective::all_gather, Collective::reduce_scatter}) {
+      CHECK(moved(apart, what) == (etp > 1 ? etp * sent : 0));
+      CHECK(moved(divided, what) == (etp > 1 ? etp * sent / 4 : 0));
+    }
+  }
+}
+
 TEST_CASE("moe: with an all-to-all tokens are sorted by expert after each exchange, and back", "[graph][moe]") {
   // 64 ranks with 4 experts each receive 8 copies of 8192 tokens of 7168 values of 2 bytes: read and written.
   const std::int64_t bytes = 8LL * 8192 * 7168 * 2 * 2;

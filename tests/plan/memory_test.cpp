@@ -154,6 +154,21 @@ TEST_CASE("experts are divided by ep and etp, their states by their own group", 
   CHECK(whole - split == experts / 4 - experts / 8);
 }
 
+TEST_CASE("with hybrid sharding every copy of the model has all experts", "[memory]") {
+  const Model model = mixtral_8x7b();
+  const auto of = [&](int gpus, int etp) {
+    const Parallel parallel{.ep = 4, .etp = etp, .zero_stage = 3, .shard_group = 8};
+    return peak(model, plan_of(model, parallel, megatron(), gpus));
+  };
+  for (const int etp : {1, 2}) {
+    const MemoryByKind one = of(8, etp);
+    for (const int gpus : {16, 64}) {
+      CHECK(of(gpus, etp).weights == one.weights);
+      CHECK(of(gpus, etp).optimizer == one.optimizer);
+    }
+  }
+}
+
 TEST_CASE("ZeRO-2 divides gradients, unless a pipeline accumulates them whole", "[oracle][memory]") {
   Parallel parallel{.zero_stage = 2};
   const auto gradients = [&](int pp) {

@@ -247,6 +247,28 @@ TEST_CASE("expert parallelism: E divides the experts, E t_e divides t C D", "[er
         "224 256 448 512 896 1024 1792 2048 3584 7168 14336)");
 }
 
+TEST_CASE("expert parallelism: a copy of the model has all experts, and ep stands between tp and dp", "[error][plan]") {
+  const Training settings = training(4096, 256);
+  Parallel parallel{.ep = 8, .zero_stage = 3, .shard_group = 4};
+  CHECK(message(mixtral_8x7b(), parallel, settings, 64) ==
+        "parallel.shard_group = 4: gives a copy of the model tp 1 x shard_group 4 = 4 ranks, not a multiple of the ep "
+        "8 x etp 1 = 8 "
+        "that hold all experts");
+  parallel.shard_group = 16;
+  CHECK(message(mixtral_8x7b(), parallel, settings, 64) == "valid");
+  parallel = {.ep = 8, .rank_order = "tp-cp-dp-ep-pp"};
+  CHECK(message(mixtral_8x7b(), parallel, settings, 64) ==
+        "parallel.rank_order = tp-cp-dp-ep-pp: puts ep behind dp (allowed: ep behind tp and before dp)");
+  CHECK(message(mixtral_8x7b(), parallel, settings, 8) == "valid");  // each expert is on one rank
+  parallel.ep = 1;
+  CHECK(message(mixtral_8x7b(), parallel, settings, 64) == "valid");
+  parallel = {.ep = 4, .etp = 2, .rank_order = "ep-tp-cp-dp-pp"};
+  CHECK(message(mixtral_8x7b(), parallel, settings, 64) ==
+        "parallel.rank_order = ep-tp-cp-dp-pp: puts ep before tp (allowed: ep behind tp and before dp)");
+  parallel.etp = 1;
+  CHECK(message(mixtral_8x7b(), parallel, settings, 64) == "valid");
+}
+
 TEST_CASE("FSDP's names are checked against the keys beside them", "[error][plan]") {
   Parallel parallel{.zero_stage = 2, .sharding_strategy = ShardingStrategy::full_shard};
   CHECK(sharding_message(parallel) ==

@@ -175,6 +175,29 @@ TEST_CASE("70B moves 122.5 GB per gather, 245 GB in a step without resharding, 3
   CHECK(sent({"parallel.reshard_root=true"}) == Approx(3 * whole * 7 / 8));
 }
 
+TEST_CASE("in a pipeline of PyTorch parameters are gathered once and gradients reduced once in a step",
+          "[requirements][graph]") {
+  Scenario scenario = small_scenario(1, 2, 4);
+  scenario.parallel.zero_stage = 3;
+  scenario.parallel.reshard_root = true;
+  const auto sent = [&](Traffic traffic, int microbatches, bool torch) {
+    scenario.parallel.torch_pipelining = torch;
+    scenario.training.global_batch_size = 4 * microbatches;
+    double sum = 0;
+    for (const TrafficCount& each : count_traffic(forecast(scenario).value().graph, 0))
+      if (each.traffic == traffic) sum += each.sent;
+    return sum;
+  };
+  const double once = sent(Traffic::parameters, 4, true);
+  CHECK(sent(Traffic::parameters, 8, true) == once);
+  CHECK(sent(Traffic::parameters, 8, false) == Approx(16 * once));  // twice in each micro-batch
+  CHECK(sent(Traffic::gradients, 8, true) == sent(Traffic::gradients, 4, true));
+  CHECK(sent(Traffic::gradients, 8, false) == Approx(8 * sent(Traffic::gradients, 8, true)));
+  // Without a pipeline it has no effect.
+  scenario.parallel.pp = 1;
+  CHECK(sent(Traffic::parameters, 8, true) == sent(Traffic::parameters, 8, false));
+}
+
 TEST_CASE("245 GB in a second are 1960 Gb/s of one GPU: a node's 3200 Gb/s are eight GPUs', and one node uses NVLink",
           "[row-3-12][requirements][bandwidth]") {
   // Eight ranks of one node: all of it over NVLink, nothing over the network.

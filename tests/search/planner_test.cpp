@@ -98,6 +98,7 @@ TEST_CASE("search: bounds hold with different layers, frozen parts and offloaded
       {"llama2-7b-abci", {"parallel.rank_order=dp-tp-cp-pp"}},
       {"llama2-7b-abci", {"parallel.sharding_strategy=SHARD_GRAD_OP", "parallel.zero_stage=3"}},
       {"llama2-7b-abci", {"parallel.defer_grad_sync=true", "parallel.reshard_after_backward=false"}},
+      {"llama2-7b-abci", {"parallel.torch_pipelining=true", "training.seq_length=256"}},
       {"llama2-7b-abci", {"model=mixtral-8x7b", "cluster.topology=dgx-h100"}},
   }));
   CAPTURE(each.scenario, each.overrides);
