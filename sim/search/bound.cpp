@@ -31,7 +31,7 @@ struct BoundTable::LayoutState {
   LinkTime message;                       ///< between stages
   bool fills_domains = false;             ///< all GPUs of a domain belong to one pipeline rank
   std::vector<RankParameters> held;       ///< [index into shape->ranks] parameters of a rank
-  Duration compute;                       ///< bound by the compute streams, the same for all zero_stages and offloads
+  Duration compute;  ///< bound by the compute streams; without FSDP's copies, so for all zero_stages and offloads
 };
 
 namespace {
@@ -171,7 +171,8 @@ Duration BoundTable::compute_bound(const LayoutState& state) const {
     const PassTime before = alike ? state.costs->time_of(ranks.before) : PassTime{};
     const PassTime own = state.costs->time_of(ranks.all);
     const std::int64_t tail = shape.split_backward ? 0 : before.backward;
-    bound = std::max(bound, before.forward + passes * (own.forward + own.backward) + tail);
+    const std::int64_t copies = state.shards ? state.traffic->of(ranks.all).copies : 0;
+    bound = std::max(bound, before.forward + passes * (own.forward + own.backward + copies) + tail);
   }
   return {bound};
 }
@@ -283,7 +284,8 @@ Bytes BoundTable::memory_bound(const LayoutState& state) {
 LayoutBound BoundTable::bound_of(const LayoutState& state) {
   if (!scenario_.perturbation.gpus.empty()) return {cuts_ ? state.compute : Duration{}, Bytes{}};
   if (disturbed_) return {Duration{}, memory_bound(state)};
-  const std::int64_t busiest = std::max({state.compute.picoseconds, stream_bound(state), link_bound(state)});
+  const Duration compute = state.shards ? compute_bound(state) : state.compute;
+  const std::int64_t busiest = std::max({compute.picoseconds, stream_bound(state), link_bound(state)});
   return {Duration{busiest + update_bound(state)}, memory_bound(state)};
 }
 

@@ -9,7 +9,7 @@
 /// communicator, and the copies of activations to the host occur for every micro-batch. The update of offloaded optimizer states begins when every rank
 /// has its gradient norm.
 ///
-///   step >= max of  max over ranks of  sum of F before + M sum over chunks (F + B) + sum of B before
+///   step >= max of  max over ranks of  sum of F before + M sum over chunks (F + B + FSDP's copies) + sum of B before
 ///                   sum of F + B over all stages                                     (path of one micro-batch)
 ///                   max over ranks of  M sum over chunks (gathers + reductions of one communicator), (copies)
 ///                   max over links of  sum over transfers of occupation                 (link_time.hpp)

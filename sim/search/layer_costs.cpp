@@ -5,6 +5,7 @@
 
 #include "sim/base/result.hpp"
 #include "sim/graph/build_context.hpp"
+#include "sim/graph/data_parallel.hpp"
 #include "sim/graph/stage_times.hpp"
 #include "sim/graph/template_writer.hpp"
 #include "sim/plan/activations.hpp"
@@ -107,6 +108,19 @@ class OneRank {
     return time_alone(context_.graph, written).picoseconds;
   }
 
+  /// FSDP's copies of a unit that is gathered `times` times and, if so, reduced.
+  std::int64_t copies(const Bucket& unit, int times, bool reduced) {
+    DataParallel data(context_);
+    Template written;
+    TemplateWriter writer(context_.graph, context_.table, written, {}, false);
+    for (int i = 0; i < times; ++i) data.copy_parameters_out(writer, unit, data.gather_slots(false));
+    if (reduced && unit.parameters.trained > 0) data.copy_gradients_in(writer, {unit.parameters.trained, false});
+    if (reduced && unit.parameters.trained_experts > 0)
+      data.copy_gradients_in(writer, {unit.parameters.trained_experts, true});
+    writer.finish();
+    return time_alone(context_.graph, written).picoseconds;
+  }
+
   struct CollectiveTime {
     std::int64_t alone = 0;
     LinkTime links;
@@ -145,7 +159,7 @@ struct UnitTraffic {
 
 /// Gathers of one unit in a forward and a backward, and its reductions.
 /// `pp`: of the whole layout, where `rank` is alone.
-UnitTraffic unit_traffic(const OneRank& rank, int unit, int pp) {
+UnitTraffic unit_traffic(OneRank& rank, int unit, int pp) {
   Plan plan = rank.plan();
   plan.parallel.pp = pp;
   const Bucket bucket = rank.units().gathered(rank.stage(), unit);
@@ -161,8 +175,10 @@ UnitTraffic unit_traffic(const OneRank& rank, int unit, int pp) {
   add(sum.time.gathers, Collective::all_gather, Slot::gradients, bucket.dense_gathered, times);
   add(sum.time.expert_gathers, Collective::all_gather, Slot::expert_gradients, bucket.expert_gathered, times);
   // DeepSpeed fills buckets of several units; what is reduced once is left out.
-  if (plan.parallel.data_parallel == DataParallelKind::deepspeed || !reduces_every_microbatch(plan.parallel))
-    return sum;
+  const bool reduced =
+      plan.parallel.data_parallel != DataParallelKind::deepspeed && reduces_every_microbatch(plan.parallel);
+  sum.time.copies = rank.copies(bucket, times, reduced);
+  if (!reduced) return sum;
   const std::int64_t size = reduced_gradient_size(plan.training);
   add(sum.time.reductions, Collective::reduce_scatter, Slot::gradients, Bytes{bucket.parameters.trained * size}, 1);
   add(sum.time.expert_reductions, Collective::reduce_scatter, Slot::expert_gradients,
@@ -229,7 +245,7 @@ LayerCosts layer_costs(const CostSources& from, const Layout& layout, int dp, bo
 ShardTraffic shard_traffic(const CostSources& from, const Layout& layout, int dp) {
   Layout sharded = layout;
   sharded.zero_stage = 3;
-  const OneRank rank(from, sharded, dp, {Slot::gradients, Slot::expert_gradients});
+  OneRank rank(from, sharded, dp, {Slot::gradients, Slot::expert_gradients});
   ShardTraffic traffic;
   const auto unit = [&](int number, LinkTime& links) {
     const UnitTraffic own = unit_traffic(rank, number, layout.pp);

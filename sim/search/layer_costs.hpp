@@ -51,13 +51,15 @@ struct LayerCosts {
   double layers_kept_of(const ModelPart& part) const { return part.sum(layer_kept, 0.0, 0.0); }
 };
 
-/// Picoseconds of all gathers and all reductions of dense parameters, and of experts.
+/// Picoseconds of all gathers and all reductions of dense parameters, and of experts, and of FSDP's copies beside them.
 struct ShardTimes {
+  std::int64_t copies = 0;  ///< on the compute stream
   std::int64_t gathers = 0;
   std::int64_t reductions = 0;
   std::int64_t expert_gathers = 0;
   std::int64_t expert_reductions = 0;
   ShardTimes& operator+=(const ShardTimes& other) {
+    copies += other.copies;
     gathers += other.gathers;
     reductions += other.reductions;
     expert_gathers += other.expert_gathers;
@@ -65,7 +67,8 @@ struct ShardTimes {
     return *this;
   }
   friend ShardTimes operator*(const ShardTimes& a, int count) {
-    return {a.gathers * count, a.reductions * count, a.expert_gathers * count, a.expert_reductions * count};
+    return {a.copies * count, a.gathers * count, a.reductions * count, a.expert_gathers * count,
+            a.expert_reductions * count};
   }
   /// Of the busiest communicator.   separate: gathers have communicators of their own
   std::int64_t longest(bool separate) const {
