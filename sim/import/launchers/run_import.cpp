@@ -128,6 +128,12 @@ std::optional<bool> RunImport::flag(std::string_view key) {
   if (text == "false" || text == "no" || text == "0") return false;
   error(key, "is neither true nor false");
   return std::nullopt;
+  if (text.starts_with("$") || text.starts_with("`")) {  // --bf16 $EXTRA_ARGS: the flag, and what a script does not say
+    std::string missing = fmt::format("{} of line {} is not known: the arguments that it adds are left out",
+                                      shortened(node->string), node->line);
+    if (std::ranges::find(assumptions, missing) == assumptions.end()) assume(std::move(missing));
+    return true;
+  }
 }
 
 std::string RunImport::word(std::string_view key) {
