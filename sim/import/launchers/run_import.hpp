@@ -99,6 +99,9 @@ class RunImport {
   /// Hybrid sharding: copies of the model, each divided over a group of ranks. 0 or 1: none.
   std::int64_t shard_copies = 0;
   std::string shard_copies_key;
+  /// Ranks of data parallelism, copies times shards, where the launcher says them; 0: what is left.
+  std::int64_t data_ranks = 0;
+  std::string data_ranks_key;
   /// Layers of a virtual stage, embedding and loss counted as account_for_* says; 0: open.
   std::int64_t layers_per_stage = 0;
   std::string layers_per_stage_key;
