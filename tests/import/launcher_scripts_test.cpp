@@ -163,6 +163,12 @@ TEST_CASE("scripts: expansions become arguments, or a note", "[io][launch]") {
     }
   CHECK(assumes(run("source ./p.sh\n", "${P[@]}"), "line 2 reads ./p.sh, which is not read here"));
   CHECK(notes(run("", "--lr 1")).empty());
+  CHECK(notes(run("if a; then TP=2; fi\nTP=4\n", "--tensor-model-parallel-size $TP")).empty());  // set after the branch
+  // What stands for another unknown is not set; an empty array is not a function.
+  CHECK(run("TP=$2\n", "--tensor-model-parallel-size ${TP:-4}").scenario.parallel.tp == 4);
+  CHECK(run("P=()\nP+=(" + tp + ")\n", "${P[@]}").scenario.parallel.tp == 4);
+  CHECK(assumes(script(kArray + "CMD=\"pretrain_gpt.py $@ ${ARGS[*]}\"\nsrun sh -c \"$CMD\"\n"),
+                "$@ of line 2 is not known"));
 }
 
 TEST_CASE("scripts: quotes, documents and commands inside words", "[io][launch]") {

@@ -40,9 +40,10 @@ void ShellBranches::begin(std::string_view word) {
   const auto* const opens = std::ranges::find(kPairs, word, &Pair::first);
   if (opens != kPairs.end()) start(opens->second, true);
   if (word == "case") pattern_ = Pattern::after_in;
-  const bool names_function = word.ends_with("()") || word == "function";
-  if (word == "{") start("}", std::exchange(function_, false));
-  function_ = function_ || names_function;
+  if (word == "{") start("}", function_);
+  const bool keyword = word == "function";
+  function_ = keyword || names_function_ || (word.ends_with("()") && word.find('=') == std::string_view::npos);
+  names_function_ = keyword;
   test_ = word == "[[" || word == "[" || word == "test" || word.starts_with("((");
 }
 

@@ -44,9 +44,10 @@ class ShellBranches {
   int paths_ = 0;  ///< begun so far
   int conditional_ = 0;
   Pattern pattern_ = Pattern::none;
-  bool function_ = false;  ///< its name was read, and not yet its body
-  bool test_ = false;      ///< the command of this line is one
-  bool guarded_ = false;   ///< after a test
+  bool function_ = false;        ///< its name was read, and not yet its body
+  bool names_function_ = false;  ///< the next word is its name
+  bool test_ = false;            ///< the command of this line is one
+  bool guarded_ = false;         ///< after a test
 };
 
 }  // namespace tracecast
