@@ -118,6 +118,12 @@ void read_llama4(HuggingFaceConfig& config, Model& model) {
   if (model.sliding_window == 0) model.global_layer_interval = 0;
 }
 
+/// Tied by default, unlike Llama. Layers without positions multiply as much.
+void read_smollm3(HuggingFaceConfig& config, Model& model) {
+  read_llama(config, model);
+  model.tied_embeddings = config.flag("tie_word_embeddings", true);
+}
+
 void read_gemma(HuggingFaceConfig& config, Model& model) {
   read_llama(config, model);
   model.activation = Activation::geglu;
@@ -214,7 +220,7 @@ constexpr Family kFamilies[] = {
     {"qwen3_next", read_qwen3_next},
     {"qwen3_vl_moe_text", read_qwen3_moe},
     {"qwen3_vl_text", read_qwen3},
-    {"smollm3", read_llama},
+    {"smollm3", read_smollm3},
 };
 
 /// Families that are known, and what of them a Model cannot express. A count of parameters or operations without it is wrong.

@@ -77,6 +77,100 @@ TEST_CASE("scripts: arguments that no command expands are left out", "[io][launc
             .scenario.parallel.sequence_parallel);
 }
 
+TEST_CASE("scripts: an assignment replaces what a variable had, and += adds to it", "[io][launch]") {
+  const auto layout = [](const std::string& assignments) {
+    const Parallel p =
+        script(kArray + assignments + "torchrun pretrain_gpt.py ${ARGS[@]} $P ${P[@]}\n").scenario.parallel;
+    return std::pair(p.tp, p.pp);
+  };
+  const std::string tp = "--tensor-model-parallel-size 4", pp = "--pipeline-model-parallel-size 2";
+  struct Case {
+    std::string assignments;
+    std::pair<int, int> tp_and_pp;
+  };
+  for (const Case& each : {
+           Case{"P=\"" + tp + "\"\nP=\"" + pp + "\"\n", {1, 2}},
+           Case{"P=(" + tp + ")\nP=(" + pp + ")\n", {1, 2}},
+           Case{"P=\"" + tp + "\"\nP=\n", {1, 1}},
+           Case{"P=\"" + tp + "\"\nunset P\n", {1, 1}},
+           Case{"P=\"" + tp + "\"\nP+=\" " + pp + "\"\n", {4, 2}},
+           Case{"P=\"" + tp + "\"\nP=\"$P " + pp + "\"\n", {4, 2}},
+           Case{"P=(" + tp + ")\nP=(" + pp + " \"${P[@]}\")\n", {4, 2}},
+           // Of the branches of one if or case, the last one that sets a variable counts.
+           Case{"if a; then\n  P+=(" + tp + ")\nelse\n  P+=(" + pp + ")\nfi\n", {1, 2}},
+           Case{"case $1 in\n  --" + tp.substr(2, 26) + ") P+=(" + tp + ");;\n  b | c) P+=(" + pp +
+                    ");;\n  *) exit 1;;\nesac\n",
+                {1, 2}},
+           Case{"if a; then\n  P+=(" + tp + ")\nfi\nif b; then\n  P+=(" + pp + ")\nfi\n", {4, 2}},
+       })
+    CHECK_THAT(each.assignments, Catch::Predicate<std::string>([&](const std::string& assignments) {
+                 return layout(assignments) == each.tp_and_pp;
+               }));
+  CHECK(notes(script(kArray + "if a; then\n  P=\"" + tp + "\"\nelse\n  P=\"" + pp +
+                     "\"\nfi\ntorchrun pretrain_gpt.py ${ARGS[@]} $P\n")) ==
+        std::vector{not_evaluated("lines 3, 5 set")});
+}
+
+TEST_CASE("scripts: words of other programs are not arguments of the run", "[io][launch]") {
+  const std::string more = " --tensor-model-parallel-size 4 --recompute-granularity full\n";
+  const auto is_plain = [](const ImportedRun& run) {
+    return run.scenario.parallel.tp == 1 && run.scenario.training.recompute == Recompute::none;
+  };
+  for (const std::string& text :
+       {"echo try" + more, "echo \"try" + more + "\"\n", "printf '%s' " + more, "cat <<TXT\ntry" + more + "TXT\n",
+        "cat > note <<TXT\ntry" + more + "TXT\n", "# torchrun" + more, "usage() {\n  echo" + more + "}\n"})
+    for (const std::string& both : {kArray + text + kRun, kArray + kRun + text}) {
+      INFO(both);
+      CHECK(is_plain(script(both)));
+    }
+  // Text that is run, as a file, by a pipe or at once.
+  const std::string train = "torchrun pretrain_gpt.py ${ARGS[@]}" + more;
+  for (const std::string& text :
+       {"cat > job.sh <<EOF\n" + train + "EOF\nsbatch job.sh\n", "cat <<EOF | bash\n" + train + "EOF\n",
+        "tee ${DIR}/job.sh <<EOF\n" + train + "EOF\nbash $DIR/job.sh\n",
+        "echo \"" + train + "\" > job.sh\nsh ./job.sh\n", "srun bash -c \"" + train + "\"\n",
+        "ssh node \"" + train + "\"\n", "CMD=\"" + train + "\"\necho $CMD\neval $CMD\n"}) {
+    INFO(text);
+    CHECK(script(kArray + text).scenario.parallel.tp == 4);
+  }
+  const ImportedRun converted =
+      script(kArray + kRun + "python tools/convert.py --target-tensor-parallel-size 2 --use-distributed-optimizer\n");
+  CHECK(converted.scenario.parallel.zero_stage == 0);
+  CHECK(assumes(converted, "line 3 starts another program than training: its arguments are left out"));
+  // Commands that train and differ are said, also where one of them lacks an argument.
+  CHECK(notes(script(kArray + kRun + "torchrun pretrain_gpt.py ${ARGS[@]} --sequence-parallel\n")) ==
+        std::vector<std::string>{
+            "the script starts several programs (lines 2, 3): the last value of an argument is taken"});
+}
+
+TEST_CASE("scripts: expansions become arguments, or a note", "[io][launch]") {
+  const auto run = [](const std::string& before, const std::string& arguments) {
+    return script(kArray + before + "torchrun pretrain_gpt.py ${ARGS[@]} " + arguments + "\n");
+  };
+  const std::string tp = "--tensor-model-parallel-size 4";
+  CHECK(run("SP=1\n", "${SP:+" + tp + "} --lr 1").scenario.parallel.tp == 4);
+  CHECK(run("E=${E:-\"" + tp + " --lr 1\"}\n", "$E").scenario.parallel.tp == 4);
+  CHECK(run("E=\"${E:-" + tp + "}\"\n", "$E").scenario.parallel.tp == 4);
+  CHECK(run("", "${E:-" + tp + " --lr 1}").scenario.parallel.tp == 4);
+  CHECK(run("TP=8\nunset TP\n", "--tensor-model-parallel-size ${TP:-${OTHER:-4}}").scenario.parallel.tp == 4);
+  for (const std::string& unknown :
+       {"$@", "${SP:+--sequence-parallel}", "${P[@]}", "$P", "$( a && echo --lr )", "`echo --lr`"})
+    for (const std::string& arguments : {"--lr 1 " + unknown, tp + " --use-distributed-optimizer " + unknown}) {
+      INFO(arguments);
+      const ImportedRun with = run("source ./p.sh\n", arguments);
+      CHECK(assumes(with, unknown + " of line 3 is not known: the arguments that it adds are left out"));
+      CHECK(with.scenario.parallel.zero_stage == (arguments.starts_with(tp) ? 1 : 0));
+    }
+  CHECK(assumes(run("source ./p.sh\n", "${P[@]}"), "line 2 reads ./p.sh, which is not read here"));
+  CHECK(notes(run("", "--lr 1")).empty());
+  CHECK(notes(run("if a; then TP=2; fi\nTP=4\n", "--tensor-model-parallel-size $TP")).empty());  // set after the branch
+  // What stands for another unknown is not set; an empty array is not a function.
+  CHECK(run("TP=$2\n", "--tensor-model-parallel-size ${TP:-4}").scenario.parallel.tp == 4);
+  CHECK(run("P=()\nP+=(" + tp + ")\n", "${P[@]}").scenario.parallel.tp == 4);
+  CHECK(assumes(script(kArray + "CMD=\"pretrain_gpt.py $@ ${ARGS[*]}\"\nsrun sh -c \"$CMD\"\n"),
+                "$@ of line 2 is not known"));
+}
+
 TEST_CASE("scripts: quotes, documents and commands inside words", "[io][launch]") {
   const std::string tensor = "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size ";
   // A quote in a document; a document that is a script.

@@ -46,6 +46,22 @@ TEST_CASE("launchers: 16 bits that DeepSpeed's file leaves to the script", "[io]
   CHECK(deepspeed("").scenario.training.dtype == Precision::fp32);
 }
 
+TEST_CASE("launchers: DeepSpeed has one narrow type, and devices of its own", "[io][launch][error]") {
+  CHECK(deepspeed(R"(, "bfloat16": {"enabled": true})").scenario.training.dtype == Precision::bf16);
+  const auto refused = [](const std::string& settings) {
+    return refusal("deepspeed", "{" + settings + "}", "ds.json", givens("llama-3.1-8b", 8));
+  };
+  CHECK(refused(R"("bf16": {"enabled": true}, "fp16": {"enabled": true})") ==
+        "ds.json:1: fp16.enabled = true: excludes bf16.enabled");
+  CHECK(refused(R"("zero_optimization": {"stage": 3, "offload_optimizer": {"device": "CPU"}})") ==
+        "ds.json:1: zero_optimization.offload_optimizer.device = \"CPU\": is not supported (allowed: none cpu nvme)");
+  CHECK(refusal("accelerate", "distributed_type: DEEPSPEED\ndeepspeed_config:\n  offload_param_device: cup\n", "a.yaml",
+                givens("llama-3.1-8b", 8)) ==
+        "a.yaml:3: deepspeed_config.offload_param_device = \"cup\": is not supported (allowed: none cpu nvme)");
+  CHECK(assumes(accelerate("distributed_type: DEEPSPEED\ndeepspeed_config:\n  offload_optimizer_device: auto\n"),
+                "deepspeed_config.offload_optimizer_device is \"auto\", which the launcher fills in: taken as none"));
+}
+
 TEST_CASE("launchers: DeepSpeed's optimizers by their names, and settings that have an effect", "[io][launch]") {
   CHECK(deepspeed(R"(, "optimizer": {"type": "MuAdamW"})").scenario.training.optimizer == OptimizerKind::adam);
   CHECK(refusal("deepspeed", R"({"optimizer": {"type": "OneBitAdam"}})", "ds.json", givens("llama-3.1-8b", 8)) ==
@@ -100,6 +116,36 @@ TEST_CASE("launchers: Accelerate's strategy of FSDP by either of its names", "[i
   CHECK_FALSE(fsdp("  fsdp_version: 2\n  fsdp_reshard_after_forward: false\n").reshard_after_forward);
   CHECK(fsdp("  fsdp_version: 2\n  fsdp_reshard_after_forward: 1\n").reshard_after_forward);
   CHECK(fsdp("  fsdp_reshard_after_forward: NO_SHARD\n").zero_stage == 0);
+}
+
+TEST_CASE("launchers: Accelerate wraps layers and gathers ahead, or says that it does not", "[io][launch]") {
+  const auto left = [](const std::string& config) {
+    return unmapped(accelerate("distributed_type: FSDP\nfsdp_config:\n" + config));
+  };
+  CHECK(left("  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_backward_prefetch: BACKWARD_PRE\n"
+             "  fsdp_forward_prefetch: false\n")
+            .empty());
+  const std::string none =
+      "  fsdp_auto_wrap_policy: NO_WRAP\n  fsdp_backward_prefetch: NO_PREFETCH\n  fsdp_forward_prefetch: ON\n";
+  const std::string wrap = "fsdp_config.fsdp_auto_wrap_policy";
+  CHECK(left(none) == Texts{wrap, "fsdp_config.fsdp_backward_prefetch", "fsdp_config.fsdp_forward_prefetch"});
+  CHECK(left("  fsdp_version: 2\n" + none) == Texts{wrap});  // which has no such settings
+}
+
+TEST_CASE("launchers: Accelerate's sizes make the job", "[io][launch][error]") {
+  const auto mesh = [](int shard) {
+    return fmt::format(
+        "num_processes: 8\ndistributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\nparallelism_config:\n"
+        "  parallelism_config_dp_shard_size: {}\n  parallelism_config_tp_size: 2\n",
+        shard);
+  };
+  CHECK(imported("accelerate", mesh(4), "a.yaml", givens("llama-3.1-8b", 0)).scenario.parallel.tp == 2);
+  CHECK(accelerate("distributed_type: FSDP\nparallelism_config:\n  parallelism_config_dp_shard_size: 1\n")
+            .unmapped.empty());
+  CHECK(refusal("accelerate", mesh(8), "a.yaml", givens("llama-3.1-8b", 0)) ==
+        "a.yaml:6: parallelism_config.parallelism_config_dp_shard_size = 8: makes 16 GPUs (8 data-parallel ranks x cp "
+        "1 x tp "
+        "2 x pp 1), and the job has 8");
 }
 
 TEST_CASE("launchers: AutoModel's DDP, and its batches before global_batch_size", "[io][launch]") {

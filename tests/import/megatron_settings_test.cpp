@@ -201,6 +201,65 @@ TEST_CASE("launchers: Megatron's groups of key-value heads need their flag", "[i
   CHECK(megatron("--group-query-attention").scenario.model.num_query_groups == 1);
 }
 
+// TransformerConfig.moe_token_dispatcher_type, moe_grouped_gemm (docs/references.md#format-megatron).
+TEST_CASE("launchers: Megatron's dispatcher and kernels of experts that are not modelled", "[io][launch]") {
+  const auto experts = [](const std::string& more) {
+    return megatron("--num-experts 8 --moe-router-topk 2 --expert-model-parallel-size 4 " + more);
+  };
+  const std::string taken = ": not modelled; taken as alltoall, which sends 2 copies of a token in place of 4";
+  CHECK(assumes(experts(""), "moe-token-dispatcher-type = allgather, Megatron-LM's default" + taken));
+  CHECK(assumes(experts("--moe-token-dispatcher-type allgather"), "moe-token-dispatcher-type = allgather" + taken));
+  CHECK_FALSE(assumes(experts("--moe-token-dispatcher-type alltoall"), taken));
+  CHECK_FALSE(assumes(experts("--expert-model-parallel-size 1"), "moe-token-dispatcher-type"));  // nothing is sent
+  const std::string apart =
+      "moe-grouped-gemm is off: not modelled; the 2 experts of a rank are multiplied in one kernel here";
+  CHECK(assumes(experts(""), apart));
+  CHECK_FALSE(assumes(experts("--moe-grouped-gemm"), "moe-grouped-gemm"));
+  CHECK_FALSE(assumes(experts("--expert-model-parallel-size 8"), "moe-grouped-gemm"));  // one of them
+  CHECK(assumes(whole("", "  num_moe_experts: 8\n  moe_ffn_hidden_size: 1024\n  moe_grouped_gemm: false\n"),
+                "moe-grouped-gemm is off"));
+}
+
+TEST_CASE("launchers: types of Megatron's optimizer, and fusions that are off", "[io][launch]") {
+  const auto keys = [](const ImportedRun& run) {
+    Texts found;
+    for (const UnmappedSetting& each : run.unmapped) found.push_back(each.key);
+    return found;
+  };
+  const std::string narrow = "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16 ";
+  const ImportedRun states = megatron("--use-precision-aware-optimizer " + narrow + "--main-params-dtype fp32");
+  CHECK(states.scenario.training.optimizer_state_dtype == Precision::bf16);
+  CHECK(states.unmapped.empty());
+  CHECK(keys(megatron(narrow)) == Texts{"exp-avg-dtype", "exp-avg-sq-dtype"});
+  CHECK(keys(megatron("--use-precision-aware-optimizer --exp-avg-dtype fp8 --main-grads-dtype bf16")) ==
+        Texts{"exp-avg-dtype", "main-grads-dtype"});
+  CHECK(keys(megatron("--no-rope-fusion --no-gradient-accumulation-fusion --moe-permute-fusion")) ==
+        Texts{"no-rope-fusion", "no-gradient-accumulation-fusion"});
+  const ImportedRun run =
+      whole("",
+            "  apply_rope_fusion: false\n  bias_activation_fusion: false\n  masked_softmax_fusion: true\n"
+            "  gradient_accumulation_fusion: false\n  use_kitchen: false\n");
+  CHECK(keys(run) == Texts{"apply-rope-fusion", "bias-activation-fusion", "gradient-accumulation-fusion"});
+  const auto dtype = [](const std::string& key, const std::string& type) {
+    return "  " + key + ":\n    _call_: false\n    _target_: torch." + type + "\n";
+  };
+  const ImportedRun bridged =
+      imported("megatron-bridge",
+               configuration("", "") + "optimizer_types:\n  use_precision_aware_optimizer: true\n" +
+                   dtype("exp_avg_dtype", "bfloat16") + dtype("exp_avg_sq_dtype", "bfloat16") +
+                   dtype("main_params_dtype", "float32") + dtype("main_grads_dtype", "bfloat16"),
+               "run_config.yaml", job("", 8));
+  CHECK(bridged.scenario.training.optimizer_state_dtype == Precision::bf16);
+  CHECK(keys(bridged) == Texts{"main-grads-dtype"});
+}
+
+TEST_CASE("launchers: a script that DeepSpeed starts is not NeMo's", "[io][launch]") {
+  const ImportedRun run = imported("megatron", "deepspeed --num_nodes 2 --num_gpus 8 " + kModel + "--num-layers 32\n",
+                                   "run.sh", job("", 0));
+  CHECK(run.scenario.cluster.world_size == 16);
+  CHECK(run.scenario.parallel.zero_stage == 0);
+}
+
 TEST_CASE("launchers: the last batch of Megatron's schedule is a whole number", "[io][launch][error]") {
   const auto refused = [](const std::string& schedule) {
     return refusal("megatron", kModel + "--num-layers 32 --step-batch-size-schedule \"" + schedule + "\"\n", "run.sh",
@@ -301,8 +360,7 @@ TEST_CASE("launchers: what a recipe of Megatron-Bridge makes is a whole run", "[
   const std::string experts = "  num_moe_experts: 8\n  moe_ffn_hidden_size: 1024\n" + silu;
   std::string text = configuration(experts, "");
   text.erase(text.find("  num_moe_experts: null\n"), std::string("  num_moe_experts: null\n").size());
-  CHECK(refusal("megatron-bridge", text, "r.yaml", given).find("moe-token-dispatcher-type = \"allgather\"") !=
-        std::string::npos);
+  CHECK(imported("megatron-bridge", text, "r.yaml", given).scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall);
 
   // The recipe itself is Python.
   CHECK(refusal("megatron-bridge", "from megatron.bridge.recipes.llama import llama32_1b_pretrain_config\n",

@@ -122,11 +122,42 @@ TEST_CASE("launchers: torchtitan's converters are for linear layers or for exper
   CHECK(text.find("filter_fqns = [\"output\", \"attention\"]\nrecipe_name = \"rowwise\"\n") != std::string::npos);
 }
 
+TEST_CASE("launchers: torchtitan's lists may be one text", "[io][launch]") {
+  const auto run = [](const std::string& converters, const std::string& components, const std::string& filter) {
+    return torchtitan(titan(kLocal + "[compile]\nenable = true\ncomponents = " + components +
+                                "\n[quantize.linear.float8]\nfilter_fqns = " + filter + "\n",
+                            "converters = " + converters + "\n"))
+        .scenario.training;
+  };
+  CHECK(run("\"float8\"", "\"model, loss\"", "\"output,w1,w2,w3\"") ==
+        run("[\"float8\"]", "[\"model\", \"loss\"]", "[\"output\", \"w1\", \"w2\", \"w3\"]"));
+  CHECK(run("\"float8\"", "\"model\"", "\"output\"").dtype == Precision::fp8);
+  CHECK(run("\"float8\"", "\"model\"", "\"output\"").cross_entropy == CrossEntropy::pytorch);
+  CHECK_FALSE(run("\"float8\"", "\"model\"", "\"output\"").fp8_output_layer);
+}
+
+TEST_CASE("launchers: torchtitan's degrees make the job", "[io][launch][error]") {
+  const auto degrees = [](int replicate, int shard) {
+    return titan(kLocal +
+                 fmt::format("[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
+                             "tensor_parallel_degree = 2\n",
+                             replicate, shard));
+  };
+  CHECK(torchtitan(degrees(2, -1)).scenario.parallel.shard_group == 2);
+  CHECK(torchtitan(degrees(2, 2)).scenario.parallel.shard_group == 2);
+  CHECK(torchtitan_refusal(degrees(1, 8)) ==
+        "t.toml:8: parallelism.data_parallel_shard_degree = 8: makes 16 GPUs (8 data-parallel ranks x cp 1 x tp 2 x pp "
+        "1), "
+        "and the job has 8");
+  CHECK(torchtitan_refusal(degrees(1, 1)).find("makes 2 GPUs") != std::string::npos);
+}
+
 TEST_CASE("launchers: torchtitan runs its pipeline once for each local batch", "[io][launch]") {
   const auto batches = [](int local, int global, int micro) {
     return titan(
         fmt::format("[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\n[parallelism]\n"
-                    "pipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = {}\n",
+                    "pipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = {}\n"
+                    "[activation_checkpoint]\nmode = \"none\"\n",
                     local, global, micro));
   };
   // 8 GPUs are 2 data-parallel ranks: a global batch is a multiple of 16.
@@ -259,6 +290,14 @@ TEST_CASE("launchers: torchtitan's every n-th layer is so many layers of each st
   CHECK(refusal("torchtitan", job("\"2\"", "pipeline_parallel_degree = 4\n"), "a.toml", given) ==
         "a.toml: activation_checkpoint.selective_ac_option = 2: recomputes 3 to 4 layers of a stage: give --set "
         "training.recompute_num_layers=4, say");
+  // Without the option every second layer (ActivationCheckpoint of 0.2.2, docs/references.md#format-torchtitan).
+  const std::string plain =
+      "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 8192\nlocal_batch_size = 8\n";
+  for (const char* mode : {"", "[activation_checkpoint]\nmode = \"selective\"\n"}) {
+    const ImportedRun by_default = imported("torchtitan", plain + mode, "a.toml", given);
+    CHECK(by_default.scenario.training.recompute_num_layers == 16);
+    CHECK(assumes(by_default, "activation_checkpoint.selective_ac_option = 2, torchtitan's default to 0.2.2"));
+  }
   CHECK(refusal("torchtitan", job("\"few\""), "a.toml", given)
             .find("selective_ac_option = \"few\": is not supported (allowed: op, or every how many layers)") !=
         std::string::npos);

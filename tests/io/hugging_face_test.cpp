@@ -235,6 +235,8 @@ TEST_CASE("hugging face: what a family fixes and what the file says", "[io][mode
   CHECK(llama.mlp_bias);
   CHECK_FALSE(llama.tied_embeddings);
   CHECK(read(config("llama", R"("tie_word_embeddings": true)"))->tied_embeddings);
+  CHECK(read(config("smollm3"))->tied_embeddings);  // SmolLM3Config
+  CHECK_FALSE(read(config("smollm3", R"("tie_word_embeddings": false)"))->tied_embeddings);
   CHECK(read(config("llama", R"("hidden_act": "gelu_new")"))->activation == Activation::geglu);
   CHECK(read(config("mistral", R"("sliding_window": 4096)"))->sliding_window == 4096);
   const Model qwen2 = read(config("qwen2", R"("use_sliding_window": false, "sliding_window": 4096)")).value();

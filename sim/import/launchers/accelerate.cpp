@@ -32,10 +32,18 @@ constexpr SettingRow kMeshRows[] = {
 constexpr Name kWithoutEffect = R"(
     compute_environment debug downcast_bf16 enable_cpu_affinity machine_rank main_ rdzv_backend same_network tpu_
     use_cpu num_machines command_file commands deepspeed_config.zero3_init_flag deepspeed_config.zero3_save
-    deepspeed_config.gradient_clipping megatron_lm_config.megatron_lm_gradient fsdp_config.fsdp_auto_wrap_policy
-    fsdp_config.fsdp_backward_prefetch fsdp_config.fsdp_forward_prefetch fsdp_config.fsdp_cpu_ram
+    deepspeed_config.gradient_clipping megatron_lm_config.megatron_lm_gradient fsdp_config.fsdp_cpu_ram
     fsdp_config.fsdp_state_dict fsdp_config.fsdp_sync fsdp_config.fsdp_use_orig fsdp_config.fsdp_transformer_layer
     gpu_ids)";
+
+/// What is forecast: any other value is listed as not mapped. Version 2 of FSDP knows no other order of its gathers, and ignores these
+/// settings. docs/references.md#format-accelerate
+void pass_over_wrapping(RunImport& run, bool second) {
+  run.pass_over_if("fsdp_config.fsdp_auto_wrap_policy", "\"TRANSFORMER_BASED_WRAP\"");
+  run.pass_over_if("fsdp_config.fsdp_backward_prefetch", "\"BACKWARD_PRE\"");
+  run.pass_over_if("fsdp_config.fsdp_forward_prefetch", "false");
+  if (second) run.pass_over("fsdp_config.fsdp_backward_prefetch fsdp_config.fsdp_forward_prefetch");
+}
 
 /// Since 2025 FSDP of version 1 has its strategy as fsdp_reshard_after_forward: FULL_SHARD, which version 2 has as a
 /// switch.
@@ -63,6 +71,7 @@ void import_fsdp(RunImport& run) {
   run.put("stack", std::string("hugging-face"));  // FSDP of version 1
   const bool second = run.count(kVersion) == 2;
   if (second) run.put("parallel.data_parallel", std::string("automatic"), kVersion);
+  pass_over_wrapping(run, second);
   const bool by_reshard = !second && !run.has(kStrategy) && is_strategy(run, kReshard, kStrategies);
   const Name key = by_reshard ? kReshard : kStrategy;
   if (const auto strategy = run.choice<Name>(key, kStrategies)) {
@@ -103,6 +112,13 @@ void import_mesh(RunImport& run) {
     run.put("parallel.cp", *sequence, kUlysses);
     run.put("parallel.cp_comm_type", std::string("a2a"), kUlysses);
   }
+  // All of size 1: every process is a copy.
+  const bool open = replicas == 1 && shard.value_or(1) == 1 && run.given_count("parallel.cp", 1) == 1 &&
+                    run.given_count("parallel.tp", 1) == 1;
+  if (open || !(shard || run.has(kReplicate)) || replicas < 1 || shard.value_or(1) < 1) return;
+  constexpr std::int64_t kMaxRanks = 10'000'000;
+  run.data_ranks = std::min(replicas, kMaxRanks) * std::min(shard.value_or(1), kMaxRanks);
+  run.data_ranks_key = shard ? kShard : kReplicate;
 }
 
 void import_deepspeed_section(RunImport& run) {

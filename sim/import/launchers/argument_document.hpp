@@ -6,11 +6,13 @@
 ///
 /// A word that begins with "--" is an argument, the words up to the next one or the end of the line are its value (none: true; several: one text
 /// with blanks); "--name=value" is the same. The last of equal names holds, as argparse has it, and its names use '-' and
-/// '_' alike; here they have '-'. Variables that the script sets ($TP, ${TP}) are put in; arrays (ARGS=( … )), quotes
-/// and line ends with a backslash are read through; '#' begins a comment. ${TP:-8} is 8 unless the script sets TP.
-/// Arguments of arrays that no command expands are left out. Not done: arithmetic, sourced files; of branches, loops,
-/// functions and several programs, the last value counts. kScriptNotes says both. A here-document is read as a part of
-/// the script, unless its quotes are not closed.
+/// '_' alike; here they have '-'. What becomes of variables: shell_script.hpp.
+///
+/// Counted are the arguments of commands that train (they have --num-layers, --micro-batch-size or the like, themselves or in their
+/// variables), and of lines that have no program. Not counted is what echo and the like print, and text in files that the
+/// script does not run. A file whose commands expand no variable with arguments is a part of a script: all of them count.
+/// Of branches, loops and functions, and of several programs, the last value counts. kScriptNotes says what was assumed,
+/// and what is not known.
 #pragma once
 
 #include <string>

@@ -1,6 +1,8 @@
 /// DeepSpeed's ds_config.json. Bucket sizes are elements and may be floats; "auto" is filled in by the launcher.
 /// Source of the defaults: deepspeed/runtime/config.py and zero/config.py; docs/references.md#format-deepspeed
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -54,30 +56,37 @@ constexpr Default kDefaults[] = {{"zero_optimization.reduce_scatter", "true"},
                                  {"bf16.bf16_master_weights_and_grads", "false"},
                                  {"bf16.bf16_optimizer_states", "false"}};
 
-/// "auto" is filled in by the training script, Hugging Face's Trainer for one: 16 bits then.
-std::string type_of(RunImport& run) {
-  constexpr std::pair<Name, Name> kTypes[] = {{"bf16.enabled", "bf16"}, {"fp16.enabled", "fp16"}};
-  Name chosen;
-  for (const auto& [key, type] : kTypes)
-    if (run.flag(key).value_or(false) && chosen.empty()) chosen = type;
-  if (!chosen.empty()) return std::string(chosen);
-  for (const auto& [key, type] : kTypes) {
-    if (!run.is_auto(key)) continue;
-    if (!run.is_overridden("training.dtype"))
-      run.assume(fmt::format("training.dtype = {}: {} is \"auto\", which the training script fills in", type, key));
-    return std::string(type);
+using Type = std::pair<Name, Name>;
+
+/// The setting that says the type, and the type. "auto" is filled in by the training script, Hugging Face's Trainer for one: 16 bits
+/// then.
+Type type_of(RunImport& run) {
+  constexpr Type kTypes[] = {{"bf16.enabled", "bf16"}, {"bfloat16.enabled", "bf16"}, {"fp16.enabled", "fp16"}};
+  std::optional<Type> chosen;
+  for (const Type& each : kTypes) {
+    if (!run.flag(each.first).value_or(false)) continue;
+    if (chosen && chosen->second != each.second) run.error(each.first, fmt::format("excludes {}", chosen->first));
+    if (!chosen) chosen = each;
   }
-  return "fp32";
+  if (chosen) return *chosen;
+  for (const Type& each : kTypes) {
+    if (!run.is_auto(each.first)) continue;
+    if (!run.is_overridden("training.dtype"))
+      run.assume(fmt::format("training.dtype = {}: {} is \"auto\", which the training script fills in", each.second,
+                             each.first));
+    return each;
+  }
+  return {"fp16.enabled", "fp32"};
 }
 
 void import_precision(RunImport& run) {
   constexpr std::pair<Name, Name> kTypes[] = {{"fp32", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"bfp16", "bf16"}};
-  const std::string dtype = type_of(run);
-  run.put("training.dtype", dtype, dtype == "bf16" ? "bf16.enabled" : "fp16.enabled");
+  const auto [key, dtype] = type_of(run);
+  run.put("training.dtype", std::string(dtype), key);
   if (const auto type = run.choice<Name>("communication_data_type", kTypes))
     run.put("training.grad_reduce_dtype", std::string(*type), "communication_data_type");
   else
-    run.put("training.grad_reduce_dtype", dtype);
+    run.put("training.grad_reduce_dtype", std::string(dtype));
 }
 
 void import_optimizer(RunImport& run) {
@@ -202,10 +211,11 @@ void put_deepspeed_stage(RunImport& run, std::int64_t stage, std::string_view ke
 }
 
 void import_deepspeed_offload(RunImport& run, std::string_view optimizer, std::string_view parameters) {
+  constexpr std::pair<Name, bool> kDevices[] = {{"none", false}, {"cpu", true}, {"nvme", true}};
   const auto leaves_gpu = [&](std::string_view key) {
-    const std::string device = run.word(key);
-    if (device == "nvme") run.assume(fmt::format("{} = nvme: taken as cpu", key));
-    return device == "cpu" || device == "nvme";
+    if (run.is_auto(key)) run.assume(fmt::format("{} is \"auto\", which the launcher fills in: taken as none", key));
+    if (run.says(key, "\"nvme\"")) run.assume(fmt::format("{} = nvme: taken as cpu", key));
+    return run.choice<bool>(key, kDevices).value_or(false);
   };
   const std::int64_t stage = run.given_count("parallel.zero_stage", 0);
   const bool states = leaves_gpu(optimizer);

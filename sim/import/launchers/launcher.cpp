@@ -1,6 +1,7 @@
 #include "sim/import/launchers/launcher.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -154,6 +155,21 @@ void complete_shard_group(RunImport& run) {
   run.put("parallel.shard_group", ranks / copies, run.shard_copies_key);
 }
 
+/// A launcher that says the sizes of all dimensions starts as many ranks as they multiply to.
+void check_ranks(RunImport& run) {
+  constexpr std::array kDegrees{"parallel.cp", "parallel.tp", "parallel.pp"};
+  if (run.data_ranks <= 0 || std::ranges::any_of(kDegrees, [&](const char* each) { return run.is_overridden(each); }))
+    return;
+  auto ranks = static_cast<double>(run.data_ranks);
+  for (const char* each : kDegrees) ranks *= static_cast<double>(degree(run, each));
+  const std::int64_t gpus = degree(run, "cluster.world_size");
+  if (ranks != static_cast<double>(gpus))
+    run.error(run.data_ranks_key,
+              fmt::format("makes {:.0f} GPUs ({} data-parallel ranks x cp {} x tp {} x pp {}), and the job has {}",
+                          ranks, run.data_ranks, degree(run, "parallel.cp"), degree(run, "parallel.tp"),
+                          degree(run, "parallel.pp"), gpus));
+}
+
 /// Chunks of a pipeline rank, said as the layers of each.
 void complete_chunks(RunImport& run) {
   if (run.layers_per_stage <= 0 || run.is_overridden("parallel.vpp")) return;
@@ -228,6 +244,7 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
       return tl::unexpected(put.error());
   take_givens(run, givens);
   ask_for_the_rest(run);
+  if (run.errors.empty()) check_ranks(run);
   if (run.errors.empty()) complete_batch(run);
   if (run.errors.empty()) check_local_batches(run);
   if (run.errors.empty()) complete_shard_group(run);

@@ -10,16 +10,16 @@
 namespace tracecast {
 namespace {
 
+bool is_yaml(std::string_view file) { return file.ends_with(".yaml") || file.ends_with(".yml"); }
+
 void import_megatron(RunImport& run) {
   if (const JsonNode* notes = run.find(kScriptNotes))
     for (const JsonNode& note : notes->items) run.assume(note.string);
-  const bool nemo = run.has("devices") || run.has("num-nodes");
+  const bool nemo = is_yaml(run.file()) && (run.has("devices") || run.has("num-nodes"));
   import_megatron_settings(run, nemo);
 }
 
 void import_megatron_bridge(RunImport& run) { import_megatron_settings(run, true); }
-
-bool is_yaml(std::string_view file) { return file.ends_with(".yaml") || file.ends_with(".yml"); }
 
 /// Arguments on a command line or in a script, or the YAML of Megatron's tests.
 Result<JsonDocument> parse_megatron(const std::string& content, const std::string& file) {

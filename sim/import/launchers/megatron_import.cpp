@@ -29,28 +29,28 @@ constexpr SettingRow kBridgeRows[] = {
 constexpr Name kWithoutEffect = R"(
     adam- apply-layernorm-1p async-save attention-dropout auto-detect calculate-per-token check-for ckpt clip-grad
     data- decoupled- dist-ckpt distributed-timeout enable-experimental eval exit- finetune
-    gradient-accumulation-fusion init-method limit-val load log lr manual-gc master- max-steps merge-file min-lr
-    mmap moe-aux moe-grouped-gemm moe-permute-fusion moe-router-bias moe-router-dtype moe-router-load moe-router-pre
+    init-method limit-val load log lr manual-gc master- max-steps merge-file min-lr
+    mmap moe-aux moe-router-bias moe-router-dtype moe-router-load moe-router-pre
     moe-router-score moe-router-topk-scaling moe-z mscale mtp-loss no-check-for no-ckpt no-create-attention no-load
-    no-mmap no-rope-fusion no-save node-rank norm-epsilon num-workers params-dtype pipeline-dtype
+    no-mmap no-save node-rank norm-epsilon num-workers params-dtype pipeline-dtype
     pretrained-checkpoint rdzv reuse-grad-buf rotary- save seed split tensorboard tokenizer use-mcore-models
     use-persistent-ckpt use-precision-aware val-check wandb weight-decay)";
 
 /// Those of a whole configuration of Megatron-Bridge, which says every setting.
 constexpr Name kWithoutEffectOfWhole = R"(
-    add-extra-token align- apply-rope-fusion autocast- average-in-collective barrier-with batch-p2p bias-
+    add-extra-token align- autocast- average-in-collective barrier-with batch-p2p
     clone-scatter config-logger cpu-offloading-double create-attention-mask cuda-graph-warmup dataloader-type
-    deallocate- distributed-backend drop-last embedding-init empty-unused-memory end-weight-decay exp-avg
+    deallocate- distributed-backend drop-last embedding-init empty-unused-memory end-weight-decay
     filter-warnings finalize-model-grads fp4-recipe fp8-amax fp8-interval fp8-margin fp8-wgrad fully-parallel-
     glu-linear-offset grad-scale-func grad-sync-func gradient-reduce-div high-freq-factor hysteresis inference-
-    initial-loss layernorm-epsilon local-rank loss-scale low-freq-factor main-grads main-params masked-softmax
+    initial-loss layernorm-epsilon local-rank loss-scale low-freq-factor
     mid-level min-loss mlp-chunks-for-prefill mock most-recent-k no-sync-func no-weight-decay non-persistent
     num-dataset-builder old-context-len output-layer-init override-opt parallel-output param-sync-func pin-memory
     preserve-fp32 random-seed replication scale-factor scatter-embedding skip-getting timers timing- tp-comm-)";
 
 void import_gpus(RunImport& run) {
   const Name nodes = run.first_of({"nnodes", "num-nodes"});
-  const Name per_node = run.first_of({"nproc-per-node", "devices"});
+  const Name per_node = run.first_of({"nproc-per-node", "num-gpus", "devices"});
   if (run.gpus > 0 || !run.has(nodes) || !run.has(per_node)) {
     run.find(nodes);
     run.find(per_node);
@@ -161,22 +161,11 @@ void import_megatron_recompute(RunImport& run) {
     run.assume(fmt::format("{} = {}: every layer keeps its input, not every {}th", layers_key, *layers, *layers));
 }
 
-/// The words of a list, or of one text of several.
-std::vector<std::string> words_of(const JsonNode* given) {
-  std::vector<std::string> words;
-  if (given == nullptr) return words;
-  for (const JsonNode& item : given->items) words.push_back(item.string);
-  if (given->items.empty())
-    for (const std::string_view word : split_words(given->string, " ,[]'\"")) words.emplace_back(word);
-  return words;
-}
-
 /// --recompute-modules, with selective granularity; core_attn alone is Megatron's default.
 void import_recompute_modules(RunImport& run) {
   constexpr Name kModules = "recompute-modules";
-  const JsonNode* const given = run.find(kModules);
-  if (given == nullptr) return;
-  const std::vector<std::string> words = words_of(given);
+  if (!run.has(kModules)) return;
+  const std::vector<std::string> words = run.words(kModules);
   std::vector<std::string> modules;
   bool core = false;
   std::string others;
@@ -203,7 +192,7 @@ void import_cuda_graphs(RunImport& run) {
   const std::string impl = run.word("cuda-graph-impl");
   const Name old = run.first_of({"enable-cuda-graph", "external-cuda-graph", "use-te-cuda-graph"});
   const bool on = (!impl.empty() && impl != "none") || run.flag(old).value_or(false);
-  const std::vector<std::string> scope = words_of(run.find(kScope));
+  const std::vector<std::string> scope = run.words(kScope);
   if (!on) return;
   std::vector<std::string> modules;
   for (const auto& each : EnumNames<GraphModule>::table)
@@ -266,22 +255,61 @@ void import_loss(RunImport& run, bool bridge) {
                                      : Name());
 }
 
-void import_dispatcher(RunImport& run) {
-  constexpr std::pair<Name, Name> kDispatchers[] = {{"alltoall", "alltoall"}, {"flex", "deepep"}};
+/// An all-gather, Megatron-LM's default, is not modelled.
+void import_dispatcher(RunImport& run, bool bridge) {
+  constexpr std::pair<Name, Name> kDispatchers[] = {
+      {"alltoall", "alltoall"}, {"flex", "deepep"}, {"allgather", "alltoall"}};
   constexpr Name kDispatcher = "moe-token-dispatcher-type";
-  if (!run.has("num-experts") && !run.has("num-moe-experts") && !run.has(kDispatcher)) return;
   const std::optional<Name> dispatcher = run.choice<Name>(kDispatcher, kDispatchers);
   const bool hybrid = run.word("moe-flex-dispatcher-backend") == "hybridep";
   if (dispatcher)
     run.put("parallel.moe_dispatcher", std::string(hybrid && *dispatcher == "deepep" ? "hybridep" : *dispatcher),
             kDispatcher);
+  const bool gathers = dispatcher ? run.says(kDispatcher, "\"allgather\"") : !bridge;
+  const std::int64_t ep = run.given_count("parallel.ep", 1);
+  if (gathers && ep > 1)
+    run.assume(fmt::format(
+        "{} = allgather{}: not modelled; taken as alltoall, which sends {} copies of a token in place "
+        "of {}",
+        kDispatcher, dispatcher ? "" : ", Megatron-LM's default", run.given_count("model.moe.topk", 2), ep));
   run.flag("moe-enable-deepep");
-  if (run.has("moe-expert-capacity-factor")) {
-    const auto factor = run.number("moe-expert-capacity-factor");
-    JsonNode node = *run.find("moe-expert-capacity-factor");
-    if (factor && *factor > 0)
-      run.put("training.expert_capacity_factor", std::move(node), "moe-expert-capacity-factor");
+}
+
+/// Without grouped multiplications each local expert has kernels of its own.
+void import_grouped_experts(RunImport& run, bool bridge) {
+  constexpr Name kGrouped = "moe-grouped-gemm";
+  const bool grouped = run.flag(kGrouped).value_or(bridge);
+  const std::int64_t local =
+      run.given_count("model.moe.experts", 0) / std::max<std::int64_t>(1, run.given_count("parallel.ep", 1));
+  if (!grouped && local > 1)
+    run.assume(
+        fmt::format("{} is off: not modelled; the {} experts of a rank are multiplied in one kernel here, and one "
+                    "after the other in the run",
+                    kGrouped, local));
+}
+
+void import_expert_work(RunImport& run, bool bridge) {
+  const JsonNode* const experts = run.given("model.moe");
+  const bool has_experts = experts != nullptr && experts->kind == JsonNode::Kind::object;
+  if (!has_experts) return run.pass_over("moe-");
+  import_dispatcher(run, bridge);
+  import_grouped_experts(run, bridge);
+  constexpr Name kFactor = "moe-expert-capacity-factor";
+  if (const auto factor = run.number(kFactor); factor && *factor > 0)
+    run.put("training.expert_capacity_factor", JsonNode(*run.find(kFactor)), kFactor);
+}
+
+/// Momentum and variance have one type here. The types of gradients and parameters are those without the precision-aware optimizer.
+void import_optimizer_types(RunImport& run) {
+  constexpr Name kMomentum = "exp-avg-dtype", kVariance = "exp-avg-sq-dtype";
+  const bool aware = run.flag("use-precision-aware-optimizer").value_or(false);
+  const auto is_narrow = [&](Name key) { return run.says(key, "\"bf16\"") || run.says(key, "\"bfloat16\""); };
+  if (aware && is_narrow(kMomentum) && is_narrow(kVariance)) {
+    run.put("training.optimizer_state_dtype", std::string("bf16"), kMomentum);
+    for (const Name key : {kMomentum, kVariance}) run.take(key);
   }
+  for (const Name key : {kMomentum, kVariance, Name("main-grads-dtype"), Name("main-params-dtype")})
+    for (const Name wide : {"\"fp32\"", "\"float32\""}) run.pass_over_if(key, wide);
 }
 
 void import_context_parallel(RunImport& run) {
@@ -344,7 +372,7 @@ void import_adapters(RunImport& run) {
   if (!rank) return;
   run.put("training.lora_rank", *rank, "dim");
   std::vector<std::string> targets;
-  for (const std::string& word : words_of(run.find(kTargets))) {
+  for (const std::string& word : run.words(kTargets)) {
     const std::string target = word.starts_with(kPrefix) ? word.substr(kPrefix.size()) : word;
     if (parse_enum<LoraTarget>(target))
       targets.push_back(target);
@@ -384,7 +412,8 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_adapters(run);
   if (run.flag("no-async-tensor-model-parallel-allreduce").value_or(false))
     run.put_flag("parallel.tp_async_allreduce", false, "no-async-tensor-model-parallel-allreduce");
-  import_dispatcher(run);
+  import_expert_work(run, bridge);
+  import_optimizer_types(run);
   import_context_parallel(run);
   import_duration(run);
   if (run.flag("use-tp-pp-dp-mapping").value_or(false))
@@ -393,6 +422,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   const bool fused = run.flag("use-flash-attn").value_or(!from_local);
   if (!bridge)
     run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", "use-flash-attn");
+  run.pass_over_fusions();
   run.pass_over(kWithoutEffect);
   if (run.flag(kWholeConfiguration).value_or(false)) {
     run.pass_over(kWithoutEffectOfWhole);

@@ -26,11 +26,12 @@ JsonNode plain_scalar(const std::string& text, int line, bool yaml_words) {
   node.line = line;
   node.string = text;
   const std::string digits = without_underscores(text);
-  if (is_one_of(text, {"true", "True", "TRUE"}) || (yaml_words && is_one_of(text, {"yes", "Yes", "on", "On"}))) {
+  if (is_one_of(text, {"true", "True", "TRUE"}) ||
+      (yaml_words && is_one_of(text, {"yes", "Yes", "YES", "on", "On", "ON"}))) {
     node.kind = JsonNode::Kind::boolean;
     node.boolean = true;
   } else if (is_one_of(text, {"false", "False", "FALSE"}) ||
-             (yaml_words && is_one_of(text, {"no", "No", "off", "Off"}))) {
+             (yaml_words && is_one_of(text, {"no", "No", "NO", "off", "Off", "OFF"}))) {
     node.kind = JsonNode::Kind::boolean;
   } else if (is_one_of(text, {"null", "None"}) || (yaml_words && is_one_of(text, {"", "~", "Null", "NULL"}))) {
     node.kind = JsonNode::Kind::null;

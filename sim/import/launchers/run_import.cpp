@@ -28,6 +28,8 @@ JsonNode& member(JsonNode& object, const std::string& key) {
 
 bool is_left_open(const JsonNode& node) { return node.kind == JsonNode::Kind::string && node.string == "auto"; }
 
+bool is_fusion(std::string_view key) { return key.ends_with("-fusion") && !key.starts_with("no-"); }
+
 bool is_absent(const JsonNode& node) { return node.kind == JsonNode::Kind::null || is_left_open(node); }
 
 }  // namespace
@@ -126,8 +128,24 @@ std::optional<bool> RunImport::flag(std::string_view key) {
   const std::string text = lower_case(node->kind == JsonNode::Kind::string ? node->string : node->text());
   if (text == "true" || text == "yes" || text == "1") return true;
   if (text == "false" || text == "no" || text == "0") return false;
+  if (text.starts_with("$") || text.starts_with("`")) {  // --bf16 $EXTRA_ARGS: the flag, and what a script does not say
+    std::string missing = fmt::format("{} of line {} is not known: the arguments that it adds are left out",
+                                      shortened(node->string), node->line);
+    if (std::ranges::find(assumptions, missing) == assumptions.end()) assume(std::move(missing));
+    return true;
+  }
   error(key, "is neither true nor false");
   return std::nullopt;
+}
+
+std::vector<std::string> RunImport::words(std::string_view key) {
+  std::vector<std::string> found;
+  const JsonNode* const node = find(key);
+  if (node == nullptr) return found;
+  for (const JsonNode& item : node->items) found.push_back(item.string);
+  if (node->items.empty())
+    for (const std::string_view each : split_words(node->string, " ,[]'\"")) found.emplace_back(each);
+  return found;
 }
 
 std::string RunImport::word(std::string_view key) {
@@ -222,16 +240,25 @@ void RunImport::pass_over_rest() {
   pass_over_where([](const Setting&) { return true; });
 }
 
-void RunImport::pass_over_if(std::string_view key, std::string_view value) {
+bool RunImport::says(std::string_view key, std::string_view value) const {
   const std::optional<std::size_t> at = index_of(key);
-  if (!at || settings_[*at].used || settings_[*at].value->text() != value) return;
-  settings_[*at].used = true;
-  passed_over.emplace_back(key);
+  return at && settings_[*at].value->text() == value;
+}
+
+void RunImport::pass_over_if(std::string_view key, std::string_view value) {
+  pass_over_where([&](const Setting& setting) { return setting.key == key && says(key, value); });
+}
+
+void RunImport::pass_over_fusions() {
+  pass_over_where([](const Setting& setting) {
+    return is_fusion(setting.key) && setting.value->kind == JsonNode::Kind::boolean && setting.value->boolean;
+  });
 }
 
 void RunImport::pass_over_off() {
-  pass_over_where(
-      [](const Setting& setting) { return setting.value->kind == JsonNode::Kind::boolean && !setting.value->boolean; });
+  pass_over_where([](const Setting& setting) {
+    return !is_fusion(setting.key) && setting.value->kind == JsonNode::Kind::boolean && !setting.value->boolean;
+  });
 }
 
 void RunImport::list_unmapped() {

@@ -47,6 +47,8 @@ class RunImport {
   std::optional<bool> flag(std::string_view key);
   /// "" when absent.
   std::string word(std::string_view key);
+  /// Of a list, or of one text of several.
+  std::vector<std::string> words(std::string_view key);
   /// The value must be one of the names; the error lists them.
   template <class T>
   std::optional<T> choice(std::string_view key, std::span<const std::pair<std::string_view, T>> names);
@@ -70,9 +72,13 @@ class RunImport {
   void pass_over(std::string_view beginnings);
   /// All settings that are left have no effect either.
   void pass_over_rest();
-  /// With this value, as a message repeats it, the setting is what is forecast anyway.
+  /// The setting has this value, as a message repeats it.
+  bool says(std::string_view key, std::string_view value) const;
+  /// With this value the setting is what is forecast anyway.
   void pass_over_if(std::string_view key, std::string_view value);
-  /// Switches that are off have none either: of a configuration that says every setting.
+  /// Fusions of kernels are forecast: those that are on have no effect.
+  void pass_over_fusions();
+  /// Switches that are off, but for fusions, have none either: of a configuration that says every setting.
   void pass_over_off();
   /// Everything left is not mapped.
   void list_unmapped();
@@ -93,6 +99,9 @@ class RunImport {
   /// Hybrid sharding: copies of the model, each divided over a group of ranks. 0 or 1: none.
   std::int64_t shard_copies = 0;
   std::string shard_copies_key;
+  /// Ranks of data parallelism, copies times shards, where the launcher says them; 0: what is left.
+  std::int64_t data_ranks = 0;
+  std::string data_ranks_key;
   /// Layers of a virtual stage, embedding and loss counted as account_for_* says; 0: open.
   std::int64_t layers_per_stage = 0;
   std::string layers_per_stage_key;

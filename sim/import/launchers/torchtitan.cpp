@@ -94,12 +94,15 @@ void import_sharding(RunImport& run) {
   const Name replicate_key =
       run.first_of({"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"});
   constexpr Name kReshard = "parallelism.fsdp_reshard_after_forward";
+  constexpr std::int64_t kMaxRanks = 10'000'000;
   constexpr std::pair<Name, int> kPolicies[] = {{"default", -1}, {"always", 1}, {"never", 0}};
   const std::int64_t replicas = run.count(replicate_key).value_or(1);
   const std::int64_t shard = run.count(shard_key).value_or(-1);
   const int policy = run.choice<int>(kReshard, kPolicies).value_or(-1);
   const bool sharded = shard != 1 || run.given_count("parallel.cp", 1) > 1;
   run.put("parallel.zero_stage", sharded ? 3 : 0, shard_key);
+  if (shard > 0 && replicas > 0) run.data_ranks = std::min(shard, kMaxRanks) * std::min(replicas, kMaxRanks);
+  run.data_ranks_key = run.has(shard_key) ? shard_key : replicate_key;
   if (!sharded) return;  // enable_cpu_offload has no effect without FSDP, and is listed
   run.shard_copies = replicas;
   run.shard_copies_key = replicate_key;
@@ -215,8 +218,9 @@ void import_torchtitan_recompute(RunImport& run) {
       policy != nullptr && !run.has(kMode) && is_saved_configuration(run.theirs()))
     return import_policy(run, *policy);
   const Name mode = run.choice<Name>(kMode, kModes).value_or("selective_op");
-  const std::string option = run.word(kOption);
-  if (!run.has(kMode)) run.assume("training.recompute = selective_op, torchtitan's default");
+  const bool by_default = mode == "selective_op" && !run.has(kOption) && !is_saved_configuration(run.theirs());
+  const std::string option = by_default ? "2" : run.word(kOption);
+  if (by_default) run.assume(fmt::format("{} = 2, torchtitan's default to 0.2.2", kOption));
   if (mode != "selective_op" || option.empty() || option == "op")
     return run.put("training.recompute", std::string(mode), kMode);
   const std::optional<int> interval = parse_number<int>(option);
@@ -226,7 +230,7 @@ void import_torchtitan_recompute(RunImport& run) {
     run.assume(
         fmt::format("of every {} layers of a stage one is recomputed: the first ones stand for them", *interval));
   run.recompute_interval = *interval;
-  run.recompute_interval_key = kOption;
+  run.recompute_interval_key = std::string(kOption) + (by_default ? " (torchtitan's default)" : "");
 }
 
 constexpr const char* kOldFloat8Section = "float8";  ///< of earlier releases
@@ -282,12 +286,8 @@ std::vector<std::string> import_filter(RunImport& run, const Converter& converte
   std::string key = fmt::format("{}.filter_fqns", converter.section);
   const std::string other = fmt::format("{}.filter_fqns", converter.other_section);
   if (!run.has(key) && run.has(other)) key = other;
-  const JsonNode* const filter = run.find(key);
-  std::vector<std::string> words;
-  if (filter != nullptr)
-    for (const JsonNode& each : filter->items) words.push_back(each.string);
-  else if (converter.dtype == "mxfp8")
-    words.emplace_back("output");
+  std::vector<std::string> words = run.words(key);
+  if (!run.has(key) && converter.dtype == "mxfp8") words.emplace_back("output");
   const auto filtered = [&](Name layer) {
     return std::ranges::any_of(words, [&](const std::string& word) { return layer.find(word) != Name::npos; });
   };
@@ -323,9 +323,8 @@ bool has_experts(const RunImport& run) {
 std::vector<const Converter*> converters_of(RunImport& run) {
   constexpr Name kKey = "model.converters";
   std::vector<const Converter*> found;
-  const JsonNode* const named = run.find(kKey);
-  for (const JsonNode& each : named == nullptr ? std::vector<JsonNode>{} : named->items) {
-    const auto* const known = std::ranges::find(kConverters, Name(each.string), &Converter::name);
+  for (const std::string& each : run.words(kKey)) {
+    const auto* const known = std::ranges::find(kConverters, Name(each), &Converter::name);
     if (known == std::end(kConverters)) {
       std::string names;
       for (const Converter& one : kConverters) names += " " + std::string(one.name);
@@ -386,10 +385,10 @@ void import_compile(RunImport& run) {
   constexpr Name kComponents = "compile.components";
   const bool old = run.flag("training.compile").value_or(false);
   const bool on = run.flag(kCompile).value_or(old);
-  const JsonNode* const components = run.find(kComponents);
+  const std::vector<std::string> components = run.words(kComponents);
+  const bool all = !run.has(kComponents);
   const auto compiles = [&](Name part) {
-    return on && (components == nullptr ||
-                  std::ranges::find(components->items, part, &JsonNode::string) != components->items.end());
+    return on && (all || std::ranges::find(components, part) != components.end());
   };
   const bool model = compiles("model");
   const bool loss = compiles("loss");
@@ -400,7 +399,7 @@ void import_compile(RunImport& run) {
             std::string(model && loss ? "automatic"
                         : loss        ? "compiled"
                                       : "pytorch"),
-            components == nullptr ? kCompile : kComponents);
+            all ? kCompile : kComponents);
 }
 
 void import_others(RunImport& run) {

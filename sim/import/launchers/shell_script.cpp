@@ -1,0 +1,441 @@
+#include "sim/import/launchers/shell_script.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/words.hpp"
+#include "sim/import/launchers/plain_scalar.hpp"
+#include "sim/io/fields.hpp"
+
+namespace tracecast {
+namespace {
+
+using Name = std::string_view;
+
+/// Programs whose words are text.
+constexpr std::array<Name, 4> kWriters{"echo", "printf", "cat", "tee"};
+/// Programs that run the text that they are given.
+constexpr std::array<Name, 9> kShells{"bash", "sh", "zsh", "ssh", "sbatch", "srun", "qsub", "bsub", "xargs"};
+
+bool is_one_of(std::span<const Name> names, Name name) { return std::ranges::find(names, name) != names.end(); }
+
+/// The name of a file without its folder, written in one way.
+std::string file_name(Name word) {
+  std::string name(word.substr(word.rfind('/') + 1));
+  std::erase_if(name, [](char c) { return c == '{' || c == '}'; });
+  return name;
+}
+
+class ScriptReader {
+ public:
+  void read(const ShellWord& word) {
+    if (word.begins > 0) {
+      if (command_) documents_[word.begins] = *command_;
+      return;
+    }
+    if (is_shown(word.document)) return;
+    if (word.ends_line) return end_line(word.text);
+    if (!word.quoted && owner_.empty() && branches_.is_pattern(word.text)) {
+      begins_command_ = true;
+      return;
+    }
+    const bool first = std::exchange(begins_command_, false);
+    if (!word.quoted && is_operator(word.text)) return;
+    if (takes_target(word.text)) return;
+    if ((first || word.text == "()") && !word.quoted) begin_command(word.text);
+    if (begins_command_) return end_argument();
+    if (owner_.empty() && assigned_name_length(word.text) == 0) add_to_command(word);
+    read_closing(word);
+  }
+
+  ShellScript finish() && {
+    end_argument();
+    for (std::size_t each = 0; each < script_.commands.size(); ++each) script_.commands[each].is_text = is_text(each);
+    return std::move(script_);
+  }
+
+ private:
+  // ---- words of commands
+
+  void end_line(const std::string& text) {
+    end_argument();
+    branches_.end_command(text);
+    if (owner_.empty()) end_command();
+    begins_command_ = owner_.empty();
+    takes_target_ = Target::none;
+  }
+
+  void end_command() {
+    command_.reset();
+    feeding_.reset();
+  }
+
+  /// Words between commands of a line, and those that send output elsewhere. They end an argument.
+  bool is_operator(Name word) {
+    const bool joins = word == "&&" || word == "||";
+    const bool ends = joins || word == "|" || word == "&";
+    const bool output = word.starts_with(">") || word.starts_with("1>");
+    const bool redirects = output || word.starts_with("2>") || word.starts_with("&>") || word.starts_with("<");
+    if (!ends && !redirects) return false;
+    end_argument();
+    if (joins) branches_.join();
+    if (ends) {
+      const std::optional<std::size_t> before = command_;
+      end_command();
+      if (word == "|") feeding_ = before;
+      begins_command_ = true;
+      return true;
+    }
+    const Name target = word.substr(word.find_last_of("><&") + 1);
+    if (target.empty())
+      takes_target_ = output ? Target::output : Target::other;
+    else if (output && command_)
+      outputs_[*command_].file = file_name(target);
+    return true;
+  }
+
+  /// The file after '>'.
+  bool takes_target(Name word) {
+    const Target target = std::exchange(takes_target_, Target::none);
+    if (target == Target::output && command_) outputs_[*command_].file = file_name(word);
+    return target != Target::none;
+  }
+
+  void begin_command(Name word) {
+    constexpr std::array<Name, 10> kBefore{"then", "do", "else", "elif", "if", "while", "until", "{", "!", "("};
+    branches_.begin(word);
+    begins_command_ = is_one_of(kBefore, word) || branches_.expects_body();
+  }
+
+  void add_to_command(const ShellWord& word) {
+    const bool is_new = !command_;
+    if (is_new) {
+      command_ = script_.commands.size();
+      ShellCommand& made = script_.commands.emplace_back();
+      made.program = word.text.substr(word.text.starts_with("(") ? 1 : 0);
+      made.line = word.line;
+      outputs_.push_back({.document = word.document});
+      const std::optional<std::size_t> before = std::exchange(feeding_, std::nullopt);
+      if (before) outputs_[*before].feeds = is_one_of(kShells, made.program);
+      if (before && made.program == "tee") feeding_ = before;
+    }
+    const std::string& program = script_.commands[*command_].program;
+    is_program_ = is_new;
+    if (is_new) return;
+    if (program == "unset") script_.variables.erase(word.text);
+    if (program == "source" || program == ".") script_.sources[word.line] = word.text;
+    if (!is_one_of(kWriters, program)) mentioned_.insert(file_name(word.text));
+    if (program != "tee" || word.text.starts_with("-")) return;
+    outputs_[*command_].file = file_name(word.text);
+    if (feeding_) outputs_[*feeding_].file = outputs_[*command_].file;
+  }
+
+  /// The text of a document that goes to the terminal.
+  bool is_shown(int document) const {
+    const auto found = documents_.find(document);
+    if (found == documents_.end()) return false;
+    const Output& output = outputs_[found->second];
+    return is_one_of(kWriters, script_.commands[found->second].program) && output.file.empty() && !output.feeds;
+  }
+
+  /// Text that is written, and not run by another command.   Requires is_text of the commands before it
+  bool is_text(std::size_t command) const {
+    const Output& output = outputs_[command];
+    const bool runs = output.feeds || (!output.file.empty() && mentioned_.contains(output.file));
+    if (is_one_of(kWriters, script_.commands[command].program) && !runs) return true;
+    const auto given = documents_.find(output.document);
+    return given != documents_.end() && script_.commands[given->second].is_text;
+  }
+
+  // ---- assignments and arguments
+
+  /// ARGS=(--tp 8): the bracket ends the array, whether it is a word or the end of one.
+  void read_closing(ShellWord word) {
+    const bool closes = word.brackets < 0 && word.text.ends_with(")");
+    if (closes) word.text.pop_back();
+    read_word(word);
+    if (closes) close_array();
+  }
+
+  void read_word(const ShellWord& word) {
+    if (word.text.empty() && !word.quoted) return;
+    if (const std::size_t name = assigned_name_length(word.text); name > 0) return read_assignment(word, name);
+    const std::string text = expanded(word.text, word.line);
+    note_uses(text, owner_);
+    const bool lists = (word.quoted || text != word.text) && (text.starts_with("--") || text.find(" --") != Name::npos);
+    if (lists) return read_several(text, word.line);
+    if (!text.empty() || word.text.empty()) take(text, word.line, word.quoted);
+  }
+
+  void read_assignment(const ShellWord& word, std::size_t name) {
+    const std::string variable = word.text.substr(0, name);
+    const bool appends = word.text[name] == '+';
+    const std::string value = word.text.substr(word.text.find('=') + 1);
+    if (value.starts_with("(")) {
+      end_argument();
+      assign(variable, appends, word.line);
+      owner_ = variable;
+      ShellWord first = word;
+      first.text = value.substr(1);
+      --first.brackets;
+      return read_closing(first);
+    }
+    const std::string text = expanded(value, word.line);
+    if (!word.quoted) end_argument();
+    const bool lists = (word.quoted || text != value) && text.find("--") != std::string::npos;
+    if (lists) end_argument();
+    std::string before;
+    if (appends)
+      if (const auto found = script_.variables.find(variable); found != script_.variables.end())
+        before = found->second.text.value_or("");
+    const std::string now = lists ? "" : before + substituted(text);
+    assign(variable, appends, word.line);
+    note_uses(text, variable);
+    if (!lists) return set_text(variable, text, now, word.line);
+    owner_ = variable;
+    read_several(text, word.line);
+    close_array();
+  }
+
+  /// `written` is `now` before the texts of variables are put in.
+  void set_text(const std::string& variable, const std::string& written, const std::string& now, int line) {
+    script_.variables[variable].text = now;
+    for (const Name word : split_words(written, " \t\r\n"))
+      if (const Expansion each = expansion_at(word);
+          each.size == word.size() && is_list(each) && !script_.is_known(each.name))
+        script_.variables[variable].held.unknown.push_back({std::string(word), std::string(each.name), line});
+  }
+
+  /// '=' replaces what a variable has, unless the new value expands it; '+=' replaces what another branch added.
+  void assign(const std::string& name, bool appends, int line) {
+    ShellVariable& variable = script_.variables[name];
+    old_ = {};
+    if (!appends) old_ = std::exchange(variable.held, {});
+    std::erase_if(variable.held.arguments,
+                  [&](const ShellArgument& each) { return ShellBranches::exclude(each.path, branches_.path()); });
+    if (!appends && !branches_.inside()) variable.branch_lines.clear();
+    if (branches_.inside()) variable.branch_lines.insert(line);
+    variable.text.reset();
+  }
+
+  /// A value that expands its own variable has what that had before.
+  void keep_old(ShellContents& held) {
+    if (held.arguments.empty())
+      held.arguments = std::move(old_.arguments);
+    else
+      std::ranges::move(old_.arguments, std::back_inserter(held.arguments));
+    held.has_arguments = held.has_arguments || old_.has_arguments;
+    std::ranges::move(old_.unknown, std::back_inserter(held.unknown));
+    held.uses.merge(old_.uses);
+    old_ = {};
+  }
+
+  ShellContents& held_by(const std::string& variable) {
+    return variable.empty() ? script_.commands[*command_].held : script_.variables[variable].held;
+  }
+
+  /// Which variables a word expands. `user` is the variable that they become a part of; "": the command.
+  void note_uses(Name text, const std::string& user) {
+    ShellContents& held = held_by(user);
+    std::ranges::move(unknown_, std::back_inserter(held.unknown));
+    unknown_.clear();
+    for (std::size_t at = text.find('$'); at != Name::npos; at = text.find('$', at + 1)) {
+      const Name name = expansion_at(text.substr(at)).name;
+      if (name.empty()) continue;
+      if (name == user)
+        keep_old(held);
+      else
+        use(name, held);
+    }
+  }
+
+  void use(Name variable, ShellContents& held) const {
+    held.uses.emplace(variable);
+    held.has_arguments = held.has_arguments || script_.holds_arguments(variable);
+  }
+
+  /// Arguments inside quotes.
+  void read_several(const std::string& text, int line) {
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = std::min(text.find_first_of(" \t\r\n", begin), text.size());
+      if (end > begin) take(text.substr(begin, end - begin), line, false);
+      if (end < text.size() && text[end] == '\n') {
+        end_argument();
+        ++line;
+      }
+      begin = end + 1;
+    }
+  }
+
+  void close_array() {
+    end_argument();
+    owner_.clear();
+    old_ = {};
+  }
+
+  void take(const std::string& text, int line, bool quoted) {
+    if (!quoted && text == "(") return end_argument();
+    const Expansion expansion = expansion_at(text);
+    const bool expands = expansion.size > 0 && expansion.size == text.size();
+    const bool own = !owner_.empty() && expansion.name == owner_;
+    if (expands && (own || script_.holds_arguments(expansion.name))) return end_argument();
+    if (text.starts_with("--") && text.size() > 2) return begin_argument(text, line);
+    // torchrun --nnodes 2 pretrain_gpt.py $ARGS: the program and what it is given are no values of the argument before.
+    const bool python = text.ends_with(".py");
+    if (!quoted && python && owner_.empty()) {
+      script_.commands[*command_].python = true;
+      script_.commands[*command_].line = line;
+    }
+    const bool apart = !values_.empty() && (python || text.starts_with("$") || text.starts_with("`"));
+    if (apart || (expands && is_list(expansion))) end_argument();
+    if (!name_.empty()) return values_.push_back(text);
+    const bool program = owner_.empty() && is_program_;
+    if (expands && !program && !script_.is_known(expansion.name))
+      held_by(owner_).unknown.push_back({text, std::string(expansion.name), line});
+  }
+
+  void begin_argument(const std::string& text, int line) {
+    end_argument();
+    const std::size_t equals = text.find('=');
+    name_ = text.substr(2, equals == std::string::npos ? equals : equals - 2);
+    std::replace(name_.begin(), name_.end(), '_', '-');
+    line_ = line;
+    if (equals != std::string::npos) values_.push_back(text.substr(equals + 1));
+  }
+
+  void end_argument() {
+    if (!name_.empty()) {
+      JsonNode value;
+      if (values_.empty()) {
+        value = node_of(true);
+      } else {
+        std::string text;
+        for (const std::string& word : values_) text += (text.empty() ? "" : " ") + substituted(word);
+        value = plain_scalar(text, line_, false);
+      }
+      value.line = line_;
+      ShellContents& held = held_by(owner_);
+      held.has_arguments = true;
+      held.arguments.push_back({name_, std::move(value), ++order_, branches_.path(), branches_.inside()});
+    }
+    name_.clear();
+    values_.clear();
+  }
+
+  // ---- expansions
+
+  /// $@ and ${ARGS[@]}: any number of words.
+  static bool is_list(const Expansion& expansion) {
+    const Name rest = expansion.rest;
+    return rest == "[@]" || rest == "[*]" || (expansion.name.empty() && (rest.starts_with("@") || rest == "*"));
+  }
+
+  /// ${TP:-8} and ${SP:+--sequence-parallel} replaced by what they stand for.
+  std::string expanded(Name text, int line) {
+    std::string result;
+    while (!text.empty() && result.size() < kMaxShellValue) {
+      const Expansion expansion = expansion_at(text);
+      const std::size_t colon = expansion.rest.starts_with(":") ? 1 : 0;
+      const Name rest = expansion.rest.substr(colon);
+      if (expansion.name.empty() || rest.empty() || Name("-=+?").find(rest[0]) == Name::npos) {
+        result += text[0];
+        text.remove_prefix(1);
+        continue;
+      }
+      const auto found = script_.variables.find(expansion.name);
+      const bool holds = script_.holds_arguments(expansion.name);
+      const bool set =
+          holds || (script_.is_known(expansion.name) && (colon == 0 || !found->second.text.value_or("").empty()));
+      const std::string same = fmt::format("${{{}}}", expansion.name);
+      if (rest[0] == '+' && found == script_.variables.end())
+        unknown_.push_back({std::string(text.substr(0, expansion.size)), std::string(expansion.name), line});
+      if (rest[0] == '?' || (rest[0] != '+' && set))
+        result += holds || found == script_.variables.end() ? same : substituted(same);
+      else if ((rest[0] == '+') == set)
+        result += expanded(rest.substr(1), line);
+      text.remove_prefix(expansion.size);
+    }
+    return result.substr(0, kMaxShellValue);
+  }
+
+  /// With the texts of variables known so far; other expansions stay as they are. Variables in variables may double: they
+  /// are cut.
+  std::string substituted(Name text) {
+    std::string result;
+    while (!text.empty() && result.size() < kMaxShellValue) {
+      const Expansion expansion = expansion_at(text);
+      const auto found = expansion.rest.empty() ? script_.variables.find(expansion.name) : script_.variables.end();
+      const bool known = found != script_.variables.end() && found->second.text;
+      if (known) script_.branch_lines.insert(found->second.branch_lines.begin(), found->second.branch_lines.end());
+      result += known ? *found->second.text : std::string(text.substr(0, 1));
+      text.remove_prefix(known ? expansion.size : 1);
+    }
+    return result.substr(0, kMaxShellValue);
+  }
+
+  /// Where a command's output goes, and which document it is in.
+  struct Output {
+    int document = 0;
+    std::string file = {};
+    bool feeds = false;  ///< a shell
+  };
+  enum class Target { none, output, other };
+
+  ShellScript script_;
+  bool begins_command_ = true;
+  bool is_program_ = false;             ///< the word is the first of its command
+  Target takes_target_ = Target::none;  ///< the next word is a file
+  ShellBranches branches_;
+  std::vector<Output> outputs_;            ///< [command]
+  std::optional<std::size_t> command_;     ///< that is read
+  std::optional<std::size_t> feeding_;     ///< the one before '|'
+  std::map<int, std::size_t> documents_;   ///< [here-document] the command that is given it
+  ShellNames mentioned_;                   ///< words of commands that may be files
+  ShellContents old_;                      ///< what the variable had that is being assigned
+  std::vector<UnknownExpansion> unknown_;  ///< of the word that is read
+  std::string owner_;                      ///< the variable whose arguments are read; "": none
+  int order_ = 0;                          ///< of the last argument
+  std::string name_;
+  int line_ = 0;
+  std::vector<std::string> values_;
+};
+
+}  // namespace
+
+bool ShellScript::is_known(Name variable) const {
+  const auto found = variables.find(variable);
+  if (found == variables.end()) return false;
+  const std::optional<std::string>& text = found->second.text;
+  return !text || text->empty() || expansion_at(*text).size != text->size();
+}
+
+bool ShellScript::holds_arguments(Name variable) const {
+  const auto found = variables.find(variable);
+  return found != variables.end() && found->second.held.has_arguments;
+}
+
+ShellNames ShellScript::reached(const ShellContents& contents) const {
+  ShellNames names = contents.uses;
+  std::vector<std::string> open(names.begin(), names.end());
+  while (!open.empty()) {
+    const auto found = variables.find(open.back());
+    open.pop_back();
+    if (found == variables.end()) continue;
+    for (const std::string& each : found->second.held.uses)
+      if (names.insert(each).second) open.push_back(each);
+  }
+  return names;
+}
+
+ShellScript read_shell_script(const std::vector<ShellWord>& words) {
+  ScriptReader reader;
+  for (const ShellWord& word : words) reader.read(word);
+  return std::move(reader).finish();
+}
+
+}  // namespace tracecast
