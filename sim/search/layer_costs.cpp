@@ -177,7 +177,9 @@ UnitTraffic unit_traffic(OneRank& rank, int unit, int pp) {
   // DeepSpeed fills buckets of several units; what is reduced once is left out.
   const bool reduced =
       plan.parallel.data_parallel != DataParallelKind::deepspeed && reduces_every_microbatch(plan.parallel);
-  sum.time.copies = rank.copies(bucket, times, reduced);
+  // Copies of gradients may run beside collectives that overlap with weight gradients; those of parameters come between layers.
+  const Parallel& p = plan.parallel;
+  sum.time.copies = rank.copies(bucket, times, reduced && p.tp * p.cp * p.ep == 1);
   if (!reduced) return sum;
   const std::int64_t size = reduced_gradient_size(plan.training);
   add(sum.time.reductions, Collective::reduce_scatter, Slot::gradients, Bytes{bucket.parameters.trained * size}, 1);

@@ -75,6 +75,7 @@ Texts settings_of(Scenario scenario) {
     settings.take(key);
   if (p.cp == 1) settings.take("parallel.cp_comm_type");
   if (p.zero_stage == 0) settings.take("parallel.overlap_param_gather");
+  if (p.zero_stage < 3 || p.pp == 1) settings.take("parallel.torch_pipelining");
   if (t.dtype == Precision::nvfp4) settings.take("training.fp8_param_gather");  // cleared by stacks
   if (t.recompute != Recompute::full) settings.take("training.recompute_num_layers");
   return settings.left();
@@ -195,7 +196,8 @@ TEST_CASE("launchers: what is emitted, with what was listed, is imported as the 
     RunSettings old(before);
     RunSettings again(after.scenario);
     // Derived, said in other words, or not of a step.
-    for (const char* key : {"parallel.dp", "parallel.pp_schedule", "training.train_tokens"}) {
+    for (const char* key :
+         {"parallel.dp", "parallel.pp_schedule", "parallel.torch_pipelining", "training.train_tokens"}) {
       old.take(key);
       again.take(key);
     }

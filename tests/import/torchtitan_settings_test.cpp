@@ -245,18 +245,23 @@ mode = "full"
 
 TEST_CASE("launchers: torchtitan gathers again in the backward always, never, or by default without a pipeline",
           "[io][launch]") {
-  const auto reshards = [](const std::string& policy, int pp) {
+  const auto parallel = [](const std::string& policy, int pp) {
     const std::string job =
         "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nseq_len = 8192\nlocal_batch_size = 8\n"
         "[parallelism]\npipeline_parallel_degree = " +
         std::to_string(pp) + "\nfsdp_reshard_after_forward = \"" + policy + "\"\n";
     const RunGivens given{.model = "", .topology = "dgx-h100", .gpus = 16, .overrides = {}};
-    return imported("torchtitan", job, "a.toml", given).scenario.parallel.reshard_after_forward;
+    return imported("torchtitan", job, "a.toml", given).scenario.parallel;
   };
-  CHECK(reshards("default", 1));
-  CHECK_FALSE(reshards("default", 2));
-  CHECK(reshards("always", 2));
-  CHECK_FALSE(reshards("never", 1));
+  CHECK(parallel("default", 1).reshard_after_forward);
+  CHECK_FALSE(parallel("default", 2).reshard_after_forward);
+  CHECK(parallel("always", 2).reshard_after_forward);
+  CHECK_FALSE(parallel("never", 1).reshard_after_forward);
+  // A pipeline of PyTorch gathers and reduces once in a step, but for what "always" gathers again behind a forward.
+  CHECK(parallel("default", 2).torch_pipelining);
+  CHECK_FALSE(parallel("always", 2).torch_pipelining);
+  CHECK_FALSE(parallel("always", 2).reshard_after_backward);
+  CHECK(parallel("always", 2).defer_grad_sync);
 }
 
 TEST_CASE("launchers: torchtitan's every n-th layer is so many layers of each stage", "[io][launch]") {

@@ -181,7 +181,7 @@ TEST_CASE("search: copies to the host and FSDP gathers bound a step if they take
   const auto whole = BoundTable(scenario).bound(layout);
   REQUIRE((slow && whole));
   CHECK(slow->step_time > on_gpu->step_time);
-  CHECK(whole->step_time == on_gpu->step_time);
+  CHECK(whole->step_time < on_gpu->step_time);  // which copies what it gathers
 }
 
 TEST_CASE("search: over slow NICs ZeRO-1's reduced gradients and gathered weights bound a step", "[search][oracle]") {

@@ -110,8 +110,13 @@ void import_sharding(RunImport& run) {
   if (run.flag(kOffload).value_or(false))
     for (const char* offloaded : {"training.offload_optimizer", "training.offload_parameters"})
       run.put_flag(offloaded, true, kOffload);
-  const bool reshard = policy == 1 || (policy == -1 && run.given_count("parallel.pp", 1) == 1);
-  run.put_flag("parallel.reshard_after_forward", reshard, kReshard);
+  const bool pipeline = run.given_count("parallel.pp", 1) > 1;
+  run.put_flag("parallel.reshard_after_forward", policy == 1 || (policy == -1 && !pipeline), kReshard);
+  if (policy != 1 || !pipeline) return;
+  // PyTorch's pipelines still gather nothing twice behind a backward, and reduce once (docs/references.md#fsdp-pipelines).
+  run.put_flag("parallel.torch_pipelining", false, kReshard);
+  run.put_flag("parallel.reshard_after_backward", false, kReshard);
+  run.put_flag("parallel.defer_grad_sync", true, kReshard);
 }
 
 void import_pipeline(RunImport& run) {

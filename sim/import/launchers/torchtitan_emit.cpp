@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "sim/import/launchers/torchtitan_settings.hpp"
+#include "sim/plan/sharding.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -104,7 +105,14 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
   if (!sharded && p.cp > 1) settings.list_unless(false, "parallel.reshard_after_forward");
   if (sharded) {
     settings.take("parallel.reshard_after_forward");
-    toml.set("fsdp_reshard_after_forward", p.reshard_after_forward ? "always" : "never");
+    toml.set("fsdp_reshard_after_forward",
+             p.reshard_after_forward && !stays_gathered_in_pipeline(p) ? "always" : "never");
+  }
+  if (sharded && p.pp > 1) {
+    for (const char* key : {"parallel.torch_pipelining", "parallel.reshard_after_backward", "parallel.defer_grad_sync"})
+      settings.list_unless(p.torch_pipelining, key);
+  } else {
+    settings.take("parallel.torch_pipelining");  // without effect
   }
   constexpr std::string_view kPrefix = "parallelism.";
   constexpr auto kDegrees = std::span(kTorchtitanRows).first(5);
