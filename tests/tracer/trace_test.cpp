@@ -146,7 +146,7 @@ TEST_CASE("trace: each error has its own message", "[tracer][error]") {
 
 TEST_CASE("record: without a driver there is one sentence and exit code 3", "[tracer][e2e]") {
   const Sandbox sandbox;
-  if (sandbox.run("ldconfig -p | grep -q libcuda.so.1").code == 0) {
+  if (sandbox.run("ldconfig -p | grep libcuda.so.1").code == 0) {
     WARN("skipped: this machine has an NVIDIA driver");
     return;
   }
