@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/base/integers.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/graph/norm.hpp"
 
@@ -146,18 +147,20 @@ void gathered_core(OpWriter& writer, Pass pass, bool causal) {
   if (pass != Pass::forward) writer.collective(Traffic::context_parallel, Collective::reduce_scatter, all);
 }
 
-/// Ulysses: heads for sequence and back, four exchanges in each direction.
+/// Ulysses: heads for sequence and back, four exchanges in each direction. Every rank needs a head of keys and values: where they are
+/// fewer than the ranks, each is sent to several.
 void head_exchange_core(OpWriter& writer, Pass pass, bool causal) {
   const LayerShape& s = writer.shape;
   const std::int64_t cp = context_ranks(s);
   const std::int64_t rows = micro_batch(s) * (sequence(s) / cp) * s.element_bytes;
-  const Bytes inputs{rows * qkv_width(s)};
+  const std::int64_t kv = ceil_div(core_kv_heads(s), cp);  // of one rank, after the exchange
+  const Bytes inputs{rows * (heads(s) * qk_dim(s) + cp * kv * (qk_dim(s) + v_dim(s)))};
   const Bytes output{rows * heads(s) * v_dim(s)};
   const bool forward = pass == Pass::forward;
   writer.collective(Traffic::context_parallel, Collective::all_to_all, forward ? inputs : output);
   AttentionShape operands = core_shape(s, sequence(s), sequence(s), causal);
   operands.heads = std::max<std::int64_t>(1, operands.heads / cp);
-  operands.kv_heads = std::max<std::int64_t>(1, operands.kv_heads / cp);
+  operands.kv_heads = kv;
   write_core(writer, pass, operands);
   writer.collective(Traffic::context_parallel, Collective::all_to_all, forward ? output : inputs);
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
@@ -103,11 +104,20 @@ TokenBytes latent_vectors(const Model& model, const Sizes& s, double normed) {
   return {.whole = (s.element + normed) * ranks + s.element * static_cast<double>(latent.rope_dim)};
 }
 
+/// Copies of keys and values that the context ranks have between them: heads that are exchanged for sequence go to several ranks
+/// where they are fewer (graph/attention.cpp).
+double key_copies(const Model& model, const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  if (p.cp_comm_type != ContextExchange::a2a || model.latent_attention) return 1;
+  const int heads = std::max(1, model.num_query_groups / p.tp);
+  return static_cast<double>(p.cp * ceil_div(heads, p.cp)) / heads;
+}
+
 TokenBytes attention(const Model& model, const Plan& plan, const Sizes& s, Recompute recompute) {
   const double norm_result = repeats(plan.training, RecomputeModule::norm) ? 0 : s.attention_operand;
   TokenBytes bytes = latent_vectors(model, s, norm_result);
   const double normed = model.qk_norm ? s.query + s.key : 0;  // inputs of the norms over query and key
-  double expanded = s.key + s.value;
+  double expanded = key_copies(model, plan) * (s.key + s.value);
   double core = s.core;
   if (model.sparse_attention) {
     // Queries and results of latent width in place of keys and values; the indexer's tensors and the chosen keys, 4 bytes each.

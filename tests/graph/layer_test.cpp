@@ -127,6 +127,25 @@ TEST_CASE("layer: a window takes as much work in a ring as gathered or exchanged
   if (model.sliding_window == 0) CHECK(kernels == 8);
 }
 
+TEST_CASE("layer: heads that are exchanged for sequence, and copies of fewer heads of keys", "[oracle][graph]") {
+  Model model = llama3_70b();  // 64 heads of 128, 8 of keys and values
+  const Training training{.seq_length = 65536, .global_batch_size = 1};
+  const auto exchanged = [&](int cp) {
+    const Plan plan = make_plan(model, {.cp = cp, .cp_comm_type = ContextExchange::a2a}, training, cp).value();
+    const WorkList list = LayerWork(model, plan).forward(0);
+    CHECK(std::get<AttentionShape>(find_operator(list, "attention").shape).kv_heads == std::max(1, 8 / cp));
+    for (const Work& work : list)
+      if (is_collective(work)) return cp * work.call.size.count;
+    return std::int64_t{0};
+  };
+  // All ranks together: queries, and keys and values of at least one head for each rank.
+  CHECK(exchanged(4) == 65536LL * (64 + 2 * 8) * 128 * 2);
+  CHECK(exchanged(8) == 65536LL * (64 + 2 * 8) * 128 * 2);
+  CHECK(exchanged(32) == 65536LL * (64 + 2 * 32) * 128 * 2);
+  model.num_query_groups = 1;
+  CHECK(exchanged(8) == 65536LL * (64 + 2 * 8) * 128 * 2);
+}
+
 TEST_CASE("layer: parameters of a rank add up to the model", "[graph]") {
   const Model model = llama3_70b();
   const Plan plan = layer_plan(model, 8, true);

@@ -233,6 +233,18 @@ TEST_CASE("the ends of the model: embedding dropout, norm and head inputs, fp32 
   CHECK(activation_bytes(with_dropout, gpt_plan, {0, 0, true, false}) == Bytes{2048 * 768});
 }
 
+TEST_CASE("heads of keys that several context ranks have wait on each of them", "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 65536;
+  const Model model = llama3_70b();  // 8 heads of keys and values of 128
+  const auto kept = [&](int cp, ContextExchange exchange) {
+    return layer_activation_bytes(model, plan_of(model, {.cp = cp, .cp_comm_type = exchange}, training), 0);
+  };
+  CHECK(kept(8, ContextExchange::a2a) == kept(8, ContextExchange::p2p));
+  CHECK(kept(32, ContextExchange::a2a) - kept(32, ContextExchange::p2p) ==
+        Bytes{65536LL * (32 - 8) / 32 * 2 * 128 * 2});
+}
+
 TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle][memory]") {
   const Model model = llama3_8b();
   const std::int64_t logits = 2048LL * 128256;
