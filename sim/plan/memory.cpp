@@ -458,6 +458,25 @@ Bytes gradient_copies(const MemoryByKind& states, const Plan& plan) {
   return Bytes{states.optimizer.count * (each.optimizer - lasting) / each.optimizer};
 }
 
+SavedState saved_state(const Model& model, const Training& training) {
+  Plan alone;
+  alone.parallel.dp = alone.parallel.etp = 1;
+  alone.training = training;
+  alone.training.offload_optimizer = alone.training.offload_parameters = false;
+  alone.training.matrix_sharding = MatrixSharding::automatic;
+  RankParameters held;
+  for (const RankParameters& unit : stage_units(model, alone, {0, model.layers(), true, true}, true)) held += unit;
+  const MemoryByKind states = parameter_states(held, alone);
+  const StateBytes each = bytes_per_parameter(training, 0);
+  SavedState saved;
+  saved.parameters = held.trained + held.trained_experts;
+  saved.weights = Bytes{saved.parameters * each.weights};
+  const bool masters = training.dtype != Precision::fp32 && training.master_weights;
+  saved.master_weights = Bytes{masters ? 4 * saved.parameters : 0};
+  saved.optimizer = states.optimizer - gradient_copies(states, alone) - saved.master_weights;
+  return saved;
+}
+
 Bytes activation_bytes(const Model& model, const Plan& plan, const Stage& stage) {
   return to_bytes(stage_bytes(model, plan, stage));
 }
