@@ -41,13 +41,6 @@ double longest_cta(const AttentionShape& shape, bool backward, double flops_of_s
 
 }  // namespace
 
-double attention_pairs(const AttentionShape& shape) {
-  const double queries = as_double(shape.q_len), keys = as_double(shape.kv_len);
-  if (!shape.causal) return shape.attended * queries * keys_in_reach(shape);
-  const double window = shape.window > 0 ? std::min(as_double(shape.window), keys) : keys;
-  return shape.attended * queries * (window - window * window / (2 * keys));  // the first `window` queries see fewer
-}
-
 double attention_flops(const AttentionShape& shape, bool backward) {
   const double forward =
       2 * as_double(shape.batch * shape.heads) * attention_pairs(shape) * as_double(shape.qk_dim + shape.v_dim);
@@ -104,7 +97,7 @@ AttentionShape document_shape(const AttentionShape& shape, std::int64_t length, 
   document.batch = 1;
   document.q_len = ceil_div(length * shape.q_len, sequence);
   document.kv_len = ceil_div(length * shape.kv_len, sequence);
-  document.attended = 1;
+  document.attended = share_in_window(document);
   return document;
 }
 

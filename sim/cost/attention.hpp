@@ -27,10 +27,6 @@
 
 namespace tracecast {
 
-/// Pairs of query and key that are multiplied, per batch and head: q kv, halved when causal; causal with a window w:
-/// q (w - w^2 / 2 kv), which is at most w per query.
-double attention_pairs(const AttentionShape& shape);
-
 /// FLOPs executed by the fused kernel.
 double attention_flops(const AttentionShape& shape, bool backward);
 

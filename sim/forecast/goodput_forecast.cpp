@@ -19,10 +19,20 @@ constexpr double kDay = 86400;
 /// system of Llama 3 (2 TB/s for 2,048 nodes, arXiv 2407.21783).
 constexpr std::int64_t kStoragePerNode = 1'000'000'000;
 
-CheckpointShape shape_of(const Scenario& scenario, int replicas) {
+/// Ranks whose shards differ. Copies of a shard group write nothing of their own.
+int writers_of(const Scenario& scenario, int replicas) {
+  const Parallel& p = scenario.parallel;
   const int ranks = scenario.cluster.world_size;
-  return {parameter_count(scenario.model).total(), ranks,
-          scenario.parallel.zero_stage >= 1 ? ranks : std::max(1, ranks / replicas)};
+  if (p.zero_stage == 0) return std::max(1, ranks / replicas);
+  if (p.shard_group == 0) return ranks;
+  const std::int64_t distinct = std::int64_t{p.tp} * p.pp * p.shard_group;
+  return static_cast<int>(std::clamp<std::int64_t>(distinct, 1, ranks));
+}
+
+CheckpointShape shape_of(const GoodputForecast& result, const Scenario& scenario, int replicas) {
+  const int given = result.checkpoint.bytes_per_parameter;
+  return {given > 0 ? Bytes{given * result.saved.parameters} : result.saved.total(), scenario.cluster.world_size,
+          writers_of(scenario, replicas)};
 }
 
 /// The storage of the failure model, else that of the topology, else an assumed one.
@@ -142,7 +152,8 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   const JobSpec bare = spec_of(request, {.mode = CheckpointMode::off}, {});
   result.machine = bare.machine;
   set_storage(result, request.scenario.cluster);
-  result.shape = shape_of(request.scenario, bare.replicas);
+  result.saved = saved_state(request.scenario.model, request.scenario.training);
+  result.shape = shape_of(result, request.scenario, bare.replicas);
   result.spec = spec_of(request, result.checkpoint, result.shape);
 
   const bool keep_batch = result.spec.recovery.elastic == Elastic::keep_batch;

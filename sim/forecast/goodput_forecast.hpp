@@ -14,6 +14,7 @@
 #include "sim/io/failure_file.hpp"
 #include "sim/io/incident_log.hpp"
 #include "sim/io/scenario.hpp"
+#include "sim/plan/parameter_states.hpp"
 #include "sim/reliability/checkpoint_layout.hpp"
 #include "sim/reliability/goodput.hpp"
 
@@ -62,6 +63,7 @@ struct GoodputForecast {
   Machine machine;
   JobSpec spec;  ///< as simulated
   StepTime healthy;
+  SavedState saved;  ///< of the scenario's model and optimizer
   CheckpointShape shape;
   CheckpointSettings checkpoint;  ///< with the storage that was used
   StorageFrom storage_from = StorageFrom::failures;

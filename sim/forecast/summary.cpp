@@ -34,11 +34,16 @@ struct TemplateWork {
   std::int64_t recomputed_flops = 0;
 };
 
+/// FLOPs that the convention counts over those that were executed. In full, every query of a causal mask counts w keys, w the window or
+/// the sequence, of which a kernel multiplies w - w^2 / 2s; of a ring's blocks as much.
 double convention_factor(const Operator& op, FlopsConvention convention) {
   const bool full = convention == FlopsConvention::model_full_attn;
-  if (op.kind == OperatorKind::attention) return full && std::get<AttentionShape>(op.shape).causal ? 2.0 : 1.0;
   if (op.kind == OperatorKind::scores) return full ? 1.0 : 0.5;
-  return 1.0;
+  const auto* shape = std::get_if<AttentionShape>(&op.shape);
+  if (shape == nullptr || !full || (!shape->causal && shape->ring_ranks == 1)) return 1.0;
+  const auto sequence = static_cast<double>(shape->ring_ranks > 1 ? shape->ring_ranks * shape->q_len : shape->kv_len);
+  const double window = shape->window > 0 ? std::min(static_cast<double>(shape->window), sequence) : sequence;
+  return 1 / (1 - window / (2 * sequence));
 }
 
 TemplateWork sum_up(const StepGraph& graph, const Template& each, FlopsConvention convention) {

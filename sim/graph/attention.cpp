@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/base/integers.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/graph/norm.hpp"
 
@@ -16,6 +17,8 @@ constexpr Moved kUnfusedRope{20, 20};
 
 std::int64_t heads(const LayerShape& s) { return s.model.num_attention_heads / s.tp; }
 std::int64_t kv_heads(const LayerShape& s) { return std::max<std::int64_t>(1, s.model.num_query_groups / s.tp); }
+/// Of the attention core: latent attention expands its keys and values to all heads.
+std::int64_t core_kv_heads(const LayerShape& s) { return s.model.latent_attention ? heads(s) : kv_heads(s); }
 std::int64_t qk_dim(const LayerShape& s) {
   return s.model.latent_attention ? s.model.latent_attention->nope_dim + s.model.latent_attention->rope_dim
                                   : s.model.head_dim;
@@ -31,9 +34,9 @@ std::int64_t qkv_width(const LayerShape& s) { return heads(s) * qk_dim(s) + kv_h
 /// Encoder layers see the whole sequence, decoder layers the tokens so far.
 bool is_causal(const LayerShape& s) { return s.layer >= s.model.encoder_layers; }
 
-/// Share of the pairs of `shape` that are within one document.
+/// Share of the pairs of `shape` that are within one document, and of a ring's block in the window.
 double attended_share(const LayerShape& s, const AttentionShape& shape) {
-  if (!s.plan.packed || !s.training.documents->mask) return 1;
+  if (!s.plan.packed || !s.training.documents->mask) return share_in_window(shape);
   const PackedSteps& packed = *s.plan.packed;
   double pairs = 0;
   for (const auto& [length, count] : packed.lengths)
@@ -43,23 +46,29 @@ double attended_share(const LayerShape& s, const AttentionShape& shape) {
 }
 
 AttentionShape core_shape(const LayerShape& s, std::int64_t q_len, std::int64_t kv_len, bool causal) {
-  AttentionShape shape{micro_batch(s),
-                       q_len,
-                       kv_len,
-                       heads(s),
-                       s.model.latent_attention ? heads(s) : kv_heads(s),
-                       qk_dim(s),
-                       v_dim(s),
-                       causal,
+  AttentionShape shape{micro_batch(s),         q_len, kv_len, heads(s), core_kv_heads(s), qk_dim(s), v_dim(s), causal,
                        s.model.window(s.layer)};
+  shape.attended = attended_share(s, shape);
+  return shape;
+}
+
+/// What a rank multiplies when the block-th block of keys and values has arrived. With the zig-zag split every block but the first
+/// has half of the pairs of a full one. Of a window, a block has the pairs that are in it.
+AttentionShape ring_shape(const LayerShape& s, int block, bool causal) {
+  const std::int64_t q = sequence(s) / context_ranks(s);
+  if (!causal) return core_shape(s, q, q, false);
+  AttentionShape shape = core_shape(s, q, block == 0 ? q : q / 2, block == 0);
+  shape.ring_ranks = context_ranks(s);
+  shape.ring_block = shape.window > 0 ? block : 0;
+  shape.attended = 1;
   shape.attended = attended_share(s, shape);
   return shape;
 }
 
 /// Bytes of the keys and values of one context rank.
 Bytes kv_block(const LayerShape& s) {
-  const std::int64_t kv = s.model.latent_attention ? heads(s) : kv_heads(s);
-  return Bytes{micro_batch(s) * (sequence(s) / context_ranks(s)) * kv * (qk_dim(s) + v_dim(s)) * s.element_bytes};
+  return Bytes{micro_batch(s) * (sequence(s) / context_ranks(s)) * core_kv_heads(s) * (qk_dim(s) + v_dim(s)) *
+               s.element_bytes};
 }
 
 Linear input_projection(const LayerShape& s, const char* name, std::int64_t in, std::int64_t out, MatrixSplit split) {
@@ -113,19 +122,19 @@ void unfused_core(OpWriter& writer, Pass pass) {
   multiply("d_k", kv, qk_dim(s), q);
 }
 
-/// Keys and values travel around the ring while the block that has arrived is computed. With the zig-zag split every
-/// block but the first costs half of a full one. Backward moves keys, values and their gradients.
+/// Keys and values travel around the ring while the block that has arrived is computed, or passed on where the window of no query
+/// reaches it. Backward moves keys, values and their gradients.
 void ring_core(OpWriter& writer, Pass pass, bool causal) {
   constexpr int kFirstTicket = 10;
   const LayerShape& s = writer.shape;
-  const std::int64_t q = sequence(s) / context_ranks(s);
   const Bytes moved = pass == Pass::forward ? kv_block(s) : 2 * kv_block(s);
   for (int block = 0; block < context_ranks(s); ++block) {
     const bool more = block + 1 < context_ranks(s);
     if (more)
       writer.collective(Traffic::context_parallel, Collective::send_recv, moved, Work::Kind::start,
                         kFirstTicket + block);
-    write_core(writer, pass, block == 0 || !causal ? core_shape(s, q, q, causal) : core_shape(s, q, q / 2, false));
+    if (const AttentionShape operands = ring_shape(s, block, causal); operands.attended > 0)
+      write_core(writer, pass, operands);
     if (more) writer.join(kFirstTicket + block);
   }
 }
@@ -138,18 +147,20 @@ void gathered_core(OpWriter& writer, Pass pass, bool causal) {
   if (pass != Pass::forward) writer.collective(Traffic::context_parallel, Collective::reduce_scatter, all);
 }
 
-/// Ulysses: heads for sequence and back, four exchanges in each direction.
+/// Ulysses: heads for sequence and back, four exchanges in each direction. Every rank needs a head of keys and values: where they are
+/// fewer than the ranks, each is sent to several.
 void head_exchange_core(OpWriter& writer, Pass pass, bool causal) {
   const LayerShape& s = writer.shape;
   const std::int64_t cp = context_ranks(s);
   const std::int64_t rows = micro_batch(s) * (sequence(s) / cp) * s.element_bytes;
-  const Bytes inputs{rows * qkv_width(s)};
+  const std::int64_t kv = ceil_div(core_kv_heads(s), cp);  // of one rank, after the exchange
+  const Bytes inputs{rows * (heads(s) * qk_dim(s) + cp * kv * (qk_dim(s) + v_dim(s)))};
   const Bytes output{rows * heads(s) * v_dim(s)};
   const bool forward = pass == Pass::forward;
   writer.collective(Traffic::context_parallel, Collective::all_to_all, forward ? inputs : output);
   AttentionShape operands = core_shape(s, sequence(s), sequence(s), causal);
   operands.heads = std::max<std::int64_t>(1, operands.heads / cp);
-  operands.kv_heads = std::max<std::int64_t>(1, operands.kv_heads / cp);
+  operands.kv_heads = kv;
   write_core(writer, pass, operands);
   writer.collective(Traffic::context_parallel, Collective::all_to_all, forward ? output : inputs);
 }

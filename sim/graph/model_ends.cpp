@@ -1,5 +1,8 @@
 #include "sim/graph/model_ends.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "sim/base/integers.hpp"
 #include "sim/graph/norm.hpp"
 #include "sim/plan/activations.hpp"
@@ -10,6 +13,12 @@ namespace {
 
 /// Words that one rank holds.
 std::int64_t vocabulary(const LayerShape& s) { return ceil_div(s.model.vocab_size, s.tp); }
+
+/// Positions without a label are left out before the output layer: it and the loss see the other tokens only.
+LayerShape labelled(const LayerShape& s) {
+  const double tokens = s.training.loss_mask_fraction * static_cast<double>(s.tokens);
+  return {s, std::max<std::int64_t>(1, std::llround(tokens))};
+}
 
 /// All-reduces of one fp32 value per token: maximum, target logit, sum of exponentials. Megatron-LM's compiled loss reduces the
 /// last two as one message, Transformer Engine's kernel gathers all three. docs/references.md#vocabulary-parallel-loss
@@ -112,18 +121,22 @@ void embedding_gradient(OpWriter& writer) {
 void head_forward(OpWriter& writer, bool again) {
   const Linear output = output_layer(writer.shape, again);
   if (writer.shape.model.final_norm) norm_forward(writer);
-  gather_sequence(writer, output.precision);
-  linear_forward(writer, output);
-  cross_entropy(writer, Pass::forward);
-  loss_reductions(writer);
+  OpWriter loss(labelled(writer.shape), writer.recomputed());
+  gather_sequence(loss, output.precision);
+  linear_forward(loss, output);
+  cross_entropy(loss, Pass::forward);
+  loss_reductions(loss);
+  writer.append(loss.take());
 }
 
 void head_backward(OpWriter& writer, BackwardPart part, bool again) {
+  OpWriter loss(labelled(writer.shape), writer.recomputed());
   if (has_input_gradients(part)) {
-    if (!again) metric_losses(writer);
-    cross_entropy(writer, Pass::backward);
+    if (!again) metric_losses(loss);
+    cross_entropy(loss, Pass::backward);
   }
-  column_backward(writer, output_layer(writer.shape, again), part);
+  column_backward(loss, output_layer(writer.shape, again), part);
+  writer.append(loss.take());
   if (writer.shape.model.final_norm) norm_backward(writer, part);
 }
 

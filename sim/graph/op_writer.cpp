@@ -19,7 +19,19 @@ LayerShape::LayerShape(const Model& model_in, const Plan& plan_in, int layer_in,
       tokens(plan.tokens()),
       sequence_parallel(plan.parallel.sequence_parallel && tp > 1),
       local_tokens(sequence_parallel ? ceil_div(tokens, tp) : tokens),
-      element_bytes(training.dtype == Precision::fp32 ? 4 : 2) {}
+      element_bytes(activation_size(training)) {}
+
+LayerShape::LayerShape(const LayerShape& all, std::int64_t tokens_in)
+    : model(all.model),
+      plan(all.plan),
+      training(all.training),
+      layer(all.layer),
+      expert_nodes(all.expert_nodes),
+      tp(all.tp),
+      tokens(tokens_in),
+      sequence_parallel(all.sequence_parallel),
+      local_tokens(sequence_parallel ? ceil_div(tokens, tp) : tokens),
+      element_bytes(all.element_bytes) {}
 
 bool LayerShape::trains_weights() const { return tracecast::trains_weights(model, training, layer); }
 

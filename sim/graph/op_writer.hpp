@@ -28,6 +28,8 @@ namespace tracecast {
 struct LayerShape {
   /// `layer`: -1 at both ends of the model. `expert_nodes`: as in LayerWork.
   LayerShape(const Model& model, const Plan& plan, int layer, int expert_nodes);
+  /// The same layer for `tokens` of all tokens.
+  LayerShape(const LayerShape& all, std::int64_t tokens);
 
   const Model& model;
   const Plan& plan;
@@ -38,7 +40,7 @@ struct LayerShape {
   const std::int64_t tokens;  ///< T
   const bool sequence_parallel;
   const std::int64_t local_tokens;   ///< of element-wise work: T/t with sequence parallelism, else T
-  const std::int64_t element_bytes;  ///< of an activation: 4 with fp32, else 2
+  const std::int64_t element_bytes;  ///< of an activation (activation_size)
 
   Precision precision_of(LinearPart part) const { return linear_precision(model, training, layer, part); }
   /// True if the layer's own matrices and norms are trained.

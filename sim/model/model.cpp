@@ -153,11 +153,11 @@ void check_experts(ModelCheck& check, const Model& model) {
   }
 }
 
-/// Keys that a query attends to on average. `masked`: the later half is cut off by the causal mask.
-double attended_keys(const Model& model, int layer, std::int64_t seq_length, bool masked) {
-  const double keys = static_cast<double>(seq_length) * (masked ? 0.5 : 1.0);
-  const std::int64_t window = model.window(layer);
-  return window > 0 ? std::min(keys, static_cast<double>(window)) : keys;
+/// Keys that a query attends to on average, at most `window` of them (0: all); `masked`: those after it are cut off by the causal mask.
+double attended_keys(std::int64_t seq_length, std::int64_t window, bool masked) {
+  const auto sequence = static_cast<double>(seq_length);
+  const double keys = window > 0 ? std::min(static_cast<double>(window), sequence) : sequence;
+  return masked ? keys - keys * keys / (2 * sequence) : keys;
 }
 
 /// Sum of the head sizes of query-key and score-value products, all heads.
@@ -297,12 +297,12 @@ LayerFlops layer_forward_flops(const Model& model, int layer, std::int64_t seq_l
   if (model.mixes_linearly(layer)) return {linear, recurrence_flops(model, layer)};
   const bool encoder = layer < model.encoder_layers;
   const bool masked = convention == FlopsConvention::model_causal && !encoder;
-  double keys = attended_keys(model, layer, seq_length, masked);
+  double keys = attended_keys(seq_length, model.window(layer), masked);
   if (model.encoder_layers > 0 && !encoder) keys += static_cast<double>(seq_length);  // cross-attention sees all
   if (!model.sparse_attention) return {linear, 2 * keys * score_width(model)};
   const SparseAttention& sparse = *model.sparse_attention;
   const double scores = 2 * keys * sparse.index_heads * static_cast<double>(sparse.index_dim);
-  return {linear, scores + 2 * std::min<double>(keys, sparse.topk) * score_width(model)};
+  return {linear, scores + 2 * attended_keys(seq_length, sparse.topk, masked) * score_width(model)};
 }
 
 double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention) {

@@ -190,9 +190,9 @@ struct EnumNames<FlopsConvention> {
 /// Model FLOPs of one token, forward and backward, without recomputation.
 ///   3 (L (2h(ad + 2kd) + 2adh + 4sad + 2ghf) + 2hV),  g = 3 matrices when gated, else 2; MoE: active experts,
 ///   router and shared expert. Recurrences count what Megatron-LM counts for a token, in both conventions alike: 7 N d a
-///   with Mamba-2 (state size N, a heads of d), 8 N d a with a delta rule. Sparse attention counts topk keys of each query and
-///   the indexer's scores of all. Layers with a sliding window w attend min(s, w) keys (causal: min(s/2, w)), which is
-///   what the rows of GPT-OSS in scenarios/runs/published.csv count. Encoder-decoder: both sequences are seq_length long.
+///   with Mamba-2 (state size N, a heads of d), 8 N d a with a delta rule. Layers with a sliding window attend w keys, of at
+///   most s (causal: w - w^2 / 2s, the mean of all queries, as Megatron-Bridge counts them). Sparse attention counts topk keys of each
+///   query as a window, and the indexer's scores of all. Encoder-decoder: both sequences are seq_length long.
 ///   Source: docs/references.md#step-flops, docs/references.md#flops-conventions
 double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention);
 

@@ -8,15 +8,13 @@ namespace {
 
 bool is_backward(Pass pass) { return pass != Pass::forward; }
 
-/// (query, key) pairs of one head that the mask lets through. A causal mask is counted as half of the rectangle, a
-/// causal window w as the band below the diagonal: w s - w^2/2, which for w = s is that half.
-double attended_pairs(const AttentionShape& shape) {
-  const double q = static_cast<double>(shape.q_len);
-  const double kv = static_cast<double>(shape.kv_len);
-  const double all = shape.causal ? q * kv / 2 : q * kv;
-  if (shape.window <= 0 || shape.window >= shape.kv_len) return all;
-  const double w = static_cast<double>(shape.window);
-  return std::min(all, shape.causal ? w * q - w * w / 2 : w * q);
+/// Pairs between the queries of one piece of a sequence and the keys of another, of c tokens each and `distance` pieces earlier, that
+/// are less than w tokens apart.
+double pairs_of_pieces(double c, int distance, double w) {
+  if (distance < 0) return 0;
+  if (distance == 0) return w < c ? w * c - w * w / 2 : c * c / 2;
+  const double reach = std::clamp(w - distance * c, -c, c);
+  return reach < 0 ? (c + reach) * (c + reach) / 2 : c * c - (c - reach) * (c - reach) / 2;
 }
 
 /// Forward: QK^T and PV. Backward: dV, dP, dQ, dK, and QK^T again when the kernel is fused.
@@ -26,13 +24,13 @@ double attention_flops(const Operator& op, const AttentionShape& shape) {
   double width = qk + v;
   const bool fused = op.kind == OperatorKind::attention || op.kind == OperatorKind::sparse_attention;
   if (is_backward(op.pass)) width = (fused ? 3 * qk : 2 * qk) + 2 * v;
-  return 2 * shape.attended * attended_pairs(shape) * static_cast<double>(shape.batch * shape.heads) * width;
+  return 2 * attention_pairs(shape) * static_cast<double>(shape.batch * shape.heads) * width;
 }
 
 /// Forward: queries, keys, and fp32 scores that are written and read by the choice; backward the same of the chosen pairs.
 Bytes indexer_traffic(const Operator& op, const AttentionShape& shape) {
   const std::int64_t inputs = shape.q_len * shape.heads * shape.qk_dim + shape.kv_len * shape.qk_dim;
-  const auto scores = static_cast<std::int64_t>(8 * attended_pairs(shape));
+  const auto scores = static_cast<std::int64_t>(8 * attention_pairs(shape));
   return Bytes{(is_backward(op.pass) ? 2 : 1) * element_size(op.precision) * inputs + scores} * shape.batch;
 }
 
@@ -154,6 +152,30 @@ double quantised_size(Precision precision) {
 double quantising_bytes(Precision precision, int copies) {
   const int reads = precision == Precision::nvfp4 ? 2 : 1;
   return reads * quantised_size(Precision::bf16) + copies * quantised_size(precision);
+}
+
+double attention_pairs(const AttentionShape& shape) {
+  const double queries = static_cast<double>(shape.q_len), keys = static_cast<double>(shape.kv_len);
+  const bool bounded = shape.window > 0 && shape.ring_ranks == 1;
+  const double window = bounded ? std::min(static_cast<double>(shape.window), keys) : keys;
+  if (!shape.causal) return shape.attended * queries * window;
+  return shape.attended * queries * (window - window * window / (2 * keys));  // the first `window` queries see fewer
+}
+
+double share_in_window(const AttentionShape& shape) {
+  const int ranks = shape.ring_ranks;
+  if (ranks == 1 || shape.window == 0 || shape.window >= ranks * shape.q_len) return 1;
+  double pairs = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int from = (rank - shape.ring_block + ranks) % ranks;
+    for (const int queries : {rank, 2 * ranks - 1 - rank})
+      for (const int keys : {from, 2 * ranks - 1 - from})
+        pairs +=
+            pairs_of_pieces(static_cast<double>(shape.q_len) / 2, queries - keys, static_cast<double>(shape.window));
+  }
+  AttentionShape whole = shape;
+  whole.attended = 1;
+  return pairs / (ranks * attention_pairs(whole));
 }
 
 Flops flops(const Operator& op) {

@@ -109,7 +109,12 @@ struct AttentionShape {
   std::int64_t v_dim = 0;
   bool causal = true;
   std::int64_t window = 0;  ///< sliding window, 0 for none
-  double attended = 1;      ///< of these pairs of query and key, the share within one document (plan/packing.hpp)
+  double attended = 1;      ///< share of attention_pairs that is multiplied: within one document (plan/packing.hpp)
+  /// Part of causal attention over a ring of so many context ranks, each with the `q_len` tokens of an early and a late piece
+  /// of the sequence: the keys that arrive with the `ring_block`-th block. Which of them are in the window differs from rank to
+  /// rank; `attended` has the mean of the ring (share_in_window).
+  int ring_ranks = 1;
+  int ring_block = 0;  ///< always 0 without a window, where blocks are alike
   auto operator<=>(const AttentionShape&) const = default;
 };
 
@@ -155,6 +160,14 @@ struct Operator {
   OperatorShape shape;
   bool operator==(const Operator&) const = default;
 };
+
+/// Pairs of query and key that are multiplied, per batch and head: q kv, halved when causal; causal with a window w:
+/// q (w - w^2 / 2 kv), the mean of the context ranks that share `kv` keys. A window of a ring is in `attended`.
+double attention_pairs(const AttentionShape& shape);
+
+/// Share of the pairs of a ring's block that are in the window, the mean of the ranks; 1 outside of rings. All blocks of all C ranks
+/// together have the s w - w^2/2 pairs of the sequence, s = C q.
+double share_in_window(const AttentionShape& shape);
 
 /// Floating-point operations executed. Gemm 2mnk; attention 4 b s_q s_kv a d forward (halved when causal) and, fused, 2.5
 /// times that backward; unfused scores twice. Sparse attention as a window of its keys; an indexer (v_dim 0) half of a forward's

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
@@ -44,14 +45,13 @@ struct Sizes {
   bool dropout;
 };
 
-/// Activations stay in 16 bit when matrix multiplications are narrower.
-double activation_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
+double element_of(const Training& training) { return static_cast<double>(activation_size(training)); }
 
 /// Bytes of an element that a linear layer reads, as it waits for the weight gradient.
 double operand_size(const Model& model, const Training& training, int layer, LinearPart part) {
   const Precision precision = linear_precision(model, training, layer, part);
   return narrows(training, NarrowActivation::linear_inputs) && is_narrow(precision) ? quantised_size(precision)
-                                                                                    : activation_size(training);
+                                                                                    : element_of(training);
 }
 
 void add_narrow_sizes(Sizes& s, const Model& model, const Training& training, int layer) {
@@ -69,7 +69,7 @@ void add_narrow_sizes(Sizes& s, const Model& model, const Training& training, in
 
 Sizes sizes(const Model& model, const Plan& plan, int layer) {
   Sizes s{};
-  s.element = activation_size(plan.training);
+  s.element = element_of(plan.training);
   s.hidden = static_cast<double>(model.hidden_size);
   s.heads = model.num_attention_heads;
   s.seq_length = static_cast<double>(plan.training.seq_length);
@@ -104,11 +104,20 @@ TokenBytes latent_vectors(const Model& model, const Sizes& s, double normed) {
   return {.whole = (s.element + normed) * ranks + s.element * static_cast<double>(latent.rope_dim)};
 }
 
+/// Copies of keys and values that the context ranks have between them: heads that are exchanged for sequence go to several ranks
+/// where they are fewer (graph/attention.cpp).
+double key_copies(const Model& model, const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  if (p.cp_comm_type != ContextExchange::a2a || model.latent_attention) return 1;
+  const int heads = std::max(1, model.num_query_groups / p.tp);
+  return static_cast<double>(p.cp * ceil_div(heads, p.cp)) / heads;
+}
+
 TokenBytes attention(const Model& model, const Plan& plan, const Sizes& s, Recompute recompute) {
   const double norm_result = repeats(plan.training, RecomputeModule::norm) ? 0 : s.attention_operand;
   TokenBytes bytes = latent_vectors(model, s, norm_result);
   const double normed = model.qk_norm ? s.query + s.key : 0;  // inputs of the norms over query and key
-  double expanded = s.key + s.value;
+  double expanded = key_copies(model, plan) * (s.key + s.value);
   double core = s.core;
   if (model.sparse_attention) {
     // Queries and results of latent width in place of keys and values; the indexer's tensors and the chosen keys, 4 bytes each.
@@ -359,10 +368,10 @@ TokenBytes embedding_activations(const Model& model) {
 }
 
 TokenBytes head_activations(const Model& model, const Plan& plan) {
-  const double hidden = activation_size(plan.training) * static_cast<double>(model.hidden_size);
+  const double hidden = element_of(plan.training) * static_cast<double>(model.hidden_size);
   const CrossEntropy loss = loss_of(plan.parallel, plan.training);
   const bool one_kernel = loss == CrossEntropy::fused || loss == CrossEntropy::compiled;
-  const double kept = one_kernel ? activation_size(plan.training) : 4;
+  const double kept = one_kernel ? element_of(plan.training) : 4;
   const TokenBytes head{.split = kept * logits(model, plan), .whole = (model.final_norm ? 2 : 1) * hidden};
   TokenBytes bytes = head;
   for (int layer = 0; layer < model.mtp_layers; ++layer) {
@@ -374,7 +383,7 @@ TokenBytes head_activations(const Model& model, const Plan& plan) {
 }
 
 TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan) {
-  const double element = activation_size(plan.training);
+  const double element = element_of(plan.training);
   const double hidden = element * static_cast<double>(model.hidden_size);
   const TokenBytes head{.split = element * logits(model, plan), .whole = hidden};
   TokenBytes bytes = head;
@@ -389,19 +398,19 @@ TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan) {
 TokenBytes loss_workspace(const Model& model, const Plan& plan) {
   const CrossEntropy loss = loss_of(plan.parallel, plan.training);
   if (loss == CrossEntropy::fused && plan.training.transformer_engine) return {};
-  double bytes = activation_size(plan.training);
+  double bytes = element_of(plan.training);
   if (loss == CrossEntropy::pytorch) bytes = plan.parallel.tp > 1 ? 4 + 4 + 4 : 4 + 4;
   return {.split = bytes * logits(model, plan)};
 }
 
 TokenBytes stage_output(const Model& model, const Plan& plan) {
-  return {.split = activation_size(plan.training) * static_cast<double>(model.hidden_size)};
+  return {.split = element_of(plan.training) * static_cast<double>(model.hidden_size)};
 }
 
 TokenBytes score_buffer(const Model& model, const Plan& plan) {
   if (!plan.training.score_buffer || plan.training.flash_attention) return {};
-  return {.split = activation_size(plan.training) * model.num_attention_heads *
-                   static_cast<double>(plan.training.seq_length)};
+  return {.split =
+              element_of(plan.training) * model.num_attention_heads * static_cast<double>(plan.training.seq_length)};
 }
 
 TokenBytes gathered_workspace(const Model& model, const Plan& plan) {
@@ -410,7 +419,21 @@ TokenBytes gathered_workspace(const Model& model, const Plan& plan) {
   const int inputs = p.dtensor && !keeps_gathered_inputs(plan) ? 2 : 0;
   const int gathered = p.tp_comm_overlap && !plan.training.row_scales ? 0 : 1;
   const int passing = gathered + (p.tp_comm_overlap ? 0 : 1);
-  return {.local = (inputs + passing) * activation_size(plan.training) * static_cast<double>(model.hidden_size)};
+  return {.local = (inputs + passing) * element_of(plan.training) * static_cast<double>(model.hidden_size)};
+}
+
+TokenBytes gathered_keys(const Model& model, const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  if (p.cp == 1 || p.cp_comm_type != ContextExchange::all_gather) return {};
+  const double copies = 2.0 * p.cp * element_of(plan.training);
+  if (model.sparse_attention) {
+    const LatentAttention& latent = *model.latent_attention;
+    const std::int64_t width = latent.kv_rank + latent.rope_dim + model.sparse_attention->index_dim;
+    return {.local = copies * static_cast<double>(width)};
+  }
+  if (!plan.training.flash_attention) return {};
+  const Sizes s = sizes(model, plan, 0);
+  return {.split = copies * (s.key + s.value)};
 }
 
 }  // namespace tracecast

@@ -115,4 +115,9 @@ TokenBytes score_buffer(const Model& model, const Plan& plan);
 /// The two torchtitan rows of 70B, without and with asynchronous tensor parallelism, differ by 4.3 GiB; this says 4.0.
 TokenBytes gathered_workspace(const Model& model, const Plan& plan);
 
+/// With cp_comm_type all_gather, what attention holds of the whole sequence in a layer's backward: keys, values and the gradients of
+/// both, of sparse attention the latent vectors, the indexer's keys and theirs. Forward it is half of that.
+/// Source: docs/references.md#gathered-keys
+TokenBytes gathered_keys(const Model& model, const Plan& plan);
+
 }  // namespace tracecast

@@ -133,19 +133,17 @@ double packed_flops_per_token(const Model& model, const Training& training, cons
 
 double training_flops_per_token(const Model& model, const Training& training, FlopsConvention convention) {
   const double all = model_flops_per_token(model, training.seq_length, convention);
-  if (training.lora_rank == 0 && training.frozen_fraction == 0) return all;
-  double saved = 0;
+  const double head =
+      static_cast<double>(model.hidden_size) * static_cast<double>(model.vocab_size) * (1 + model.mtp_layers);
+  double saved = 6 * (1 - training.loss_mask_fraction) * head;
   const int frozen = frozen_layers(model, training);
   for (int layer = 0; layer < model.layers(); ++layer) {
+    if (layer >= frozen && training.lora_rank == 0) break;
     const LayerFlops forward = layer_forward_flops(model, layer, training.seq_length, convention);
-    if (layer < frozen)
-      saved += 2 * (forward.linear + forward.attention);
-    else if (training.lora_rank > 0)
-      saved += forward.linear;
+    saved += layer < frozen ? 2 * (forward.linear + forward.attention) : forward.linear;
   }
   if (training.lora_rank > 0) {
-    const double head = static_cast<double>(model.hidden_size) * static_cast<double>(model.vocab_size);
-    saved += 2 * head * (1 + model.mtp_layers);
+    saved += 2 * training.loss_mask_fraction * head;
     saved += 2.0 * model.mtp_layers * static_cast<double>(multiplied(mtp_parameter_groups(model)));
   }
   return all - saved + 6 * static_cast<double>(adapter_parameters(model, training));

@@ -55,7 +55,8 @@ std::int64_t adapter_parameters(const Model& model, const Training& training);
 std::int64_t trainable_parameters(const Model& model, const Training& training);
 
 /// Model FLOPs of one token, forward and backward: model_flops_per_token without what frozen parameters save (weight
-/// gradients; whole backwards of frozen first layers), and with the adapters' 6 per parameter. About 4N for LoRA.
+/// gradients; whole backwards of frozen first layers) and what the output layer does not compute (loss_mask_fraction), and with the
+/// adapters' 6 per parameter. About 4N for LoRA.
 double training_flops_per_token(const Model& model, const Training& training, FlopsConvention convention);
 /// The mean over documents and padding of packed sequences; padding counts as documents of one token.
 double packed_flops_per_token(const Model& model, const Training& training, const PackedSteps& packed,

@@ -291,6 +291,7 @@ Workspace workspace(const Model& model, const Plan& plan, const RankShare& share
   for (const Stage& stage : share.stages) {
     double layer = recomputed_bytes(model, plan, stage, keeping);
     if (stage.num_layers > 0) layer += rank_bytes(gathered_workspace(model, plan), plan);
+    if (attends(model, stage)) layer += rank_bytes(gathered_keys(model, plan), plan);
     most.layer = std::max(most.layer, layer);
     if (stage.head) most.loss = std::max(most.loss, rank_bytes(loss_workspace(model, plan), plan));
   }
@@ -455,6 +456,25 @@ Bytes gradient_copies(const MemoryByKind& states, const Plan& plan) {
   const std::int64_t lasting = 4 + states_size(plan.training);
   if (!plan.training.master_weights || each.optimizer <= lasting) return {};
   return Bytes{states.optimizer.count * (each.optimizer - lasting) / each.optimizer};
+}
+
+SavedState saved_state(const Model& model, const Training& training) {
+  Plan alone;
+  alone.parallel.dp = alone.parallel.etp = 1;
+  alone.training = training;
+  alone.training.offload_optimizer = alone.training.offload_parameters = false;
+  alone.training.matrix_sharding = MatrixSharding::automatic;
+  RankParameters held;
+  for (const RankParameters& unit : stage_units(model, alone, {0, model.layers(), true, true}, true)) held += unit;
+  const MemoryByKind states = parameter_states(held, alone);
+  const StateBytes each = bytes_per_parameter(training, 0);
+  SavedState saved;
+  saved.parameters = held.trained + held.trained_experts;
+  saved.weights = Bytes{saved.parameters * each.weights};
+  const bool masters = training.dtype != Precision::fp32 && training.master_weights;
+  saved.master_weights = Bytes{masters ? 4 * saved.parameters : 0};
+  saved.optimizer = states.optimizer - gradient_copies(states, alone) - saved.master_weights;
+  return saved;
 }
 
 Bytes activation_bytes(const Model& model, const Plan& plan, const Stage& stage) {

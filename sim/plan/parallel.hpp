@@ -374,7 +374,8 @@ struct Training {
   bool sm_margin = false;
   /// With fp8: one scale for each row or column of an operand, not one for the tensor (torchao's recipe "rowwise").
   bool row_scales = false;
-  double loss_mask_fraction = 1;  ///< part of the logits that the loss needs
+  double loss_mask_fraction =
+      1;  ///< part of the positions that have a label: the others are left out before the output layer
   CrossEntropy cross_entropy = CrossEntropy::automatic;
   /// Metrics of a step that take the loss of all logits once more and are gathered at its end (docs/references.md#train-metrics).
   int metric_losses = 0;

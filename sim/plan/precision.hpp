@@ -23,6 +23,10 @@ struct EnumNames<LinearPart> {
 /// Of the linear layers of `part` in layer `layer`.
 Precision linear_precision(const Model& model, const Training& training, int layer, LinearPart part);
 
+/// Bytes of an element of an activation, as layers and pipeline stages hand it on: 4 with fp32, else 2, also where multiplications are
+/// narrower.
+std::int64_t activation_size(const Training& training);
+
 /// Bytes of the quantised copies of one weight that forward and backward read: by rows for the output and the input
 /// gradient by columns, each with its scales. 0 in 16 and 32 bit.   Source: Transformer Engine (row-wise and column-wise
 /// data of a quantised tensor, kept from one micro-batch to the next)

@@ -9,21 +9,17 @@ double seconds_for(double bytes, Bandwidth rate) {
   return rate.bytes_per_second > 0 ? bytes / static_cast<double>(rate.bytes_per_second) : 0;
 }
 
-double size_of(const CheckpointSettings& settings, const CheckpointShape& shape) {
-  return static_cast<double>(checkpoint_size(shape.parameters, settings.bytes_per_parameter).count);
-}
+double size_of(const CheckpointShape& shape) { return static_cast<double>(shape.size.count); }
 
 double share_of(const CheckpointSettings& settings, const CheckpointShape& shape) {
-  return size_of(settings, shape) / (settings.mode == CheckpointMode::rank0 ? 1 : shape.writers);
+  return size_of(shape) / (settings.mode == CheckpointMode::rank0 ? 1 : shape.writers);
 }
 
 }  // namespace
 
-Bytes checkpoint_size(std::int64_t parameters, int bytes_per_parameter) { return {parameters * bytes_per_parameter}; }
-
 JobTime write_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
   const double rank = seconds_for(share_of(settings, shape), settings.rank_storage);
-  const double all = seconds_for(size_of(settings, shape), settings.storage_write);
+  const double all = seconds_for(size_of(shape), settings.storage_write);
   return job_time(std::max(rank, all)) + job_time(settings.metadata);
 }
 
@@ -32,7 +28,7 @@ JobTime copy_time(const CheckpointSettings& settings, const CheckpointShape& sha
 }
 
 JobTime load_time(const CheckpointSettings& settings, const CheckpointShape& shape) {
-  const double read = size_of(settings, shape) * settings.read_amplification;
+  const double read = size_of(shape) * settings.read_amplification;
   const double rank = seconds_for(read / shape.ranks, settings.rank_storage);
   return job_time(std::max(rank, seconds_for(read, settings.storage_read))) + job_time(settings.metadata);
 }

@@ -1,9 +1,8 @@
 /// \file
 /// Checkpoints from sizes and bandwidths: number of bytes, and the time to write, copy and read them.
 ///
-/// Source: docs/references.md#checkpoint-size. State: 14 bytes per parameter (bf16 weights, fp32 master, two moments),
-/// 12 without the bf16 copy. Every unique shard is written once,
-/// for any data-parallel degree.
+/// Every distinct shard is written once, for any data-parallel degree. The size is that of plan/parameter_states.hpp (SavedState).
+/// Source: docs/references.md#checkpoint-size
 #pragma once
 
 #include <cstdint>
@@ -32,9 +31,9 @@ struct EnumNames<CheckpointMode> {
 
 struct CheckpointSettings {
   CheckpointMode mode = CheckpointMode::async;
-  double interval_s = 0;  ///< of work; 0: the optimum in closed form
-  int bytes_per_parameter = 14;
-  Bandwidth storage_write{};  ///< of the whole file system
+  double interval_s = 0;        ///< of work; 0: the optimum in closed form
+  int bytes_per_parameter = 0;  ///< of those that are trained; 0: what the optimizer keeps
+  Bandwidth storage_write{};    ///< of the whole file system
   Bandwidth storage_read{};
   Bandwidth rank_storage{};       ///< of one rank to the file system
   Bandwidth host_copy{};          ///< of one GPU to its host
@@ -48,12 +47,10 @@ struct CheckpointSettings {
 
 /// Size of the state and the ranks that write it.
 struct CheckpointShape {
-  std::int64_t parameters = 0;
+  Bytes size;
   int ranks = 1;    ///< of the job
-  int writers = 1;  ///< ranks with a distinct shard: all with ZeRO, those of one replica without
+  int writers = 1;  ///< ranks with a distinct shard: with ZeRO those of a shard group, without those of one replica
 };
-
-Bytes checkpoint_size(std::int64_t parameters, int bytes_per_parameter);
 
 /// max(share of a writer / its rate, all bytes / rate of the file system) + metadata. With rank0 one rank writes all.
 JobTime write_time(const CheckpointSettings& settings, const CheckpointShape& shape);

@@ -32,7 +32,7 @@ Json checkpoint_json(const GoodputForecast& r) {
                      {"load_s", seconds(t.load)},
                      {"survives", to_string(t.survives)}});
   Json out = {{"mode", to_string(r.checkpoint.mode)},
-              {"bytes", checkpoint_size(r.shape.parameters, r.checkpoint.bytes_per_parameter).count},
+              {"bytes", r.shape.size.count},
               {"storage",
                {{"write_bytes_per_s", r.checkpoint.storage_write.bytes_per_second},
                 {"read_bytes_per_s", r.checkpoint.storage_read.bytes_per_second},

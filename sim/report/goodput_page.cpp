@@ -132,14 +132,31 @@ const char* storage_words(StorageFrom from) {
   return from == StorageFrom::topology ? "from the topology" : "assumed: 1 GB/s for each node";
 }
 
+std::string trained_parameters(std::int64_t count) {
+  const bool large = count >= 1'000'000'000;
+  return fmt::format("{:.4g} {} trained parameters", static_cast<double>(count) / (large ? 1e9 : 1e6),
+                     large ? "billion" : "million");
+}
+
+/// "weights 756 GiB, master weights 1.48 TiB, optimizer states 2.95 TiB of 405.9 billion trained parameters".
+std::string what_is_saved(const GoodputForecast& r) {
+  if (r.checkpoint.bytes_per_parameter > 0)
+    return fmt::format("as checkpoint.bytes_per_parameter says, of {}", trained_parameters(r.saved.parameters));
+  std::string text = fmt::format("weights {}", to_text(r.saved.weights));
+  if (r.saved.master_weights > Bytes{}) text += fmt::format(", master weights {}", to_text(r.saved.master_weights));
+  if (r.saved.optimizer > Bytes{}) text += fmt::format(", optimizer states {}", to_text(r.saved.optimizer));
+  return fmt::format("{} of {}", text, trained_parameters(r.saved.parameters));
+}
+
 std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
   std::string text = "\n" + heading("Checkpoints", style) + "\n";
   if (r.spec.checkpoint.interval_steps == 0) return text + "  none: every failure restarts the run from step 0\n";
-  text += fact("size",
-               fmt::format("{} ({}, {} bytes per parameter)",
-                           to_text(checkpoint_size(r.shape.parameters, r.checkpoint.bytes_per_parameter)),
-                           to_string(r.checkpoint.mode), r.checkpoint.bytes_per_parameter),
-               style);
+  text += fact(
+      "size",
+      fmt::format("{} ({}, {:.3g} bytes per trained parameter)", to_text(r.shape.size), to_string(r.checkpoint.mode),
+                  static_cast<double>(r.shape.size.count) / static_cast<double>(r.saved.parameters)),
+      style);
+  text += fact("saved", what_is_saved(r), style);
   for (const CheckpointTier& tier : r.spec.checkpoint.tiers)
     text +=
         fact(tier.name,

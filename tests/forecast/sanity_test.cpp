@@ -16,6 +16,7 @@
 #include "tests/support/cases.hpp"
 #include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/small_scenario.hpp"
 #include "tools/sweep_predict.hpp"
 
 using namespace tracecast;
@@ -199,6 +200,51 @@ TEST_CASE("sanity: a slow rank costs at most its factor, and factor 1 nothing", 
     CHECK(step_s({"perturb.slow_rank.0=1"}) == plain);
     CHECK(step_s({"perturb.slow_rank.0=2"}) <= 2 * plain);
   }
+}
+
+TEST_CASE("sanity: HFU over MFU is at least 1, and the same however keys reach the queries", "[forecast][property]") {
+  const FlopsConvention convention = GENERATE(FlopsConvention::model_full_attn, FlopsConvention::model_causal);
+  const std::int64_t window = GENERATE(0, 512, 6000, 1 << 20);
+  const int cp = GENERATE(1, 2, 8);
+  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+    CAPTURE(window, cp, to_string(recompute), to_string(convention));
+    Scenario scenario = test::small_scenario(1, 1, 1);
+    scenario.model.sliding_window = window;
+    scenario.model.global_layer_interval = 4;
+    scenario.training.seq_length = 8192;
+    scenario.training.recompute = recompute;
+    scenario.parallel.cp = scenario.cluster.world_size = cp;
+    const auto ratio = [&](ContextExchange exchange) {
+      scenario.parallel.cp_comm_type = exchange;
+      const Forecast f = forecast(scenario, {.flops_convention = convention}).value().forecast;
+      return f.hfu / f.mfu;
+    };
+    const double gathered = ratio(ContextExchange::all_gather);
+    CHECK(ratio(ContextExchange::p2p) == Approx(gathered).epsilon(1e-9));
+    CHECK(ratio(ContextExchange::a2a) == Approx(gathered).epsilon(1e-9));
+    if (recompute == Recompute::none) CHECK(gathered == 1);
+    if (recompute == Recompute::selective) CHECK(gathered > 1);
+    // The forward again, but for the output layer, which is 1.2 % of the model's FLOPs at most.
+    if (recompute == Recompute::full) CHECK(gathered == Approx(4.0 / 3).margin(0.005));
+  }
+}
+
+TEST_CASE("sanity: HFU is at least MFU in all shipped models with every kind of recomputation",
+          "[forecast][property]") {
+  const std::vector<std::filesystem::path> models = data_files(shipped_data().scenarios / "models");
+  const auto& path = models[static_cast<std::size_t>(GENERATE_REF(range(std::size_t{0}, models.size())))];
+  Scenario scenario = test::small_scenario(1, 1, 1);
+  scenario.model = read_model(path).value();
+  INFO(scenario.model.name);
+  scenario.training.seq_length = 1024;
+  if (scenario.model.position == Position::learned && scenario.model.max_position_embeddings < 1024) return;
+  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
+    for (const FlopsConvention convention : {FlopsConvention::model_full_attn, FlopsConvention::model_causal}) {
+      scenario.training.recompute = recompute;
+      const Result<ForecastRun> run = forecast(scenario, {.flops_convention = convention});
+      if (!run) continue;
+      CHECK(run->forecast.hfu >= run->forecast.mfu * (1 - 1e-12));
+    }
 }
 
 TEST_CASE("sanity: the parts sum to the step, and HFU is at least MFU", "[forecast][property]") {

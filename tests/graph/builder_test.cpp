@@ -175,6 +175,17 @@ TEST_CASE("builder: the same input gives the same graph and the same spans", "[g
   CHECK(a.timeline.ranks == b.timeline.ranks);
 }
 
+TEST_CASE("builder: stages send activations in the precision that layers hand on", "[oracle][graph]") {
+  Scenario scenario = small_scenario(1, 2, 1);
+  const auto size = [&](Precision dtype) {
+    scenario.training.dtype = dtype;
+    return forecast(scenario, {}).value().graph.messages.at(0).size;
+  };
+  CHECK(size(Precision::bf16) == Bytes{1024 * 1024 * 2});
+  CHECK(size(Precision::fp8) == Bytes{1024 * 1024 * 2});
+  CHECK(size(Precision::fp32) == Bytes{1024 * 1024 * 4});
+}
+
 TEST_CASE("builder: a host that waits for its messages cannot issue ahead while the pipeline fills",
           "[oracle][graph]") {
   const auto step = [](bool overlap, int microbatches, const char* schedule) {

@@ -207,10 +207,10 @@ TEST_CASE("sparse attention: parameters, FLOPs and shapes of DeepSeek-V3.2", "[g
   // Queries of 64 heads of 128 from the latent 1536, a key of 128 with a LayerNorm, a weight of each head.
   const std::int64_t indexer = 1536LL * 64 * 128 + 7168LL * 128 + 2 * 128 + 7168LL * 64;
   CHECK(parameter_count(model).total() == parameter_count(dense).total() + 61 * indexer);
-  // Of a token at 128K: all keys scored, 2,048 of them attended to by 128 heads of 192 and 128.
+  // Of a token at 128K: all keys scored, 2,048 of them attended to by 128 heads of 192 and 128, fewer by the first 2,048 tokens.
   const double s = 131072;
   const LayerFlops layer = layer_forward_flops(model, 0, 131072, FlopsConvention::model_causal);
-  CHECK(layer.attention == 2 * (s / 2) * 64 * 128 + 2 * 2048 * 128 * (192 + 128.0));
+  CHECK(layer.attention == 2 * (s / 2) * 64 * 128 + 2 * (2048 - 2048 * 2048 / (2 * s)) * 128 * (192 + 128.0));
   CHECK(layer_forward_flops(model, 0, 2048, FlopsConvention::model_full_attn).attention ==
         2 * 2048 * 64 * 128.0 + layer_forward_flops(dense, 0, 2048, FlopsConvention::model_full_attn).attention);
 
@@ -231,6 +231,21 @@ TEST_CASE("sparse attention: parameters, FLOPs and shapes of DeepSeek-V3.2", "[g
         2 * pairs * 16 * (3 * 576 + 2 * 512));
   CHECK(flops(find_operator(forward, "indexer")).count == 2 * (8192.0 * 8192 / 2) * 64 * 128);
   CHECK(flops(find_operator(backward, "indexer", Pass::backward)).count == 2 * pairs * 64 * 2 * 128);
+}
+
+TEST_CASE("sparse attention: context ranks share the work of the sequence", "[graph][hybrid][property]") {
+  const Model model = shipped_model("deepseek-v3.2");
+  const Training training{.seq_length = 131072, .global_batch_size = 1};
+  const auto flops_of = [&](const char* name, Pass pass, int cp) {
+    const Plan plan = make_plan(model, {.cp = cp, .cp_comm_type = ContextExchange::all_gather}, training, cp).value();
+    const LayerWork work(model, plan);
+    const WorkList list = pass == Pass::forward ? work.forward(0) : work.backward(0, BackwardPart::all, false);
+    return cp * flops(find_operator(list, name, pass)).count;
+  };
+  const int cp = GENERATE(4, 64, 128);
+  for (const char* name : {"sparse_attention", "indexer"})
+    for (const Pass pass : {Pass::forward, Pass::backward})
+      CHECK(flops_of(name, pass, cp) == Approx(flops_of(name, pass, 1)).epsilon(1e-12));
 }
 
 TEST_CASE("sparse attention: context parallelism gathers latent vectors and the indexer's keys",

@@ -69,3 +69,27 @@ TEST_CASE("layer: metrics take the loss of all logits again", "[graph][oracle]")
   plan.training.metric_losses = 2;
   CHECK(moved() == 2LL * 22 * 8192 * model.vocab_size);  // fp32: a cast, and a log-softmax that reads three times
 }
+
+TEST_CASE("layer: positions without a label cost neither logits nor loss", "[graph][property]") {
+  const Model model = llama3_70b();
+  Plan plan = layer_plan(model, 8, true);
+  const auto work_of = [&] {
+    const LayerWork work(model, plan);
+    const WorkList forward = work.head_forward(), backward = work.head_backward(BackwardPart::all);
+    const auto moved = [](const WorkList& list, Pass pass) {
+      return static_cast<double>(
+          std::get<ElementwiseShape>(find_operator(list, "cross_entropy", pass).shape).traffic.count);
+    };
+    return std::vector<double>{matrix_flops(forward), matrix_flops(backward), moved(forward, Pass::forward),
+                               moved(backward, Pass::backward)};
+  };
+  const std::vector<double> all = work_of();
+  plan.training.loss_mask_fraction = 0.25;
+  const std::vector<double> labelled = work_of();
+  for (std::size_t i = 0; i < all.size(); ++i) CHECK(labelled[i] == all[i] / 4);
+  // The norm before the output layer sees every token.
+  const auto norm = [&] { return find_operator(LayerWork(model, plan).head_forward(), "rms_norm").shape; };
+  const OperatorShape part = norm();
+  plan.training.loss_mask_fraction = 1;
+  CHECK(part == norm());
+}

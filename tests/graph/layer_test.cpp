@@ -92,6 +92,60 @@ TEST_CASE("layer: ring attention passes each block of keys and values on once", 
   CHECK(attention == Approx(4.0 * 131072.0 * 131072.0 * 8 * 128 / 2 / 16));
 }
 
+namespace {
+
+double attention_flops_of(const WorkList& list) {
+  double sum = 0;
+  for (const Work& work : list)
+    if (work.kind == Work::Kind::compute && work.op.kind == OperatorKind::attention) sum += flops(work.op).count;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("layer: a window takes as much work in a ring as gathered or exchanged, and none where nothing is in it",
+          "[property][graph]") {
+  Model model = llama3_70b();
+  model.sliding_window = GENERATE(0, 1000, 1024, 20000, 65536, 1 << 20);
+  const Training training{.seq_length = 65536, .global_batch_size = 1};
+  const auto core_of = [&](ContextExchange exchange, Pass pass) {
+    const Plan plan = make_plan(model, {.cp = 8, .cp_comm_type = exchange}, training, 8).value();
+    const LayerWork work(model, plan);
+    return pass == Pass::forward ? work.forward(0) : work.backward(0, BackwardPart::all, false);
+  };
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    const double gathered = attention_flops_of(core_of(ContextExchange::all_gather, pass));
+    CHECK(attention_flops_of(core_of(ContextExchange::p2p, pass)) == Approx(gathered).epsilon(1e-12));
+    CHECK(attention_flops_of(core_of(ContextExchange::a2a, pass)) == Approx(gathered).epsilon(1e-12));
+  }
+  // Pieces of 4096 tokens: with 1,024 keys only the next earlier piece is in reach, which comes first or last.
+  const WorkList ring = core_of(ContextExchange::p2p, Pass::forward);
+  const auto kernels = std::ranges::count_if(ring, [](const Work& work) {
+    return work.kind == Work::Kind::compute && work.op.kind == OperatorKind::attention;
+  });
+  if (model.sliding_window == 1024) CHECK(kernels == 3);
+  if (model.sliding_window == 0) CHECK(kernels == 8);
+}
+
+TEST_CASE("layer: heads that are exchanged for sequence, and copies of fewer heads of keys", "[oracle][graph]") {
+  Model model = llama3_70b();  // 64 heads of 128, 8 of keys and values
+  const Training training{.seq_length = 65536, .global_batch_size = 1};
+  const auto exchanged = [&](int cp) {
+    const Plan plan = make_plan(model, {.cp = cp, .cp_comm_type = ContextExchange::a2a}, training, cp).value();
+    const WorkList list = LayerWork(model, plan).forward(0);
+    CHECK(std::get<AttentionShape>(find_operator(list, "attention").shape).kv_heads == std::max(1, 8 / cp));
+    for (const Work& work : list)
+      if (is_collective(work)) return cp * work.call.size.count;
+    return std::int64_t{0};
+  };
+  // All ranks together: queries, and keys and values of at least one head for each rank.
+  CHECK(exchanged(4) == 65536LL * (64 + 2 * 8) * 128 * 2);
+  CHECK(exchanged(8) == 65536LL * (64 + 2 * 8) * 128 * 2);
+  CHECK(exchanged(32) == 65536LL * (64 + 2 * 32) * 128 * 2);
+  model.num_query_groups = 1;
+  CHECK(exchanged(8) == 65536LL * (64 + 2 * 8) * 128 * 2);
+}
+
 TEST_CASE("layer: parameters of a rank add up to the model", "[graph]") {
   const Model model = llama3_70b();
   const Plan plan = layer_plan(model, 8, true);

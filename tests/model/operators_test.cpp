@@ -59,6 +59,45 @@ TEST_CASE("attention FLOPs: unfused, latent and windowed", "[oracle][model]") {
   CHECK(flops(op).count == 2.0 * 100 * 1000 * 6 * 320);
 }
 
+TEST_CASE("attention pairs: ranks that divide the queries have the pairs of the sequence together",
+          "[property][model]") {
+  const std::int64_t ranks = GENERATE(1, 2, 4, 64, 128);
+  const std::int64_t window = GENERATE(0, 1, 2048, 65536, 131072, 1 << 20);
+  const AttentionShape whole{1, 131072, 131072, 1, 1, 128, 128, true, window};
+  AttentionShape part = whole;
+  part.q_len /= ranks;
+  CHECK(static_cast<double>(ranks) * attention_pairs(part) == Approx(attention_pairs(whole)).epsilon(1e-12));
+}
+
+TEST_CASE("attention pairs: the blocks of a ring have those of the window, counted one by one", "[property][model]") {
+  constexpr int kPiece = 6;
+  const int ranks = GENERATE(2, 3, 4);
+  const int sequence = 2 * ranks * kPiece;
+  const int window = GENERATE(1, 5, 6, 7, 13, 24, 47, 48, 1000);
+  const auto rank_of = [&](int token) { return std::min(token / kPiece, 2 * ranks - 1 - token / kPiece); };
+  // A pair is a unit square, of which the half is in the band on both edges of the band.
+  const auto in_band = [&](int distance) {
+    if (distance == 0 || distance == window) return 0.5;
+    return distance < window ? 1.0 : 0.0;
+  };
+  double sum = 0;
+  for (int block = 0; block < ranks; ++block) {
+    double counted = 0;
+    for (int query = 0; query < sequence; ++query)
+      for (int key = 0; key <= query; ++key)
+        if ((rank_of(query) - rank_of(key) + ranks) % ranks == block) counted += in_band(query - key);
+    AttentionShape shape{1, 2 * kPiece, block == 0 ? 2 * kPiece : kPiece, 1, 1, 128, 128, block == 0, window};
+    shape.ring_ranks = ranks;
+    shape.ring_block = block;
+    shape.attended = share_in_window(shape);
+    CAPTURE(ranks, window, block);
+    CHECK(ranks * attention_pairs(shape) == Approx(counted).margin(1e-9));
+    sum += ranks * attention_pairs(shape);
+  }
+  const AttentionShape whole{1, sequence, sequence, 1, 1, 128, 128, true, window};
+  CHECK(sum == Approx(attention_pairs(whole)).epsilon(1e-12));
+}
+
 TEST_CASE("compulsory traffic: what is read and written once", "[oracle][model]") {
   Operator op = gemm(2, 3, 5);
   CHECK(compulsory_traffic(op) == Bytes{2 * (10 + 15 + 6)});

@@ -233,6 +233,35 @@ TEST_CASE("the ends of the model: embedding dropout, norm and head inputs, fp32 
   CHECK(activation_bytes(with_dropout, gpt_plan, {0, 0, true, false}) == Bytes{2048 * 768});
 }
 
+TEST_CASE("keys and values of the whole sequence, and their gradients, where context ranks gather them",
+          "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 65536;
+  Model model = shipped_model("deepseek-v3");  // 128 heads of 192 for keys and 128 for values
+  const auto transient = [&](ContextExchange exchange) {
+    Plan plan = plan_of(model, {.tp = 8, .cp = 4, .cp_comm_type = exchange}, training);
+    for (Stage& stage : plan.stages) stage.head = false;  // the loss works when layers have ended
+    return peak(model, plan).transient;
+  };
+  CHECK(transient(ContextExchange::all_gather) - transient(ContextExchange::p2p) ==
+        Bytes{2 * 2LL * 65536 * (128 / 8) * (192 + 128)});
+  model = llama3_70b();  // 8 heads of keys and values, a rank has one
+  CHECK(transient(ContextExchange::all_gather) - transient(ContextExchange::p2p) == Bytes{2 * 2LL * 65536 * 2 * 128});
+  CHECK(transient(ContextExchange::a2a) == transient(ContextExchange::p2p));
+}
+
+TEST_CASE("heads of keys that several context ranks have wait on each of them", "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 65536;
+  const Model model = llama3_70b();  // 8 heads of keys and values of 128
+  const auto kept = [&](int cp, ContextExchange exchange) {
+    return layer_activation_bytes(model, plan_of(model, {.cp = cp, .cp_comm_type = exchange}, training), 0);
+  };
+  CHECK(kept(8, ContextExchange::a2a) == kept(8, ContextExchange::p2p));
+  CHECK(kept(32, ContextExchange::a2a) - kept(32, ContextExchange::p2p) ==
+        Bytes{65536LL * (32 - 8) / 32 * 2 * 128 * 2});
+}
+
 TEST_CASE("what the loss works in: fp32 in place, fp32 copies, 16 bit", "[oracle][memory]") {
   const Model model = llama3_8b();
   const std::int64_t logits = 2048LL * 128256;

@@ -85,6 +85,12 @@ TEST_CASE("frozen parameters save weight gradients: 4N in place of 6N",
         model_flops_per_token(model, 4096, FlopsConvention::model_causal));
   const Training lora = attention_lora(16);
   const double matrices = 68'976'648'192.0 - 32000.0 * 8192 - 161.0 * 8192;  // no table, no norms
+  Training masked = full;  // logits of labelled positions only, three times 2 h V each
+  masked.loss_mask_fraction = 0.25;
+  CHECK(model_flops_per_token(model, 4096, FlopsConvention::model_causal) -
+            training_flops_per_token(model, masked, FlopsConvention::model_causal) ==
+        Approx(0.75 * 6 * static_cast<double>(model.hidden_size * model.vocab_size)));
+
   const double saved = model_flops_per_token(model, 4096, FlopsConvention::model_causal) -
                        training_flops_per_token(model, lora, FlopsConvention::model_causal);
   CHECK(saved == Approx(2 * matrices - 6.0 * 44'564'480).epsilon(1e-12));

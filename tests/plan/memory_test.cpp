@@ -3,9 +3,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/data_files.hpp"
+#include "sim/io/files.hpp"
+#include "sim/plan/fine_tuning.hpp"
+#include "sim/plan/parameter_states.hpp"
 #include "sim/plan/sharding.hpp"
 #include "tests/plan/memory_fixtures.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -384,4 +389,53 @@ TEST_CASE("gradients of fp16 are copied to fp32 when activations are gone; DeepS
   CHECK(peak(model, plan_of(model, {}, training)).gradients == Bytes{6 * parameters});
   training.reserved_memory_gib = 2.5;
   CHECK(peak(model, plan_of(model, {}, training)).fixed == 4_GiB);
+}
+
+TEST_CASE("a checkpoint saves what is trained, with the states of its optimizer", "[oracle][memory][reliability]") {
+  const Model model = llama3_70b();
+  const std::int64_t all = parameter_count(model).total();
+  Training t = megatron();
+  CHECK(saved_state(model, t) == SavedState{all, Bytes{2 * all}, Bytes{4 * all}, Bytes{8 * all}});
+  CHECK(saved_state(llama3_405b(), t).total() == Bytes{14 * 405'853'388'800});  // 5.68 TB
+  t.grad_reduce_dtype = Precision::bf16;
+  t.dtype = Precision::fp16;  // fp32 copies of fp16 gradients are no state
+  CHECK(saved_state(model, t).total() == Bytes{14 * all});
+  t.dtype = Precision::fp8;
+  t.fp8_param_gather = t.offload_optimizer = true;
+  CHECK(saved_state(model, t).total() == Bytes{14 * all});
+  t = megatron();
+  const auto per_parameter = [&](const Training& training) {
+    return static_cast<double>(saved_state(model, training).total().count) / static_cast<double>(all);
+  };
+  t.optimizer = OptimizerKind::sgd;
+  CHECK(per_parameter(t) == 2 + 4);
+  t.optimizer = OptimizerKind::adam_8bit;
+  CHECK(per_parameter(t) == 2 + 4 + 2);
+  t.optimizer = OptimizerKind::muon;  // one momentum, but Adam for the tables
+  CHECK(per_parameter(t) == Approx(2 + 4 + 4 + 4 * 2 * 128256 * 8192.0 / static_cast<double>(all)).epsilon(1e-4));
+  t.optimizer = OptimizerKind::adam;
+  t.optimizer_state_dtype = Precision::bf16;
+  CHECK(per_parameter(t) == 2 + 4 + 4);
+  t = megatron();
+  t.master_weights = false;
+  CHECK(per_parameter(t) == 2 + 4);
+  t = megatron();
+  t.dtype = Precision::fp32;
+  CHECK(per_parameter(t) == 4 + 8);
+  t = megatron();
+  t.lora_rank = 16;
+  CHECK(saved_state(model, t).parameters == adapter_parameters(model, t));
+  CHECK(saved_state(model, t).total() == Bytes{14 * adapter_parameters(model, t)});
+  t = megatron();
+  t.frozen_fraction = 0.5;
+  CHECK(saved_state(model, t).total() == Bytes{14 * trainable_parameters(model, t)});
+}
+
+TEST_CASE("a checkpoint of Adam in 16 bits has 14 bytes of every parameter of the shipped models",
+          "[memory][reliability]") {
+  for (const std::filesystem::path& path : data_files(shipped_data().scenarios / "models")) {
+    const Model model = value_of(read_model(path));
+    INFO(model.name);
+    CHECK(saved_state(model, megatron()).total() == Bytes{14 * parameter_count(model).total()});
+  }
 }

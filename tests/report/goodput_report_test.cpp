@@ -11,6 +11,7 @@
 #include "sim/forecast/engine_step_times.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
+#include "sim/plan/fine_tuning.hpp"
 #include "sim/report/goodput_svg.hpp"
 #include "sim/report/page_sources.hpp"
 #include "tests/support/json_schema.hpp"
@@ -220,6 +221,32 @@ TEST_CASE("a checkpoint has 14 bytes per parameter whatever the layout that writ
     CHECK(nlohmann::json::parse(goodput_json(report))["checkpoint"]["bytes"] == 14 * std::int64_t{405'853'388'800});
     CHECK(goodput_page(report, {.width = 100}).find("5.17 TiB (") != std::string::npos);
   }
+}
+
+TEST_CASE("a checkpoint has what is trained, and copies of a shard group write nothing", "[report][reliability]") {
+  const auto report = [](const std::vector<std::string>& changes, const std::vector<std::string>& overrides = {}) {
+    GoodputRequest request = llama("llama3-54-days", overrides);
+    std::vector<std::string> all{"parallel.dp=0"};
+    all.insert(all.end(), changes.begin(), changes.end());
+    request.scenario = shipped_scenario("llama3-405b-16k", all);
+    request.step_time_s = 7;
+    request.options.min_histories = request.options.max_histories = 2;
+    return value_of(forecast_goodput(request));
+  };
+  const auto page = [](const GoodputForecast& each) { return goodput_page(each, {.width = 200}); };
+  CHECK(page(report({}))
+            .find("weights 756 GiB, master weights 1.48 TiB, optimizer states 2.95 TiB of 405.9 billion "
+                  "trained parameters") != std::string::npos);
+  CHECK(report({"training.optimizer=sgd"}).shape.size == Bytes{6 * std::int64_t{405'853'388'800}});
+  const GoodputForecast lora = report({"training.lora_rank=16"});
+  CHECK(lora.shape.size ==
+        Bytes{14 * adapter_parameters(shipped_scenario("llama3-405b-16k").model, Training{.lora_rank = 16})});
+  CHECK(page(lora).find("million trained parameters") != std::string::npos);
+  CHECK(report({}, {"checkpoint.bytes_per_parameter=12"}).shape.size == Bytes{12 * std::int64_t{405'853'388'800}});
+
+  CHECK(report({"parallel.zero_stage=1"}).shape.writers == 16384);
+  CHECK(report({"parallel.zero_stage=1", "parallel.tp=8", "parallel.pp=16", "parallel.cp=1", "parallel.shard_group=8"})
+            .shape.writers == 8 * 16 * 8);
 }
 
 TEST_CASE("goodput: pages have the colours of the pictures", "[report][reliability]") {

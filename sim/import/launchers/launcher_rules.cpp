@@ -18,6 +18,7 @@ using Name = std::string_view;
 constexpr Name kArguments = "megatron/training/arguments.py";
 constexpr Name kConfig = "megatron/core/transformer/transformer_config.py";
 constexpr Name kSchedules = "megatron/core/pipeline_parallel/schedules.py";
+constexpr Name kContext = "transformer_engine/pytorch/attention/dot_product_attention/context_parallel.py";
 constexpr Name kBridge = "megatron/bridge/training/config.py";
 constexpr Name kDims = "torchtitan/distributed/parallel_dims.py";
 constexpr Name kPipeline = "torchtitan/distributed/pipeline_parallel.py";
@@ -112,6 +113,21 @@ bool shared_overlap_by_alltoall(File f) {
 }
 bool sequences_divide(File f) {
   return cp(f) == 1 || count(f, "seq-length", f.scenario.training.seq_length) % (2 * cp(f)) == 0;
+}
+bool has_windows(const Model& model) {
+  for (int layer = 0; layer < model.layers(); ++layer)
+    if (model.mixer(layer) == Mixer::attention && model.window(layer) > 0) return true;
+  return false;
+}
+bool windows_without_ring(File f) {
+  const std::string exchange = f.settings.word("cp-comm-type");
+  return cp(f) == 1 || !has_windows(f.scenario.model) || exchange == "a2a" || exchange == "all_gather";
+}
+bool exchanged_heads_divide(File f) {
+  const Model& model = f.scenario.model;
+  const std::int64_t keys = model.latent_attention ? model.num_attention_heads : model.num_query_groups;
+  return cp(f) == 1 || f.settings.word("cp-comm-type") != "a2a" ||
+         (divides(tp(f) * cp(f), model.num_attention_heads) && divides(tp(f) * cp(f), keys));
 }
 bool tp_overlap_with_sequences(File f) { return !flag(f, "tp-comm-overlap") || flag(f, "sequence-parallel"); }
 bool heads_divide(File f) {
@@ -250,6 +266,9 @@ constexpr LauncherRule kRules[] = {
     {"megatron", "experts with tp above 1 need --sequence-parallel", kArguments, experts_with_sequences},
     {"megatron", "--moe-shared-expert-overlap needs the alltoall dispatcher", kConfig, shared_overlap_by_alltoall},
     {"megatron", "2 cp divides the sequence", kArguments, sequences_divide},
+    {"megatron", "a sliding window with cp needs --cp-comm-type all_gather or a2a", kContext, windows_without_ring},
+    {"megatron", "with --cp-comm-type a2a, tp × cp divides the heads and the key-value heads", kContext,
+     exchanged_heads_divide},
     {"megatron", "--tp-comm-overlap needs --sequence-parallel", kArguments, tp_overlap_with_sequences},
     {"megatron", "tp divides the heads and the key-value heads", kConfig, heads_divide},
     {"megatron", "full recomputation needs a method and a number of layers, no other has them", kConfig,
@@ -265,6 +284,10 @@ constexpr LauncherRule kRules[] = {
      [](File f) { return layers_divide(f) && chunks_divide(f); }},
     {"megatron-bridge", "with virtual stages, pp divides the micro-batches", kSchedules, interleaved_batches},
     {"megatron-bridge", "ep divides the experts, and fp16 excludes it", kConfig, experts_divide},
+    {"megatron-bridge", "a sliding window with cp needs cp_comm_type: all_gather or a2a", kContext,
+     windows_without_ring},
+    {"megatron-bridge", "with cp_comm_type: a2a, tp × cp divides the heads and the key-value heads", kContext,
+     exchanged_heads_divide},
     {"megatron-bridge", "tp divides the heads and the key-value heads", kConfig, heads_divide},
     {"torchtitan", "replicate × shard × cp × tp × pp is the number of GPUs", kDims, degrees_make_the_job},
     {"torchtitan", "ep is divided by cp (× tp if the experts' tensor degree is 1) and divides shard × cp (× tp)", kDims,
