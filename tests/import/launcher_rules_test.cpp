@@ -67,6 +67,8 @@ const std::vector<Broken> kBroken{
     {"megatron", "--overlap-param-gather needs", "--overlap-param-gather --overlap-grad-reduce"},
     {"megatron", "--fp8-param-gather needs", "--fp8-param-gather"},
     {"megatron", "ep divides the experts", "--expert-model-parallel-size 2"},
+    {"megatron", "--use-tp-pp-dp-mapping with a pipeline",
+     "--use-tp-pp-dp-mapping --pipeline-model-parallel-size 16 --expert-model-parallel-size 8", kMoe},
     {"megatron", "experts with tp above 1", kExport + "A=(--tensor-model-parallel-size 2)", kMoe},
     {"megatron", "--moe-shared-expert-overlap needs", "--moe-shared-expert-overlap --moe-token-dispatcher-type flex",
      kMoe},
@@ -96,6 +98,10 @@ const std::vector<Broken> kBroken{
     {"megatron-bridge", "with virtual stages",
      "model:\n  pipeline_model_parallel_size: 2\n  virtual_pipeline_model_parallel_size: 3\n"
      "train:\n  global_batch_size: 512\n"},
+    {"megatron-bridge", "use_tp_pp_dp_mapping with a pipeline",
+     "model:\n  pipeline_model_parallel_size: 16\n  expert_model_parallel_size: 8\ndist:\n  use_tp_pp_dp_mapping: "
+     "true\n",
+     kMoe},
     {"megatron-bridge", "ep divides the experts", "model:\n  expert_model_parallel_size: 2\n"},
     {"megatron-bridge",
      "a sliding window with cp needs",

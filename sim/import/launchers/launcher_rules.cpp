@@ -19,6 +19,7 @@ constexpr Name kArguments = "megatron/training/arguments.py";
 constexpr Name kConfig = "megatron/core/transformer/transformer_config.py";
 constexpr Name kSchedules = "megatron/core/pipeline_parallel/schedules.py";
 constexpr Name kContext = "transformer_engine/pytorch/attention/dot_product_attention/context_parallel.py";
+constexpr Name kGroups = "megatron/core/parallel_state.py";
 constexpr Name kBridge = "megatron/bridge/training/config.py";
 constexpr Name kDims = "torchtitan/distributed/parallel_dims.py";
 constexpr Name kPipeline = "torchtitan/distributed/pipeline_parallel.py";
@@ -70,6 +71,13 @@ bool checkpoint_has_its_fsdp(File f) { return f.settings.word("ckpt-format") != 
 bool fsdp_has_connections(File f) { return !fsdp(f) || !one_connection(f); }
 bool groups_have_one_connection(File f) {
   return fsdp(f) || (tp(f) == 1 && cp(f) == 1) || !before_blackwell(f) || one_connection(f);
+}
+/// Experts over fewer data-parallel ranks would have other pipeline groups than the rest, unless pipeline ranks are the farthest apart.
+bool pipelines_agree(File f) {
+  if (!has_experts(f) || pp(f) == 1 || !flag(f, "use-tp-pp-dp-mapping")) return true;
+  const std::int64_t ranks = f.scenario.cluster.world_size / pp(f);
+  const std::int64_t experts = ep(f) * count(f, "expert-tensor-parallel-size", tp(f));
+  return ranks / experts == ranks / (tp(f) * cp(f));
 }
 bool fsdp_has_usual_ranks(File f) { return !fsdp(f) || !flag(f, "use-tp-pp-dp-mapping"); }
 bool stages_once(File f) {
@@ -263,6 +271,8 @@ constexpr LauncherRule kRules[] = {
      gather_has_shards},
     {"megatron", "--fp8-param-gather needs the distributed optimizer or FSDP", kArguments, fp8_gather_has_shards},
     {"megatron", "ep divides the experts, and fp16 excludes it", kArguments, experts_divide},
+    {"megatron", "--use-tp-pp-dp-mapping with a pipeline needs ep × etp = tp × cp of experts", kGroups,
+     pipelines_agree},
     {"megatron", "experts with tp above 1 need --sequence-parallel", kArguments, experts_with_sequences},
     {"megatron", "--moe-shared-expert-overlap needs the alltoall dispatcher", kConfig, shared_overlap_by_alltoall},
     {"megatron", "2 cp divides the sequence", kArguments, sequences_divide},
@@ -283,6 +293,8 @@ constexpr LauncherRule kRules[] = {
     {"megatron-bridge", "without a layout, pp and the virtual stages divide the layers", kConfig,
      [](File f) { return layers_divide(f) && chunks_divide(f); }},
     {"megatron-bridge", "with virtual stages, pp divides the micro-batches", kSchedules, interleaved_batches},
+    {"megatron-bridge", "use_tp_pp_dp_mapping with a pipeline needs ep × etp = tp × cp of experts", kGroups,
+     pipelines_agree},
     {"megatron-bridge", "ep divides the experts, and fp16 excludes it", kConfig, experts_divide},
     {"megatron-bridge", "a sliding window with cp needs cp_comm_type: all_gather or a2a", kContext,
      windows_without_ring},
