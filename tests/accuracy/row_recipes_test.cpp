@@ -229,6 +229,8 @@ TEST_CASE("row: graphs of NVIDIA's recipes for Blackwell", "[accuracy]") {
   CHECK(captured("B200", "NeMo 25.04", "Nemotron-4-340B", "bf16"));
   CHECK_FALSE(captured("GB200", "NeMo 25.04", "Nemotron-4-340B", "bf16"));
   CHECK_FALSE(captured("B200", "NeMo 25.04", "GPT-3-175B"));
+  CHECK(captured("B200", "NeMo 25.07", "Llama-3-70B", "fp8"));
+  CHECK_FALSE(captured("B200", "NeMo 25.07", "Llama-3-70B", "mxfp8"));
   CHECK_FALSE(captured("GB200", "NeMo 25.04", "Llama-3.1-405B"));
   CHECK_FALSE(captured("H100", "NeMo 25.04", "GPT-3-175B"));
   CHECK_FALSE(captured("H100", "NeMo 24.12", "GPT-3-175B"));

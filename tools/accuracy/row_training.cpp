@@ -175,6 +175,7 @@ class TrainingReader : RowPart {
     const Parallel& p = result_.scenario.parallel;
     if (!framework_.starts_with("NeMo 25") || result_.scenario.profile.architecture != "Blackwell") return false;
     if (!is_fine_tuning() && (is_deepseek() || is_405b() || p.zero_stage == 3)) return false;
+    if (t.dtype == Precision::mxfp8 && family_.find("70b") != std::string::npos) return false;
     if (!has_racks() && (is_of("gpt-3") || is_of("gpt3") || is_of("llama-4") || is_of("llama4"))) return false;
     if (has_racks() && (is_of("nemotron-4-340b") || is_of("nemotron4-340b")) && t.dtype == Precision::bf16)
       return false;

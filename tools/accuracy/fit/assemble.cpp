@@ -277,7 +277,12 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   profile.grouped_gemm.efficiency *= gpu.efficiency;
   profile.grouped_gemm.fit = transferred(profile.grouped_gemm.fit, base.name);
   const bool own_attention = attention_measured_on(base.attention.front().fit.data) == profile.name;
-  for (AttentionModel& model : profile.attention) model.fit = transferred(model.fit, base.name);
+  for (AttentionModel& model : profile.attention) {
+    constexpr double kMost = 0.93;  // what the best kernels reach
+    model.fit = transferred(model.fit, base.name);
+    for (double* share : {&model.forward_efficiency, &model.backward_efficiency})
+      *share = std::max(*share, std::min(kMost, *share * gpu.attention));
+  }
   if (own_attention) fit_attention_kernels(gpu, profile);
   for (auto& [key, model] : profile.memory_bound) model.fit = transferred(model.fit, base.name);
 }

@@ -94,7 +94,9 @@ const Gpu kGpus[] = {
      .architecture = "Hopper",
      .usable_gib = 95.0,
      .based_on = "h100",
-     .note = "kernels of h100 at H20's peaks (assumed)"},
+     .attention = 1.35,
+     .note = "kernels of h100 at H20's peaks (assumed); fused attention reaches 1.35 times H100's share of the peak "
+             "(docs/references.md#h20-attention)"},
     {.name = "gh200",
      .title = "GH200 (its GPU) 96 GB",
      .row = "GH200-96GB",

@@ -27,6 +27,7 @@ struct Gpu {
   const char* based_on = "";      ///< profile whose kernels this one borrows, "" for none
   const char* die = "";           ///< GPU with the same die, whose 16-bit GEMMs this one takes; "" for none
   double efficiency = 1;          ///< with `based_on`: tensor rate relative to it; else the GEMM share of peak
+  double attention = 1;           ///< with `based_on`: share of the tensor rate that fused attention reaches, over its
   double fp32_matrix_tflops = 0;  ///< of one row whose fp32 is the vector units', where matrix units are faster; else 0
   double clock = 1;               ///< over that of the row, of a part that only differs by its clock: scales the peaks
   int dies = 1;                   ///< how many times the row of the table of data sheets makes up this GPU
