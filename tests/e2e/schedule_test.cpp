@@ -167,7 +167,7 @@ TEST_CASE("schedule: the order that torchtitan's configuration names, in one lin
   std::ofstream(sandbox.path() / "run/job.toml")
       << "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 8\nseq_len = 4096\n"
          "[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = 1\n"
-         "pipeline_parallel_schedule_csv = \"zb.csv\"\n";
+         "pipeline_parallel_schedule_csv = \"zb.csv\"\n[activation_checkpoint]\nmode = \"none\"\n";
   const std::string machine = " --set cluster.topology=dgx-h100 --set cluster.world_size=8";
   const Json named = answer(sandbox, "--times-from run/job.toml" + machine);
   CHECK(named["blocking"] == "latency only; times of the stages of job, in milliseconds");
