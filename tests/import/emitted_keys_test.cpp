@@ -20,6 +20,7 @@
 #include "tests/import/launched.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -146,7 +147,8 @@ TEST_CASE("launchers: a setting of any key is emitted or listed", "[io][launch][
   constexpr std::array kNames{"p5-llama3-70b-64",     "deepseek-v3-2048",     "mlperf-llama2-70b-lora-8",
                               "korthikanti-22b-full", "pipeline-interleaved", "bloom-176b"};
   const std::string name = kNames.at(static_cast<std::size_t>(GENERATE(Catch::Generators::range(0, test::cases(6)))));
-  const fs::path model = fs::temp_directory_path() / "tracecast-emitted-keys-model.json";
+  const TemporaryFolder folder;
+  const fs::path model = folder.path() / "model.json";
   REQUIRE(write_file(model, to_json(shipped_scenario(name).model)).has_value());
   for (const KeyTable& table : scenario_keys()) {
     if (table.name != "parallel" && table.name != "training") continue;
@@ -163,7 +165,6 @@ TEST_CASE("launchers: a setting of any key is emitted or listed", "[io][launch][
         }
       }
   }
-  fs::remove(model);
 }
 
 TEST_CASE("launchers: what is emitted, with what was listed, is imported as the same run", "[io][launch]") {
@@ -181,7 +182,8 @@ TEST_CASE("launchers: what is emitted, with what was listed, is imported as the 
                     .topology = before.topology,
                     .gpus = before.cluster.world_size,
                     .overrides = {}};
-    const fs::path model = fs::temp_directory_path() / "tracecast-launchers-model.json";
+    const TemporaryFolder folder;
+    const fs::path model = folder.path() / "model.json";
     REQUIRE(write_file(model, to_json(before.model)).has_value());
     given.model = model.string();
     // What these launchers leave to the training script.
@@ -191,7 +193,6 @@ TEST_CASE("launchers: what is emitted, with what was listed, is imported as the 
       given.overrides.push_back("training.micro_batch_size=" + std::to_string(before.training.micro_batch_size));
     given.overrides.insert(given.overrides.end(), emitted.unmapped.begin(), emitted.unmapped.end());
     const ImportedRun after = imported(std::string(format->name), emitted.text, file, given);
-    fs::remove(model);
     CHECK(after.unmapped.empty());
     RunSettings old(before);
     RunSettings again(after.scenario);

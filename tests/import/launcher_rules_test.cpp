@@ -16,6 +16,7 @@
 #include "tests/support/paths.hpp"
 #include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -197,7 +198,8 @@ std::vector<Layout> first_layouts(const Scenario& scenario) {
 }
 
 Scenario imported_again(const std::string& format, const EmittedRun& emitted, const Scenario& before) {
-  const fs::path model = fs::temp_directory_path() / "tracecast-launcher-rules-model.json";
+  const TemporaryFolder folder;
+  const fs::path model = folder.path() / "model.json";
   REQUIRE(write_file(model, to_json(before.model)).has_value());
   RunGivens given{.model = model.string(),
                   .topology = before.topology,

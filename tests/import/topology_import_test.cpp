@@ -353,10 +353,10 @@ TEST_CASE("Damaged files of foreign formats: one sentence with the line", "[erro
 }
 
 TEST_CASE("A scenario's topology in a format of another tool: the error says what to run", "[error][io]") {
-  const fs::path file = fs::temp_directory_path() / "tracecast-foreign-topology.xml";
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "foreign.xml";
   std::ofstream(file) << "<system version=\"1\"/>\n";
   const Result<Cluster> read = read_topology(file);
-  fs::remove(file);
   REQUIRE_FALSE(read);
   CHECK(to_string(read.error()) == file.string() +
                                        ": is not a topology of Tracecast (JSON); for a description of another tool run "

@@ -7,6 +7,7 @@
 
 #include "tests/support/paths.hpp"
 #include "tests/support/results.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -16,14 +17,12 @@ namespace {
 /// A file of this text in the temporary folder.
 class TextFile {
  public:
-  explicit TextFile(const std::string& text) : path_(fs::temp_directory_path() / "tracecast_failure_file_test.json") {
-    std::ofstream(path_) << text;
-  }
-  ~TextFile() { fs::remove(path_); }
+  explicit TextFile(const std::string& text) { std::ofstream(path_) << text; }
   const fs::path& path() const { return path_; }
 
  private:
-  fs::path path_;
+  TemporaryFolder folder_;
+  fs::path path_ = folder_.path() / "failures.json";
 };
 
 std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
