@@ -315,3 +315,22 @@ TEST_CASE("the ranks of experts: tensor, expert, data, and the same again in eve
   CHECK(members(copies, 9, Slot::expert_replicas) == std::vector{1, 9, 17, 25});
   CHECK(members(copies, 9, Slot::replicas) == std::vector{1, 9, 17, 25});
 }
+
+TEST_CASE("copies of the model add up the gradients of their experts", "[graph][moe]") {
+  Scenario scenario = small_scenario(1, 1, 16);
+  scenario.model.moe = MixtureOfExperts{.experts = 8, .topk = 2, .ffn_hidden = 1024};
+  scenario.parallel.ep = 4;
+  scenario.parallel.zero_stage = 3;
+  scenario.parallel.shard_group = 8;
+  const auto reduced = [&](Slot slot) {
+    std::int64_t sum = 0;
+    for (const CostedCollective& each : forecast(scenario).value().graph.collectives)
+      if (each.slot == static_cast<std::int32_t>(slot) && each.call.collective == Collective::all_reduce)
+        sum = std::max(sum, each.call.size.count);
+    return sum;
+  };
+  // A layer's experts: 3 h f of 8 / 4 in fp32, of which two ranks of each copy have a half.
+  CHECK(reduced(Slot::expert_replicas) == 3LL * 1024 * 1024 * (8 / 4) * 4 / 2);
+  scenario.parallel.shard_group = 0;
+  CHECK(reduced(Slot::expert_replicas) == 0);
+}
