@@ -9,7 +9,7 @@ namespace tracecast::engine {
 namespace {
 
 /// The state of more takes long to compare.
-constexpr std::size_t kMostRanks = 256;
+constexpr std::size_t kMostRanks = 512;
 
 struct RankEvents {
   std::set<std::int32_t> of_microbatches;  ///< of micro-batch 0
