@@ -245,5 +245,52 @@ TEST_CASE("row words: latent attention and MLPs without a gate", "[accuracy]") {
   CHECK_FALSE(gated(",params_b", ",5.3"));
   CHECK(gated(",params_b", ",9"));  // something else is missing
   CHECK(gated(",params_b,gated_mlp", ",5.3,1"));
+  for (const char* plain : {"GPT-3-175B", "OPT-175B", "BLOOM-176B", "Pythia-12B"})
+    CHECK_FALSE(gated(",model_name", std::string(",") + plain));
   CHECK(gated("", ""));
+}
+
+TEST_CASE("row words: exchanges of context, shard groups and offloading", "[accuracy]") {
+  const RowScenario ulysses = row(",framework,cp", ",DeepSpeed-Ulysses,8").value();
+  CHECK(ulysses.scenario.parallel.cp_comm_type == ContextExchange::a2a);
+  CHECK(assumes(ulysses, "Ulysses"));
+  CHECK(row(",framework,cp", ",Megatron-Core,8").value().scenario.parallel.cp_comm_type == ContextExchange::p2p);
+  // 16 GPUs, eight in each host.
+  const auto group = [](const std::string& columns, const std::string& values) {
+    return row(",framework" + columns, ",PyTorch FSDP" + values).value().scenario.parallel.shard_group;
+  };
+  CHECK(group(",zero_stage", ",HYBRID_SHARD") == 8);
+  CHECK(group(",parallel_style", ",hsdp") == 8);
+  CHECK(group(",parallel_style,fsdp_shard_size", ",hsdp,4") == 4);
+  CHECK(group(",zero_stage", ",FULL_SHARD") == 0);
+  const auto training = [](const std::string& framework, const std::string& note) {
+    return row(",framework,notes", "," + framework + "," + note).value().scenario.training;
+  };
+  CHECK(training("DeepSpeed ZeRO-2", "ZeRO-Offload").offload_optimizer);
+  CHECK_FALSE(training("DeepSpeed ZeRO-2", "no ZeRO-Offload").offload_optimizer);
+  CHECK(training("DeepSpeed ZeRO-Infinity", "").offload_parameters);
+  CHECK(row(",framework", ",DeepSpeed ZeRO-Infinity").value().scenario.parallel.zero_stage == 3);
+  for (const char* framework : {"TRL (DeepSpeed ZeRO-2)", "Axolotl + DeepSpeed", "HF Accelerate DeepSpeed"})
+    CHECK(stack_of(framework) == "deepspeed");
+  CHECK(row(",parallel_style,tp", ",TP+SP,2").value().scenario.parallel.sequence_parallel);
+}
+
+TEST_CASE("row words: memory in the name of a GPU, dies and modules", "[accuracy]") {
+  const auto on = [](const std::string& gpu, const std::string& columns, const std::string& values) {
+    const std::string text =
+        std::string(test::kNeeded) + columns + "\n32,4096,32,11008,32000,4096,128," + gpu + ",16" + values + "\n";
+    const CsvTable table = CsvTable::parse(text, "t.csv").value();
+    return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario;
+  };
+  CHECK(on("A100-SXM-64GB", "", "").profile.memory == 64_GiB);
+  CHECK(on("MI250X", "", "").profile.name == on("MI250X", ",gpus_per_node", ",8").profile.name);
+  CHECK(on("MI250X", "", "").profile.name != on("MI250X", ",gpus_per_node", ",4").profile.name);
+  CHECK(on("V100", "", "").cluster.node.gpus == 8);
+  CHECK(on("V100", ",gpus_per_node", ",16").cluster.node.gpus == 16);
+  const auto link = [&](const std::string& words) {
+    return on("A100", ",intra_node_link,inter_node_link", "," + words + ",100GbE").cluster.node.link;
+  };
+  for (const char* boards : {"PCIe Gen4", "PCIe Gen4 x16 (no NVLink)", "PCIe without NVLink"})
+    CHECK(link(boards) == IntraLink::pcie);
+  CHECK(link("NVLink; PCIe to the host") == IntraLink::nvswitch);
 }

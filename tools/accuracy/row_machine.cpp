@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/words.hpp"
+#include "tools/accuracy/row_part.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -19,7 +20,7 @@ struct Fabric {
   const char* network;    ///< part of inter_node_link; "" any
   const char* framework;  ///< beginning of framework, in small letters; "" any
   double memory_gb;       ///< 0 any
-  int gpus_per_node;      ///< 0 any
+  int gpus_per_node;      ///< 0 any; below 0: so many, and they are reported
   MachineClass machine;
 };
 constexpr Fabric kFabrics[] = {
@@ -55,11 +56,11 @@ constexpr Fabric kFabrics[] = {
     {"GB200", "", "", 0, 0, {"gb200-nvl72", "", false}},
     {"GB300", "", "", 0, 0, {"gb300-nvl72", "", false}},
     {"V100", "", "", 16, 0, {"dgx-v100", "v100-16gb", false}},
-    {"V100", "", "", 0, 16, {"dgx-2h", "", false}},
+    {"V100", "", "", 0, -16, {"dgx-2h", "", false}},
     {"V100", "", "", 0, 0, {"dgx-v100", "", false}},
     {"MI250X-GCD", "", "", 0, 0, {"frontier", "", false}},
     {"MI250X", "", "", 128, 0, {"frontier", "mi250x-module", false}},
-    {"MI250X", "", "", 0, 4, {"frontier", "mi250x-module", false}},
+    {"MI250X", "", "", 0, -4, {"frontier", "mi250x-module", false}},
     {"MI250X", "", "", 0, 0, {"frontier", "", false}},
     {"MI300X", "", "", 0, 0, {"hgx-mi300x", "", false}},
     {"MI325X", "", "", 0, 0, {"hgx-mi300x", "mi325x", false}},
@@ -233,7 +234,7 @@ ReportedNetwork::Rate owner_of_rate(std::string_view small) {
 bool only_pcie(const ReportedMachine& reported) {
   const std::string links = lower_case(reported.links_in_node);
   for (const char* faster : {"nvlink", "nvswitch", "nvl", "sxm", "xgmi", "infinity"})
-    if (has(links, faster)) return false;
+    if (affirms(links, faster)) return false;
   return has(links, "pcie") && !has(lower_case(reported.gpu), "sxm");
 }
 
@@ -337,7 +338,8 @@ const MachineClass* find_machine(const ReportedMachine& reported) {
   const auto fits = [&](const Fabric& f) {
     return gpu.part == f.gpu && has_words(reported.links_between_nodes, f.network) &&
            framework.starts_with(f.framework) && (f.memory_gb == 0 || f.memory_gb == memory) &&
-           (f.gpus_per_node == 0 || reported.gpus_per_node == 0 || f.gpus_per_node == reported.gpus_per_node);
+           (f.gpus_per_node == 0 || f.gpus_per_node == -reported.gpus_per_node ||
+            (f.gpus_per_node > 0 && (reported.gpus_per_node == 0 || f.gpus_per_node == reported.gpus_per_node)));
   };
   const auto found = std::ranges::find_if(kFabrics, fits);
   return found == std::end(kFabrics) ? nullptr : &found->machine;

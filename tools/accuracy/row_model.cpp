@@ -146,6 +146,12 @@ class ModelReader : RowPart {
   /// As reported, else as the number of parameters says: a gated MLP has three matrices, another one two.
   bool is_gated(Model m) {
     if (reported("gated_mlp")) return flag("gated_mlp", true);
+    constexpr std::array kPlain{"gpt-2", "gpt2",  "gpt-3",  "gpt3", "gpt-neox", "gpt-j",
+                                "opt-",  "bloom", "pythia", "mpt-", "falcon",   "mt-nlg"};
+    if (std::ranges::any_of(kPlain, [&](const char* family) { return is_of(family); })) {
+      assume("feed-forward layers that are not gated, as those of this family");
+      return false;
+    }
     const double reported_parameters = 1e9 * fields_.number("params_b", 0);
     if (reported_parameters <= 0 || reported("moe_experts")) return true;
     const auto miss = [&](Activation activation) {

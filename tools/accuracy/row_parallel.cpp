@@ -61,10 +61,14 @@ class ParallelReader : RowPart {
       p.zero_stage = 3;
       assume("ZeRO-3: Megatron-Bridge's recipes of Llama 3 70B without a pipeline use Megatron-FSDP");
     }
-    p.shard_group = fields_.small_count("fsdp_shard_size", 0);
     const int ranks = world / (p.tp * p.pp);
+    p.shard_group = fields_.small_count("fsdp_shard_size", shards_on_host(ranks));
     if (p.zero_stage == 0 || p.shard_group >= ranks || (p.shard_group > 0 && ranks % p.shard_group != 0))
       p.shard_group = 0;
+    if (p.cp > 1 && is_named("ulysses")) {
+      p.cp_comm_type = ContextExchange::a2a;
+      assume("Ulysses: context ranks exchange heads for sequence");
+    }
     if (p.tp == 1) p.scatter_gather_p2p = false;
     if (p.sequence_parallel) p.scatter_gather_p2p = false;
     p.tp_comm_overlap = p.tp > 1 && p.sequence_parallel && flag("tp_comm_overlap", p.tp_comm_overlap);
@@ -103,9 +107,21 @@ class ParallelReader : RowPart {
     return true;
   }
 
+  /// HYBRID_SHARD divides a copy over the GPUs of a host, if nothing else is said. 0: it divides it over all ranks.
+  int shards_on_host(int ranks) {
+    const int host = result_.scenario.cluster.node.gpus_per_host;
+    bool hybrid = false;
+    for (const char* column : {"zero_stage", "parallel_style", "framework"})
+      for (const char* word : {"hybrid_shard", "hsdp"}) hybrid |= affirms(text(column), word);
+    if (!hybrid || reported("fsdp_shard_size") || host >= ranks) return 0;
+    assume(fmt::format("size of shard groups not reported: the {} GPUs of a host", host));
+    return host;
+  }
+
   /// One of the tags in parallel_style, "tp+pp+sp+zero1".
   bool has_tag(std::string_view tag) const {
-    const std::vector<std::string_view> tags = split(text("parallel_style"), '+');
+    const std::string small = lower_case(text("parallel_style"));
+    const std::vector<std::string_view> tags = split_words(small, "+, /");
     return std::find(tags.begin(), tags.end(), tag) != tags.end();
   }
 
@@ -134,7 +150,8 @@ class ParallelReader : RowPart {
   /// In its name; DeepSpeed-Ulysses divides sequences beside ZeRO-3.
   std::optional<int> stage_of_framework() const {
     const std::string small = lower_case(text("framework"));
-    if (small.find("ulysses") != std::string::npos) return 3;
+    for (const char* with_parameters : {"ulysses", "infinity", "gemini"})
+      if (small.find(with_parameters) != std::string::npos) return 3;
     return small.find("zero") == std::string::npos ? std::nullopt : zero_stage_in(small);
   }
 

@@ -69,6 +69,11 @@ class RowPart {
     return affirms(text("source_detail"), words) || affirms(text("notes"), words);
   }
 
+  /// In the name of the framework, a tag or a note.
+  bool is_named(const char* words) const {
+    return affirms(text("framework"), words) || affirms(text("parallel_style"), words) || mentions(words);
+  }
+
   bool is_fine_tuning() const { return lower_case(text("task")) == "sft"; }
 
   /// Experts take at most their capacity, which Megatron-Core allowed with its all-to-all only, and recipes that drop tokens

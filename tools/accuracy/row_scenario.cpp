@@ -39,7 +39,8 @@ class MachineReader : RowPart {
     Result<Profile> profile = library_.profile(s.profile_name.empty() ? s.cluster.gpu : s.profile_name);
     if (!profile) return add_error("gpu", "its profile cannot be read");
     s.profile = std::move(*profile);
-    adapt_memory(s.profile, reported_machine.memory_gb);
+    const double memory_gb = reported_machine.memory_gb;
+    adapt_memory(s.profile, memory_gb > 0 ? memory_gb : gpu_name(reported_machine.gpu).memory_gb);
     s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, 16'777'216));
     s.cluster.max_nodes = 0;  // a machine of this kind, of any size
     set_pcie_rate(s.cluster.node, s.profile);

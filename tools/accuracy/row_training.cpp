@@ -61,6 +61,7 @@ class TrainingReader : RowPart {
     t.offload_layers = fields_.small_count("cpu_offload_layers", number_after(text("notes"), "activation offload of "));
     t.offload_activations = t.offload_layers > 0 || mentions("activation offload");
     if (mentions("Muon")) use_muon();
+    read_offloading(t);
     read_routing(t);
     read_recompute(t);
     if (t.recompute == Recompute::full) t.recompute_modules.clear();  // a stack's
@@ -99,6 +100,18 @@ class TrainingReader : RowPart {
     s.training.optimizer = OptimizerKind::muon;
     s.training.fp8_param_gather = s.parallel.overlap_param_gather = false;
     assume("Muon: parameters gathered in 16 bits after the step");
+  }
+
+  /// Of optimizer states, and with ZeRO-Infinity of parameters, to the host.
+  void read_offloading(Training& t) {
+    const bool infinity = is_named("ZeRO-Infinity");
+    bool offloads = infinity;
+    for (const char* words : {"ZeRO-Offload", "offload_optimizer", "optimizer offload", "optimizer states on the CPU"})
+      offloads |= is_named(words);
+    if (!offloads || result_.scenario.cluster.node.pcie.bytes_per_second <= 0) return;
+    t.offload_optimizer = true;
+    t.offload_parameters = infinity && result_.scenario.parallel.zero_stage == 3;
+    assume(t.offload_parameters ? "optimizer states and parameters on the host" : "optimizer states on the host");
   }
 
   /// Balanced unless the row says that the model's own router ran. docs/references.md#expert-routing
@@ -324,7 +337,7 @@ class TrainingReader : RowPart {
           1, result_.scenario.model.num_layers / (2 * result_.scenario.parallel.pp * result_.scenario.parallel.vpp));
     } else if (recompute == "selective_other" && read_modules(t, detail)) {
       return;
-    } else if (const int layers = layers_in(detail); layers > 0) {
+    } else if (const int layers = layers_in(detail.empty() ? lower_case(text("recompute")) : detail); layers > 0) {
       t.recompute = Recompute::full;
       t.recompute_num_layers = layers;
     } else if (recompute.starts_with("selective") || recompute == "partial_layers") {
@@ -353,6 +366,7 @@ class TrainingReader : RowPart {
     for (const char* denial : {" off", " disabled", ": none", ": no"})
       if (word.ends_with(denial)) return "none";
     if (word == "partial_layers" || word.starts_with("selective_")) return word;
+    if (word.starts_with("selective ")) return of_pytorch ? "op" : "selective_attention";
     if (word.starts_with("full on ") && detail.empty()) return "partial_layers";
     if (word.starts_with("full") || word.find("checkpointing") != std::string::npos) return "full";
     if (word == "selective" || word.find("core_attn") != std::string::npos) return "selective_attention";
@@ -417,7 +431,8 @@ class TrainingReader : RowPart {
   /// "full on 5 layers of each stage", or "full on 10 of 80 layers" of the model; 0: the text says something else.
   int layers_in(const std::string& detail) {
     const Parallel& p = result_.scenario.parallel;
-    if (lower_case(text("recompute")) != "partial_layers" || !detail.starts_with("full on ")) return 0;
+    const std::string word = lower_case(text("recompute"));
+    if ((word != "partial_layers" && !word.starts_with("full on ")) || !detail.starts_with("full on ")) return 0;
     const int layers = number_after(detail, "full on ");
     const bool each = p.pp * p.vpp == 1 || detail.find("each stage") != std::string::npos;
     if (each || number_after(detail, " of ") != result_.scenario.model.num_layers) return each ? layers : 0;

@@ -157,6 +157,8 @@ std::string framework_name(const TableFields& fields) {
   const std::string small = lower_case(name);
   if (has(small, "turing")) return "Megatron-DeepSpeed";  // Megatron-Turing NLG
   if (has(small, "primus")) return has(small, "torchtitan") ? "Primus torchtitan" : name;
+  const bool megatron = has(small, "megatron") || has(small, "neox");
+  if (has(small, "deepspeed") && !megatron && !small.starts_with("deepspeed")) return "DeepSpeed";  // TRL, Accelerate
   const bool other_megatron = small.starts_with("megatron-deepspeed") || has(small, "inside") || has(small, "neox");
   if (has(small, "deepspeed") && has(small, "megatron")) return other_megatron ? name : "Megatron-DeepSpeed";
   if (has(small, "nemo") && !has(small, "automodel") && !has(small, "nemotron")) return nemo(fields, small);

@@ -11,6 +11,7 @@
 #include "sim/base/parallel_for.hpp"
 #include "sim/base/words.hpp"
 #include "sim/forecast/evidence.hpp"
+#include "tools/accuracy/row_part.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -33,6 +34,8 @@ std::string out_of_scope(const CsvTable& table, std::size_t row) {
   if (!among("outcome", {"completed", "oom"})) return because("outcome");
   if (!among("row_class", {"full", "assumed"})) return because("row_class");
   if (!among("task", {"pretrain", "sft"})) return because("task");
+  for (const char* column : {"framework", "parallel_style", "notes"})
+    if (table.has(column) && affirms(table.text(row, column), "lora")) return "adapters (LoRA): context only";
   if (!among("consistency", {"ok", "plausible_mfu", "ok_tflops_vs_mfu_only", "not_applicable"}))
     return because("consistency");
   return "";
