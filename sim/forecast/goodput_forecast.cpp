@@ -9,6 +9,8 @@
 #include "sim/forecast/evidence.hpp"
 #include "sim/io/economics.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/plan_check.hpp"
+#include "sim/plan/sharding.hpp"
 #include "sim/reliability/closed_forms.hpp"
 
 namespace tracecast {
@@ -21,7 +23,9 @@ constexpr std::int64_t kStoragePerNode = 1'000'000'000;
 
 /// Ranks whose shards differ. Copies of a shard group write nothing of their own.
 int writers_of(const Scenario& scenario, int replicas) {
-  const Parallel& p = scenario.parallel;
+  Parallel p = scenario.parallel;
+  PlanCheck no_faults;  // the plan was made
+  apply_strategy(no_faults, p);
   const int ranks = scenario.cluster.world_size;
   if (p.zero_stage == 0) return std::max(1, ranks / replicas);
   if (p.shard_group == 0) return ranks;

@@ -490,7 +490,7 @@ void check_order_complete(PlanCheck& check, const Parallel& p) {
 void check_place_of_experts(PlanCheck& check, const Parallel& p) {
   if (p.ep == 1 || !names_axis(p.rank_order, "ep")) return;
   const auto place = [&](const char* axis) { return ("-" + p.rank_order + "-").find(fmt::format("-{}-", axis)); };
-  const bool before_tensor = p.etp > 1 && place("ep") < place("tp");
+  const bool before_tensor = p.etp > 1 && names_axis(p.rank_order, "tp") && place("ep") < place("tp");
   const bool behind_data =
       std::int64_t{p.ep} * p.etp < std::int64_t{p.tp} * p.cp * p.dp && p.dp > 1 && place("ep") > place("dp");
   if (before_tensor || behind_data)

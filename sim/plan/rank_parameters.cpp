@@ -139,7 +139,7 @@ int expert_gradient_group(const Plan& plan) {
 
 int expert_shard_group(const Plan& plan) {
   const int copies = plan.parallel.zero_stage > 0 ? plan.gradient_group() / plan.shard_group() : 1;
-  return std::max(1, expert_gradient_group(plan) / copies);
+  return std::max(1, expert_gradient_group(plan) / std::max(1, copies));  // 0: a group that no plan has
 }
 
 }  // namespace tracecast

@@ -138,9 +138,9 @@ const LayerCosts& BoundTable::costs_of(const Layout& layout, int dp, bool pairs)
   return *known;
 }
 
-const ShardTraffic& BoundTable::traffic_of(const Layout& layout, int dp) {
-  std::unique_ptr<ShardTraffic>& known = known_traffic_[{layout.tp, layout.cp, layout.ep, dp}];
-  if (!known) known = std::make_unique<ShardTraffic>(shard_traffic(sources_, layout, dp));
+const ShardTraffic& BoundTable::traffic_of(const Layout& layout, int dp, bool mirrored) {
+  std::unique_ptr<ShardTraffic>& known = known_traffic_[{layout.tp, layout.cp, layout.ep, dp, mirrored}];
+  if (!known) known = std::make_unique<ShardTraffic>(shard_traffic(sources_, layout, dp, mirrored));
   return *known;
 }
 
@@ -321,7 +321,7 @@ bool BoundTable::set_sharding(LayoutState& state, const Layout& layout) {
   training.offload_activations = layout.offload.activations;
   training.offload_layers = layout.offload.activations ? scenario_.training.offload_layers : 0;
   const bool reduces = p.dp * p.cp > 1 && !has_servers(p) && !averages_parameters(p);
-  state.traffic = reduces ? &traffic_of(layout, p.dp) : nullptr;
+  state.traffic = reduces ? &traffic_of(layout, p.dp, state.shape->replicas > 1) : nullptr;
   state.shards = reduces && p.zero_stage == 3;
   return can_offload(state);
 }

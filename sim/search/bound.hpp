@@ -99,7 +99,7 @@ class BoundTable {
   bool divides(const Layout& layout) const;
   bool can_offload(const LayoutState& state) const;
   const LayerCosts& costs_of(const Layout& layout, int dp, bool pairs);
-  const ShardTraffic& traffic_of(const Layout& layout, int dp);
+  const ShardTraffic& traffic_of(const Layout& layout, int dp, bool mirrored);
   const StageParameters& parameters_of(const Layout& layout);
   LayoutState set_layout(const Layout& layout, const PipelineShape& shape);
   bool set_sharding(LayoutState& state, const Layout& layout);
@@ -125,7 +125,7 @@ class BoundTable {
   const std::unique_ptr<StageCuts> cuts_;  ///< of a machine with GPUs of several kinds, disturbed by nothing else
   std::map<std::tuple<int, int, int, bool, std::int64_t, Recompute, int, bool>, std::unique_ptr<LayerCosts>>
       known_costs_;
-  std::map<std::tuple<int, int, int, int>, std::unique_ptr<ShardTraffic>> known_traffic_;
+  std::map<std::tuple<int, int, int, int, bool>, std::unique_ptr<ShardTraffic>> known_traffic_;
   std::map<std::pair<int, int>, std::unique_ptr<StageParameters>> known_parameters_;
   std::map<std::tuple<std::string, int, int>, std::unique_ptr<PipelineShape>> known_shapes_;  ///< of bound()
 };

@@ -159,7 +159,7 @@ struct UnitTraffic {
 
 /// Gathers of one unit in a forward and a backward, and its reductions.
 /// `pp`: of the whole layout, where `rank` is alone.
-UnitTraffic unit_traffic(OneRank& rank, int unit, int pp) {
+UnitTraffic unit_traffic(OneRank& rank, int unit, int pp, bool mirrored) {
   Plan plan = rank.plan();
   plan.parallel.pp = pp;
   const Bucket bucket = rank.units().gathered(rank.stage(), unit);
@@ -175,8 +175,8 @@ UnitTraffic unit_traffic(OneRank& rank, int unit, int pp) {
   add(sum.time.gathers, Collective::all_gather, Slot::gradients, bucket.dense_gathered, times);
   add(sum.time.expert_gathers, Collective::all_gather, Slot::expert_gradients, bucket.expert_gathered, times);
   // DeepSpeed fills buckets of several units; what is reduced once is left out.
-  const bool reduced =
-      plan.parallel.data_parallel != DataParallelKind::deepspeed && reduces_every_microbatch(plan.parallel);
+  const bool reduced = plan.parallel.data_parallel != DataParallelKind::deepspeed && !mirrored &&
+                       reduces_every_microbatch(plan.parallel);
   // Copies of gradients may run beside collectives that overlap with weight gradients; those of parameters come between layers.
   const Parallel& p = plan.parallel;
   sum.time.copies = rank.copies(bucket, times, reduced && p.tp * p.cp * p.ep == 1);
@@ -244,13 +244,13 @@ LayerCosts layer_costs(const CostSources& from, const Layout& layout, int dp, bo
   return costs;
 }
 
-ShardTraffic shard_traffic(const CostSources& from, const Layout& layout, int dp) {
+ShardTraffic shard_traffic(const CostSources& from, const Layout& layout, int dp, bool mirrored) {
   Layout sharded = layout;
   sharded.zero_stage = 3;
   OneRank rank(from, sharded, dp, {Slot::gradients, Slot::expert_gradients});
   ShardTraffic traffic;
   const auto unit = [&](int number, LinkTime& links) {
-    const UnitTraffic own = unit_traffic(rank, number, layout.pp);
+    const UnitTraffic own = unit_traffic(rank, number, layout.pp, mirrored);
     links = own.links;
     return own.time;
   };

@@ -127,6 +127,7 @@ int placing_dp(const Scenario& scenario, const Layout& layout, int dp);
 LayerCosts layer_costs(const CostSources& from, const Layout& layout, int dp, bool pairs);
 
 /// Zero if no shards are gathered: dp 1, parameter servers.
-ShardTraffic shard_traffic(const CostSources& from, const Layout& layout, int dp);
+/// `mirrored`: the schedule holds the model twice, and gradients are reduced behind all backwards.
+ShardTraffic shard_traffic(const CostSources& from, const Layout& layout, int dp, bool mirrored);
 
 }  // namespace tracecast

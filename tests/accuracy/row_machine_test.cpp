@@ -113,6 +113,7 @@ TEST_CASE("row machine: a node has the GPUs and NICs that are reported, or its s
   CHECK(fitted(eight(), 4, "200Gb/s per GPU") == "4/4 4 x 200 told");
   CHECK(fitted(eight(), 8, "2x 100Gb/s per GPU") == "8/8 16 x 100 told");
   CHECK(fitted(eight(), 8, "8x 200Gb/s per GPU") == "8/8 8 x 200 told");
+  CHECK(fitted(eight(), 8, "4x 400 Gb/s NICs (200 Gb/s per GPU)") == "8/8 4 x 400 told");
   CHECK(fitted(eight(), 8, "200Gb/s InfiniBand") == "8/8 8 x 200 told");
   CHECK(fitted(eight(), 8, "EFA 3200Gb/s") == "8/8 8 x 400");
   CHECK(fitted(eight(), 8, "EFA 800 Gb/s") == "8/8 8 x 100 told");

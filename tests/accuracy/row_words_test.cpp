@@ -136,7 +136,7 @@ TEST_CASE("row words: recomputation", "[accuracy]") {
   for (const char* full : {"Full", "full (uniform)", "1", "activation checkpointing"})
     CHECK(recompute("Megatron-Core", full, "").scenario.training.recompute == Recompute::full);
   for (const char* none :
-       {"no gradient checkpointing", "gradient checkpointing: no", "disabled", "AC off", "without AC"}) {
+       {"no gradient checkpointing", "gradient checkpointing: no", "disabled", "AC off", "without AC", "without SAC"}) {
     CHECK(recompute("Megatron-Core", none, "").scenario.training.recompute == Recompute::none);
     CHECK_FALSE(recompute("Megatron-Core", none, "").guess_recompute);
   }

@@ -56,6 +56,23 @@ TEST_CASE("scripts: what a test, a loop or a function adds is taken, and said", 
           .scenario.parallel.tp == 2);
 }
 
+TEST_CASE("scripts: of the branches of one if the last counts, also where a variable expands itself", "[io][launch]") {
+  for (const std::string& more :
+       {std::string("ARGS+=(--fp8-format hybrid)\nelse\nARGS+=(--tensor-model-parallel-size 2)\n"),
+        std::string("ARGS=(\"${ARGS[@]}\" --fp8-format hybrid)\nelse\n"
+                    "ARGS=(\"${ARGS[@]}\" --tensor-model-parallel-size 2)\n")}) {
+    const Scenario s = script(kArray + "if [ -n \"$X\" ]; then\n" + more + "fi\n" + kRun).scenario;
+    CHECK(s.training.dtype == Precision::bf16);
+    CHECK(s.parallel.tp == 2);
+    CHECK(s.training.global_batch_size == 32);
+  }
+  // Operators end an argument, inside quotes as well.
+  for (const std::string& run :
+       {std::string("torchrun pretrain_gpt.py ${ARGS[@]} --bf16 |& tee log\n"),
+        std::string("bash -c \"torchrun pretrain_gpt.py ${ARGS[*]} --bf16 2>&1 | tee log\"\n")})
+    CHECK(script(kArray + run).scenario.training.dtype == Precision::bf16);
+}
+
 TEST_CASE("scripts: arguments that no command expands are left out", "[io][launch]") {
   const std::string unused = "OTHER_ARGS=(--fp8-format hybrid\n  --tensor-model-parallel-size \"4\")\n";
   const ImportedRun run = script(kArray + unused + kRun);

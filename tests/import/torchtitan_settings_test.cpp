@@ -262,6 +262,14 @@ TEST_CASE("launchers: torchtitan gathers again in the backward always, never, or
   CHECK_FALSE(parallel("always", 2).torch_pipelining);
   CHECK_FALSE(parallel("always", 2).reshard_after_backward);
   CHECK(parallel("always", 2).defer_grad_sync);
+  Scenario always = shipped_scenario("torchtitan-llama3-8b-128gpu");
+  always.parallel.pp = 2;
+  always.parallel.dp = 0;
+  always.parallel.torch_pipelining = always.parallel.reshard_after_backward = false;
+  always.parallel.defer_grad_sync = true;
+  const EmittedRun emitted = emit_run("torchtitan", always);
+  CHECK(emitted.text.find("fsdp_reshard_after_forward = \"always\"") != std::string::npos);
+  for (const std::string& each : emitted.unmapped) CHECK(each.find("parallel.") == std::string::npos);
 }
 
 TEST_CASE("launchers: torchtitan's every n-th layer is so many layers of each stage", "[io][launch]") {

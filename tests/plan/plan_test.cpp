@@ -267,6 +267,8 @@ TEST_CASE("expert parallelism: a copy of the model has all experts, and ep stand
         "parallel.rank_order = ep-tp-cp-dp-pp: puts ep before tp (allowed: ep behind tp and before dp)");
   parallel.etp = 1;
   CHECK(message(mixtral_8x7b(), parallel, settings, 64) == "valid");
+  parallel = {.ep = 4, .etp = 2, .rank_order = "ep-dp-pp"};  // one tensor rank need not be named
+  CHECK(message(mixtral_8x7b(), parallel, settings, 64) == "valid");
 }
 
 TEST_CASE("FSDP's names are checked against the keys beside them", "[error][plan]") {

@@ -54,6 +54,20 @@ TEST_CASE("without failures and checkpoints the goodput is the throughput of the
   CHECK(report.tokens_per_s() * report.goodput.goodput.mean == Approx(run.forecast.tokens_per_s).epsilon(1e-15));
 }
 
+TEST_CASE("ranks that write a checkpoint follow from the sharding, by either of its names", "[reliability]") {
+  const auto writers = [](const std::string& strategy) {
+    GoodputRequest request = llama("llama3-54-days");
+    request.scenario = shipped_scenario("p5-llama2-13b-16");
+    request.scenario.parallel.zero_stage = 0;
+    request.scenario.parallel.sharding_strategy = *parse_enum<ShardingStrategy>(strategy);
+    if (strategy == "HYBRID_SHARD") request.scenario.parallel.shard_group = 8;
+    return forecast_goodput(request).value().shape.writers;
+  };
+  CHECK(writers("FULL_SHARD") == 16);
+  CHECK(writers("HYBRID_SHARD") == 8);
+  CHECK(writers("NO_SHARD") == 1);
+}
+
 TEST_CASE("Llama 3's 54 days: effective training time above 90 %, with a band for assumptions",
           "[validation][reliability]") {
   const double base = goodput_of(llama("llama3-54-days"));

@@ -131,6 +131,28 @@ TEST_CASE("search: bounds hold with different layers, frozen parts and offloaded
   }
 }
 
+TEST_CASE("search: bounds hold where the schedule holds the model twice", "[search][property]") {
+  const Scenario scenario = shipped_scenario(
+      "p5-llama2-7b-8", {"model.num_layers=8", "training.global_batch_size=512", "training.grad_reduce_dtype=fp32",
+                         "parallel.data_parallel=fsdp1", "parallel.zero_stage=3"});
+  SearchSpace space;
+  space.pp = {2, 4};
+  space.zero_stage = {3};
+  space.pp_schedule = {"dualpipe"};
+  const SearchResult all = search(scenario, space, {.exhaustive = true});
+  CHECK(all.counts.simulated > 0);
+  for (const Evaluation& found : all.simulated) CHECK(seconds(found.bound.step_time) <= found.step_time_s);
+}
+
+TEST_CASE("search: layouts with fewer replicas than a shard group has ranks are impossible", "[search]") {
+  SearchSpace space;
+  space.tp = {1, 8};
+  space.zero_stage = {3};
+  const SearchResult found = search(shipped_scenario("p5-llama2-13b-hybrid-32"), space, {.best = 1});
+  CHECK(found.counts.impossible > 0);
+  CHECK(found.best.size() == 1);
+}
+
 TEST_CASE("search: bounds hold for packed documents", "[search][property][packing]") {
   const char* const law =
       GENERATE("{\"law\":\"lognormal\",\"mean\":1500,\"sigma\":1.5,\"packing\":\"best_fit\",\"steps\":2}",

@@ -269,8 +269,7 @@ void adapt_network(Cluster& cluster, const ReportedNetwork& network) {
   NodeSpec& node = cluster.node;
   const bool of_gpu = network.of == ReportedNetwork::Rate::gpu;
   int nics = network.nics > 0 ? network.nics : of_gpu ? node.gpus_per_host : std::max(1, node.nics);
-  if (of_gpu && network.nics > 0 && network.nics < node.gpus_per_host)
-    nics *= node.gpus_per_host;  // "2x 200Gb/s per GPU"
+  if (network.each_gpu && network.nics < node.gpus_per_host) nics *= node.gpus_per_host;
   std::int64_t rate = network.rate.bytes_per_second;
   if (of_whole_node(network, node)) rate /= nics;
   if (rate < 1) return;
@@ -317,6 +316,10 @@ std::optional<ReportedNetwork> reported_network(std::string_view words) {
     gigabits = known->gigabits;
   }
   if (gigabits > 1e5) return std::nullopt;
+  // "2x 200Gb/s per GPU", but not "4x 400Gb/s (200Gb/s per GPU)"
+  const std::string_view before_owner = std::string_view(small).substr(0, small.find("per gpu"));
+  network.each_gpu = network.nics > 0 && network.of == ReportedNetwork::Rate::gpu &&
+                     before_owner.find_first_of("(,;") == std::string_view::npos;
   if (network.nics == 0 && network.of != ReportedNetwork::Rate::gpu) network.nics = count_of_nics(small);
   if (network.nics > 0 && gigabits > kFastestPort) gigabits /= network.nics;
   network.rate.bytes_per_second = std::llround(gigabits * 125e6);

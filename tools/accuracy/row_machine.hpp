@@ -38,6 +38,7 @@ struct ReportedNetwork {
   int nics = 0;
   Bandwidth rate;
   Rate of = Rate::nic;
+  bool each_gpu = false;  ///< has so many NICs
 };
 /// Empty when the description has no rate.
 std::optional<ReportedNetwork> reported_network(std::string_view words);

@@ -260,8 +260,8 @@ class TrainingReader : RowPart {
     // Megatron-Bridge's names are fp8_mx, and fp8_sc for scales of blocks.
     if (has("mxfp8") || has_word(name, "fp8_mx") || has_word(name, "fp8 mx")) return Precision::mxfp8;
     if (has("fp4")) return Precision::nvfp4;
-    if (has("block") || has("subchannel") || has_word(name, "fp8_sc")) return Precision::fp8_block;
-    if (has("fp8") || has("float8")) return Precision::fp8;
+    if (has("fp8") || has("float8"))
+      return has("block") || has("subchannel") || has_word(name, "fp8_sc") ? Precision::fp8_block : Precision::fp8;
     if (has("bf16") || has("bfloat16")) return Precision::bf16;
     if (has("fp16") || has("float16") || has("half")) return Precision::fp16;
     return std::nullopt;
@@ -356,15 +356,15 @@ class TrainingReader : RowPart {
     if (word.empty()) return word;
     const std::optional<bool> yes = truth(word);
     if (yes) return *yes ? "full" : "none";
-    const bool of_operators = detail.starts_with("op") || detail.find("selective op") != std::string::npos ||
-                              has_word(detail, "sac") || has_word(word, "sac") || has_word(word, "op");
-    const bool of_pytorch = stack_ != nullptr && stack_->name.find("torchtitan") != std::string::npos;
-    if (of_operators || (word == "selective" && of_pytorch)) return "op";
     if (!affirms(word, "checkpointing") && word.find("checkpointing") != std::string::npos) return "none";
     for (const char* denial : {"no ", "without "})
       if (word.starts_with(denial)) return "none";
     for (const char* denial : {" off", " disabled", ": none", ": no"})
       if (word.ends_with(denial)) return "none";
+    const bool of_operators = detail.starts_with("op") || detail.find("selective op") != std::string::npos ||
+                              has_word(detail, "sac") || has_word(word, "sac") || has_word(word, "op");
+    const bool of_pytorch = stack_ != nullptr && stack_->name.find("torchtitan") != std::string::npos;
+    if (of_operators || (word == "selective" && of_pytorch)) return "op";
     if (word == "partial_layers" || word.starts_with("selective_")) return word;
     if (word.starts_with("selective ")) return of_pytorch ? "op" : "selective_attention";
     if (word.starts_with("full on ") && detail.empty()) return "partial_layers";

@@ -78,7 +78,7 @@ class ScriptReader {
   /// Words between commands of a line, and those that send output elsewhere. They end an argument.
   bool is_operator(Name word) {
     const bool joins = word == "&&" || word == "||";
-    const bool ends = joins || word == "|" || word == "&";
+    const bool ends = joins || word == "|" || word == "|&" || word == "&";
     const bool output = word.starts_with(">") || word.starts_with("1>");
     const bool redirects = output || word.starts_with("2>") || word.starts_with("&>") || word.starts_with("<");
     if (!ends && !redirects) return false;
@@ -216,8 +216,9 @@ class ScriptReader {
     ShellVariable& variable = script_.variables[name];
     old_ = {};
     if (!appends) old_ = std::exchange(variable.held, {});
-    std::erase_if(variable.held.arguments,
-                  [&](const ShellArgument& each) { return ShellBranches::exclude(each.path, branches_.path()); });
+    for (ShellContents* held : {&variable.held, &old_})
+      std::erase_if(held->arguments,
+                    [&](const ShellArgument& each) { return ShellBranches::exclude(each.path, branches_.path()); });
     if (!appends && !branches_.inside()) variable.branch_lines.clear();
     if (branches_.inside()) variable.branch_lines.insert(line);
     variable.text.reset();
@@ -263,7 +264,12 @@ class ScriptReader {
   void read_several(const std::string& text, int line) {
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = std::min(text.find_first_of(" \t\r\n", begin), text.size());
-      if (end > begin) take(text.substr(begin, end - begin), line, false);
+      const std::string word = text.substr(begin, end - begin);
+      constexpr std::array<Name, 6> kOperators{"|", "|&", "||", "&", "&&", ";"};
+      if (is_one_of(kOperators, word) || word.starts_with(">") || word.starts_with("2>"))
+        end_argument();
+      else if (!word.empty())
+        take(word, line, false);
       if (end < text.size() && text[end] == '\n') {
         end_argument();
         ++line;

@@ -109,8 +109,10 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
              p.reshard_after_forward && !stays_gathered_in_pipeline(p) ? "always" : "never");
   }
   if (sharded && p.pp > 1) {
+    const bool always =
+        !p.torch_pipelining && p.reshard_after_forward && !p.reshard_after_backward && p.defer_grad_sync;
     for (const char* key : {"parallel.torch_pipelining", "parallel.reshard_after_backward", "parallel.defer_grad_sync"})
-      settings.list_unless(p.torch_pipelining, key);
+      settings.list_unless(p.torch_pipelining || always, key);
   } else {
     settings.take("parallel.torch_pipelining");  // without effect
   }
