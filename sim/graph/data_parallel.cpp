@@ -285,7 +285,11 @@ UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chu
     if (data_.gathers_unit(chunk_.stage, unit, pass)) units_.push_back(unit);
   if (backward_) std::reverse(units_.begin(), units_.end());
   runs_ahead_ = allowed(0) >= units_.size();
-  gather_next({});
+  // Behind forwards that gather nothing on this stream, the first gather of a backward waits for it: else it would run ahead by all
+  // of them.
+  const Parallel& parallel = data_.context().plan.parallel;
+  const bool follows_none = backward_ && (!gathers_every_forward(parallel) || parallel.reshard_group > 0);
+  gather_next(follows_none ? std::vector{writer_.mark()} : std::vector<EventRef>{});
   advance();
 }
 

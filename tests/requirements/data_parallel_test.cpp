@@ -170,6 +170,14 @@ TEST_CASE("FSDP that waits for the last micro-batch reduces once, and keeps whol
   CHECK(gathered() == Bytes{4 * 2 * 2 * n});
   scenario.parallel.reshard_after_backward = false;
   CHECK(gathered() == Bytes{(1 + 4) * 2 * n});  // each backward gathers what the forward freed
+  scenario.parallel.pp_schedule = "gpipe";      // all of them behind all forwards
+  CHECK(gathered() == Bytes{(1 + 4) * 2 * n});
+  scenario.parallel.reshard_group = 2;  // a stream of their own
+  scenario.parallel.reshard_after_backward = true;
+  CHECK(gathered() == Bytes{4 * 2 * 2 * n});
+  scenario.parallel.reshard_group = 0;
+  scenario.parallel.reshard_after_backward = false;
+  scenario.parallel.pp_schedule = "";
   scenario.parallel.reshard_after_forward = false;
   CHECK(gathered() == Bytes{2 * n});
   scenario.parallel.data_parallel = DataParallelKind::deepspeed;  // has no such modes
