@@ -323,11 +323,12 @@ TEST_CASE("copies of the model add up the gradients of their experts", "[graph][
   scenario.parallel.zero_stage = 3;
   scenario.parallel.shard_group = 8;
   const auto reduced = [&](Slot slot) {
-    std::int64_t sum = 0;
-    for (const CostedCollective& each : forecast(scenario).value().graph.collectives)
+    const ForecastRun run = forecast(scenario).value();
+    std::int64_t largest = 0;
+    for (const CostedCollective& each : run.graph.collectives)
       if (each.slot == static_cast<std::int32_t>(slot) && each.call.collective == Collective::all_reduce)
-        sum = std::max(sum, each.call.size.count);
-    return sum;
+        largest = std::max(largest, each.call.size.count);
+    return largest;
   };
   // A layer's experts: 3 h f of 8 / 4 in fp32, of which two ranks of each copy have a half.
   CHECK(reduced(Slot::expert_replicas) == 3LL * 1024 * 1024 * (8 / 4) * 4 / 2);
