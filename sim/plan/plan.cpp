@@ -473,24 +473,16 @@ void check_documents(PlanCheck& check, const Model& model, const Parallel& p, co
                 fmt::format("makes more than {} sequences in all", kMostSequences));
 }
 
-/// Is `axis` written out in the order? One that is not must have a single rank.
-bool names_axis(const std::string& order, const std::string& axis) {
-  return ("-" + order + "-").find("-" + axis + "-") != std::string::npos;
-}
-
-void check_order_complete(PlanCheck& check, const Parallel& p) {
+/// An axis that the order leaves out must have a single rank. Experts are divided over tensor ranks, then over
+/// expert-parallel ranks, then over data-parallel ranks (groups.hpp).
+void check_rank_order(PlanCheck& check, const Parallel& p) {
+  const auto place = [&](std::string_view axis) { return ("-" + p.rank_order + "-").find(fmt::format("-{}-", axis)); };
   const std::array<std::pair<const char*, int>, 4> sizes{{{"tp", p.tp}, {"cp", p.cp}, {"dp", p.dp}, {"pp", p.pp}}};
-  for (const auto& [axis, size] : sizes) {
-    if (size == 1 || names_axis(p.rank_order, axis)) continue;
-    check.fault("parallel.rank_order", p.rank_order, fmt::format("leaves out {}, which has {} ranks", axis, size));
-  }
-}
-
-/// Experts are divided over tensor ranks, then over expert-parallel ranks, then over data-parallel ranks (groups.hpp).
-void check_place_of_experts(PlanCheck& check, const Parallel& p) {
-  if (p.ep == 1 || !names_axis(p.rank_order, "ep")) return;
-  const auto place = [&](const char* axis) { return ("-" + p.rank_order + "-").find(fmt::format("-{}-", axis)); };
-  const bool before_tensor = p.etp > 1 && names_axis(p.rank_order, "tp") && place("ep") < place("tp");
+  for (const auto& [axis, size] : sizes)
+    if (size > 1 && place(axis) == std::string::npos)
+      check.fault("parallel.rank_order", p.rank_order, fmt::format("leaves out {}, which has {} ranks", axis, size));
+  if (p.ep == 1 || place("ep") == std::string::npos) return;
+  const bool before_tensor = p.etp > 1 && place("tp") != std::string::npos && place("ep") < place("tp");
   const bool behind_data =
       std::int64_t{p.ep} * p.etp < std::int64_t{p.tp} * p.cp * p.dp && p.dp > 1 && place("ep") > place("dp");
   if (before_tensor || behind_data)
@@ -500,9 +492,8 @@ void check_place_of_experts(PlanCheck& check, const Parallel& p) {
 }
 
 void check_pipeline(PlanCheck& check, const Parallel& p) {
-  if (p.vpp > 1 && p.pp == 1) {
+  if (p.vpp > 1 && p.pp == 1)
     check.fault("parallel.vpp", fmt::to_string(p.vpp), "needs a pipeline (parallel.pp above 1)");
-  }
 }
 
 void fill_defaults(Parallel& p) {
@@ -581,7 +572,6 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
   check_encoder(check, model, p);
   check_routing(check, model, p, training);
   if (dp) {
-    check_place_of_experts(check, p);
     check_expert_parallel(check, model, p);
     check_sharding(check, p);
     check_data_parallel(check, p);
@@ -589,7 +579,7 @@ Result<Plan> make_plan(const Model& model, const Parallel& parallel, const Train
     check_optimizer(check, p, training);
     check_batch(check, p, training);
     check_documents(check, model, p, training);
-    if (order) check_order_complete(check, p);
+    if (order) check_rank_order(check, p);
   }
   auto stages = cut_stages(model, p);
   if (!stages) check.append(stages.error());
