@@ -118,7 +118,7 @@ Profile recorded_gpu_profile(Profile base, std::vector<MeasuredOperator> operato
   base.measured = std::move(operators);
   base.measured_collectives = std::move(collectives);
   if (launch_s > 0) {
-    base.host.launch = launch_s;
+    base.host.launch = base.host.call = launch_s;
     base.host.fit = {"recorded: launches of norms and multiplications", 1, 0};
   }
   return base;

@@ -83,8 +83,7 @@ Result<void> write_profile(const CalibrateOptions& options, const DataPaths& dat
   for (double* factor : {&f.gemm, &f.gemm_fp8, &f.gemm_fp8_block, &f.gemm_fp4, &f.grouped_gemm, &f.attention, &f.scores,
                          &f.softmax, &f.memory})
     *factor *= fit.factor;
-  profile->host.launch *= fit.factor;
-  profile->host.launch_per_expert *= fit.factor;
+  profile->host.scale_eager(fit.factor);
   profile->name = fs::path(options.out).stem().string();
   f.fit.data += fmt::format("; scaled by {:.3f} for runs like {}, from {} {} of {}", fit.factor, like, fit.runs,
                             fit.runs == 1 ? "run" : "runs", fs::path(options.runs).filename().string());

@@ -154,6 +154,8 @@ struct InTraining {
 /// The host side of one kernel launch.
 struct HostModel {
   double launch = 0;  ///< s of host time per eager operator
+  /// s of host time of one eager call of the framework, such as a product, of which an operator of a stack makes several.
+  double call = 0;
   /// s per local expert of an eager multiplication of experts, besides `launch`: Transformer Engine calls cuBLASLt once for each
   /// (docs/references.md#expert-launches).
   double launch_per_expert = 0;
@@ -162,6 +164,10 @@ struct HostModel {
   double step_overhead = 0;  ///< s per step: data loading, logging, clipping
   double step_overhead_per_rank = 0;  ///< s per step and rank of the job
   Fit fit;
+  /// Makes all eager work of the host longer.
+  void scale_eager(double factor) {
+    for (double* time : {&launch, &call, &launch_per_expert}) *time *= factor;
+  }
   bool operator==(const HostModel&) const = default;
 };
 

@@ -37,8 +37,7 @@ void wait_for_slowest(Profile& profile, int ranks, double spread) {
   TRACECAST_ASSERT(ranks >= 1, "a job has a rank");
   TRACECAST_ASSERT(spread >= 0 && spread <= 0.2, "the fastest GPU takes some time");
   const double before = std::exchange(profile.in_training.slowest_gpu, slower(profile, ranks, spread));
-  profile.host.launch *= profile.in_training.slowest_gpu / before;
-  profile.host.launch_per_expert *= profile.in_training.slowest_gpu / before;
+  profile.host.scale_eager(profile.in_training.slowest_gpu / before);
 }
 
 }  // namespace tracecast

@@ -43,8 +43,7 @@ void slow_network(Scenario& s, double size, int) {
 }
 
 void slow_host(Scenario& s, double size, int) {
-  s.profile.host.launch *= 1 + size;
-  s.profile.host.launch_per_expert *= 1 + size;
+  s.profile.host.scale_eager(1 + size);
   s.profile.host.graph_launch *= 1 + size;
 }
 

@@ -53,7 +53,9 @@ std::string rate_text(const Profile& profile, const Training& training) {
 
 std::string attention_text(const Scenario& scenario) {
   const Training& training = scenario.training;
-  if (!training.flash_attention) return "attention: unfused, scores and softmax pass through memory";
+  if (!training.flash_attention)
+    return fmt::format("attention: unfused, scores and softmax pass through memory{}",
+                       scenario.parallel.cp > 1 ? "; context-parallel ranks gather keys and values" : "");
   const std::vector<std::string> kernels = attention_kernels(scenario.profile);
   const std::string kernel = !training.attention_kernel.empty() ? training.attention_kernel
                              : kernels.empty()                  ? "unknown"
@@ -208,7 +210,8 @@ std::string routing_text(const Model& model, const Parallel& parallel, const Tra
     text += fmt::format(", with {} copies of popular experts in each layer", training.redundant_experts);
   if (training.expert_rebalance_steps > 0)
     text += fmt::format(", placed anew every {} steps", training.expert_rebalance_steps);
-  if (load.dropped > 0.0005) text += fmt::format(", {:.1f} % of the copies are dropped", 100 * load.dropped);
+  if (load.dropped > 0.0005)
+    text += fmt::format(", {:.1f} % of the copies are dropped (MFU counts them)", 100 * load.dropped);
   text += fmt::format("; tokens dispatched in {} by {}", to_string(training.moe_dispatch_dtype),
                       to_string(parallel.moe_dispatcher));
   if (parallel.moe_chunks > 1) text += fmt::format(", in {} chunks", parallel.moe_chunks);

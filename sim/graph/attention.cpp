@@ -1,6 +1,7 @@
 #include "sim/graph/attention.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "sim/base/integers.hpp"
 #include "sim/cost/attention.hpp"
@@ -9,9 +10,10 @@
 namespace tracecast {
 namespace {
 
-// Unfused: to fp32, complex product, to 16 bit.
+// Unfused: to fp32, complex product, to 16 bit. YaRN's factor is not in Transformer Engine's kernel: docs/references.md#yarn
 constexpr Moved kFusedRope{4, 4};
 constexpr Moved kUnfusedRope{20, 20};
+constexpr Moved kYarnRope{24, 20};
 
 // ---- Shapes -----------------------------------------------------------------------------------------------------
 
@@ -139,12 +141,23 @@ void ring_core(OpWriter& writer, Pass pass, bool causal) {
   }
 }
 
-void gathered_core(OpWriter& writer, Pass pass, bool causal) {
+/// Runs `core` on the keys and values of all context-parallel ranks. Unfused attention has no other exchange:
+/// docs/references.md#unfused-context
+void with_gathered_keys(OpWriter& writer, Pass pass, const std::function<void()>& core) {
   const LayerShape& s = writer.shape;
+  if (context_ranks(s) == 1) return core();
   const Bytes all = kv_block(s) * context_ranks(s);
   writer.collective(Traffic::context_parallel, Collective::all_gather, all);
-  write_core(writer, pass, core_shape(s, sequence(s) / context_ranks(s), sequence(s), causal));
+  core();
   if (pass != Pass::forward) writer.collective(Traffic::context_parallel, Collective::reduce_scatter, all);
+}
+
+void gathered_core(OpWriter& writer, Pass pass, bool causal) {
+  const LayerShape& s = writer.shape;
+  const auto core = [&] {
+    write_core(writer, pass, core_shape(s, sequence(s) / context_ranks(s), sequence(s), causal));
+  };
+  with_gathered_keys(writer, pass, core);
 }
 
 /// Ulysses: heads for sequence and back, four exchanges in each direction. Every rank needs a head of keys and values: where they are
@@ -197,7 +210,7 @@ void sparse_core(OpWriter& writer, Pass pass) {
 void attention_core(OpWriter& writer, Pass pass, bool causal) {
   const LayerShape& s = writer.shape;
   if (s.model.sparse_attention) return sparse_core(writer, pass);
-  if (!s.training.flash_attention) return unfused_core(writer, pass);
+  if (!s.training.flash_attention) return with_gathered_keys(writer, pass, [&] { unfused_core(writer, pass); });
   quantise_core(writer, pass);
   if (context_ranks(s) == 1) return write_core(writer, pass, core_shape(s, sequence(s), sequence(s), causal));
   if (s.plan.parallel.cp_comm_type == ContextExchange::all_gather) return gathered_core(writer, pass, causal);
@@ -325,10 +338,16 @@ std::vector<Linear> cross_attention_linears(const LayerShape& s) {
   return {cross_query(s), cross_key_value(s), cross_output(s)};
 }
 
+Moved rope_traffic(const LayerShape& s) {
+  const Training& training = s.training;
+  if (s.model.yarn && training.transformer_engine && !training.compiled) return kYarnRope;
+  return training.runs_chains() && !training.fused_rope ? kUnfusedRope : widened(kFusedRope, s);
+}
+
 void rope(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
   if (s.model.position != Position::rope) return;
-  const Moved moved = s.training.runs_chains() && !s.training.fused_rope ? kUnfusedRope : widened(kFusedRope, s);
+  const Moved moved = rope_traffic(s);
   writer.elementwise(OperatorKind::rope, pass, "rope", s.tokens * (heads(s) + kv_heads(s)) * qk_dim(s), moved.in(pass));
 }
 

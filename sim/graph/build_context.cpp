@@ -83,9 +83,10 @@ void BuildContext::select(const RankKind& kind) {
 TemplateWriter::Launch BuildContext::launch() const {
   const HostModel& host = table.costs().profile().host;
   const Duration graphed = from_seconds(host.graph_launch);
-  if (plan.training.cuda_graphs) return {graphed, graphed};
+  if (plan.training.cuda_graphs) return {graphed, graphed, graphed};
   const bool one_kernel = plan.training.fused_experts;
-  return {from_seconds(host.launch), graphed, one_kernel ? Duration{} : from_seconds(host.launch_per_expert)};
+  return {from_seconds(host.launch), graphed, from_seconds(host.call),
+          one_kernel ? Duration{} : from_seconds(host.launch_per_expert)};
 }
 
 const WorkList& BuildContext::forward_work(int layer) {

@@ -30,18 +30,21 @@ Columns columns(const Linear& linear, Pass pass) {
   return pass == Pass::forward ? Columns{linear.in, linear.out} : Columns{linear.out, linear.in};
 }
 
-/// B (A x), added to the matrix's own result; for the input gradient the same backwards.
+/// B (A x), added to the matrix's own result; for the input gradient the same backwards. Adapters are matrices of PyTorch.
 void multiply_adapters(OpWriter& writer, const Linear& linear, Pass pass) {
   if (linear.adapter_rank == 0) return;
   const bool forward = pass == Pass::forward;
   const std::int64_t n = rows(writer.shape, linear);
   const Columns width = columns(linear, pass);
-  writer.compute(OperatorKind::gemm, pass, Precision::bf16, linear.name + (forward ? " lora_a" : " lora_b"),
-                 GemmShape{n, linear.adapter_rank, width.from, 1, false});
-  writer.compute(OperatorKind::gemm, pass, Precision::bf16, linear.name + (forward ? " lora_b" : " lora_a"),
-                 GemmShape{n, width.to, linear.adapter_rank, 1, false});
+  const auto multiply = [&](const char* name, std::int64_t to, std::int64_t from) {
+    writer.compute(OperatorKind::gemm, pass, Precision::bf16, linear.name + name, GemmShape{n, to, from, 1, false});
+    writer.launch_by_calls(1);
+  };
+  multiply(forward ? " lora_a" : " lora_b", linear.adapter_rank, width.from);
+  multiply(forward ? " lora_b" : " lora_a", width.to, linear.adapter_rank);
   writer.elementwise(OperatorKind::residual, forward ? Pass::forward : Pass::backward, linear.name + " lora_add",
                      n * width.to, 3 * writer.shape.element_bytes);
+  writer.launch_by_calls(1);
 }
 
 /// True if the rows that are multiplied have been gathered: inputs of a column-parallel layer, output gradients of a
@@ -102,7 +105,9 @@ void weight_gradient(OpWriter& writer, const Linear& linear) {
   if (!linear.frozen) gemm(linear.name, linear.precision, linear.out, linear.in);
   if (linear.adapter_rank > 0) {
     gemm(linear.name + " lora_b", Precision::bf16, linear.out, linear.adapter_rank);
+    writer.launch_by_calls(1);
     gemm(linear.name + " lora_a", Precision::bf16, linear.adapter_rank, linear.in);
+    writer.launch_by_calls(1);
   }
   bias_gradient(writer, linear);
   writer.gradients(linear.trained());

@@ -249,9 +249,53 @@ void padded(OpWriter& writer, Pass pass, const std::function<void()>& experts) {
   copy("unpad", tokens * s.model.hidden_size, s.element_bytes);
 }
 
+// Bytes for each element that Megatron-Core moves to clamp what it activates. docs/references.md#expert-biases
+constexpr Moved kClamp{16, 20};
+
+/// Bytes for each element of experts' results that Megatron-Core moves to add biases times probabilities; those of fc1 are added by
+/// its multiplication. docs/references.md#expert-biases
+struct BiasTraffic {
+  Moved sum;
+  std::int64_t gradient;  ///< of biases, and again of probabilities
+};
+constexpr BiasTraffic kBias{{12, 4}, 6};
+constexpr BiasTraffic kBiasInFp32{{28, 16}, 12};  ///< DeepEP and HybridEP have probabilities in fp32
+
+/// The activation of `elements` elements, clamped before. Transformer Engine's stacks create a tensor on the GPU from a number of the
+/// host, which waits; in what a backward recomputes this wait is left out.
+void activate(OpWriter& writer, Pass pass, std::int64_t elements) {
+  const LayerShape& s = writer.shape;
+  if (moe(s).clamped_activation && !s.training.compiled) {
+    const bool creates = s.training.transformer_engine && !s.training.cuda_graphs;
+    if (creates && pass == Pass::forward && !writer.recomputed()) writer.host_sync();
+    writer.elementwise(OperatorKind::activation, pass, "clamp", elements, kClamp.in(pass));
+    writer.launch_by_calls(4);
+  }
+  activation(writer, pass, elements);
+}
+
 void activate_chunk(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
-  if (!fuses_activation(s)) activation(writer, pass, ceil_div(expert_tokens(s), chunks(s)) * expert_width(s));
+  if (!fuses_activation(s)) activate(writer, pass, ceil_div(expert_tokens(s), chunks(s)) * expert_width(s));
+}
+
+/// Adds the bias of each expert to its results [rows, h], one expert after the other; backward the gradients of biases and of
+/// probabilities.
+void expert_bias(OpWriter& writer, Pass pass, std::int64_t rows) {
+  const LayerShape& s = writer.shape;
+  if (!moe(s).expert_bias || fuses_activation(s) || s.training.compiled) return;
+  const std::int64_t experts = experts_at_work(s);
+  const BiasTraffic traffic = s.plan.parallel.moe_dispatcher == MoeDispatcher::alltoall ? kBias : kBiasInFp32;
+  const auto add = [&](const char* name, std::int64_t bytes, std::int64_t calls) {
+    const std::int64_t elements = rows * s.model.hidden_size;
+    writer.compute(OperatorKind::residual, pass, Precision::bf16, name,
+                   ElementwiseShape{elements, Bytes{elements * bytes}, static_cast<std::int32_t>(experts)});
+    writer.launch_by_calls(calls);
+  };
+  add("expert_bias", traffic.sum.in(pass), pass == Pass::forward ? 2 * experts + 2 : 3);
+  if (pass == Pass::forward) return;
+  add("expert_bias gradient", traffic.gradient, 3 * experts);
+  add("probabilities gradient", traffic.gradient, 2 * experts);
 }
 
 void shared_forward(OpWriter& writer) {
@@ -289,6 +333,7 @@ void routed_forward(OpWriter& writer, bool with_shared) {
       activate_chunk(writer, Pass::forward);
       grouped_fc2(writer, Pass::forward, parts);
     });
+    expert_bias(writer, Pass::forward, ceil_div(expert_tokens(writer.shape), parts));
   };
   const auto shared = [&] { shared_forward(writer); };
   const bool overlaps = writer.shape.plan.parallel.moe_shared_overlap;
@@ -302,6 +347,7 @@ void routed_backward(OpWriter& writer, BackwardPart part, const std::function<vo
   const bool weights = has_weight_gradients(part) && writer.shape.trains_weights();
   permute(writer, Pass::backward, "unpermute");
   const auto experts = [&] {
+    expert_bias(writer, Pass::backward, ceil_div(expert_tokens(writer.shape), parts));
     padded(writer, Pass::backward, [&] {
       grouped_fc2(writer, Pass::dgrad, parts);
       if (weights) grouped_fc2(writer, Pass::wgrad, parts);
@@ -343,7 +389,7 @@ void expert_block(OpWriter& writer) {
 
 void expert_activations(OpWriter& writer) {
   const LayerShape& s = writer.shape;
-  activation(writer, Pass::forward, expert_tokens(s) * expert_width(s));
+  activate(writer, Pass::forward, expert_tokens(s) * expert_width(s));
   activation(writer, Pass::forward, shared_activated(s));
 }
 

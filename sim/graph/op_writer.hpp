@@ -84,6 +84,9 @@ class OpWriter {
   /// The host launches the last work with that before it: a stack's host time per operator was fitted to the operators of a layer without
   /// such small ones, and includes theirs.
   void share_launch() { list_.back().shares_launch = true; }
+  /// The host launches the last work with so many calls of the framework, which take less time than an operator of a stack, with its
+  /// casts and scales.
+  void launch_by_calls(std::int64_t calls) { list_.back().calls = static_cast<int>(calls); }
   void collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind = Work::Kind::collective,
                   int ticket = 0, Bandwidth limit = {});
   /// The last collective is exposed in full, with tp_comm_overlap, too.

@@ -269,9 +269,15 @@ Slot TemplateWriter::slot(const Work& work) const {
   }
 }
 
+Duration TemplateWriter::launch_time(const Work& work) const {
+  if (work.shares_launch) return {};
+  if (work.graphed) return launch_.graphed;
+  return work.calls > 0 ? work.calls * launch_.call : launch_.eager;
+}
+
 void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
   const Work& work = list[index];
-  host_ = work.shares_launch ? Duration{} : work.graphed ? launch_.graphed : launch_.eager;
+  host_ = launch_time(work);
   if (!work.graphed && work.kind == Work::Kind::compute && work.op.kind == OperatorKind::grouped_gemm)
     host_ += std::get<GemmShape>(work.op.shape).batch * launch_.per_expert;
   const auto start = [&](const CollectiveCall& call) {

@@ -140,6 +140,7 @@ class TemplateWriter {
   struct Launch {
     Duration eager;
     Duration graphed;
+    Duration call = {};        ///< eager, of one call of the framework
     Duration per_expert = {};  ///< eager, for each local expert of a multiplication of experts
   };
 
@@ -179,6 +180,7 @@ class TemplateWriter {
   void finish();
 
  private:
+  Duration launch_time(const Work& work) const;
   void write_one(const WorkList& list, std::size_t index);
   EventRef issue(Lane lane, std::int32_t collective, std::vector<EventRef> after, EventRef records);
   void pause();  ///< a compute operation without duration

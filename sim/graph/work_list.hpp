@@ -28,6 +28,8 @@ struct Work {
   bool recomputed = false;
   bool graphed = false;        ///< launched by a CUDA graph that earlier work of the list began
   bool shares_launch = false;  ///< takes no time of the host: launched with the work before it
+  /// Calls of the framework that launch it, where it is no operator of the stack's; 0: it is one.
+  int calls = 0;
   Traffic traffic = Traffic::tensor_parallel;
   CollectiveCall call;
   bool untiled = false;        ///< of a collective: tp_comm_overlap hides no part of it

@@ -47,8 +47,8 @@ void read_layer_types(HuggingFaceConfig& config, Model& model) {
 
 void read_gpt_oss(HuggingFaceConfig& config, Model& model) {
   read_mixtral(config, model);
-  model.attention_sinks = true;
-  model.moe->router_bias = model.moe->expert_bias = true;
+  model.attention_sinks = model.yarn = true;
+  model.moe->router_bias = model.moe->expert_bias = model.moe->clamped_activation = true;
   read_layer_types(config, model);
 }
 

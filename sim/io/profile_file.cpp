@@ -147,6 +147,7 @@ Result<Profile> read_profile(const std::filesystem::path& path) {
   ObjectReader object(document->root, document->file, "", errors);
   read_fields(object, profile);
   check_whole(object, profile);
+  if (profile.host.call == 0) profile.host.call = profile.host.launch;
   object.finish();
   if (!errors.empty()) return tl::unexpected(in_file_order(std::move(errors)));
   return profile;

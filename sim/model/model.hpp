@@ -45,6 +45,7 @@ struct MixtureOfExperts {
   int layer_interval = 1;              ///< after those, every n-th layer is an MoE layer
   bool router_bias = false;            ///< one bias per expert (DeepSeek-V3, gpt-oss)
   bool expert_bias = false;            ///< biases inside the experts (gpt-oss)
+  bool clamped_activation = false;     ///< inputs of the experts' activation are clamped (gpt-oss)
   int routing_groups = 0;              ///< node-limited routing: groups of experts, 0 for none
   int routing_group_limit = 0;         ///< groups a token may be sent to
   bool operator==(const MixtureOfExperts&) const = default;
@@ -117,6 +118,7 @@ struct Model {
   bool embedding_norm = false;  ///< a norm after the embedding (BLOOM)
   bool final_norm = true;
   bool attention_sinks = false;        ///< one learned logit per head (gpt-oss)
+  bool yarn = false;                   ///< rotary positions of YaRN, which also scale queries and keys (gpt-oss)
   bool attention_output_gate = false;  ///< the result of attention is gated by the layer's input (Qwen3-Next)
   bool parallel_residual = false;      ///< attention and MLP read the same input (GPT-NeoX)
   double dropout = 0;                  ///< hidden and attention dropout during training

@@ -424,14 +424,14 @@ TokenBytes gathered_workspace(const Model& model, const Plan& plan) {
 
 TokenBytes gathered_keys(const Model& model, const Plan& plan) {
   const Parallel& p = plan.parallel;
-  if (p.cp == 1 || p.cp_comm_type != ContextExchange::all_gather) return {};
+  const bool unfused = !plan.training.flash_attention;  // exchanges keys in no other way
+  if (p.cp == 1 || (p.cp_comm_type != ContextExchange::all_gather && !unfused)) return {};
   const double copies = 2.0 * p.cp * element_of(plan.training);
   if (model.sparse_attention) {
     const LatentAttention& latent = *model.latent_attention;
     const std::int64_t width = latent.kv_rank + latent.rope_dim + model.sparse_attention->index_dim;
     return {.local = copies * static_cast<double>(width)};
   }
-  if (!plan.training.flash_attention) return {};
   const Sizes s = sizes(model, plan, 0);
   return {.split = copies * (s.key + s.value)};
 }

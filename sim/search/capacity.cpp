@@ -142,7 +142,8 @@ constexpr UpgradeRule kUpgrades[] = {
     {"no host overhead", "host",
      [](Scenario& s) {
        HostModel& host = s.profile.host;
-       host.launch = host.launch_per_expert = host.graph_launch = host.step_overhead = 0;
+       host.scale_eager(0);
+       host.graph_launch = host.step_overhead = 0;
      }},
 };
 

@@ -50,6 +50,16 @@ TEST_CASE("lora: a layer's work has adapters and no weight gradients of frozen m
   CHECK(announced(work.embedding_backward()) == 0);
   CHECK(announced(work.head_backward(BackwardPart::all)) == 0);
   CHECK(matrix_flops(work.head_backward(BackwardPart::all), Pass::dgrad) > 0);
+  // The host launches adapters by calls of PyTorch, not as operators of the stack.
+  int adapters_launched = 0;
+  for (const WorkList& list : {work.forward(0), backward})
+    for (const Work& each : list) {
+      const bool adapter = each.op.name.find(" lora_") != std::string::npos;
+      adapters_launched += adapter ? 1 : 0;
+      CHECK(each.calls == (adapter ? 1 : 0));
+    }
+  CHECK(adapters_launched ==
+        2 * (3 + 3 + 2));  // of each matrix: two products and a sum, both ways, two weight gradients
 }
 
 TEST_CASE("frozen layers: an empty backward below the first trained layer", "[graph][lora]") {

@@ -108,3 +108,40 @@ TEST_CASE("layer: a bias is summed by a kernel of its own where nothing fuses it
   model.qkv_bias = model.mlp_bias = false;
   CHECK(sums([](Training&) {}).empty());
 }
+
+TEST_CASE("layer: Transformer Engine's kernel of RoPE has no factor of YaRN", "[graph][oracle]") {
+  Model model = llama3_70b();
+  Plan plan = layer_plan(model, 1, false);
+  plan.training.transformer_engine = true;
+  constexpr std::int64_t kElements = 8192LL * (64 + 8) * 128;
+  const auto moved = [&](Pass pass) { return bytes_moved(model, plan, "rope", pass); };
+  CHECK(moved(Pass::forward) == 4 * kElements);
+  model.yarn = true;
+  CHECK(moved(Pass::forward) == 24 * kElements);
+  CHECK(moved(Pass::backward) == 20 * kElements);
+  plan.training.compiled = true;
+  CHECK(moved(Pass::forward) == 4 * kElements);
+}
+
+TEST_CASE("layer: unfused attention gathers keys and values of all context-parallel ranks", "[graph][oracle]") {
+  const Model model = llama3_70b();
+  Plan plan = layer_plan(model, 1, false);
+  plan.parallel.cp = 4;
+  const auto exchanged = [&](bool backward) {
+    const LayerWork work(model, plan);
+    const WorkList list = backward ? work.backward(0, BackwardPart::all, false) : work.forward(0);
+    std::map<Collective, std::int64_t> bytes;
+    for (const Work& each : list)
+      if (each.kind == Work::Kind::collective && each.traffic == Traffic::context_parallel)
+        bytes[each.call.collective] += each.call.size.count;
+    return bytes;
+  };
+  plan.training.flash_attention = false;
+  constexpr std::int64_t kKeys = 8192LL * 2 * 8 * 128 * 2;  // keys and values of 8 heads in 16 bits
+  for (const ContextExchange type : {ContextExchange::p2p, ContextExchange::all_gather, ContextExchange::a2a}) {
+    plan.parallel.cp_comm_type = type;
+    CHECK(exchanged(false) == std::map<Collective, std::int64_t>{{Collective::all_gather, kKeys}});
+    CHECK(exchanged(true) ==
+          std::map<Collective, std::int64_t>{{Collective::all_gather, kKeys}, {Collective::reduce_scatter, kKeys}});
+  }
+}

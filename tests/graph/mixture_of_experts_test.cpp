@@ -468,3 +468,68 @@ TEST_CASE("layer: only windowed layers attend within the window", "[graph]") {
   CHECK(window(1) == 0);
   CHECK(work.kind(0) != work.kind(1));
 }
+
+namespace {
+
+std::int64_t bytes_of(const WorkList& list, const std::string& name) {
+  std::int64_t bytes = 0;
+  for (const Work& each : list)
+    if (each.op.name == name) bytes += std::get<ElementwiseShape>(each.op.shape).traffic.count;
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("moe: biases and clamped activations of experts pass through memory, unless one kernel does it all",
+          "[oracle][graph][moe]") {
+  const Model model = test::gpt_oss(24, 32);
+  Settings settings;
+  settings.parallel.ep = 4;
+  settings.training.transformer_engine = true;
+  const auto work_of = [&](bool backward) {
+    const Plan plan = plan_of(model, settings);
+    const LayerWork work(model, plan);
+    return backward ? work.backward(0, BackwardPart::all, false) : work.forward(0);
+  };
+  const std::int64_t elements = plan_of(model, settings).tokens() * 4 * 2880;  // four experts a token
+  const auto check = [&](std::int64_t sum, std::int64_t split, std::int64_t gradient) {
+    CHECK(bytes_of(work_of(false), "expert_bias") == sum * elements);
+    CHECK(bytes_of(work_of(true), "expert_bias") == split * elements);
+    CHECK(bytes_of(work_of(true), "expert_bias gradient") == gradient * elements);
+    CHECK(bytes_of(work_of(true), "probabilities gradient") == gradient * elements);
+  };
+  check(12, 4, 6);
+  CHECK(bytes_of(work_of(false), "clamp") == 16 * elements);
+  CHECK(bytes_of(work_of(true), "clamp") == 20 * elements);
+  settings.parallel.moe_dispatcher = MoeDispatcher::hybridep;
+  check(28, 16, 12);
+  for (const Work& each : work_of(false))
+    if (each.op.name == "expert_bias") {
+      CHECK(each.calls == 2 * 8 + 2);  // product and sum of each of 8 local experts, the joint copy, the cast
+      CHECK(std::get<ElementwiseShape>(each.op.shape).kernels == 8);
+    }
+  settings.training.compiled = true;
+  check(0, 0, 0);
+  settings.training.compiled = false;
+  settings.training.dtype = Precision::mxfp8;
+  settings.training.fused_experts = true;
+  check(0, 0, 0);
+  CHECK(bytes_of(work_of(false), "clamp") == 0);
+}
+
+TEST_CASE("moe: the host waits before it clamps with Transformer Engine", "[graph][moe]") {
+  Model model = test::gpt_oss(24, 32);
+  Settings settings;
+  settings.parallel.ep = 1;
+  settings.training.transformer_engine = true;
+  const auto waits = [&] {
+    const Plan plan = plan_of(model, settings);
+    const WorkList list = LayerWork(model, plan).forward(0);
+    return std::count_if(list.begin(), list.end(), [](const Work& each) { return each.kind == Work::Kind::host_sync; });
+  };
+  CHECK(waits() == 1);
+  settings.training.cuda_graphs = true;
+  CHECK(waits() == 0);
+  settings.training.cuda_graphs = model.moe->clamped_activation = false;
+  CHECK(waits() == 0);
+}

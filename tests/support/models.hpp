@@ -63,14 +63,14 @@ inline Model gpt_oss(int layers, int experts) {
   Model model = llama(layers, 2880, 0, 64, 8, 201088);
   model.head_dim = 64;
   model.qkv_bias = model.attention_output_bias = true;
-  model.attention_sinks = true;
+  model.attention_sinks = model.yarn = true;
   model.sliding_window = 128;
   model.global_layer_interval = 2;
   model.moe = MixtureOfExperts{};
   model.moe->experts = experts;
   model.moe->topk = 4;
   model.moe->ffn_hidden = 2880;
-  model.moe->router_bias = model.moe->expert_bias = true;
+  model.moe->router_bias = model.moe->expert_bias = model.moe->clamped_activation = true;
   return model;
 }
 

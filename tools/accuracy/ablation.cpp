@@ -103,9 +103,7 @@ void no_fused_experts(RowScenario& row) { row.scenario.training.fused_experts = 
 void no_fp8_attention(RowScenario& row) { row.scenario.training.fp8_attention = false; }
 void no_grace_host(RowScenario& row) {
   HostModel& host = row.scenario.profile.host;
-  const double relative = std::exchange(host.relative, 1);
-  host.launch /= relative;
-  host.launch_per_expert /= relative;
+  host.scale_eager(1 / std::exchange(host.relative, 1));
 }
 void no_graph_modules(RowScenario& row) { row.scenario.training.cuda_graph_modules.clear(); }
 void no_deepep_rates(RowScenario& row) {

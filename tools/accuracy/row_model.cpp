@@ -182,8 +182,8 @@ class ModelReader : RowPart {
   void complete_gpt_oss(Model& m) {
     m.sliding_window = 128;
     m.global_layer_interval = 2;
-    m.attention_sinks = m.qkv_bias = m.attention_output_bias = true;
-    if (m.moe) m.moe->router_bias = m.moe->expert_bias = true;
+    m.attention_sinks = m.yarn = m.qkv_bias = m.attention_output_bias = true;
+    if (m.moe) m.moe->router_bias = m.moe->expert_bias = m.moe->clamped_activation = true;
     assume("GPT-OSS: a window of 128 tokens in every second layer, sinks, biases");
   }
 

@@ -114,7 +114,8 @@ HostModel host_model(const Gpu& gpu) {
   host.relative = gpu.host;
   // Megatron-Core: 13 us per launch, 26 launches per layer forward (docs/references.md#in-training-host); a layer has
   // about 11 operators here.
-  host.launch = gpu.host * 13e-6 * 26 / 11;
+  host.call = gpu.host * 13e-6;
+  host.launch = host.call * 26 / 11;
   // A node of a CUDA graph, A100 with EPYC and GH200 (docs/references.md#launch-fit).
   host.graph_launch = architecture == "Ampere" || architecture == "Volta" ? 0.79e-6 : 0.59e-6;
   host.step_overhead = 4e-3;
