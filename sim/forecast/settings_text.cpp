@@ -130,6 +130,17 @@ std::string optimizer_text(const Parallel& parallel, const Training& training) {
   return text + "; " + matrix_work_text(training);
 }
 
+namespace {
+
+/// The stage that a sharding strategy stands for.
+int zero_stage_of(Parallel parallel) {
+  PlanCheck check;
+  apply_strategy(check, parallel);
+  return parallel.zero_stage;
+}
+
+}  // namespace
+
 std::string path_text(const Cluster& cluster) {
   if (cluster.routing == RoutingPolicy::even) return "";
   const std::string text =
@@ -171,6 +182,27 @@ std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vecto
   return lines;
 }
 
+namespace {
+
+/// Overlap that is switched off without an effect. That gathers wait may also be a stack's default, which is for other stages.
+std::vector<std::string> unused_overlap_texts(const Scenario& scenario) {
+  std::vector<std::string> lines;
+  Parallel parallel = scenario.parallel;
+  parallel.zero_stage = zero_stage_of(parallel);
+  if (!parallel.overlap_grad_reduce && reduces_every_microbatch(parallel) && !reduction_blocks(parallel))
+    lines.push_back(fmt::format(
+        "parallel.overlap_grad_reduce = false has no effect: ZeRO-{} reduces gradients in every micro-batch",
+        parallel.zero_stage));
+  const bool given = scenario.locations.empty() || scenario.locations.contains("parallel.overlap_param_gather");
+  if (!parallel.overlap_param_gather && given && parallel.zero_stage == 3)
+    lines.emplace_back(
+        "parallel.overlap_param_gather = false has no effect: ZeRO-3 gathers the parameters of each layer when it "
+        "needs them");
+  return lines;
+}
+
+}  // namespace
+
 std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& forecast) {
   std::vector<std::string> lines = crossing_texts(scenario.cluster, forecast.bandwidth);
   for (const AxisBandwidth& row : forecast.bandwidth)
@@ -178,11 +210,7 @@ std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& fo
       lines.push_back(
           fmt::format("{} asks for {:.0f} % of its {} links: its exposed communication takes {:.3g} s of the step",
                       row.axis, 100 * row.ratio(), row.link, exposed_of(row, forecast.exposed_s)));
-  if (!scenario.parallel.overlap_grad_reduce && reduces_every_microbatch(scenario.parallel) &&
-      !reduction_blocks(scenario.parallel))
-    lines.push_back(fmt::format(
-        "parallel.overlap_grad_reduce = false has no effect: ZeRO-{} reduces gradients in every micro-batch",
-        scenario.parallel.zero_stage));
+  for (std::string& line : unused_overlap_texts(scenario)) lines.push_back(std::move(line));
   if (groups_slow_ranks(scenario.perturbation, scenario.parallel))
     lines.push_back(fmt::format(
         "{} entries of perturb.slow_rank: each tensor group computes as slowly as its slowest rank, so that ranks can "

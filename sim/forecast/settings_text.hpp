@@ -38,7 +38,8 @@ std::string rack_text(const Scenario& scenario);
 std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vector<AxisBandwidth>& bandwidth);
 
 /// Sentences beside the step time: crossing_texts(), one for each axis that asks for more than 90 % of its links, with the time
-/// that its exposed communication takes, and one for a schedule without a flush.
+/// that its exposed communication takes, one for each setting without effect, one for a graph of the whole step that cannot be
+/// captured, and one for a schedule without a flush.
 std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& forecast);
 
 /// How tokens are routed to experts and moved; empty for models without experts.

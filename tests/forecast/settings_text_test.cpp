@@ -143,3 +143,21 @@ TEST_CASE("a forecast says that gradients of every micro-batch do not wait for o
   scenario.parallel.data_parallel = DataParallelKind::deepspeed;  // which waits for it
   CHECK(notes(3).empty());
 }
+
+TEST_CASE("a forecast says that gathers of ZeRO-3 do not wait for overlap_param_gather", "[forecast][report]") {
+  Scenario scenario = test::small_scenario(1, 1, 4);
+  scenario.parallel.overlap_param_gather = false;
+  const auto notes = [&scenario](int zero_stage) {
+    scenario.parallel.zero_stage = zero_stage;
+    return note_texts(scenario, forecast(scenario).value().forecast);
+  };
+  const std::vector<std::string> expected{
+      "parallel.overlap_param_gather = false has no effect: ZeRO-3 gathers the parameters of each layer when it needs "
+      "them"};
+  CHECK(notes(1).empty());
+  CHECK(notes(3) == expected);
+  scenario.parallel.data_parallel = DataParallelKind::deepspeed;
+  CHECK(notes(3) == expected);
+  scenario.locations["parallel.zero_stage"] = {};  // of a file, whose stack has the other key
+  CHECK(notes(3).empty());
+}
