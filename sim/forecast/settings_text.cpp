@@ -201,6 +201,16 @@ std::vector<std::string> unused_overlap_texts(const Scenario& scenario) {
   return lines;
 }
 
+/// Megatron-Core's all-to-all copies the router's counts to the host, which needs them as arguments. docs/models.md
+std::string capture_text(const Scenario& scenario) {
+  const bool counts = scenario.model.moe && scenario.parallel.ep > 1 &&
+                      scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall &&
+                      scenario.training.expert_capacity_factor == 0;
+  if (!scenario.training.cuda_graphs || !counts) return "";
+  return "training.cuda_graphs = true: a graph of the whole step cannot capture experts' exchanges by alltoall, whose "
+         "counts the host waits for; a run needs training.expert_capacity_factor or another parallel.moe_dispatcher";
+}
+
 }  // namespace
 
 std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& forecast) {
@@ -211,6 +221,7 @@ std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& fo
           fmt::format("{} asks for {:.0f} % of its {} links: its exposed communication takes {:.3g} s of the step",
                       row.axis, 100 * row.ratio(), row.link, exposed_of(row, forecast.exposed_s)));
   for (std::string& line : unused_overlap_texts(scenario)) lines.push_back(std::move(line));
+  if (std::string line = capture_text(scenario); !line.empty()) lines.push_back(std::move(line));
   if (groups_slow_ranks(scenario.perturbation, scenario.parallel))
     lines.push_back(fmt::format(
         "{} entries of perturb.slow_rank: each tensor group computes as slowly as its slowest rank, so that ranks can "

@@ -1,5 +1,7 @@
 #include "sim/forecast/settings_text.hpp"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "sim/cost/rated_precision.hpp"
@@ -160,4 +162,19 @@ TEST_CASE("a forecast says that gathers of ZeRO-3 do not wait for overlap_param_
   CHECK(notes(3) == expected);
   scenario.locations["parallel.zero_stage"] = {};  // of a file, whose stack has the other key
   CHECK(notes(3).empty());
+}
+
+TEST_CASE("a forecast says that no graph of a step captures an exchange whose counts the host reads",
+          "[forecast][report][moe]") {
+  const auto says = [](const std::vector<std::string>& set) {
+    std::vector<std::string> all{"parallel.moe_dispatcher=alltoall", "training.cuda_graphs=true"};
+    all.insert(all.end(), set.begin(), set.end());
+    const std::vector<std::string> notes = note_texts(shipped_scenario("deepseek-v3-2048", all), {.flushes = true});
+    return std::ranges::any_of(notes, [](const std::string& each) { return each.starts_with("training.cuda_graphs"); });
+  };
+  CHECK(says({}));
+  CHECK_FALSE(says({"training.cuda_graphs=false"}));
+  CHECK_FALSE(says({"training.expert_capacity_factor=1"}));
+  CHECK_FALSE(says({"parallel.moe_dispatcher=hybridep"}));
+  CHECK_FALSE(says({"parallel.ep=1"}));
 }
