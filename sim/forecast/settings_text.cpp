@@ -11,6 +11,7 @@
 #include "sim/graph/slow_groups.hpp"
 #include "sim/network/fabric.hpp"
 #include "sim/network/rack_use.hpp"
+#include "sim/plan/activations.hpp"
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/optimizer_matrices.hpp"
@@ -140,6 +141,15 @@ int zero_stage_of(Parallel parallel) {
 }
 
 }  // namespace
+
+std::string loss_text(const Parallel& parallel, const Training& training) {
+  Parallel plain = parallel;
+  plain.zero_stage = zero_stage_of(parallel);
+  if (training.cross_entropy != CrossEntropy::automatic || loss_of(plain, training) != CrossEntropy::pytorch) return "";
+  return fmt::format(
+      "loss: PyTorch's, with fp32 copies of the logits, as training.cross_entropy = automatic takes it {}",
+      plain.zero_stage >= 2 ? fmt::format("with ZeRO-{}", plain.zero_stage) : "with DTensor");
+}
 
 std::string path_text(const Cluster& cluster) {
   if (cluster.routing == RoutingPolicy::even) return "";

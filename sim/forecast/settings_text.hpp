@@ -25,6 +25,9 @@ std::string trained_text(const Model& model, const Training& training);
 /// How the update of an optimizer other than Adam, SGD and momentum runs, and what is not measured of it; empty for those.
 std::string optimizer_text(const Parallel& parallel, const Training& training);
 
+/// Which loss is assumed where training.cross_entropy leaves it to the kind of data parallelism, and that is PyTorch's; else empty.
+std::string loss_text(const Parallel& parallel, const Training& training);
+
 /// "each flow takes one path through the fabric, by a hash with seed 3 (ECMP)"; empty if traffic is split evenly.
 std::string path_text(const Cluster& cluster);
 

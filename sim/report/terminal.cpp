@@ -438,6 +438,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
   if (const std::string trained = trained_text(s.model, s.training); !trained.empty()) lines.push_back(trained);
   if (const std::string optimizer = optimizer_text(s.parallel, s.training); !optimizer.empty())
     lines.push_back(optimizer);
+  if (const std::string loss = loss_text(s.parallel, s.training); !loss.empty()) lines.push_back(loss);
   if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
   if (const std::string racks = rack_text(s); !racks.empty()) lines.push_back(racks);
   if (const std::string sites = sites_text(s.cluster.sites); !sites.empty()) lines.push_back(sites);

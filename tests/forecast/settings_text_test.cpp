@@ -99,6 +99,20 @@ TEST_CASE("settings text: routing of experts", "[report][moe]") {
       "chunks; shared experts after the exchange");
 }
 
+TEST_CASE("settings text: the loss that sharded data parallelism chooses", "[report]") {
+  Training training;
+  CHECK(loss_text({.zero_stage = 1}, training).empty());
+  const std::string text =
+      "loss: PyTorch's, with fp32 copies of the logits, as training.cross_entropy = automatic takes it ";
+  CHECK(loss_text({.zero_stage = 2}, training) == text + "with ZeRO-2");
+  CHECK(loss_text({.sharding_strategy = ShardingStrategy::full_shard}, training) == text + "with ZeRO-3");
+  CHECK(loss_text({.dtensor = true}, training) == text + "with DTensor");
+  training.compiled = true;
+  CHECK(loss_text({.zero_stage = 2}, training).empty());
+  training = {.cross_entropy = CrossEntropy::pytorch};
+  CHECK(loss_text({.zero_stage = 2}, training).empty());
+}
+
 TEST_CASE("settings text: what is trained", "[report][lora]") {
   const Model model{.num_layers = 4,
                     .hidden_size = 512,
