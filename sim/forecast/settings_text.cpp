@@ -261,6 +261,9 @@ std::string routing_text(const Model& model, const Parallel& parallel, const Tra
   text += fmt::format("; tokens dispatched in {} by {}", to_string(training.moe_dispatch_dtype),
                       to_string(parallel.moe_dispatcher));
   if (parallel.moe_chunks > 1) text += fmt::format(", in {} chunks", parallel.moe_chunks);
+  if (parallel.etp == 0 && parallel.tp > 1 && parallel.ep > 1)
+    text += fmt::format("; each expert on {} tensor ranks: parallel.etp is not set, and Megatron-Core then takes tp",
+                        parallel.tp);
   if (model.moe->shared_ffn_hidden > 0)
     text +=
         parallel.moe_shared_overlap ? "; shared experts beside the exchange" : "; shared experts after the exchange";

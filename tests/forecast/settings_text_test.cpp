@@ -99,6 +99,22 @@ TEST_CASE("settings text: routing of experts", "[report][moe]") {
       "chunks; shared experts after the exchange");
 }
 
+TEST_CASE("settings text: experts are cut as tensor parallelism cuts the rest, unless etp is set", "[report][moe]") {
+  Model model;
+  model.moe.emplace();
+  model.moe->experts = 8;
+  model.moe->topk = 2;
+  const auto says = [&model](const Parallel& parallel) {
+    return routing_text(model, parallel, {}).find("each expert on 4 tensor ranks: parallel.etp is not set") !=
+           std::string::npos;
+  };
+  CHECK(says({.tp = 4, .ep = 2}));
+  CHECK_FALSE(says({.tp = 4, .ep = 2, .etp = 1}));
+  CHECK_FALSE(says({.tp = 4, .ep = 2, .etp = 4}));
+  CHECK_FALSE(says({.tp = 4}));
+  CHECK_FALSE(says({.ep = 2}));
+}
+
 TEST_CASE("settings text: the loss that sharded data parallelism chooses", "[report]") {
   Training training;
   CHECK(loss_text({.zero_stage = 1}, training).empty());
