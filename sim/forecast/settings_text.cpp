@@ -151,6 +151,19 @@ std::string loss_text(const Parallel& parallel, const Training& training) {
       plain.zero_stage >= 2 ? fmt::format("with ZeRO-{}", plain.zero_stage) : "with DTensor");
 }
 
+std::string host_text(const Scenario& scenario, const Forecast& forecast) {
+  constexpr double kVisible = 0.01, kLarge = 0.05;
+  const HostModel& host = scenario.profile.host;
+  if (forecast.host_s <= kVisible * forecast.step_time_s || scenario.training.cuda_graphs) return "";
+  const double launch = host.launch / host.relative / scenario.profile.in_training.slowest_gpu;
+  std::string text = fmt::format("host: {:.3g} us for each operator", 1e6 * launch);
+  if (!host.fit.data.empty()) text += fmt::format(" (fitted on {})", host.fit.data);
+  if (host.relative != 1) text += fmt::format(", times {:.3g} as on hosts with Grace", host.relative);
+  if (forecast.host_s > kLarge * forecast.step_time_s)
+    text += "; CUDA graphs (training.cuda_graphs, cuda_graph_modules) would leave less of it";
+  return text;
+}
+
 std::string path_text(const Cluster& cluster) {
   if (cluster.routing == RoutingPolicy::even) return "";
   const std::string text =

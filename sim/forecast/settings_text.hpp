@@ -28,6 +28,9 @@ std::string optimizer_text(const Parallel& parallel, const Training& training);
 /// Which loss is assumed where training.cross_entropy leaves it to the kind of data parallelism, and that is PyTorch's; else empty.
 std::string loss_text(const Parallel& parallel, const Training& training);
 
+/// Where the host has 1 % of the step: its time for an operator, and whose it is. From 5 % with a hint to CUDA graphs. Else empty.
+std::string host_text(const Scenario& scenario, const Forecast& forecast);
+
 /// "each flow takes one path through the fabric, by a hash with seed 3 (ECMP)"; empty if traffic is split evenly.
 std::string path_text(const Cluster& cluster);
 

@@ -423,6 +423,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
   lines.push_back(
       fmt::format("kernels take {}, {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
                   gemm_factors(s), in.attention, in.memory, fitted(in.fit)));
+  if (const std::string host = host_text(s, f); !host.empty()) lines.push_back(host);
   if (in.slowest_gpu != 1)
     lines.push_back(
         fmt::format("kernels and host take {:.3g} times that: the slowest of {} GPUs (cluster.gpu_spread {:g})",

@@ -129,6 +129,26 @@ TEST_CASE("settings text: the loss that sharded data parallelism chooses", "[rep
   CHECK(loss_text({.zero_stage = 2}, training).empty());
 }
 
+TEST_CASE("settings text: whose host time it is, and what shortens it", "[report][stack]") {
+  const auto text = [](double host_s, const std::string& stack, const std::string& graphs = "false") {
+    const Scenario scenario = shipped_scenario(
+        "llama3-405b-1024", {"cluster.topology=gb200-nvl72", "stack=" + stack, "training.cuda_graphs=" + graphs});
+    Forecast forecast;
+    forecast.step_time_s = 10;
+    forecast.host_s = host_s;
+    return host_text(scenario, forecast);
+  };
+  CHECK(text(0.05, "megatron-core").empty());
+  CHECK(
+      text(0.2, "megatron-core") ==
+      "host: 170 us for each operator (fitted on whole steps of the stack megatron-core), times 1.45 as on hosts with "
+      "Grace");
+  CHECK(text(0.6, "megatron-core")
+            .ends_with("; CUDA graphs (training.cuda_graphs, cuda_graph_modules) would leave less of it"));
+  CHECK(text(0.2, "torchtitan").starts_with("host: 30.7 us for each operator (fitted on docs/references.md"));
+  CHECK(text(0.6, "megatron-core", "true").empty());
+}
+
 TEST_CASE("settings text: what is trained", "[report][lora]") {
   const Model model{.num_layers = 4,
                     .hidden_size = 512,
