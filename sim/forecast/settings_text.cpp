@@ -11,6 +11,7 @@
 #include "sim/graph/slow_groups.hpp"
 #include "sim/network/fabric.hpp"
 #include "sim/network/rack_use.hpp"
+#include "sim/plan/activations.hpp"
 #include "sim/plan/expert_routing.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/optimizer_matrices.hpp"
@@ -132,6 +133,39 @@ std::string optimizer_text(const Parallel& parallel, const Training& training) {
   return text + "; " + matrix_work_text(training);
 }
 
+namespace {
+
+/// The stage that a sharding strategy stands for.
+int zero_stage_of(Parallel parallel) {
+  PlanCheck check;
+  apply_strategy(check, parallel);
+  return parallel.zero_stage;
+}
+
+}  // namespace
+
+std::string loss_text(const Parallel& parallel, const Training& training) {
+  Parallel plain = parallel;
+  plain.zero_stage = zero_stage_of(parallel);
+  if (training.cross_entropy != CrossEntropy::automatic || loss_of(plain, training) != CrossEntropy::pytorch) return "";
+  return fmt::format(
+      "loss: PyTorch's, with fp32 copies of the logits, as training.cross_entropy = automatic takes it {}",
+      plain.zero_stage >= 2 ? fmt::format("with ZeRO-{}", plain.zero_stage) : "with DTensor");
+}
+
+std::string host_text(const Scenario& scenario, const Forecast& forecast) {
+  constexpr double kVisible = 0.01, kLarge = 0.05;
+  const HostModel& host = scenario.profile.host;
+  if (forecast.host_s <= kVisible * forecast.step_time_s || scenario.training.cuda_graphs) return "";
+  const double launch = host.launch / host.relative / scenario.profile.in_training.slowest_gpu;
+  std::string text = fmt::format("host: {:.3g} us for each operator", 1e6 * launch);
+  if (!host.fit.data.empty()) text += fmt::format(" (fitted on {})", host.fit.data);
+  if (host.relative != 1) text += fmt::format(", times {:.3g} as on hosts with Grace", host.relative);
+  if (forecast.host_s > kLarge * forecast.step_time_s)
+    text += "; CUDA graphs (training.cuda_graphs, cuda_graph_modules) would leave less of it";
+  return text;
+}
+
 std::string path_text(const Cluster& cluster) {
   if (cluster.routing == RoutingPolicy::even) return "";
   const std::string text =
@@ -173,6 +207,37 @@ std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vecto
   return lines;
 }
 
+namespace {
+
+/// Overlap that is switched off without an effect. That gathers wait may also be a stack's default, which is for other stages.
+std::vector<std::string> unused_overlap_texts(const Scenario& scenario) {
+  std::vector<std::string> lines;
+  Parallel parallel = scenario.parallel;
+  parallel.zero_stage = zero_stage_of(parallel);
+  if (!parallel.overlap_grad_reduce && reduces_every_microbatch(parallel) && !reduction_blocks(parallel))
+    lines.push_back(fmt::format(
+        "parallel.overlap_grad_reduce = false has no effect: ZeRO-{} reduces gradients in every micro-batch",
+        parallel.zero_stage));
+  const bool given = scenario.locations.empty() || scenario.locations.contains("parallel.overlap_param_gather");
+  if (!parallel.overlap_param_gather && given && parallel.zero_stage == 3)
+    lines.emplace_back(
+        "parallel.overlap_param_gather = false has no effect: ZeRO-3 gathers the parameters of each layer when it "
+        "needs them");
+  return lines;
+}
+
+/// Megatron-Core's all-to-all copies the router's counts to the host, which needs them as arguments. docs/models.md
+std::string capture_text(const Scenario& scenario) {
+  const bool counts = scenario.model.moe && scenario.parallel.ep > 1 &&
+                      scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall &&
+                      scenario.training.expert_capacity_factor == 0;
+  if (!scenario.training.cuda_graphs || !counts) return "";
+  return "training.cuda_graphs = true: a graph of the whole step cannot capture experts' exchanges by alltoall, whose "
+         "counts the host waits for; a run needs training.expert_capacity_factor or another parallel.moe_dispatcher";
+}
+
+}  // namespace
+
 std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& forecast) {
   std::vector<std::string> lines = crossing_texts(scenario.cluster, forecast.bandwidth);
   for (const AxisBandwidth& row : forecast.bandwidth)
@@ -180,11 +245,8 @@ std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& fo
       lines.push_back(
           fmt::format("{} asks for {:.0f} % of its {} links: its exposed communication takes {:.3g} s of the step",
                       row.axis, 100 * row.ratio(), row.link, exposed_of(row, forecast.exposed_s)));
-  if (!scenario.parallel.overlap_grad_reduce && reduces_every_microbatch(scenario.parallel) &&
-      !reduction_blocks(scenario.parallel))
-    lines.push_back(fmt::format(
-        "parallel.overlap_grad_reduce = false has no effect: ZeRO-{} reduces gradients in every micro-batch",
-        scenario.parallel.zero_stage));
+  for (std::string& line : unused_overlap_texts(scenario)) lines.push_back(std::move(line));
+  if (std::string line = capture_text(scenario); !line.empty()) lines.push_back(std::move(line));
   if (groups_slow_ranks(scenario.perturbation, scenario.parallel))
     lines.push_back(fmt::format(
         "{} entries of perturb.slow_rank: each tensor group computes as slowly as its slowest rank, so that ranks can "
@@ -215,6 +277,9 @@ std::string routing_text(const Model& model, const Parallel& parallel, const Tra
   text += fmt::format("; tokens dispatched in {} by {}", to_string(training.moe_dispatch_dtype),
                       to_string(parallel.moe_dispatcher));
   if (parallel.moe_chunks > 1) text += fmt::format(", in {} chunks", parallel.moe_chunks);
+  if (parallel.etp == 0 && parallel.tp > 1 && parallel.ep > 1)
+    text += fmt::format("; each expert on {} tensor ranks: parallel.etp is not set, and Megatron-Core then takes tp",
+                        parallel.tp);
   if (model.moe->shared_ffn_hidden > 0)
     text +=
         parallel.moe_shared_overlap ? "; shared experts beside the exchange" : "; shared experts after the exchange";

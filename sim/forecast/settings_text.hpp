@@ -25,6 +25,12 @@ std::string trained_text(const Model& model, const Training& training);
 /// How the update of an optimizer other than Adam, SGD and momentum runs, and what is not measured of it; empty for those.
 std::string optimizer_text(const Parallel& parallel, const Training& training);
 
+/// Which loss is assumed where training.cross_entropy leaves it to the kind of data parallelism, and that is PyTorch's; else empty.
+std::string loss_text(const Parallel& parallel, const Training& training);
+
+/// Where the host has 1 % of the step: its time for an operator, and whose it is. From 5 % with a hint to CUDA graphs. Else empty.
+std::string host_text(const Scenario& scenario, const Forecast& forecast);
+
 /// "each flow takes one path through the fabric, by a hash with seed 3 (ECMP)"; empty if traffic is split evenly.
 std::string path_text(const Cluster& cluster);
 
@@ -38,7 +44,8 @@ std::string rack_text(const Scenario& scenario);
 std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vector<AxisBandwidth>& bandwidth);
 
 /// Sentences beside the step time: crossing_texts(), one for each axis that asks for more than 90 % of its links, with the time
-/// that its exposed communication takes, and one for a schedule without a flush.
+/// that its exposed communication takes, one for each setting without effect, one for a graph of the whole step that cannot be
+/// captured, and one for a schedule without a flush.
 std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& forecast);
 
 /// How tokens are routed to experts and moved; empty for models without experts.

@@ -124,7 +124,10 @@ Result<std::vector<Stack>> read_stacks(const std::filesystem::path& folder) {
 void apply_to_profile(const Stack& stack, Profile& profile, bool experts) {
   const bool dispatches = experts && stack.host_launch_experts > Duration{};
   const Duration launch = dispatches ? stack.host_launch_experts : stack.host_launch;
-  if (launch > Duration{}) profile.host.launch = seconds(launch) * profile.host.relative;
+  if (launch > Duration{}) {
+    profile.host.launch = seconds(launch) * profile.host.relative;
+    profile.host.fit = {.data = "whole steps of the stack " + stack.name};
+  }
   if (stack.host_launch_per_expert > Duration{})
     profile.host.launch_per_expert = seconds(stack.host_launch_per_expert) * profile.host.relative;
   age_kernels(stack.released, profile);

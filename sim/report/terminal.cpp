@@ -423,6 +423,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
   lines.push_back(
       fmt::format("kernels take {}, {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
                   gemm_factors(s), in.attention, in.memory, fitted(in.fit)));
+  if (const std::string host = host_text(s, f); !host.empty()) lines.push_back(host);
   if (in.slowest_gpu != 1)
     lines.push_back(
         fmt::format("kernels and host take {:.3g} times that: the slowest of {} GPUs (cluster.gpu_spread {:g})",
@@ -438,6 +439,7 @@ std::vector<std::string> assumption_lines(const Scenario& s, const Forecast& f, 
   if (const std::string trained = trained_text(s.model, s.training); !trained.empty()) lines.push_back(trained);
   if (const std::string optimizer = optimizer_text(s.parallel, s.training); !optimizer.empty())
     lines.push_back(optimizer);
+  if (const std::string loss = loss_text(s.parallel, s.training); !loss.empty()) lines.push_back(loss);
   if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
   if (const std::string racks = rack_text(s); !racks.empty()) lines.push_back(racks);
   if (const std::string sites = sites_text(s.cluster.sites); !sites.empty()) lines.push_back(sites);

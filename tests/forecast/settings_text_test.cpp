@@ -1,5 +1,7 @@
 #include "sim/forecast/settings_text.hpp"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "sim/cost/rated_precision.hpp"
@@ -97,6 +99,56 @@ TEST_CASE("settings text: routing of experts", "[report][moe]") {
       "chunks; shared experts after the exchange");
 }
 
+TEST_CASE("settings text: experts are cut as tensor parallelism cuts the rest, unless etp is set", "[report][moe]") {
+  Model model;
+  model.moe.emplace();
+  model.moe->experts = 8;
+  model.moe->topk = 2;
+  const auto says = [&model](const Parallel& parallel) {
+    return routing_text(model, parallel, {}).find("each expert on 4 tensor ranks: parallel.etp is not set") !=
+           std::string::npos;
+  };
+  CHECK(says({.tp = 4, .ep = 2}));
+  CHECK_FALSE(says({.tp = 4, .ep = 2, .etp = 1}));
+  CHECK_FALSE(says({.tp = 4, .ep = 2, .etp = 4}));
+  CHECK_FALSE(says({.tp = 4}));
+  CHECK_FALSE(says({.ep = 2}));
+}
+
+TEST_CASE("settings text: the loss that sharded data parallelism chooses", "[report]") {
+  Training training;
+  CHECK(loss_text({.zero_stage = 1}, training).empty());
+  const std::string text =
+      "loss: PyTorch's, with fp32 copies of the logits, as training.cross_entropy = automatic takes it ";
+  CHECK(loss_text({.zero_stage = 2}, training) == text + "with ZeRO-2");
+  CHECK(loss_text({.sharding_strategy = ShardingStrategy::full_shard}, training) == text + "with ZeRO-3");
+  CHECK(loss_text({.dtensor = true}, training) == text + "with DTensor");
+  training.compiled = true;
+  CHECK(loss_text({.zero_stage = 2}, training).empty());
+  training = {.cross_entropy = CrossEntropy::pytorch};
+  CHECK(loss_text({.zero_stage = 2}, training).empty());
+}
+
+TEST_CASE("settings text: whose host time it is, and what shortens it", "[report][stack]") {
+  const auto text = [](double host_s, const std::string& stack, const std::string& graphs = "false") {
+    const Scenario scenario = shipped_scenario(
+        "llama3-405b-1024", {"cluster.topology=gb200-nvl72", "stack=" + stack, "training.cuda_graphs=" + graphs});
+    Forecast forecast;
+    forecast.step_time_s = 10;
+    forecast.host_s = host_s;
+    return host_text(scenario, forecast);
+  };
+  CHECK(text(0.05, "megatron-core").empty());
+  CHECK(
+      text(0.2, "megatron-core") ==
+      "host: 170 us for each operator (fitted on whole steps of the stack megatron-core), times 1.45 as on hosts with "
+      "Grace");
+  CHECK(text(0.6, "megatron-core")
+            .ends_with("; CUDA graphs (training.cuda_graphs, cuda_graph_modules) would leave less of it"));
+  CHECK(text(0.2, "torchtitan").starts_with("host: 30.7 us for each operator (fitted on docs/references.md"));
+  CHECK(text(0.6, "megatron-core", "true").empty());
+}
+
 TEST_CASE("settings text: what is trained", "[report][lora]") {
   const Model model{.num_layers = 4,
                     .hidden_size = 512,
@@ -142,4 +194,37 @@ TEST_CASE("a forecast says that gradients of every micro-batch do not wait for o
                                              "gradients in every micro-batch"});
   scenario.parallel.data_parallel = DataParallelKind::deepspeed;  // which waits for it
   CHECK(notes(3).empty());
+}
+
+TEST_CASE("a forecast says that gathers of ZeRO-3 do not wait for overlap_param_gather", "[forecast][report]") {
+  Scenario scenario = test::small_scenario(1, 1, 4);
+  scenario.parallel.overlap_param_gather = false;
+  const auto notes = [&scenario](int zero_stage) {
+    scenario.parallel.zero_stage = zero_stage;
+    return note_texts(scenario, forecast(scenario).value().forecast);
+  };
+  const std::vector<std::string> expected{
+      "parallel.overlap_param_gather = false has no effect: ZeRO-3 gathers the parameters of each layer when it needs "
+      "them"};
+  CHECK(notes(1).empty());
+  CHECK(notes(3) == expected);
+  scenario.parallel.data_parallel = DataParallelKind::deepspeed;
+  CHECK(notes(3) == expected);
+  scenario.locations["parallel.zero_stage"] = {};  // of a file, whose stack has the other key
+  CHECK(notes(3).empty());
+}
+
+TEST_CASE("a forecast says that no graph of a step captures an exchange whose counts the host reads",
+          "[forecast][report][moe]") {
+  const auto says = [](const std::vector<std::string>& set) {
+    std::vector<std::string> all{"parallel.moe_dispatcher=alltoall", "training.cuda_graphs=true"};
+    all.insert(all.end(), set.begin(), set.end());
+    const std::vector<std::string> notes = note_texts(shipped_scenario("deepseek-v3-2048", all), {.flushes = true});
+    return std::ranges::any_of(notes, [](const std::string& each) { return each.starts_with("training.cuda_graphs"); });
+  };
+  CHECK(says({}));
+  CHECK_FALSE(says({"training.cuda_graphs=false"}));
+  CHECK_FALSE(says({"training.expert_capacity_factor=1"}));
+  CHECK_FALSE(says({"parallel.moe_dispatcher=hybridep"}));
+  CHECK_FALSE(says({"parallel.ep=1"}));
 }

@@ -84,6 +84,71 @@ const std::vector<Broken> kBroken{
     {"megatron", "--tp-comm-overlap needs", "--tp-comm-overlap"},
     {"megatron", "tp divides the heads", kExport + "A=(--tensor-model-parallel-size 16 --sequence-parallel)"},
     {"megatron", "full recomputation needs", "--recompute-granularity full"},
+    {"megatron", "full recomputation needs",
+     "--overlap-moe-expert-parallel-comm --recompute-granularity full --recompute-method uniform "
+     "--recompute-num-layers 1",
+     kMoe},
+    {"megatron", "--overlap-moe-expert-parallel-comm excludes moe in",
+     "--overlap-moe-expert-parallel-comm --recompute-granularity selective --recompute-modules moe layernorm", kMoe},
+    {"megatron", "--overlap-moe-expert-parallel-comm excludes --moe-shared",
+     "--overlap-moe-expert-parallel-comm --moe-shared-expert-overlap --moe-token-dispatcher-type alltoall", kMoe},
+    {"megatron",
+     "--overlap-moe-expert-parallel-comm needs 16 bits",
+     "--overlap-moe-expert-parallel-comm",
+     kMoe,
+     {"training.dtype=fp32", "training.low_precision_activations=[]"}},
+    {"megatron",
+     "--overlap-moe-expert-parallel-comm excludes CUDA graphs",
+     "--overlap-moe-expert-parallel-comm",
+     kMoe,
+     {"training.cuda_graph_modules=[\"attn\", \"mlp\"]"}},
+    {"megatron",
+     "--overlap-moe-expert-parallel-comm excludes CUDA graphs",
+     "--overlap-moe-expert-parallel-comm --recompute-granularity full",
+     kMoe,
+     {"training.cuda_graphs=true"}},
+    {"megatron",
+     "CUDA graphs of modules exclude full",
+     "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+     kMoe,
+     {"training.cuda_graph_modules=[\"attn\"]"}},
+    {"megatron",
+     "CUDA graphs of modules exclude full",
+     "--recompute-granularity selective --recompute-modules moe",
+     kMoe,
+     {"training.cuda_graph_modules=[\"moe_router\"]"}},
+    {"megatron",
+     "CUDA graphs of modules exclude --cpu-offloading",
+     "--cpu-offloading-num-layers 4",
+     kMoe,
+     {"training.cuda_graph_modules=[\"attn\"]"}},
+    {"megatron-bridge", "full recomputation needs",
+     "model:\n  overlap_moe_expert_parallel_comm: true\n  recompute_granularity: full\n  recompute_method: uniform\n",
+     kMoe},
+    {"megatron-bridge", "overlap_moe_expert_parallel_comm excludes moe in",
+     "model:\n  overlap_moe_expert_parallel_comm: true\n  recompute_modules: [moe]\n", kMoe},
+    {"megatron-bridge", "overlap_moe_expert_parallel_comm excludes moe_shared",
+     "model:\n  overlap_moe_expert_parallel_comm: true\n  moe_shared_expert_overlap: true\n", kMoe},
+    {"megatron-bridge",
+     "overlap_moe_expert_parallel_comm needs 16 bits",
+     "model:\n  overlap_moe_expert_parallel_comm: true\n",
+     kMoe,
+     {"training.dtype=fp32", "training.low_precision_activations=[]"}},
+    {"megatron-bridge",
+     "overlap_moe_expert_parallel_comm excludes CUDA graphs",
+     "model:\n  overlap_moe_expert_parallel_comm: true\n",
+     kMoe,
+     {"training.cuda_graph_modules=[\"mlp\"]"}},
+    {"megatron-bridge",
+     "CUDA graphs of modules exclude full",
+     "model:\n  recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n",
+     kMoe,
+     {"training.cuda_graph_modules=[\"attn\"]"}},
+    {"megatron-bridge",
+     "CUDA graphs of modules exclude cpu_offloading",
+     "model:\n  cpu_offloading_num_layers: 4\n",
+     kMoe,
+     {"training.cuda_graph_modules=[\"attn\"]"}},
     {"megatron-bridge", "use_megatron_fsdp needs", "ddp:\n  use_megatron_fsdp: true\n"},
     {"megatron-bridge", "use_megatron_fsdp excludes",
      "ddp:\n  use_megatron_fsdp: true\ncheckpoint:\n  ckpt_format: fsdp_dtensor\ndist:\n  use_tp_pp_dp_mapping: "
@@ -229,6 +294,42 @@ TEST_CASE("launcher rules: a file breaks each of them", "[io][launch]") {
         kBroken, [&](const Broken& file) { return file.format == rule.format && rule.says.starts_with(file.rule); }));
     CHECK_FALSE(rule.source.empty());
   }
+}
+
+namespace {
+
+/// What a launcher refuses of a job whose experts' exchanges are overlapped.
+std::vector<std::string> refused_overlap(const std::string& format, const std::vector<std::string>& set) {
+  std::vector<std::string> all{"parallel={}", "parallel.ep=8", "parallel.pp_schedule=combined-1f1b",
+                               "training.recompute_modules=[]", "training.global_batch_size=16384"};
+  all.insert(all.end(), set.begin(), set.end());
+  return launcher_refusals(format, shipped_scenario(kMoe, all));
+}
+
+}  // namespace
+
+TEST_CASE("launcher rules: the overlap of experts' exchanges excludes what Megatron-LM asserts", "[io][launch]") {
+  const std::string format = GENERATE("megatron", "megatron-bridge");
+  CAPTURE(format);
+  CHECK(refused_overlap(format, {}).empty());
+  CHECK(refused_overlap(format, {"training.recompute=full"}).empty());
+  CHECK(refused_overlap(format, {"training.cuda_graph_modules=[\"attn\"]"}).empty());
+  for (const char* set : {"parallel.moe_shared_overlap=true", "training.recompute_modules=[\"moe\"]"}) {
+    CAPTURE(set);
+    CHECK(refused_overlap(format, {set}).size() == 1);
+  }
+  CHECK_FALSE(refused_overlap(format, {"training.recompute=full", "training.cuda_graph_modules=[\"attn\"]"}).empty());
+}
+
+TEST_CASE("launcher rules: under the overlap of experts' exchanges full recomputation has no method", "[io][launch]") {
+  const EmittedRun run = emit_run(
+      "megatron", shipped_scenario(kMoe, {"parallel={}", "parallel.ep=8", "parallel.pp_schedule=combined-1f1b",
+                                          "training.recompute=full", "training.recompute_modules=[]",
+                                          "training.global_batch_size=16384", "training.recompute_num_layers=2"}));
+  CHECK(run.text.find("--recompute-granularity full\n") != std::string::npos);
+  CHECK(run.text.find("--recompute-method") == std::string::npos);
+  CHECK(run.text.find("--recompute-num-layers") == std::string::npos);
+  CHECK(std::ranges::count(run.unmapped, "training.recompute_num_layers=2") == 1);
 }
 
 TEST_CASE("launcher rules: groups of Accelerate need FSDP version 2 only where FSDP runs", "[io][launch]") {

@@ -52,6 +52,23 @@ TEST_CASE("the page says that no software stack is set", "[report][terminal]") {
   CHECK_FALSE(says_none());
 }
 
+TEST_CASE("the page says whose host time and which loss it assumes", "[report][terminal]") {
+  Scenario scenario = sample::scenario();
+  Forecast f = sample::forecast();
+  const auto says = [&](const std::string& begin) {
+    return std::ranges::any_of(assumptions(scenario, f),
+                               [&](const std::string& line) { return line.starts_with(begin); });
+  };
+  f.host_s = 0.005 * f.step_time_s;
+  scenario.parallel.zero_stage = 1;
+  CHECK_FALSE(says("host: "));
+  CHECK_FALSE(says("loss: "));
+  f.host_s = 0.02 * f.step_time_s;
+  scenario.parallel.zero_stage = 2;
+  CHECK(says("host: "));
+  CHECK(says("loss: PyTorch's"));
+}
+
 TEST_CASE("the page says what each axis asks of its links, and which asks too much", "[report][terminal]") {
   Forecast f = sample::forecast();
   CHECK_FALSE(contains(page(f), "Bandwidth"));

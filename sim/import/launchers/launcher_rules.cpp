@@ -143,11 +143,40 @@ bool heads_divide(File f) {
   return divides(tp(f), model.num_attention_heads) &&
          (model.latent_attention.has_value() || divides(tp(f), model.num_query_groups));
 }
+/// The exchange of experts beside another micro-batch, with which full recomputation repeats whole virtual stages.
+bool overlaps_exchange(File f) { return flag(f, "overlap-moe-expert-parallel-comm"); }
+bool recomputes_fully(File f) { return f.settings.word("recompute-granularity") == "full"; }
 bool recompute_has_its_method(File f) {
-  const std::string granularity = f.settings.word("recompute-granularity");
-  const bool method = f.settings.has("recompute-method") && f.settings.has("recompute-num-layers");
-  const bool any = f.settings.has("recompute-method") || f.settings.has("recompute-num-layers");
-  return granularity == "full" ? method : !any;
+  const bool method = f.settings.has("recompute-method"), layers = f.settings.has("recompute-num-layers");
+  return recomputes_fully(f) && !overlaps_exchange(f) ? method && layers : !method && !layers;
+}
+bool recomputes_experts(File f) {
+  const std::vector<std::string> modules = f.settings.words("recompute-modules");
+  return std::ranges::find(modules, "moe") != modules.end();
+}
+bool overlap_keeps_experts(File f) { return !overlaps_exchange(f) || !recomputes_experts(f); }
+bool overlap_without_shared(File f) { return !overlaps_exchange(f) || !flag(f, "moe-shared-expert-overlap"); }
+bool overlap_suits_model(File f) {
+  return !overlaps_exchange(f) || (f.scenario.training.dtype != Precision::fp32 && f.scenario.model.mtp_layers <= 1);
+}
+
+// Graphs have no words in an emitted file: the scenario says which the run has.
+
+bool graphs_modules(File f) {
+  return !f.scenario.training.cuda_graphs && !f.scenario.training.cuda_graph_modules.empty();
+}
+bool graphs(File f, Name module) {
+  const std::vector<std::string>& modules = f.scenario.training.cuda_graph_modules;
+  return graphs_modules(f) && std::ranges::find(modules, module) != modules.end();
+}
+bool graphs_without_recompute(File f) {
+  return !(graphs_modules(f) && recomputes_fully(f)) && !(graphs(f, "moe_router") && recomputes_experts(f));
+}
+bool graphs_without_offloading(File f) { return !graphs_modules(f) || count(f, "cpu-offloading-num-layers", 0) == 0; }
+bool overlap_without_graphs(File f) {
+  if (!overlaps_exchange(f)) return true;
+  const bool any = f.scenario.training.cuda_graphs || graphs_modules(f);
+  return !graphs(f, "mlp") && !(any && recomputes_fully(f));
 }
 
 // ---- torchtitan
@@ -281,8 +310,22 @@ constexpr LauncherRule kRules[] = {
      exchanged_heads_divide},
     {"megatron", "--tp-comm-overlap needs --sequence-parallel", kArguments, tp_overlap_with_sequences},
     {"megatron", "tp divides the heads and the key-value heads", kConfig, heads_divide},
-    {"megatron", "full recomputation needs a method and a number of layers, no other has them", kConfig,
-     recompute_has_its_method},
+    {"megatron",
+     "full recomputation needs a method and a number of layers, no other has them, nor has "
+     "--overlap-moe-expert-parallel-comm",
+     kConfig, recompute_has_its_method},
+    {"megatron", "--overlap-moe-expert-parallel-comm excludes moe in --recompute-modules", kConfig,
+     overlap_keeps_experts},
+    {"megatron", "--overlap-moe-expert-parallel-comm excludes --moe-shared-expert-overlap", kConfig,
+     overlap_without_shared},
+    {"megatron", "--overlap-moe-expert-parallel-comm needs 16 bits, and has one prediction layer at most", kConfig,
+     overlap_suits_model},
+    {"megatron",
+     "--overlap-moe-expert-parallel-comm excludes CUDA graphs of mlp, and with full recomputation all graphs", kConfig,
+     overlap_without_graphs},
+    {"megatron", "CUDA graphs of modules exclude full recomputation, one of moe_router moe in --recompute-modules",
+     kConfig, graphs_without_recompute},
+    {"megatron", "CUDA graphs of modules exclude --cpu-offloading-num-layers", kConfig, graphs_without_offloading},
     {"megatron-bridge", "use_megatron_fsdp needs ckpt_format: fsdp_dtensor", kBridge, fsdp_has_its_checkpoint},
     {"megatron-bridge", "use_megatron_fsdp excludes use_tp_pp_dp_mapping", kBridge, fsdp_has_usual_ranks},
     {"megatron-bridge", "a pipeline layout has a multiple of pp stages", kConfig, layout_divides},
@@ -301,6 +344,22 @@ constexpr LauncherRule kRules[] = {
     {"megatron-bridge", "with cp_comm_type: a2a, tp × cp divides the heads and the key-value heads", kContext,
      exchanged_heads_divide},
     {"megatron-bridge", "tp divides the heads and the key-value heads", kConfig, heads_divide},
+    {"megatron-bridge",
+     "full recomputation needs a method and a number of layers, no other has them, nor has "
+     "overlap_moe_expert_parallel_comm",
+     kConfig, recompute_has_its_method},
+    {"megatron-bridge", "overlap_moe_expert_parallel_comm excludes moe in recompute_modules", kConfig,
+     overlap_keeps_experts},
+    {"megatron-bridge", "overlap_moe_expert_parallel_comm excludes moe_shared_expert_overlap", kConfig,
+     overlap_without_shared},
+    {"megatron-bridge", "overlap_moe_expert_parallel_comm needs 16 bits, and has one prediction layer at most", kConfig,
+     overlap_suits_model},
+    {"megatron-bridge",
+     "overlap_moe_expert_parallel_comm excludes CUDA graphs of mlp, and with full recomputation all graphs", kConfig,
+     overlap_without_graphs},
+    {"megatron-bridge", "CUDA graphs of modules exclude full recomputation, one of moe_router moe in recompute_modules",
+     kConfig, graphs_without_recompute},
+    {"megatron-bridge", "CUDA graphs of modules exclude cpu_offloading_num_layers", kConfig, graphs_without_offloading},
     {"torchtitan", "replicate × shard × cp × tp × pp is the number of GPUs", kDims, degrees_make_the_job},
     {"torchtitan", "ep is divided by cp (× tp if the experts' tensor degree is 1) and divides shard × cp (× tp)", kDims,
      experts_over_shards},

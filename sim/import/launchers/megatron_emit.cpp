@@ -39,13 +39,17 @@ Scenario with_written_cut(const Scenario& scenario) {
   return written;
 }
 
+/// arguments.py: the overlap needs experts over ranks, and virtual stages where there is a pipeline.
+bool overlaps_exchange(const Parallel& p) {
+  return p.pp_schedule == "combined-1f1b" && p.ep > 1 && (p.pp == 1 || p.vpp > 1);
+}
+
 void emit_pipeline(Settings& said, RunSettings& settings, const Scenario& scenario) {
   const Parallel& p = scenario.parallel;
   settings.take("parallel.pp_layout");
   settings.take("parallel.vpp");
   const bool usual = p.pp_schedule.empty() || p.pp_schedule == default_schedule(p.vpp);
-  // arguments.py: the overlap needs experts over ranks, and virtual stages where there is a pipeline.
-  const bool combined = p.pp_schedule == "combined-1f1b" && p.ep > 1 && (p.pp == 1 || p.vpp > 1);
+  const bool combined = overlaps_exchange(p);
   if (usual || combined) settings.take("parallel.pp_schedule");
   if (combined) said.push_back({"overlap-moe-expert-parallel-comm"});
   if (!p.pp_layout.empty())
@@ -151,17 +155,23 @@ std::string recompute_modules_text(const Scenario& scenario) {
   return text;
 }
 
+/// Whole layers. Under the overlap of experts' exchanges whole virtual stages, without a method and a number of layers.
+void emit_full_recompute(Settings& said, RunSettings& settings, const Scenario& scenario) {
+  const int layers = scenario.training.recompute_num_layers;
+  const bool stages = overlaps_exchange(scenario.parallel);
+  settings.list_unless(!stages || layers == 0, "training.recompute_num_layers");
+  said.push_back({"recompute-granularity", "full"});
+  if (stages) return;
+  said.push_back({"recompute-method", layers > 0 ? "block" : "uniform"});
+  said.push_back({"recompute-num-layers", std::to_string(std::max(1, layers))});
+}
+
 void emit_recompute(Settings& said, RunSettings& settings, const Scenario& scenario) {
   const Training& t = scenario.training;
   if (t.recompute == Recompute::selective_op) return;
   settings.take("training.recompute");
+  if (t.recompute == Recompute::full) return emit_full_recompute(said, settings, scenario);
   settings.take("training.recompute_num_layers");
-  if (t.recompute == Recompute::full) {
-    said.push_back({"recompute-granularity", "full"});
-    said.push_back({"recompute-method", t.recompute_num_layers > 0 ? "block" : "uniform"});
-    said.push_back({"recompute-num-layers", std::to_string(std::max(1, t.recompute_num_layers))});
-    return;
-  }
   const std::vector<std::string>& modules = t.recompute_modules;
   if (std::ranges::all_of(modules, [&](const std::string& each) { return can_repeat(each, scenario.model); }))
     settings.take("training.recompute_modules");
