@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,21 @@ std::string_view digits_at(std::string_view text, std::size_t begin) {
   std::size_t end = begin;
   while (end < text.size() && is_digit(text[end])) ++end;
   return text.substr(begin, end - begin);
+}
+
+/// Denials before and behind the words that they deny. Those of kBeforeAll also deny a whole cell.
+constexpr std::string_view kBeforeAll[] = {"no ", "without "};
+constexpr std::string_view kBeforeWord[] = {"not ", "non-"};
+constexpr std::string_view kBehind[] = {": none", ": off", ": no", " off", " disabled", " not used"};
+
+bool denied(std::string_view before, std::string_view behind) {
+  const auto ends_so = [&](std::string_view denial) {
+    if (!before.ends_with(denial)) return false;
+    const std::string_view rest = before.substr(0, before.size() - denial.size());
+    return rest.empty() || rest.ends_with(' ') || rest.ends_with('(');
+  };
+  return std::ranges::any_of(kBeforeAll, ends_so) || std::ranges::any_of(kBeforeWord, ends_so) ||
+         std::ranges::any_of(kBehind, [&](std::string_view denial) { return behind.starts_with(denial); });
 }
 
 /// "24.07" in "NeMo Framework (24.07)"; empty: the name has no year and month.
@@ -107,6 +123,34 @@ std::optional<bool> truth(std::string_view word) {
   for (const char* no : {"0", "0.0", "false", "no", "off", "none", "disabled"})
     if (small == no) return false;
   return std::nullopt;
+}
+
+bool affirms(const std::string& text, std::string_view words) {
+  const std::string small = lower_case(text), wanted = lower_case(words);
+  const std::string_view all = small;
+  for (std::size_t at = all.find(wanted); at != std::string_view::npos; at = all.find(wanted, at + 1))
+    if (!denied(all.substr(0, at), all.substr(at + wanted.size()))) return true;
+  return false;
+}
+
+bool denies(std::string_view cell) {
+  return std::ranges::any_of(kBeforeAll, [&](std::string_view denial) { return cell.starts_with(denial); }) ||
+         std::ranges::any_of(kBehind, [&](std::string_view denial) { return cell.ends_with(denial); });
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  const auto ends = [&](std::size_t at) {
+    return at >= text.size() || (std::isalnum(static_cast<unsigned char>(text[at])) == 0 && text[at] != '_');
+  };
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1))
+    if ((at == 0 || ends(at - 1)) && ends(at + word.size())) return true;
+  return false;
+}
+
+int number_after(const std::string& text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string::npos) return 0;
+  return static_cast<int>(std::clamp(std::strtol(text.c_str() + at + words.size(), nullptr, 10), 0L, 100'000L));
 }
 
 std::optional<int> zero_stage_in(std::string_view text) {
