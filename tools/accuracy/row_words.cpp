@@ -114,6 +114,44 @@ std::string nemo(const TableFields& fields, const std::string& small) {
   return year > 0 && year < kLastOf2024 ? "NeMo of 2024" : name;
 }
 
+/// "3", "3.1": a version, not "70b" or "0324".
+bool is_version(std::string_view word) {
+  return is_digit(word.front()) && parse_number<double>(word).value_or(10) < 10;
+}
+
+/// Words with hyphens between them, without a maker before them, and versions behind their names: "llama3.1-8b" of
+/// "Meta Llama 3.1 (8B)".
+std::string in_one_spelling(std::string_view model) {
+  constexpr std::string_view kMakers[] = {"meta",     "openai",     "google",    "nvidia", "alibaba",
+                                          "moonshot", "moonshotai", "mistralai", "zhipu",  "huawei"};
+  std::vector<std::string_view> words = split_words(model, " \t\r-_()[],:");
+  if (words.size() > 1 && std::ranges::find(kMakers, words.front()) != std::end(kMakers)) words.erase(words.begin());
+  std::string name;
+  for (const std::string_view word : words) {
+    const bool behind_letter = !name.empty() && std::isalpha(static_cast<unsigned char>(name.back())) != 0;
+    name += (name.empty() || (behind_letter && is_version(word)) ? "" : "-") + std::string(word);
+  }
+  return name;
+}
+
+/// Models that other names stand for, or whose shape they have.
+std::string without_short_name(std::string name) {
+  struct Short {
+    std::string_view begin;
+    const char* family;
+  };
+  constexpr Short kShort[] = {{"dsv3", "deepseek-v3"},
+                              {"ds-v3", "deepseek-v3"},
+                              {"deepseekv3", "deepseek-v3"},
+                              {"deepseek-r1-0528-qwen3", "qwen3"},
+                              {"deepseek-r1", "deepseek-v3"},
+                              {"deepseekr1", "deepseek-v3"},
+                              {"deepseek-coder-v2", "deepseek-v2"},
+                              {"gptoss", "gpt-oss"}};
+  const auto* found = std::ranges::find_if(kShort, [&](const Short& s) { return name.starts_with(s.begin); });
+  return found == std::end(kShort) ? name : name.replace(0, found->begin.size(), found->family);
+}
+
 }  // namespace
 
 std::optional<bool> truth(std::string_view word) {
@@ -174,13 +212,11 @@ std::optional<int> zero_stage_in(std::string_view text) {
 }
 
 std::string family_name(std::string_view model) {
+  constexpr std::string_view kDistilled = "-distill-";
   if (const std::size_t owner = model.rfind('/'); owner != std::string_view::npos) model.remove_prefix(owner + 1);
-  std::string name = lower_case(trim(model));
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == ' ' || c == '_'; }, '-');
-  for (const char* short_name : {"dsv3", "ds-v3", "deepseekv3", "deepseek-r1", "deepseekr1"})
-    if (name.starts_with(short_name)) name.replace(0, std::string_view(short_name).size(), "deepseek-v3");
-  return name;
+  std::string name = in_one_spelling(lower_case(model));
+  if (const std::size_t at = name.find(kDistilled); at != std::string::npos) name.erase(0, at + kDistilled.size());
+  return without_short_name(std::move(name));
 }
 
 double year_of_source(std::string_view source) {

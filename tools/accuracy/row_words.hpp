@@ -40,7 +40,8 @@ int number_after(const std::string& text, std::string_view words);
 /// none.
 std::optional<int> zero_stage_in(std::string_view text);
 
-/// A model's name in small letters with hyphens for blanks, without its owner: "deepseek-ai/DeepSeek-V3" is "deepseek-v3".
+/// A model's name in one spelling, small letters with hyphens for blanks and brackets, without owner and maker, the version behind the
+/// name: "nvidia/Meta-Llama-3 (8B)" is "llama3-8b"; of a distilled model that of the smaller one.
 std::string family_name(std::string_view model);
 
 /// The year in a source: of arXiv's number ("arXiv 2402.15627"), else one that is written out; 0: it has none.
