@@ -109,6 +109,7 @@ TEST_CASE("model families: latent attention and its indexers and groups", "[accu
     CHECK(m.moe->routing_groups == c.groups);
     CHECK(m.head_dim == c.sizes.nope_dim + c.sizes.rope_dim);
   }
+  CHECK(run(",cp", "DeepSeek-V3.2,7168,128,2").value().scenario.parallel.cp_comm_type == ContextExchange::all_gather);
   CHECK_FALSE(model("", "DeepSeek-R1-Distill-Llama-70B,8192,64").latent_attention.has_value());
   CHECK_FALSE(model(",attention_kind", "GPT-3-175B,12288,96,sparse").latent_attention.has_value());
 }

@@ -151,7 +151,16 @@ bool is_part(std::string_view name) {
   return std::ranges::any_of(kFabrics, [&](const Fabric& f) { return name == f.gpu; });
 }
 
-/// A word of a name without a count before it and a socket behind it, in full: "8XH100", "H100SXM5", "MI300".
+/// "H100" of "8XH100" and "H100X8".
+std::string_view without_count(std::string_view word) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t first = word.find_first_not_of(kDigits), last = word.find_last_not_of(kDigits);
+  if (first == std::string_view::npos) return word;
+  if (first > 0 && word[first] == 'X') return word.substr(first + 1);
+  return last + 1 < word.size() && word[last] == 'X' && is_part(word.substr(0, last)) ? word.substr(0, last) : word;
+}
+
+/// A word of a name in the singular, without a count and a socket, in full: "H100S", "H100SXM5", "MI300".
 std::string plain_word(std::string_view word) {
   struct Short {
     const char* name;
@@ -159,10 +168,10 @@ std::string plain_word(std::string_view word) {
   };
   constexpr Short kShort[] = {{"MI250", "MI250X"}, {"MI300", "MI300X"}, {"MI325", "MI325X"},
                               {"MI350", "MI350X"}, {"MI355", "MI355X"}, {"PONTE", "PVC"}};
-  const std::size_t count = word.find_first_not_of("0123456789");
-  if (count != std::string_view::npos && count > 0 && word[count] == 'X') word.remove_prefix(count + 1);
+  word = without_count(word);
   if (const std::size_t socket = word.find("SXM"); socket != std::string_view::npos && socket > 0)
     word = word.substr(0, socket);
+  if (word.ends_with('S') && is_part(word.substr(0, word.size() - 1))) word.remove_suffix(1);
   const auto* found = std::ranges::find_if(kShort, [&](const Short& s) { return word == s.name; });
   return found == std::end(kShort) ? std::string(word) : found->part;
 }

@@ -56,6 +56,14 @@ class ModelReader : RowPart {
     vocabulary = padded;
   }
 
+  /// The keys that an indexer chooses may be anywhere, so ranks of a context gather all.
+  void gather_sparse_context() {
+    Parallel& p = result_.scenario.parallel;
+    if (!result_.scenario.model.sparse_attention || p.cp == 1 || p.cp_comm_type == ContextExchange::all_gather) return;
+    p.cp_comm_type = ContextExchange::all_gather;
+    assume("ranks of a context gather all keys, of which sparse attention chooses some");
+  }
+
   void validate_model() {
     Result<Model> model = validated(result_.scenario.model);
     if (!model)
@@ -306,6 +314,7 @@ void read_model(RowReading& row) { ModelReader(row).read(); }
 void complete_model(RowReading& row) {
   ModelReader reader(row);
   reader.pad_vocabulary();
+  reader.gather_sparse_context();
   reader.validate_model();
 }
 
