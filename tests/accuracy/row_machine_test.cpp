@@ -16,9 +16,10 @@ std::string part(const char* reported) {
 std::string network(const char* words) {
   const auto reported = reported_network(words);
   if (!reported) return "nothing";
-  const char* of = reported->of == ReportedNetwork::Rate::nic   ? "nic"
-                   : reported->of == ReportedNetwork::Rate::gpu ? "gpu"
-                                                                : "node";
+  const char* of = reported->of == ReportedNetwork::Rate::nic    ? "nic"
+                   : reported->of == ReportedNetwork::Rate::gpu  ? "gpu"
+                   : reported->of == ReportedNetwork::Rate::rack ? "rack"
+                                                                 : "node";
   return std::to_string(reported->nics) + " x " + std::to_string(reported->rate.bytes_per_second / 125'000'000) + " " +
          of;
 }
@@ -67,9 +68,44 @@ TEST_CASE("row machine: a GPU's name without maker, board and memory", "[accurac
   CHECK(part("H100 NVL 94GB") == "H100-PCIE 94");
   CHECK(part("MI250X (1 GCD)") == "MI250X-GCD 0");
   CHECK(part("Intel Data Center GPU Max 1550") == "MAX-1550 0");
-  CHECK(part("A800 PCIe") == "A800-PCIE 0");  // a board that no machine has, not the SXM part
+  CHECK(part("A800 PCIe") == "A800-PCIE 0");
   CHECK(part("A100X") == "A100X 0");
   CHECK(part("") == " 0");
+}
+
+TEST_CASE("row machine: short, glued and counted names", "[accuracy]") {
+  const std::pair<const char*, const char*> names[] = {{"8xH100", "H100 0"},
+                                                       {"8x H100 80GB", "H100 80"},
+                                                       {"H100SXM5 80GB", "H100 80"},
+                                                       {"2 x MI300", "MI300X 0"},
+                                                       {"MI325", "MI325X 0"},
+                                                       {"RTX PRO 6000 Blackwell Workstation Edition", "RTX-PRO-6000 0"},
+                                                       {"B200 NVL72", "GB200 0"},
+                                                       {"B300 NVL72", "GB300 0"},
+                                                       {"B200 (GB200 NVL72)", "GB200 0"},
+                                                       {"B200 (GB200)", "GB200 0"},
+                                                       {"B300 NVL16", "B300 0"},
+                                                       {"H100 (DGX, not H200)", "H100 0"},
+                                                       {"H100x8", "H100 0"},
+                                                       {"H100s", "H100 0"},
+                                                       {"MI300X x8", "MI300X 0"},
+                                                       {"A100X", "A100X 0"}};
+  for (const auto& [reported, expected] : names) CHECK(part(reported) == expected);
+}
+
+TEST_CASE("row machine: a GPU's memory, not its CPU's or the GPUs of an instance", "[accuracy]") {
+  const std::pair<const char*, const char*> names[] = {{"NVIDIA GH200 120GB", "GH200 0"},
+                                                       {"NVIDIA GH200 480GB", "GH200 0"},
+                                                       {"GH200 144G HBM3e", "GH200 144"},
+                                                       {"GH200 (96GB HBM3 + 480GB LPDDR5X)", "GH200 96"},
+                                                       {"GH200 (480 GB LPDDR5X, 96 GB HBM3)", "GH200 96"},
+                                                       {"GB200 (480GB LPDDR5X, 186GB HBM3e)", "GB200 186"},
+                                                       {"a3-ultragpu-8g (H200)", "H200 0"},
+                                                       {"V100-SXM2-16G", "V100 16"}};
+  for (const auto& [reported, expected] : names) CHECK(part(reported) == expected);
+  CHECK(memory_of({"GH200", 480, 0, "", "", ""}) == 0);
+  CHECK(memory_of({"GH200", 96, 0, "", "", ""}) == 96);
+  CHECK(memory_of({"H100 80GB", 64, 0, "", "", ""}) == 64);
 }
 
 TEST_CASE("row machine: the network between nodes, as sources print it", "[accuracy]") {
@@ -98,6 +134,9 @@ TEST_CASE("row machine: the network between nodes, as sources print it", "[accur
   CHECK(network("PCIe 5G class") == "nothing");
   CHECK(network("3200Gb/s RoCE, 8 ports") == "8 x 400 nic");
   CHECK(network("8x InfiniBand per node (400Gb/s class)") == "8 x 400 node");
+  CHECK(network("8x2x200Gb/s") == "16 x 200 nic");
+  CHECK(network("8 x 2 x 200 Gb/s RoCE") == "16 x 200 nic");
+  CHECK(network("28.8 Tb/s per rack") == "0 x 28800 rack");
   for (const char* unsure : {"", "not printed (DGX H100 class, 8x NDR 400Gb/s assumed)", "none (single node)",
                              "RoCE v2, about 500GB/s per node aggregate", "8x InfiniBand", "PCIe Gen4 x16", "x Gb/s",
                              "99999999999999999999999Gb/s"})
@@ -125,6 +164,8 @@ TEST_CASE("row machine: a node has the GPUs and NICs that are reported, or its s
   rack.node.nics = 4;
   CHECK(fitted(rack, 4, "4x NDR InfiniBand 400Gb/s per 4-GPU tray") == "72/4 4 x 400");
   CHECK(fitted(rack, 72, "") == "72/4 4 x 400");
+  CHECK(fitted(rack, 4, "28.8 Tb/s per rack") == "72/4 4 x 400");
+  CHECK(fitted(rack, 4, "14.4 Tb/s per rack") == "72/4 4 x 200 told");
   Cluster alone = eight();
   alone.node.nics = 0;
   CHECK(fitted(alone, 8, "") == "8/8 0 x 400");
@@ -164,6 +205,21 @@ TEST_CASE("row machine: by GPU, network, framework and node", "[accuracy]") {
   CHECK(machine({"H100 SXM5", 94, 4, "PCIe 5.0 host", "", ""}) == "dgx-h100 h100-96gb-500w");
   CHECK(machine({"Max 1550", 128, 6, "", "", ""}) == "aurora ");
   CHECK(machine({"TPU v5p", 0, 4, "", "", ""}) == "none");
+  CHECK(machine({"B200", 0, 4, "NVLink5 1800GB/s, NVL72 domain", "", ""}) == "gb200-nvl72 ");
+  CHECK(machine({"B200", 0, 8, "NVLink5, no NVL72", "", ""}) == "dgx-b200 ");
+  CHECK(machine({"A800 PCIe", 0, 8, "", "", ""}) == "rtx-pro-6000-pcie a100-pcie");
+  CHECK(machine({"H800", 0, 8, "PCIe Gen5", "", ""}) == "rtx-pro-6000-pcie h100-pcie");
+}
+
+TEST_CASE("row machine: clouds by the names of their instances and networks", "[accuracy]") {
+  CHECK(machine({"A100", 40, 8, "", "EFA 400Gb/s", ""}) == "aws-p4d ");
+  CHECK(machine({"A100", 80, 8, "", "AWS EFA", ""}) == "aws-p4de ");
+  CHECK(machine({"A100", 0, 8, "", "p4d.24xlarge EFA", ""}) == "aws-p4d ");
+  CHECK(machine({"A100 (p4de.24xlarge)", 0, 8, "", "", ""}) == "aws-p4de ");
+  CHECK(machine({"p5.48xlarge (H100)", 0, 8, "", "", ""}) == "aws-p5 ");
+  CHECK(machine({"H200", 0, 8, "", "efa, p5en", ""}) == "aws-p5en ");
+  CHECK(machine({"H100", 0, 8, "", "GCP A3-Mega", ""}) == "gcp-a3mega ");
+  CHECK(machine({"H100", 0, 8, "", "default", ""}) == "dgx-h100 ");
 }
 
 TEST_CASE("row machine: PCIe boards copy at their generation's rate", "[accuracy]") {

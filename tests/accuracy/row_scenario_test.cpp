@@ -139,6 +139,30 @@ TEST_CASE("row: a node as reported, and listed", "[accuracy]") {
   CHECK(r.stack == "nemo-2025");
 }
 
+TEST_CASE("row: GPUs per node by the number of nodes", "[accuracy]") {
+  const auto gpus = [](const std::string& columns, const std::string& values) {
+    const RowScenario r = row(columns, values).value();  // 16 H100
+    return std::to_string(r.scenario.cluster.node.gpus) + (assumes(r, "of gpu_count and nodes") ? " said" : "");
+  };
+  CHECK(gpus(",nodes", ",4") == "4 said");
+  CHECK(gpus(",nodes", ",16") == "1 said");
+  CHECK(gpus(",nodes", ",2") == "8 said");
+  CHECK(gpus(",nodes", ",3") == "8");
+  CHECK(gpus(",nodes,gpus_per_node", ",4,8") == "8");
+  const std::string rack = "layers,hidden,heads,seq_len,global_batch_seqs,gpu,gpu_count,nodes\n4,1024,16,1024,512,";
+  const CsvTable table = CsvTable::parse(rack + "GB200,64,16\n", "t.csv").value();
+  const RowScenario r = scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value();
+  CHECK(r.scenario.cluster.node.gpus == 72);
+  CHECK_FALSE(assumes(r, "of gpu_count and nodes"));
+}
+
+TEST_CASE("row: words between nodes without a rate are said", "[accuracy]") {
+  for (const char* words : {"Ethernet", "8x InfiniBand", "LUMI"})
+    CHECK(assumes(row(",inter_node_link", fmt::format(",{}", words)).value(),
+                  fmt::format("no rate read in '{}': the network of dgx-h100", words)));
+  CHECK_FALSE(assumes(row(",inter_node_link", ",8x NDR").value(), "no rate read"));
+}
+
 TEST_CASE("row: a batch that is not reported is what its micro-batches make", "[accuracy]") {
   const std::string text =
       "layers,hidden,heads,seq_len,gpu,gpu_count,tp,micro_batch,num_microbatches,precision\n32,4096,32,4096,H100,16,2,"

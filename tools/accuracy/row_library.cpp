@@ -1,6 +1,8 @@
 #include "tools/accuracy/row_library.hpp"
 
+#include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <set>
 
 #include "sim/import/importers.hpp"
@@ -9,12 +11,32 @@
 namespace tracecast::accuracy {
 namespace {
 
-/// "llama-3.1-8b" of "meta-llama-3.1-8b-instruct".
+/// "llama3.1-8b" of "llama3.1-8b-instruct-fp8".
 std::string without_tuning(std::string name) {
-  for (const std::string_view ending : {"-hf", "-base", "-instruct", "-chat", "-v0.1", "-it"})
-    if (name.ends_with(ending)) name.resize(name.size() - ending.size());
-  if (name.starts_with("meta-")) name.erase(0, 5);
+  constexpr std::string_view kEndings[] = {"-hf",   "-base", "-instruct", "-thinking", "-chat",
+                                           "-v0.1", "-it",   "-bf16",     "-fp8",      "-2507"};
+  const auto ends = [&](std::string_view ending) { return name.ends_with(ending); };
+  for (const auto* found = std::ranges::find_if(kEndings, ends); found != std::end(kEndings);
+       found = std::ranges::find_if(kEndings, ends))
+    name.resize(name.size() - found->size());
   return name;
+}
+
+/// Names that leave out the sizes of the only model of their family.
+std::string with_sizes(const std::string& name) {
+  struct Short {
+    std::string_view name;
+    const char* full;
+  };
+  constexpr Short kOnly[] = {{"qwen3-next", "qwen3-next-80b-a3b"},
+                             {"qwen3-next-80b", "qwen3-next-80b-a3b"},
+                             {"qwen3-coder-next", "qwen3-next-80b-a3b"},
+                             {"kimi-linear", "kimi-linear-48b-a3b"},
+                             {"kimi-linear-48b", "kimi-linear-48b-a3b"},
+                             {"nemotron3-nano", "nemotron3-nano-30b-a3b"},
+                             {"nemotron3-nano-30b", "nemotron3-nano-30b-a3b"}};
+  const auto* found = std::ranges::find(kOnly, std::string_view(name), &Short::name);
+  return found == std::end(kOnly) ? name : found->full;
 }
 
 std::string letters_and_digits(const std::string& name) {
@@ -55,7 +77,7 @@ Result<Profile> RowLibrary::profile(const std::string& name) const {
 }
 
 std::optional<Model> RowLibrary::model(const std::string& name) const {
-  const auto file = models_.find(letters_and_digits(without_tuning(family_name(name))));
+  const auto file = models_.find(letters_and_digits(with_sizes(without_tuning(family_name(name)))));
   if (file == models_.end()) return std::nullopt;
   const std::lock_guard lock(cache_->mutex);
   const auto found = cache_->models.find(file->second);

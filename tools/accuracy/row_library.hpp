@@ -28,7 +28,7 @@ class RowLibrary {
   Result<Cluster> topology(const std::string& name) const;
   /// Errors: those of read_profile.
   Result<Profile> profile(const std::string& name) const;
-  /// The shipped model of this name in any case and with or without hyphens, owner and kind of tuning: "llama-3.1-8b" for
+  /// The shipped model of this name in any case and with or without hyphens, owner, kind of tuning and precision: "llama-3.1-8b" for
   /// "meta-llama/Llama-3.1-8B-Instruct"; empty if there is none.
   std::optional<Model> model(const std::string& name) const;
   const std::vector<Stack>& stacks() const { return stacks_; }

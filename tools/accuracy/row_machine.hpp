@@ -5,12 +5,12 @@
 /// The same rule holds for every row:
 ///
 ///   GPU        its part number without maker, board and memory: "NVIDIA A100-SXM4-80GB" is the A100 of 80 GB; where
-///              PCIe is the only link in the node, it is the PCIe board
+///              PCIe is the only link in the node, it is the PCIe board; B200 and B300 in racks of 72 are GB200 and GB300
 ///   machine    found by GPU, network and framework, else the vendor's reference system
 ///   node       as many GPUs as reported, with their share of the reference system's NICs; racks are not changed
-///   network    "8x NDR InfiniBand 400Gb/s per node", "200Gb/s x8", "8 rails of 200Gb/s", "8x 200G", "400Gb/s per GPU", "1600Gb/s RoCE per node", "8x NDR". A
-///              rate alone is that of each NIC, or of the node if it is above that of the reference system's NICs
-///              ("EFA 3200Gb/s")
+///   network    "8x NDR InfiniBand 400Gb/s per node", "200Gb/s x8", "8 rails of 200Gb/s", "8x 200G", "8x2x200Gb/s", "400Gb/s per GPU",
+///              "1600Gb/s RoCE per node", "28.8 Tb/s per rack", "8x NDR". A rate alone is that of each NIC, or of the node if
+///              it is above that of the reference system's NICs ("EFA 3200Gb/s")
 ///
 /// Figures that the table calls "not printed", "about" or "assumed" are not used.
 #pragma once
@@ -34,7 +34,7 @@ GpuName gpu_name(std::string_view reported);
 
 /// The network of a node. `nics`, `rate`: 0 when not reported. `of`: what the rate belongs to.
 struct ReportedNetwork {
-  enum class Rate { nic, gpu, node };
+  enum class Rate { nic, gpu, node, rack };
   int nics = 0;
   Bandwidth rate;
   Rate of = Rate::nic;
@@ -52,6 +52,9 @@ struct ReportedMachine {
   std::string links_between_nodes;
   std::string framework;
 };
+
+/// GB of one GPU, of the column or the name; 0: neither says it.
+double memory_of(const ReportedMachine& reported);
 
 /// The data files of a machine.
 struct MachineClass {

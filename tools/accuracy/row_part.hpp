@@ -24,13 +24,6 @@ struct RowReading {
   RowScenario result;
 };
 
-/// True if `text` has these words somewhere without "no", "not" or "without" before them and "none" or "off" behind; in
-/// any case.
-bool affirms(const std::string& text, std::string_view words);
-
-/// The number behind `words` in a text, at most 100,000; 0: there is none.
-int number_after(const std::string& text, std::string_view words);
-
 class RowPart {
  protected:
   explicit RowPart(RowReading& row)

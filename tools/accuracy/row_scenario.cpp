@@ -9,6 +9,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/cost/slowest_rank.hpp"
+#include "sim/io/json_document.hpp"
 #include "tools/accuracy/row_machine.hpp"
 #include "tools/accuracy/row_part.hpp"
 
@@ -23,7 +24,7 @@ class MachineReader : RowPart {
     Scenario& s = result_.scenario;
     const ReportedMachine reported_machine{text("gpu"),
                                            fields_.number("gpu_mem_gb", 0),
-                                           fields_.small_count("gpus_per_node", 0),
+                                           gpus_per_node(),
                                            text("intra_node_link"),
                                            text("inter_node_link"),
                                            text("framework")};
@@ -39,23 +40,38 @@ class MachineReader : RowPart {
     Result<Profile> profile = library_.profile(s.profile_name.empty() ? s.cluster.gpu : s.profile_name);
     if (!profile) return add_error("gpu", "its profile cannot be read");
     s.profile = std::move(*profile);
-    const double memory_gb = reported_machine.memory_gb;
-    adapt_memory(s.profile, memory_gb > 0 ? memory_gb : gpu_name(reported_machine.gpu).memory_gb);
+    adapt_memory(s.profile, memory_of(reported_machine));
     s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, 16'777'216));
     s.cluster.max_nodes = 0;  // a machine of this kind, of any size
     set_pcie_rate(s.cluster.node, s.profile);
     if (std::string changed = adapt_node(s.cluster, reported_machine, machine->by_network); !changed.empty())
       assume(std::move(changed));
+    if (!reported("gpus_per_node") && reported_machine.gpus_per_node == s.cluster.node.gpus)
+      assume(fmt::format("GPUs per node not reported: {}, of gpu_count and nodes", s.cluster.node.gpus));
     if (s.cluster.node.nics == 0 && s.cluster.world_size > s.cluster.node.gpus)
       return add_error("inter_node_link",
                        fmt::format("must say how nodes of {} GPUs are connected", s.cluster.node.gpus));
-    const std::string& network = text("inter_node_link");
-    if (!machine->by_network && (network.empty() || network.find("not printed") != std::string::npos))
-      assume(fmt::format("network between nodes not reported: {}", machine->topology));
+    if (!machine->by_network) assume_network(*machine);
     prepare(s);
   }
 
  private:
+  /// Those of a column, else as many as there are to each of `nodes`. A single node may have more than the run uses.
+  int gpus_per_node() {
+    constexpr int kUsual = 8;
+    const int ranks = fields_.small_count("gpu_count", 0), nodes = fields_.small_count("nodes", 0);
+    if (reported("gpus_per_node") || nodes == 0 || ranks % nodes != 0) return fields_.small_count("gpus_per_node", 0);
+    return nodes > 1 || ranks > kUsual ? ranks / nodes : 0;
+  }
+
+  void assume_network(const MachineClass& machine) {
+    const std::string& words = text("inter_node_link");
+    if (words.empty() || words.find("not printed") != std::string::npos)
+      assume(fmt::format("network between nodes not reported: {}", machine.topology));
+    else if (!reported_network(words) && result_.scenario.cluster.world_size > result_.scenario.cluster.node.gpus)
+      assume(fmt::format("no rate read in '{}': the network of {}", shortened(words), machine.topology));
+  }
+
   /// A part with less or more memory than that of the profile, "H100 64 GB".
   void adapt_memory(Profile& profile, double gigabytes) {
     constexpr double kOther = 0.15, kGiB = 1024.0 * 1024 * 1024;

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -19,16 +18,6 @@
 
 namespace tracecast::accuracy {
 namespace {
-
-/// True if `word` is in the text as a whole word: "moe" is in "layernorm, moe" and not in "moe_act".
-bool has_word(const std::string& text, const std::string& word) {
-  const auto ends = [&](std::size_t at) {
-    return at >= text.size() || (std::isalnum(static_cast<unsigned char>(text[at])) == 0 && text[at] != '_');
-  };
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
-    if ((at == 0 || ends(at - 1)) && ends(at + word.size())) return true;
-  return false;
-}
 
 std::string allowed_precisions() {
   std::string names;
@@ -357,10 +346,7 @@ class TrainingReader : RowPart {
     const std::optional<bool> yes = truth(word);
     if (yes) return *yes ? "full" : "none";
     if (!affirms(word, "checkpointing") && word.find("checkpointing") != std::string::npos) return "none";
-    for (const char* denial : {"no ", "without "})
-      if (word.starts_with(denial)) return "none";
-    for (const char* denial : {" off", " disabled", ": none", ": no"})
-      if (word.ends_with(denial)) return "none";
+    if (denies(word)) return "none";
     const bool of_operators = detail.starts_with("op") || detail.find("selective op") != std::string::npos ||
                               has_word(detail, "sac") || has_word(word, "sac") || has_word(word, "op");
     const bool of_pytorch = stack_ != nullptr && stack_->name.find("torchtitan") != std::string::npos;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,21 @@ std::string_view digits_at(std::string_view text, std::size_t begin) {
   std::size_t end = begin;
   while (end < text.size() && is_digit(text[end])) ++end;
   return text.substr(begin, end - begin);
+}
+
+/// Denials before and behind the words that they deny. Those of kBeforeAll also deny a whole cell.
+constexpr std::string_view kBeforeAll[] = {"no ", "without "};
+constexpr std::string_view kBeforeWord[] = {"not ", "non-"};
+constexpr std::string_view kBehind[] = {": none", ": off", ": no", " off", " disabled", " not used"};
+
+bool denied(std::string_view before, std::string_view behind) {
+  const auto ends_so = [&](std::string_view denial) {
+    if (!before.ends_with(denial)) return false;
+    const std::string_view rest = before.substr(0, before.size() - denial.size());
+    return rest.empty() || rest.ends_with(' ') || rest.ends_with('(');
+  };
+  return std::ranges::any_of(kBeforeAll, ends_so) || std::ranges::any_of(kBeforeWord, ends_so) ||
+         std::ranges::any_of(kBehind, [&](std::string_view denial) { return behind.starts_with(denial); });
 }
 
 /// "24.07" in "NeMo Framework (24.07)"; empty: the name has no year and month.
@@ -98,6 +114,44 @@ std::string nemo(const TableFields& fields, const std::string& small) {
   return year > 0 && year < kLastOf2024 ? "NeMo of 2024" : name;
 }
 
+/// "3", "3.1": a version, not "70b" or "0324".
+bool is_version(std::string_view word) {
+  return is_digit(word.front()) && parse_number<double>(word).value_or(10) < 10;
+}
+
+/// Words with hyphens between them, without a maker before them, and versions behind their names: "llama3.1-8b" of
+/// "Meta Llama 3.1 (8B)".
+std::string in_one_spelling(std::string_view model) {
+  constexpr std::string_view kMakers[] = {"meta",     "openai",     "google",    "nvidia", "alibaba",
+                                          "moonshot", "moonshotai", "mistralai", "zhipu",  "huawei"};
+  std::vector<std::string_view> words = split_words(model, " \t\r-_()[],:");
+  if (words.size() > 1 && std::ranges::find(kMakers, words.front()) != std::end(kMakers)) words.erase(words.begin());
+  std::string name;
+  for (const std::string_view word : words) {
+    const bool behind_letter = !name.empty() && std::isalpha(static_cast<unsigned char>(name.back())) != 0;
+    name += (name.empty() || (behind_letter && is_version(word)) ? "" : "-") + std::string(word);
+  }
+  return name;
+}
+
+/// Models that other names stand for, or whose shape they have.
+std::string without_short_name(std::string name) {
+  struct Short {
+    std::string_view begin;
+    const char* family;
+  };
+  constexpr Short kShort[] = {{"dsv3", "deepseek-v3"},
+                              {"ds-v3", "deepseek-v3"},
+                              {"deepseekv3", "deepseek-v3"},
+                              {"deepseek-r1-0528-qwen3", "qwen3"},
+                              {"deepseek-r1", "deepseek-v3"},
+                              {"deepseekr1", "deepseek-v3"},
+                              {"deepseek-coder-v2", "deepseek-v2"},
+                              {"gptoss", "gpt-oss"}};
+  const auto* found = std::ranges::find_if(kShort, [&](const Short& s) { return name.starts_with(s.begin); });
+  return found == std::end(kShort) ? name : name.replace(0, found->begin.size(), found->family);
+}
+
 }  // namespace
 
 std::optional<bool> truth(std::string_view word) {
@@ -107,6 +161,34 @@ std::optional<bool> truth(std::string_view word) {
   for (const char* no : {"0", "0.0", "false", "no", "off", "none", "disabled"})
     if (small == no) return false;
   return std::nullopt;
+}
+
+bool affirms(const std::string& text, std::string_view words) {
+  const std::string small = lower_case(text), wanted = lower_case(words);
+  const std::string_view all = small;
+  for (std::size_t at = all.find(wanted); at != std::string_view::npos; at = all.find(wanted, at + 1))
+    if (!denied(all.substr(0, at), all.substr(at + wanted.size()))) return true;
+  return false;
+}
+
+bool denies(std::string_view cell) {
+  return std::ranges::any_of(kBeforeAll, [&](std::string_view denial) { return cell.starts_with(denial); }) ||
+         std::ranges::any_of(kBehind, [&](std::string_view denial) { return cell.ends_with(denial); });
+}
+
+bool has_word(std::string_view text, std::string_view word) {
+  const auto ends = [&](std::size_t at) {
+    return at >= text.size() || (std::isalnum(static_cast<unsigned char>(text[at])) == 0 && text[at] != '_');
+  };
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1))
+    if ((at == 0 || ends(at - 1)) && ends(at + word.size())) return true;
+  return false;
+}
+
+int number_after(const std::string& text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string::npos) return 0;
+  return static_cast<int>(std::clamp(std::strtol(text.c_str() + at + words.size(), nullptr, 10), 0L, 100'000L));
 }
 
 std::optional<int> zero_stage_in(std::string_view text) {
@@ -130,13 +212,11 @@ std::optional<int> zero_stage_in(std::string_view text) {
 }
 
 std::string family_name(std::string_view model) {
+  constexpr std::string_view kDistilled = "-distill-";
   if (const std::size_t owner = model.rfind('/'); owner != std::string_view::npos) model.remove_prefix(owner + 1);
-  std::string name = lower_case(trim(model));
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == ' ' || c == '_'; }, '-');
-  for (const char* short_name : {"dsv3", "ds-v3", "deepseekv3", "deepseek-r1", "deepseekr1"})
-    if (name.starts_with(short_name)) name.replace(0, std::string_view(short_name).size(), "deepseek-v3");
-  return name;
+  std::string name = in_one_spelling(lower_case(model));
+  if (const std::size_t at = name.find(kDistilled); at != std::string::npos) name.erase(0, at + kDistilled.size());
+  return without_short_name(std::move(name));
 }
 
 double year_of_source(std::string_view source) {

@@ -1,5 +1,5 @@
 /// \file
-/// What the words of a source mean: yes and no, stages of ZeRO, the family of a model, the framework and its age.
+/// What the words of a source mean: yes and no, denials, stages of ZeRO, the family of a model, the framework and its age.
 ///
 /// Names of frameworks that a table may use for a stack of scenarios/stacks:
 ///
@@ -22,11 +22,26 @@ namespace tracecast::accuracy {
 /// "1", "1.0", "true", "yes", "on", "enabled" and their opposites in any case, "none"; empty: another word.
 std::optional<bool> truth(std::string_view word);
 
+/// True if `text` has these words somewhere without "no", "not" or "without" before them and "none" or "off" behind; in
+/// any case.
+bool affirms(const std::string& text, std::string_view words);
+
+/// True if a whole cell, in small letters, begins or ends with a denial: "no recomputation", "recomputation: off". One that begins
+/// with "not" need not: "not printed".
+bool denies(std::string_view cell);
+
+/// True if `word` is in the text as a whole word: "moe" is in "layernorm, moe" and not in "moe_act".
+bool has_word(std::string_view text, std::string_view word);
+
+/// The number behind `words` in a text, at most 100,000; 0: there is none.
+int number_after(const std::string& text, std::string_view words);
+
 /// The stage in "ZeRO-3", "zero stage 2", "FULL_SHARD", the tags "fsdp2" and "fsdp3"; "FSDP2" is a version, of stage 3; empty: there is
 /// none.
 std::optional<int> zero_stage_in(std::string_view text);
 
-/// A model's name in small letters with hyphens for blanks, without its owner: "deepseek-ai/DeepSeek-V3" is "deepseek-v3".
+/// A model's name in one spelling, small letters with hyphens for blanks and brackets, without owner and maker, the version behind the
+/// name: "nvidia/Meta-Llama-3 (8B)" is "llama3-8b"; of a distilled model that of the smaller one.
 std::string family_name(std::string_view model);
 
 /// The year in a source: of arXiv's number ("arXiv 2402.15627"), else one that is written out; 0: it has none.
