@@ -56,7 +56,7 @@ class ParallelReader : RowPart {
       p.zero_stage = 3;
       p.reshard_after_forward = false;
     }
-    if (is_bridge() && is_llama_3_70b() && p.tp == 1 && p.pp == 1 && !is_fine_tuning() &&
+    if (is_bridge() && is_llama_3("70b") && p.tp == 1 && p.pp == 1 && !is_fine_tuning() &&
         p.zero_stage < 3) {  // docs/references.md#bridge-fsdp
       p.zero_stage = 3;
       assume("ZeRO-3: Megatron-Bridge's recipes of Llama 3 70B without a pipeline use Megatron-FSDP");
@@ -87,12 +87,6 @@ class ParallelReader : RowPart {
   }
 
  private:
-  bool is_llama_3_70b() const {
-    for (const char* name : {"llama-3-70b", "llama3-70b", "llama-3.1-70b", "llama3.1-70b"})
-      if (is_of(name)) return true;
-    return false;
-  }
-
   bool is_ddp() const {
     const std::string small = lower_case(text("framework"));
     return small.find("ddp") != std::string::npos && small.find("fsdp") == std::string::npos;
