@@ -157,7 +157,7 @@ Result<void> check_sweep(const PredictOptions& options) {
                                                          {"--emit", !options.emit.empty()},
                                                          {"--co-located", !options.co_located.empty()}};
   for (const auto& [name, given] : kOfOneForecast)
-    if (given) return fail({"", 0, name, "", "is for one forecast (allowed with --sweep: --csv --svg --json)"});
+    if (given) return fail_key(name, "", "is for one forecast (allowed with --sweep: --csv --svg --json)");
   return {};
 }
 
@@ -165,33 +165,28 @@ Result<void> check_sweep(const PredictOptions& options) {
 Result<void> check_emit(const PredictOptions& options) {
   const std::vector<std::string> changed = divided(options.overrides).of_topology;
   if (options.emit != "scenario" || changed.empty()) return {};
-  return fail({"", 0, "--emit", "scenario",
-               fmt::format("does not take --set topology.{} (write it into a topology file, and set cluster.topology)",
-                           changed.front())});
+  return fail_key(
+      "--emit", "scenario",
+      fmt::format("does not take --set topology.{} (write it into a topology file, and set cluster.topology)",
+                  changed.front()));
+}
+
+/// Options that exclude each other.
+Result<void> check_options(const PredictOptions& options) {
+  if (options.explain && options.network == "simgrid")
+    return fail_key("--network", options.network, "--explain simulates once for each cause (allowed: fluid isolated)");
+  if (options.explain && !options.co_located.empty())
+    return fail_key("--explain", "", "explains one job (allowed: without --co-located)");
+  if (!options.co_located.empty() && options.network == "isolated")
+    return fail_key("--co-located", options.co_located.front(),
+                    "co-located jobs share links, which the isolated network does not model (allowed: --network "
+                    "fluid, --network simgrid)");
+  return {};
 }
 
 Result<ExitCode> predict(const PredictOptions& options, const Context& context) {
-  if (const Result<void> good = check_emit(options); !good) return tl::unexpected(good.error());
-  if (options.explain && options.network == "simgrid")
-    return fail({.file = "",
-                 .line = 0,
-                 .key = "--network",
-                 .value = options.network,
-                 .message = "--explain simulates once for each cause (allowed: fluid isolated)"});
-  if (options.explain && !options.co_located.empty())
-    return fail({.file = "",
-                 .line = 0,
-                 .key = "--explain",
-                 .value = "",
-                 .message = "explains one job (allowed: without --co-located)"});
-  if (!options.co_located.empty() && options.network == "isolated")
-    return fail({.file = "",
-                 .line = 0,
-                 .key = "--co-located",
-                 .value = options.co_located.front(),
-                 .message =
-                     "co-located jobs share links, which the isolated network does not model (allowed: --network "
-                     "fluid, --network simgrid)"});
+  for (const auto check : {check_emit, check_options})
+    if (const Result<void> good = check(options); !good) return tl::unexpected(good.error());
   if (!options.sweep.axes.empty()) {
     if (const Result<void> good = check_sweep(options); !good) return tl::unexpected(good.error());
     ForecastOptions one = forecast_options(options);

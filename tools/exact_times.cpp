@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "tools/option_error.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -43,20 +44,14 @@ Result<std::vector<Decimal>> parse_list(const char* option, std::string_view tex
   for (const std::string_view part : split(text)) {
     const std::optional<Decimal> decimal = parse_decimal(part);
     if (!decimal) {
-      return fail({.file = {},
-                   .line = 0,
-                   .key = option,
-                   .value = std::string(text),
-                   .message = "is not a time (allowed: numbers from 0 to 10^9, at most 9 decimals, without unit)"});
+      return fail_key(option, std::string(text),
+                      "is not a time (allowed: numbers from 0 to 10^9, at most 9 decimals, without unit)");
     }
     list.push_back(*decimal);
   }
   if (list.size() == 1 || list.size() == static_cast<std::size_t>(ranks)) return list;
-  return fail({.file = {},
-               .line = 0,
-               .key = option,
-               .value = std::string(text),
-               .message = fmt::format("has {} numbers (allowed: 1, or one per rank: {})", list.size(), ranks)});
+  return fail_key(option, std::string(text),
+                  fmt::format("has {} numbers (allowed: 1, or one per rank: {})", list.size(), ranks));
 }
 
 std::int64_t mean(const std::vector<std::int64_t>& list) {
@@ -119,11 +114,8 @@ Result<PipelineTimes> pipeline_times(const Schedule& schedule, const ExactTimes&
   const bool per_rank = times.forward.size() + times.backward_input.size() + times.backward_weight.size() > 3;
   if (!per_rank) return result;
   if (schedule.replicas > 1) {
-    return fail({.file = {},
-                 .line = 0,
-                 .key = "schedule",
-                 .value = schedule.name,
-                 .message = "has each stage on two ranks; times per rank need one copy of the model"});
+    return fail_key("schedule", schedule.name,
+                    "has each stage on two ranks; times per rank need one copy of the model");
   }
   for (std::size_t rank = 0; rank < schedule.stage_of.size(); ++rank) {
     const auto of_rank = [&](const std::vector<std::int64_t>& list) { return list[list.size() == 1 ? 0 : rank]; };

@@ -20,6 +20,7 @@
 #include "sim/network/measured_network.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
+#include "tools/option_error.hpp"
 #include "tracer/named_record.hpp"
 #include "tracer/replay.hpp"
 #include "tracer/trace_writer.hpp"
@@ -51,10 +52,6 @@ Result<StepRecord> simulated(const StepGraph& graph, const std::string& path) {
   return record_of(graph, *timeline, fs::path(path).filename().string(), StepOrigin::executed);
 }
 
-tl::unexpected<Error> fail_option(const char* option, const std::string& value, const std::string& message) {
-  return fail({"", 0, option, value, message});
-}
-
 /// With --topology transfers without a time take that of --gpus ranks of the machine; without it a note counts them.
 Result<void> time_transfers(ImportedGraph& step, const std::string& file, const std::string& topology, int gpus) {
   if (topology.empty()) {
@@ -82,9 +79,9 @@ Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, co
     Result<Cluster> named = named_topology(options.topology);
     if (!named) return tl::unexpected(named.error());
     if (network_of_host(named->node).bytes_per_second <= 0)
-      return fail_option("--topology", options.topology,
-                         "has no hosts with NICs of their own, each a scale-up domain: measurements between hosts "
-                         "cannot be used on it");
+      return fail_key("--topology", options.topology,
+                      "has no hosts with NICs of their own, each a scale-up domain: measurements between hosts "
+                      "cannot be used on it");
     machine = std::move(*named);
   }
   Result<ProfileWithCollectives> result = with_collectives(std::move(*base), measured, machine ? &*machine : nullptr);

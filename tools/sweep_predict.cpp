@@ -13,6 +13,7 @@
 #include "sim/network/sites.hpp"
 #include "sim/report/sweep_report.hpp"
 #include "tools/environment.hpp"
+#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 
 namespace tracecast::cli {
@@ -98,8 +99,7 @@ Result<ExitCode> sweep_predict(const SweepOptions& options, const std::string& s
     if (!axis) return tl::unexpected(axis.error());
     axes.push_back(std::move(*axis));
   }
-  if (!options.svg.empty() && axes.size() > 2)
-    return fail({.file = "", .line = 0, .key = "--svg", .value = options.svg, .message = "draws one or two keys"});
+  if (!options.svg.empty() && axes.size() > 2) return fail_key("--svg", options.svg, "draws one or two keys");
   const auto read = [&](const std::vector<std::string>& point) {
     std::vector<std::string> all = overrides;
     all.insert(all.end(), point.begin(), point.end());

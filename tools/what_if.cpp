@@ -1,8 +1,6 @@
 #include "tools/what_if.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -16,23 +14,20 @@
 #include "sim/forecast/goodput_forecast.hpp"
 #include "sim/io/data_files.hpp"
 #include "sim/io/economics_file.hpp"
-#include "sim/io/overrides.hpp"
-#include "sim/io/read_file.hpp"
-#include "sim/io/scenario_document.hpp"
 #include "sim/report/json.hpp"
 #include "sim/report/template_runs.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/capacity.hpp"
 #include "sim/search/space.hpp"
-#include "tools/sweep_predict.hpp"
+#include "tools/option_error.hpp"
+#include "tools/possible_values.hpp"
+#include "tools/what_if_request.hpp"
 
 namespace tracecast::cli {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t kMaxOverrides = 64;
 
 /// How exactly goodput is known: to +- 0.1 % of the wall time, as the page shows it, and less while a slider moves.
 GoodputOptions histories(bool moving) {
@@ -43,10 +38,6 @@ GoodputOptions histories(bool moving) {
 }
 constexpr double kHoursPerDay = 24;
 constexpr double kSecondsPerDay = 86400;
-
-tl::unexpected<Error> fail_key(const std::string& key, const std::string& value, const std::string& message) {
-  return fail(Diagnostic{"", 0, key, value, message});
-}
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
@@ -85,62 +76,6 @@ Json catalog(const DataPaths& data) {
           {"dtypes", names_of_values<Precision>()},
           {"recompute", names_of_values<Recompute>()}};
 }
-
-/// A name of a shipped file.
-bool is_name(const std::string& text) {
-  return !text.empty() && text.size() <= 100 && text.front() != '.' && std::ranges::all_of(text, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-  });
-}
-
-/// True if a value could be a path. "400 Gb/s" is a rate, not a path.
-bool may_be_path(const std::string& text) {
-  const std::size_t slash = text.find('/');
-  if (slash == std::string::npos && text.find('\\') == std::string::npos) return false;
-  return slash == std::string::npos || text.substr(slash) != "/s" ||
-         text.find_first_not_of("0123456789. KMGTPiBbs/") != std::string::npos;
-}
-
-bool has_path(const Json& value) {
-  if (value.is_string()) return may_be_path(value.get<std::string>());
-  if (!value.is_structured()) return false;
-  for (const auto& [key, part] : value.items())
-    if (key == "hf_config" || has_path(part)) return true;
-  return false;
-}
-
-Result<std::vector<std::string>> overrides_of(const Json& request) {
-  std::vector<std::string> overrides;
-  if (!request.contains("set") || request["set"].is_null()) return overrides;
-  const Json& set = request["set"];
-  if (!set.is_object()) return fail_key("set", set.dump(), "must be an object of keys and values");
-  if (set.size() > kMaxOverrides)
-    return fail_key("set", std::to_string(set.size()), fmt::format("are too many keys (allowed: {})", kMaxOverrides));
-  for (const auto& [key, value] : set.items()) {
-    if (key.find('=') != std::string::npos || key.find("hf_config") != std::string::npos || has_path(value))
-      return fail_key(key, value.dump(), "cannot be set from the page (allowed: names of shipped files and values)");
-    overrides.push_back(fmt::format("{}={}", key, value.dump()));
-  }
-  return overrides;
-}
-
-Result<std::string> name_at(const Json& request, const char* key) {
-  if (!request.contains(key) || !request[key].is_string())
-    return fail_key(key, "", "is missing: the name of a shipped file");
-  const std::string name = request[key];
-  if (!is_name(name)) return fail_key(key, name, "is not the name of a shipped file");
-  return name;
-}
-
-Result<double> number_at(const Json& group, const char* key, double low, double high, double otherwise) {
-  if (!group.contains(key) || group[key].is_null()) return otherwise;
-  if (!group[key].is_number() || !(group[key].get<double>() >= low && group[key].get<double>() <= high))
-    return fail_key(std::string("failures.") + key, group[key].dump(),
-                    fmt::format("must be a number from {} to {}", low, high));
-  return group[key].get<double>();
-}
-
-bool is_true(const Json& request, const char* key) { return request.contains(key) && request[key] == true; }
 
 Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Scenario& scenario,
                                                   const ForecastRun& step, const DataPaths& data) {
@@ -197,112 +132,6 @@ Json job_json(const Scenario& scenario, const Forecast& forecast, double goodput
   return out;
 }
 
-/// A control of the page: values that it offers, and how one is set.
-struct Choice {
-  const char* name;
-  std::vector<int> values;
-  void (*set)(Scenario&, int);
-};
-
-std::vector<int> powers(int most) {
-  std::vector<int> list;
-  for (int value = 1; value <= most; value *= 2) list.push_back(value);
-  return list;
-}
-
-/// The degrees that follow, as the reader of scenarios derives them from --set.
-void set_degree(Scenario& s, int Parallel::*degree, int value) {
-  s.parallel.*degree = value;
-  s.parallel.dp = 0;
-  if (s.parallel.tp == 1) s.parallel.sequence_parallel = false;
-  if (s.parallel.pp == 1) s.parallel.vpp = 1;
-}
-
-void set_schedule(Scenario& s, const ScheduleVariant& variant) {
-  Parallel& p = s.parallel;
-  p.pp_schedule = variant.name;
-  if (variant.any_chunks ? p.vpp < variant.default_chunks : p.vpp != variant.default_chunks)
-    p.vpp = variant.default_chunks;
-}
-
-const std::vector<Choice>& choices() {
-  static const std::vector<Choice> kChoices = {
-      {"tp", powers(64), [](Scenario& s, int v) { set_degree(s, &Parallel::tp, v); }},
-      {"pp", powers(64), [](Scenario& s, int v) { set_degree(s, &Parallel::pp, v); }},
-      {"cp", powers(64), [](Scenario& s, int v) { set_degree(s, &Parallel::cp, v); }},
-      {"ep", powers(256), [](Scenario& s, int v) { s.parallel.ep = v; }},
-      {"vpp", {1, 2, 3, 4, 6, 8}, [](Scenario& s, int v) { s.parallel.vpp = v; }},
-      {"zero_stage", {0, 1, 2, 3}, [](Scenario& s, int v) { s.parallel.zero_stage = v; }},
-      {"micro_batch_size", powers(16), [](Scenario& s, int v) { s.training.micro_batch_size = v; }}};
-  return kChoices;
-}
-
-/// Why a layout is impossible; null: it is possible, in memory or not.
-Json why_not(const Scenario& s) {
-  const Result<Plan> plan = make_plan(s.model, s.parallel, s.training, s.cluster.world_size);
-  if (!plan) return plan.error().diagnostics.front().key + ": " + plan.error().diagnostics.front().message;
-  const Parallel& p = plan->parallel;
-  if (p.pp == 1) return nullptr;
-  const Result<Schedule> schedule = make_schedule(
-      p.pp_schedule,
-      {.ranks = p.pp, .microbatches = static_cast<int>(plan->num_microbatches), .chunks = p.vpp, .group_size = 0});
-  if (schedule) return nullptr;
-  return "parallel.pp_schedule: " + schedule.error().diagnostics.front().message;
-}
-
-/// Numbers of GPUs to offer: 1, 2, 3, 4, 6, 8, 12 … times what one replica needs, up to the whole machine.
-std::vector<int> sizes_of(const Scenario& s) {
-  constexpr std::int64_t kMost = 131072;
-  const std::int64_t machine = std::int64_t{s.cluster.max_nodes} * s.cluster.node.gpus;
-  const std::int64_t most = machine > 0 ? std::min(machine, kMost) : kMost;
-  const std::int64_t replica = std::int64_t{s.parallel.tp} * s.parallel.pp * s.parallel.cp;
-  std::set<int> sizes{s.cluster.world_size};
-  for (std::int64_t k = 1; replica * k <= most; k *= 2) {
-    sizes.insert(static_cast<int>(replica * k));
-    if (k > 1 && replica * k * 3 / 2 <= most) sizes.insert(static_cast<int>(replica * k * 3 / 2));
-  }
-  return {sizes.begin(), sizes.end()};
-}
-
-/// {"tp": [[1, null], [2, "why not"], …], …}: what each control can be set to now.
-Json possible_values(const Scenario& scenario) {
-  Json out = Json::object();
-  Scenario trial;  // only what a plan is made from
-  trial.model = scenario.model;
-  trial.training = scenario.training;
-  trial.cluster.world_size = scenario.cluster.world_size;
-  const auto reset = [&] {
-    trial.parallel = scenario.parallel;
-    trial.training.micro_batch_size = scenario.training.micro_batch_size;
-  };
-  for (const Choice& choice : choices()) {
-    Json list = Json::array();
-    for (const int value : choice.values) {
-      reset();
-      choice.set(trial, value);
-      list.push_back({value, why_not(trial)});
-    }
-    out[choice.name] = std::move(list);
-  }
-  Json sizes = Json::array();
-  for (const int gpus : sizes_of(scenario)) {
-    reset();
-    trial.parallel.dp = 0;
-    trial.cluster.world_size = gpus;
-    sizes.push_back({gpus, why_not(trial)});
-  }
-  out["gpus"] = std::move(sizes);
-  trial.cluster.world_size = scenario.cluster.world_size;
-  Json schedules = Json::array();
-  for (const ScheduleVariant& variant : schedule_variants()) {
-    reset();
-    set_schedule(trial, variant);
-    schedules.push_back({variant.name, why_not(trial)});
-  }
-  out["pp_schedule"] = std::move(schedules);
-  return out;
-}
-
 Json recompute_modules(const Scenario& s) {
   Json names = Json::array();
   for (const auto& each : s.training.recompute_modules) names.push_back(fmt::format("{}", each));
@@ -339,62 +168,6 @@ Json settings_json(const Scenario& s, const Plan& plan) {
           {"nics", s.cluster.node.nics},
           {"max_gpus", s.cluster.max_nodes * s.cluster.node.gpus},
           {"tiers", tiers}};
-}
-
-/// Keys of texts, which name no files to read.
-constexpr std::array kTexts{"description", "source", "$schema"};
-bool is_text(const std::string& key) { return std::ranges::find(kTexts, key) != kTexts.end(); }
-
-/// A scenario that was dropped onto the page: its own values and names of shipped files, no paths.
-Result<JsonDocument> dropped_document(const Json& file, const std::string& name) {
-  if (!file.is_object()) return fail_key("file", file.dump().substr(0, 40), "must be a scenario: a JSON object");
-  for (const auto& [key, value] : file.items()) {
-    if (is_text(key)) continue;
-    Json checked = value;
-    if (checked.is_object())
-      for (const char* text : kTexts) checked.erase(text);
-    if (has_path(checked))
-      return fail_key(key, "", "names a file by its path (allowed on the page: names of shipped files and values)");
-  }
-  return parse_json(file.dump(2), name + ".json");
-}
-
-Result<Scenario> dropped_scenario(const Json& file, const std::string& name, const std::vector<std::string>& overrides,
-                                  const DataPaths& data) {
-  Result<JsonDocument> document = dropped_document(file, name);
-  if (!document) return tl::unexpected(document.error());
-  std::vector<Diagnostic> errors;
-  apply_overrides(document->root, overrides, errors);
-  if (!errors.empty()) return tl::unexpected(Error{std::move(errors)});
-  return read_scenario(*document, data);
-}
-
-struct Asked {
-  Scenario scenario;
-  std::string machine;  ///< for RecentSteps
-};
-
-Result<Asked> scenario_of(const Json& request, const DataPaths& data) {
-  const Result<std::string> name = name_at(request, "scenario");
-  if (!name) return tl::unexpected(name.error());
-  const Result<std::vector<std::string>> overrides = overrides_of(request);
-  if (!overrides) return tl::unexpected(overrides.error());
-  const auto [of_topology, of_scenario] = divided(*overrides);
-  Result<Scenario> scenario = [&, &plain = of_scenario]() -> Result<Scenario> {
-    if (request.contains("file") && !request["file"].is_null())
-      return dropped_scenario(request["file"], *name, plain, data);
-    const Result<fs::path> path = find_file(*name, data.scenarios, "scenario");
-    if (!path) return tl::unexpected(path.error());
-    return read_scenario(*path, data, plain);
-  }();
-  if (!scenario) return tl::unexpected(scenario.error());
-  Result<std::string> machine = read_file(scenario->topology_file);
-  if (!machine) return tl::unexpected(machine.error());
-  if (!of_topology.empty())
-    if (const Result<void> changed = change_topology(*scenario, of_topology, data); !changed)
-      return tl::unexpected(changed.error());
-  for (const std::string& each : of_topology) *machine += each + "\n";
-  return Asked{std::move(*scenario), std::move(*machine)};
 }
 
 /// Passes of the first rank of each pipeline rank: {"ranks": [{"name", "runs": [[start s, end s, phase, micro-batch] …]} …]}.

@@ -250,7 +250,7 @@ class Worker {
   void begin_moving(const WaitList& waiters, std::int64_t start, std::int32_t kind);
   void end_moving(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end);
 
-  // ---- The steady state: worker_steady.hpp -------------------------------------------------------------------------
+  // ---- The steady state: worker_steady.hpp, its snapshots: worker_snapshot.hpp --------------------------------------
 
   void host_decides(const OpContext& at) {
     if (steady_ != nullptr) steady_->host_decided[static_cast<std::size_t>(at.state->rank)] = true;

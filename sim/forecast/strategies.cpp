@@ -9,6 +9,7 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/traffic.hpp"
+#include "sim/plan/parameter_states.hpp"
 
 namespace tracecast {
 namespace {

@@ -8,7 +8,7 @@
 #include "sim/graph/matrix_update.hpp"
 #include "sim/graph/optimizer_work.hpp"
 #include "sim/plan/fine_tuning.hpp"
-#include "sim/plan/memory.hpp"
+#include "sim/plan/parameter_states.hpp"
 #include "sim/plan/precision.hpp"
 
 namespace tracecast {

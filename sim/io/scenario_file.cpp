@@ -1,12 +1,9 @@
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "sim/cost/attention.hpp"
 #include "sim/cost/power_limit.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/io/files.hpp"
@@ -17,10 +14,10 @@
 #include "sim/io/perturbation_fields.hpp"
 #include "sim/io/scenario_document.hpp"
 #include "sim/io/scenario_fields.hpp"
+#include "sim/io/scenario_overrides.hpp"
 #include "sim/io/stack.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/network/sites.hpp"
-#include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 namespace {
@@ -28,9 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kMostTokens = 1e15;  ///< as training.train_tokens
-
-/// Where values of the command line are.
-constexpr const char* kOverrides = "--set";
 
 /// Reads one scenario: the document's groups, and the files that it refers to.
 class ScenarioReader {
@@ -59,122 +53,15 @@ class ScenarioReader {
     if (std::optional<ObjectReader> training = root.get_object("training")) read_training(*training);
     if (std::optional<ObjectReader> cluster = root.get_object("cluster")) read_cluster(*cluster);
     if (stack_) drop_unfit_settings();
-    derive_degrees();
+    derive_degrees(scenario_);
     fill_shard_group();
     choose_racks(root);
     if (std::optional<ObjectReader> perturb = root.get_object("perturb")) read_perturb(*perturb);
     root.finish();
     if (errors_->empty()) prepare_profiles();
-    check_attention_kernel();
-    check_fp8_attention();
-    drop_measurement(root);
-  }
-
-  bool is_overridden(const std::string& key) const {
-    const auto place = scenario_.locations.find(key);
-    return place != scenario_.locations.end() && place->second.file == kOverrides;
-  }
-
-  /// A degree of the file that no longer fits those of --set follows from them. Without an override the file is checked
-  /// as it is.
-  void derive_degrees() {
-    Parallel& p = scenario_.parallel;
-    const int world_size = scenario_.cluster.world_size;
-    const auto any = [this](std::initializer_list<const char*> keys) {
-      return std::ranges::any_of(keys, [this](const char* key) { return is_overridden(key); });
-    };
-    const std::int64_t model_ranks = std::int64_t{p.tp} * p.cp * p.pp;
-    if (p.dp != 0 && model_ranks * p.dp != world_size && !is_overridden("parallel.dp") &&
-        any({"cluster.world_size", "parallel.tp", "parallel.pp", "parallel.cp"})) {
-      if (model_ranks > 0 && world_size % model_ranks == 0)
-        derive("dp", p.dp, static_cast<int>(world_size / model_ranks));
-      scenario_.locations.erase("parallel.dp");
-      p.dp = 0;
-    }
-    derive_chunks();
-    if (p.vpp > 1 && p.pp == 1 && is_overridden("parallel.pp") && !is_overridden("parallel.vpp"))
-      derive("vpp", std::exchange(p.vpp, 1), 1);
-    if (p.sequence_parallel && p.tp == 1 && is_overridden("parallel.tp") &&
-        !is_overridden("parallel.sequence_parallel")) {
-      p.sequence_parallel = false;
-      scenario_.notes.emplace_back("parallel.sequence_parallel is false, which follows from tp 1");
-    }
-  }
-
-  /// A schedule of --set brings its number of chunks.
-  void derive_chunks() {
-    Parallel& p = scenario_.parallel;
-    if (!is_overridden("parallel.pp_schedule") || is_overridden("parallel.vpp")) return;
-    const ScheduleVariant* variant = find_schedule(p.pp_schedule);
-    if (variant == nullptr ||
-        (variant->any_chunks ? p.vpp >= variant->default_chunks : p.vpp == variant->default_chunks))
-      return;
-    derive("vpp", std::exchange(p.vpp, variant->default_chunks), variant->default_chunks);
-    scenario_.locations.erase("parallel.vpp");
-  }
-
-  void derive(const char* degree, int written, int follows) {
-    scenario_.notes.push_back(
-        fmt::format("parallel.{} is {}, which follows from --set (the file has {})", degree, follows, written));
-  }
-
-  /// A measurement is of the run in the file. It still holds if --set changes only what a real run does not know.
-  void drop_measurement(ObjectReader& root) {
-    constexpr std::array kBesideTheRun{"cluster.gpu_spread",
-                                       "cluster.routing",
-                                       "cluster.routing_seed",
-                                       "training.train_tokens",
-                                       "training.critical_batch_tokens",
-                                       "training.dataset_samples",
-                                       "training.epochs"};
-    const auto changes_run = [&](const auto& place) {
-      return place.second.file == kOverrides && place.first != "measured" && !place.first.starts_with("measured.") &&
-             std::ranges::find(kBesideTheRun, place.first) == kBesideTheRun.end();
-    };
-    const JsonNode* measured = root.get_node("measured");
-    if (measured == nullptr || measured->line == kOverrideLine) return;
-    if (std::ranges::any_of(scenario_.locations, changes_run)) scenario_.measured.reset();
-  }
-
-  /// The profile lists the available kernels. A run moved to another machine with --set falls back to that GPU's first
-  /// kernel if the file's kernel is missing there; the report mentions it (attention_text).
-  void check_attention_kernel() {
-    std::string& kernel = scenario_.training.attention_kernel;
-    const std::vector<std::string> known = attention_kernels(scenario_.profile);
-    if (kernel.empty() || known.empty() || std::find(known.begin(), known.end(), kernel) != known.end()) return;
-    const KeyLocation& place = scenario_.locations["training.attention_kernel"];
-    if (on_another_machine() && place.file == scenario_.locations[""].file) {
-      kernel.clear();
-      return;
-    }
-    errors_->push_back({place.file, place.line, "training.attention_kernel", place.value,
-                        fmt::format("is not a kernel of the profile {} (allowed: {})", scenario_.profile.name,
-                                    fmt::join(known, " "))});
-  }
-
-  /// As with the kernel: on another machine attention falls back to 16 bit. A dtype without attention is the plan's to refuse.
-  void check_fp8_attention() {
-    Training& training = scenario_.training;
-    const bool has_kernel = has_attention_in(scenario_.profile, training.attention_kernel, training.dtype);
-    const bool eight_bits = training.dtype == Precision::fp8 || training.dtype == Precision::mxfp8;
-    if (!training.fp8_attention || has_kernel || !eight_bits) return;
-    const KeyLocation& place = scenario_.locations["training.fp8_attention"];
-    if (on_another_machine() && place.file == scenario_.locations[""].file) {
-      training.fp8_attention = false;
-      return;
-    }
-    errors_->push_back(
-        {place.file, place.line, "training.fp8_attention", "true",
-         fmt::format("the profile {} has no attention in {}{}", scenario_.profile.name, to_string(training.dtype),
-                     training.attention_kernel.empty() ? "" : " of kernel " + training.attention_kernel)});
-  }
-
-  bool on_another_machine() {
-    const auto overridden = [this](const char* key) {
-      const auto place = scenario_.locations.find(key);
-      return place != scenario_.locations.end() && place->second.file != scenario_.locations[""].file;
-    };
-    return overridden("cluster.topology") || overridden("cluster.profile");
+    check_attention_kernel(scenario_, *errors_);
+    check_fp8_attention(scenario_, *errors_);
+    drop_measurement(scenario_);
   }
 
   /// Keys of the scenario take precedence over the values of its stack.

@@ -48,34 +48,6 @@ struct MemoryOptions {
   Bytes fixed{3LL << 29};       ///< 1.5 GiB: CUDA context and NCCL buffers, docs/references.md#memory-overheads
 };
 
-/// Bytes that one parameter takes without sharding.
-///
-///   recipe                                       weights  gradients  optimizer
-///   16 bit, fp32 master weights (ZeRO, Megatron)    2      2 or 4     12        Adam: master, m, v
-///   fp16 with fp16 gradients (Megatron)             2        2        16        and an fp32 copy of the gradients
-///   16 bit, ZeRO-3 = FSDP mixed precision           4        4         8        the fp32 shard is the master
-///   the same with offload_optimizer (DeepSpeed)     2      2 or 4     12        the fp32 master is the host's
-///   16 bit without master weights                   2      2 or 4      4        m, v in 16 bit too
-///   fp32                                            4        4         8
-/// Other optimizers keep the states of their row in optimizers.hpp in place of m and v; optimizer_state_dtype bf16 halves the states, not
-/// the master. adam_8bit keeps m and v in a byte each (their scales, one per 256 elements, are left out). What Muon, Adafactor, Shampoo
-/// and SOAP keep of whole matrices is counted apart; the figures here are those of their other parameters.
-/// 8- and 4-bit formats keep 16-bit weights; their quantised copies are counted apart, by peak_memory.
-/// The fp32 copy belongs to Megatron's optimizer: ZeRO stages 2 and 3 (DeepSpeed, FSDP) do without.
-/// Source: docs/references.md#bytes-per-parameter
-struct StateBytes {
-  std::int64_t weights = 0;
-  std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;
-  std::int64_t total() const { return weights + gradients + optimizer; }
-  bool operator==(const StateBytes&) const = default;
-};
-StateBytes bytes_per_parameter(const Training& training, int zero_stage);
-
-/// The same for `parameters` of one rank whose copies are spread over `shards` ranks: zero_stage 1 divides the optimizer
-/// states, 2 the gradients too, 3 the weights too.
-MemoryByKind model_states(std::int64_t parameters, const Training& training, int zero_stage, int shards);
-
 /// What one forward of one virtual stage keeps until its backward, on one rank, for one micro-batch.
 Bytes activation_bytes(const Model& model, const Plan& plan, const Stage& stage);
 /// Of one transformer layer `layer` alone, with the recomputation that the plan asks of it.

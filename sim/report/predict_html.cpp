@@ -6,11 +6,11 @@
 #include "sim/graph/traffic.hpp"
 #include "sim/io/files.hpp"
 #include "sim/network/topology.hpp"
+#include "sim/report/assumptions.hpp"
 #include "sim/report/json.hpp"
 #include "sim/report/page_parts.hpp"
 #include "sim/report/perfetto.hpp"
 #include "sim/report/template_runs.hpp"
-#include "sim/report/terminal.hpp"
 #include "sim/report/topology_report.hpp"
 
 namespace tracecast {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "sim/forecast/change.hpp"
 #include "sim/forecast/forecast.hpp"
@@ -17,8 +16,5 @@ namespace tracecast {
 /// memory. With `unchanged`, the page has what moved.
 std::string terminal_page(const Scenario& scenario, const Plan& plan, const Forecast& forecast, const TextStyle& style,
                           const Unchanged* unchanged = nullptr);
-
-/// The assumptions of the forecast, a sentence each: provenance, fits, precision, conventions.
-std::vector<std::string> assumptions(const Scenario& scenario, const Forecast& forecast);
 
 }  // namespace tracecast

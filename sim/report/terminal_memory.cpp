@@ -11,6 +11,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/plan/optimizers.hpp"
+#include "sim/plan/parameter_states.hpp"
 
 namespace tracecast {
 namespace {

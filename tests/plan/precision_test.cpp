@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/plan/memory.hpp"
+#include "sim/plan/parameter_states.hpp"
 #include "sim/plan/rank_parameters.hpp"
 #include "tests/plan/memory_fixtures.hpp"
 #include "tests/support/models.hpp"

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/settings_text.hpp"
+#include "sim/report/assumptions.hpp"
 #include "sim/report/explain.hpp"
 #include "tests/report/longest_line.hpp"
 #include "tests/report/sample.hpp"

@@ -5,7 +5,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/template_writer.hpp"
 #include "sim/io/files.hpp"
-#include "sim/plan/memory.hpp"
+#include "sim/plan/parameter_states.hpp"
 #include "sim/report/terminal.hpp"
 #include "tests/requirements/model_states_gb.hpp"
 #include "tests/support/models.hpp"

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "sim/plan/memory.hpp"
+#include "sim/plan/parameter_states.hpp"
 
 namespace tracecast::test {
 

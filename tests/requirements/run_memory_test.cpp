@@ -9,6 +9,7 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/schedule_runs.hpp"
+#include "sim/plan/parameter_states.hpp"
 #include "sim/plan/rank_parameters.hpp"
 #include "tests/requirements/model_states_gb.hpp"
 #include "tests/requirements/predicted.hpp"

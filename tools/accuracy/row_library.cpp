@@ -82,7 +82,7 @@ std::optional<Model> RowLibrary::model(const std::string& name) const {
   const std::lock_guard lock(cache_->mutex);
   const auto found = cache_->models.find(file->second);
   if (found != cache_->models.end()) return found->second;
-  Result<Model> model = read_model(file->second);
+  Result<Model> model = tracecast::read_model(file->second);
   return cache_->models.emplace(file->second, model ? std::optional(std::move(*model)) : std::nullopt).first->second;
 }
 

@@ -36,41 +36,16 @@ class ParallelReader : RowPart {
     Parallel& p = result_.scenario.parallel;
     if (stack_ != nullptr) p = stack_->parallel;
     read_dispatcher(p);
-    const int world = result_.scenario.cluster.world_size;
-    p.tp = std::max(1, fields_.small_count("tp", 1));
-    p.pp = std::max(1, fields_.small_count("pp", 1));
-    p.cp = std::max(1, fields_.small_count("cp", 1));
-    p.ep = std::max(1, fields_.small_count("ep", 1));
-    // All runs of Megatron-Core's stacks of 2025 and later that report it do not split experts.
-    const bool unsplit = stack_ != nullptr && stack_->training.transformer_engine && stack_->released >= 2025;
-    p.etp = result_.scenario.model.moe ? fields_.small_count("etp", unsplit && p.ep > 1 ? 1 : 0) : 0;
-    p.vpp = std::max(1, fields_.small_count("vp", 1));
-    if (std::int64_t{p.tp} * p.pp * p.cp > world || world % (p.tp * p.pp * p.cp) != 0)
-      return add_error("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
+    if (!read_degrees(p)) return;
     use_racks(result_.scenario.cluster, p, 0);
     p.dp = fields_.small_count("dp", 0);
     p.sequence_parallel = p.tp > 1 && divides_sequences(p);
-    read_zero_stage(p);
-    if (p.zero_stage > 3) return add_error("zero_stage", "unknown ZeRO stage (allowed: 0 to 3)");
-    if (p.zero_stage == 2 && stack_ != nullptr && stack_->parallel.zero_stage == 3) {  // FSDP's SHARD_GRAD_OP
-      p.zero_stage = 3;
-      p.reshard_after_forward = false;
-    }
-    if (is_bridge() && is_llama_3_70b() && p.tp == 1 && p.pp == 1 && !is_fine_tuning() &&
-        p.zero_stage < 3) {  // docs/references.md#bridge-fsdp
-      p.zero_stage = 3;
-      assume("ZeRO-3: Megatron-Bridge's recipes of Llama 3 70B without a pipeline use Megatron-FSDP");
-    }
-    const int ranks = world / (p.tp * p.pp);
-    p.shard_group = fields_.small_count("fsdp_shard_size", shards_on_host(ranks));
-    if (p.zero_stage == 0 || p.shard_group >= ranks || (p.shard_group > 0 && ranks % p.shard_group != 0))
-      p.shard_group = 0;
+    if (!read_sharding(p)) return;
     if (p.cp > 1 && is_named("ulysses")) {
       p.cp_comm_type = ContextExchange::a2a;
       assume("Ulysses: context ranks exchange heads for sequence");
     }
-    if (p.tp == 1) p.scatter_gather_p2p = false;
-    if (p.sequence_parallel) p.scatter_gather_p2p = false;
+    if (p.tp == 1 || p.sequence_parallel) p.scatter_gather_p2p = false;
     p.tp_comm_overlap = p.tp > 1 && p.sequence_parallel && flag("tp_comm_overlap", p.tp_comm_overlap);
     if (mentions("order tp-cp-pp-dp")) p.rank_order = "tp-cp-ep-pp-dp";
     if (p.zero_stage == 0 && (mentions("torch DDP") || is_ddp())) {
@@ -78,19 +53,58 @@ class ParallelReader : RowPart {
       p.overlap_grad_reduce = true;
     }
     read_stages(p);
-    if (stack_ != nullptr && p.zero_stage >= 1) {
-      const int group = p.shard_group > 0 ? p.shard_group : ranks;
-      // The profile counts its overhead per rank of the job, the stack per rank of the shard group.
-      if (group > 1)
-        result_.scenario.profile.host.step_overhead_per_rank += seconds(stack_->shard_rank_overhead) * group / world;
-    }
+    add_shard_overhead(p);
   }
 
  private:
-  bool is_llama_3_70b() const {
-    for (const char* name : {"llama-3-70b", "llama3-70b", "llama-3.1-70b", "llama3.1-70b"})
-      if (is_of(name)) return true;
+  /// False, and an error, if they do not divide the GPUs.
+  bool read_degrees(Parallel& p) {
+    const int world = result_.scenario.cluster.world_size;
+    p.tp = std::max(1, fields_.small_count("tp", 1));
+    p.pp = std::max(1, fields_.small_count("pp", 1));
+    p.cp = std::max(1, fields_.small_count("cp", 1));
+    p.ep = std::max(1, fields_.small_count("ep", 1));
+    // All runs of Megatron-Core's stacks of 2025 and later that report it do not split experts.
+    const bool unsplit = is_megatron_core() && stack_->released >= 2025;
+    p.etp = result_.scenario.model.moe ? fields_.small_count("etp", unsplit && p.ep > 1 ? 1 : 0) : 0;
+    p.vpp = std::max(1, fields_.small_count("vp", 1));
+    if (std::int64_t{p.tp} * p.pp * p.cp <= world && world % (p.tp * p.pp * p.cp) == 0) return true;
+    add_error("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
     return false;
+  }
+
+  /// ZeRO's stage and the ranks that divide a copy of the model. False, and an error: an unknown stage.
+  bool read_sharding(Parallel& p) {
+    read_zero_stage(p);
+    if (p.zero_stage > 3) {
+      add_error("zero_stage", "unknown ZeRO stage (allowed: 0 to 3)");
+      return false;
+    }
+    if (p.zero_stage == 2 && stack_ != nullptr && stack_->parallel.zero_stage == 3) {  // FSDP's SHARD_GRAD_OP
+      p.zero_stage = 3;
+      p.reshard_after_forward = false;
+    }
+    if (is_bridge() && is_llama_3("70b") && p.tp == 1 && p.pp == 1 && !is_fine_tuning() &&
+        p.zero_stage < 3) {  // docs/references.md#bridge-fsdp
+      p.zero_stage = 3;
+      assume("ZeRO-3: Megatron-Bridge's recipes of Llama 3 70B without a pipeline use Megatron-FSDP");
+    }
+    const int ranks = ranks_of_stage(p);
+    p.shard_group = fields_.small_count("fsdp_shard_size", shards_on_host(ranks));
+    if (p.zero_stage == 0 || p.shard_group >= ranks || (p.shard_group > 0 && ranks % p.shard_group != 0))
+      p.shard_group = 0;
+    return true;
+  }
+
+  int ranks_of_stage(const Parallel& p) const { return result_.scenario.cluster.world_size / (p.tp * p.pp); }
+
+  /// The profile counts its overhead per rank of the job, the stack per rank of the shard group.
+  void add_shard_overhead(const Parallel& p) {
+    if (stack_ == nullptr || p.zero_stage == 0) return;
+    const int group = p.shard_group > 0 ? p.shard_group : ranks_of_stage(p);
+    if (group == 1) return;
+    Scenario& s = result_.scenario;
+    s.profile.host.step_overhead_per_rank += seconds(stack_->shard_rank_overhead) * group / s.cluster.world_size;
   }
 
   bool is_ddp() const {

@@ -44,6 +44,12 @@ class RowPart {
   bool runs(const char* stack) const { return stack_ != nullptr && stack_->name == stack; }
   /// True if the model's family_name begins so.
   bool is_of(std::string_view family) const { return family_.starts_with(family); }
+  /// Llama 3 or 3.1 of this size, "70b".
+  bool is_llama_3(const char* size) const {
+    for (const std::string name : {"llama-3-", "llama3-", "llama-3.1-", "llama3.1-"})
+      if (is_of(name + size)) return true;
+    return false;
+  }
   bool is_deepseek() const { return is_of("deepseek"); }
   bool is_bridge() const { return runs("megatron-bridge"); }
   /// A release of Megatron-Bridge from that year on, or one without a date.
@@ -93,7 +99,11 @@ void read_model(RowReading& row);
 void complete_model(RowReading& row);
 /// Degrees, ZeRO, stages, dispatcher of experts.   Requires model and machine. row_parallel.cpp
 void read_parallel(RowReading& row);
-/// Batch, precision, graphs, recomputation.   Requires the layout. row_training.cpp
+/// Batch, precision, offloading, routing of experts, with what the next two read.   Requires the layout. row_training.cpp
 void read_training(RowReading& row);
+/// CUDA graphs.   Requires the layout and the precision. row_graphs.cpp
+void read_graphs(RowReading& row);
+/// What is recomputed.   Requires the layout. row_recompute.cpp
+void read_recompute(RowReading& row);
 
 }  // namespace tracecast::accuracy

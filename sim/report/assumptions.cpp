@@ -1,0 +1,88 @@
+#include "sim/report/assumptions.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/quantity_text.hpp"
+#include "sim/cost/rated_precision.hpp"
+#include "sim/forecast/settings_text.hpp"
+
+namespace tracecast {
+namespace {
+
+std::string provenance(const Forecast& f, const TextStyle& style) {
+  std::vector<std::string> parts;
+  for (const auto& [name, share] : f.provenance)
+    if (share > 0) parts.push_back(fmt::format("{} {}", name, percent(share)));
+  return fmt::format("compute time: {}", fmt::join(parts, separator(style)));
+}
+
+std::string fitted(const Fit& fit) {
+  return fit.data.empty() ? "" : fmt::format(" (fitted on {}, residual {})", fit.data, percent(fit.residual));
+}
+
+/// "1.26 (gemm)", or "0.947 (fp8 gemm), 1.26 (other gemm)".
+std::string gemm_factors(const Scenario& s) {
+  const double used = gemm_factor(s.profile, s.training.dtype);
+  const double plain = s.profile.in_training.gemm;
+  if (used == plain) return fmt::format("{:.3g} (gemm)", plain);
+  return fmt::format("{:.3g} ({} gemm), {:.3g} (other gemm)", used, to_string(s.training.dtype), plain);
+}
+
+}  // namespace
+
+std::vector<std::string> sources_of_numbers(const Scenario& s, const Forecast& f, const TextStyle& style) {
+  const InTraining& in = s.profile.in_training;
+  std::vector<std::string> lines = {provenance(f, style)};
+  lines.push_back(
+      fmt::format("kernels take {}, {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
+                  gemm_factors(s), in.attention, in.memory, fitted(in.fit)));
+  if (const std::string host = host_text(s, f); !host.empty()) lines.push_back(host);
+  if (in.slowest_gpu != 1)
+    lines.push_back(
+        fmt::format("kernels and host take {:.3g} times that: the slowest of {} GPUs (cluster.gpu_spread {:g})",
+                    in.slowest_gpu, number(s.cluster.world_size, 1), s.gpu_spread));
+  if (s.power_limit < 1)
+    lines.push_back(
+        fmt::format("GPUs may draw {:.3g} % of their rated power (cluster.power_limit): kernels that compute run at "
+                    "{:.3g} % of the clock, by a law that was not measured in training",
+                    100 * s.power_limit, 100 * s.profile.clock));
+  lines.push_back(precision_text(s.model, s.training));
+  if (const std::string rate = rate_text(s.profile, s.training); !rate.empty()) lines.push_back(rate);
+  lines.push_back(attention_text(s));
+  if (const std::string trained = trained_text(s.model, s.training); !trained.empty()) lines.push_back(trained);
+  if (const std::string optimizer = optimizer_text(s.parallel, s.training); !optimizer.empty())
+    lines.push_back(optimizer);
+  if (const std::string loss = loss_text(s.parallel, s.training); !loss.empty()) lines.push_back(loss);
+  if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
+  if (const std::string racks = rack_text(s); !racks.empty()) lines.push_back(racks);
+  if (const std::string sites = sites_text(s.cluster.sites); !sites.empty()) lines.push_back(sites);
+  if (const std::string paths = path_text(s.cluster); !paths.empty()) lines.push_back(paths);
+  if (!s.cluster.tuning.data.empty()) {
+    lines.push_back(fmt::format("collectives: NCCL's model, corrected on {} (residual {})", s.cluster.tuning.data,
+                                percent(s.cluster.tuning.residual)));
+  }
+  lines.push_back(f.flops_convention == FlopsConvention::model_full_attn
+                      ? "FLOPs: model_full_attn, attention scores not halved for the causal mask"
+                      : "FLOPs: model_causal, attention scores halved for the causal mask");
+  if (s.stack.empty())
+    lines.emplace_back(
+        "no software stack is set: host time and kernels are the profile's, and a framework's own settings are left "
+        "out "
+        "(docs/formats/stack.md)");
+  if (s.measured) lines.push_back("measurement: " + s.measured->source);
+  lines.insert(lines.end(), s.notes.begin(), s.notes.end());
+  lines.emplace_back(f.perturbations.empty()
+                         ? "one undisturbed step: no failures, checkpoints or evaluation"
+                         : "one step of the perturbed machine: no failures, checkpoints or evaluation");
+  return lines;
+}
+
+std::vector<std::string> assumptions(const Scenario& scenario, const Forecast& forecast) {
+  std::vector<std::string> lines = note_texts(scenario, forecast);
+  for (std::string& line : sources_of_numbers(scenario, forecast, {})) lines.push_back(std::move(line));
+  return lines;
+}
+
+}  // namespace tracecast

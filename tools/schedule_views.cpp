@@ -1,0 +1,276 @@
+#include "tools/schedule_views.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/forecast/schedule_runs.hpp"
+#include "sim/graph/stage_times.hpp"
+#include "sim/import/launchers/launcher.hpp"
+#include "sim/io/compressed.hpp"
+#include "sim/schedule/program.hpp"
+#include "sim/schedule/schedule_run.hpp"
+#include "tools/named_files.hpp"
+
+namespace tracecast::cli {
+namespace {
+
+ScheduleOptions without_rules(ScheduleOptions o) {
+  o.sends = o.receives = o.streams = "";
+  o.batched = false;
+  return o;
+}
+
+bool has_rules(const ScheduleOptions& o) {
+  return !o.sends.empty() || !o.receives.empty() || o.batched || !o.streams.empty();
+}
+
+MessageStreams streams_of(const std::string& name) {
+  if (name == "compute") return MessageStreams::compute;
+  if (name == "one") return MessageStreams::one;
+  return name == "two" ? MessageStreams::two : MessageStreams::pairs;
+}
+
+MessageRules rules_of(const ScheduleOptions& o) {
+  return {.sends = o.sends == "rendezvous" ? SendRule::rendezvous : SendRule::eager,
+          .receives = o.receives == "early" ? ReceiveOrder::early : ReceiveOrder::at_use,
+          .batched = o.batched,
+          .streams = streams_of(o.streams)};
+}
+
+std::string in_words(const MessageRules& rules, bool from_file) {
+  std::string text = rules.sends == SendRule::eager ? "eager sends" : "rendezvous sends";
+  text += from_file                               ? ", order of the file"
+          : rules.receives == ReceiveOrder::early ? ", early receives"
+                                                  : ", receives at use";
+  if (rules.batched) text += ", batched";
+  constexpr const char* kStreams[] = {"on the compute stream", "on one stream", "on two streams",
+                                      "on a stream per peer"};
+  return text + ", " + kStreams[static_cast<std::size_t>(rules.streams)];
+}
+
+template <class Number>
+RankTimes in_units(const std::vector<Number>& times, std::int64_t scale) {
+  RankTimes result;
+  for (Number time : times) result.push_back(static_cast<double>(time) / static_cast<double>(scale));
+  return result;
+}
+
+/// The run of a schedule with the times of the command line. `program`: its communication, if a file specifies it.
+Result<ScheduleView> view_of(const ScheduleOptions& options, const Schedule& schedule, const ExactTimes& exact,
+                             const PipelineProgram* program) {
+  const Result<PipelineTimes> times = pipeline_times(schedule, exact);
+  if (!times) return tl::unexpected(times.error());
+  const MessageRules rules = rules_of(options);
+  const Result<ScheduleRun> run = run_schedule(schedule, *times, rules, program);
+  if (!run) return tl::unexpected(run.error());
+  ScheduleView view;
+  view.schedule = schedule;
+  view.run = *run;
+  if (program != nullptr || has_rules(options)) view.rules = in_words(rules, program != nullptr);
+  view.forward = in_units(exact.forward, exact.scale);
+  view.backward_input = in_units(exact.backward_input, exact.scale);
+  view.backward_weight = in_units(exact.backward_weight, exact.scale);
+  view.latency = static_cast<double>(exact.latency) / static_cast<double>(exact.scale);
+  if (exact.overlapped) view.overlapped = in_units(std::vector{*exact.overlapped}, exact.scale);
+  return view;
+}
+
+/// The pipeline of a scenario's step, with the mean times of one micro-batch through the layers of each rank.
+ScheduleView view_of(ScenarioRun of, const std::string& scenario) {
+  ScheduleView view;
+  const RankPassTimes times = mean_pass_times(of.schedule, of.run);
+  const auto present = [&](const std::vector<double>& list) {
+    const bool none = std::all_of(list.begin(), list.end(), [](double time) { return time == 0; });
+    return none ? RankTimes{} : in_units(list, of.run.scale);
+  };
+  view.forward = present(times.forward);
+  view.backward = present(times.backward);
+  view.backward_input = present(times.backward_input);
+  view.backward_weight = present(times.backward_weight);
+  view.overlapped = present(times.overlapped);
+  view.latency = static_cast<double>(of.longest_message.picoseconds) / static_cast<double>(of.run.scale);
+  view.schedule = std::move(of.schedule);
+  view.run = std::move(of.run);
+  view.times_from = scenario;
+  return view;
+}
+
+/// The scenario with another schedule, a matching number of chunks, and another number of micro-batches.
+Scenario with_schedule(Scenario scenario, const ScheduleOptions& options, const std::string& name, int chunks) {
+  scenario.parallel.pp_schedule = name;
+  scenario.parallel.vpp = chunks;
+  if (options.request.microbatches > 0) {
+    const int dp = scenario.parallel.replicas_on(scenario.cluster.world_size);
+    scenario.training.global_batch_size = options.request.microbatches * scenario.training.micro_batch_size * dp;
+  }
+  return scenario;
+}
+
+/// A schedule with a fixed number of chunks keeps it, whatever the request.
+Result<ScheduleView> scenario_view(const ScheduleOptions& options, const Scenario& scenario, const std::string& name) {
+  const ScheduleVariant* variant = find_schedule(name);
+  const int own = variant ? variant->default_chunks : 1;
+  const int asked = options.request.chunks > 0 ? options.request.chunks : own;
+  Result<ScenarioRun> run = run_pipeline(with_schedule(scenario, options, name, asked));
+  if (!run && asked != own && run.error().diagnostics.front().key == "parallel.vpp") {
+    run = run_pipeline(with_schedule(scenario, options, name, own));
+  }
+  if (!run) return tl::unexpected(run.error());
+  return view_of(std::move(*run), scenario.name);
+}
+
+Result<std::vector<ScheduleView>> scenario_views(const ScheduleOptions& options) {
+  const Result<Scenario> scenario = named_scenario(options.times_from, options.overrides);
+  if (!scenario) return tl::unexpected(scenario.error());
+  ScheduleOptions of_scenario = options;
+  if (of_scenario.request.chunks == 0 && scenario->parallel.vpp > 1)
+    of_scenario.request.chunks = scenario->parallel.vpp;
+  std::string first = options.schedule.empty() ? scenario->parallel.pp_schedule : options.schedule;
+  if (first.empty()) first = default_schedule(scenario->parallel.vpp);
+  std::vector<std::string> names = options.compare;
+  names.insert(names.begin(), first);
+  std::vector<ScheduleView> views;
+  for (const std::string& name : names) {
+    Result<ScheduleView> view = scenario_view(of_scenario, *scenario, name);
+    if (!view) return tl::unexpected(view.error());
+    views.push_back(std::move(*view));
+  }
+  return views;
+}
+
+/// By name. A schedule with a fixed number of chunks is compared with that number.
+Result<ScheduleView> named_view(const ScheduleOptions& options, const std::string& name, bool compared) {
+  const Result<ExactTimes> exact = parse_times(options.times, options.request.ranks);
+  if (!exact) return tl::unexpected(exact.error());
+  ScheduleRequest request = options.request;
+  request.times = mean_times(*exact);
+  Result<Schedule> schedule = make_schedule(name, request);
+  if (!schedule && compared && schedule.error().diagnostics.front().key == "virtual") {
+    request.chunks = 0;
+    schedule = make_schedule(name, request);
+  }
+  if (!schedule) return tl::unexpected(schedule.error());
+  if (schedule->flush) return view_of(options, *schedule, *exact, nullptr);
+  request.microbatches = steady_state_microbatches(schedule->ranks, schedule->microbatches);
+  return view_of(options, *make_schedule(name, request), *exact, nullptr).map([&](ScheduleView view) {
+    view.schedule = *schedule;
+    view.run = steady_state(view.run, schedule->microbatches);
+    return view;
+  });
+}
+
+Result<ScheduleView> file_view(ScheduleOptions& options) {
+  const Result<PytorchSchedule> file = file_of(options);
+  if (!file) return tl::unexpected(file.error());
+  Result<Schedule> schedule = schedule_of(*file);
+  if (!schedule) return tl::unexpected(schedule.error());
+  options.request.ranks = schedule->ranks;
+  options.request.microbatches = schedule->microbatches;
+  const Result<ExactTimes> exact = parse_times(options.times, schedule->ranks);
+  if (!exact) return tl::unexpected(exact.error());
+  return view_of(options, *schedule, *exact, file->with_communication ? &file->rows : nullptr)
+      .map_error([&](Error error) {
+        error.diagnostics.front().file = options.file;
+        return error;
+      });
+}
+
+/// A schedule with the stage times of a scenario. `program`: its communication, if a file specifies it.
+Result<ScheduleView> view_of(const Schedule& schedule, const Scenario& scenario, const PipelineProgram* program) {
+  const Result<PipelineTimes> times = stage_times_in(scenario, schedule);
+  if (!times) return tl::unexpected(times.error());
+  const Result<ScheduleRun> run = run_schedule(schedule, *times, {}, program);
+  if (!run) return tl::unexpected(run.error());
+  ScheduleView view;
+  view.schedule = schedule;
+  view.run = *run;
+  view.rules = fmt::format("{}; times of the stages of {}, in milliseconds",
+                           program != nullptr ? in_words({}, true) : "latency only", scenario.name);
+  for (const StageTime& sum : rank_times(schedule, *times)) {
+    const auto scale = static_cast<double>(times->scale);
+    view.forward.push_back(static_cast<double>(sum.forward) / scale);
+    view.backward_input.push_back(static_cast<double>(sum.backward_input) / scale);
+    view.backward_weight.push_back(static_cast<double>(sum.backward_weight) / scale);
+  }
+  view.latency = static_cast<double>(times->latency) / static_cast<double>(times->scale);
+  return view;
+}
+
+/// The order that a configuration of torchtitan names, from there or from its own folder; "": none, or another schedule is asked for.
+std::string file_of_scenario(const ScheduleOptions& options) {
+  namespace fs = std::filesystem;
+  const auto names_schedule = [](const std::string& each) { return each.starts_with("parallel.pp_schedule="); };
+  if (!options.schedule.empty() || std::ranges::any_of(options.overrides, names_schedule)) return "";
+  const fs::path configuration = options.times_from;
+  if (!fs::is_regular_file(configuration)) return "";
+  const Result<std::string> content = read_packed(configuration);
+  const std::string csv = content ? schedule_file_of(*content, options.times_from) : "";
+  return csv.empty() || fs::exists(csv) ? csv : (configuration.parent_path() / csv).string();
+}
+
+/// A schedule from a file, and others of as many ranks and micro-batches, with the stage times of a scenario.
+Result<std::vector<ScheduleView>> timed_views(ScheduleOptions options) {
+  const Result<PytorchSchedule> file = file_of(options);
+  if (!file) return tl::unexpected(file.error());
+  const Result<Schedule> schedule = schedule_of(*file);
+  if (!schedule) return tl::unexpected(schedule.error());
+  if (!file_of_scenario(options).empty()) {  // its importer wants a schedule by name, of which only the stages count
+    options.overrides.insert(options.overrides.begin(),
+                             {"parallel.pp_schedule=" + std::string(default_schedule(schedule->chunks)),
+                              fmt::format("parallel.vpp={}", schedule->chunks)});
+  }
+  const Result<Scenario> scenario = named_scenario(options.times_from, options.overrides);
+  if (!scenario) return tl::unexpected(scenario.error());
+  std::vector<ScheduleView> views;
+  Result<ScheduleView> first = view_of(*schedule, *scenario, file->with_communication ? &file->rows : nullptr);
+  if (!first) return tl::unexpected(first.error());
+  views.push_back(std::move(*first));
+  for (const std::string& name : options.compare) {
+    ScheduleRequest request = options.request;
+    request.ranks = schedule->ranks;
+    request.microbatches = schedule->microbatches;
+    const Result<Schedule> other = make_schedule(name, request);
+    if (!other) return tl::unexpected(other.error());
+    Result<ScheduleView> view = view_of(*other, *scenario, nullptr);
+    if (!view) return tl::unexpected(view.error());
+    views.push_back(std::move(*view));
+  }
+  return views;
+}
+
+}  // namespace
+
+Result<PytorchSchedule> file_of(const ScheduleOptions& options) {
+  const ScheduleDialect dialect = options.dialect == "legacy"    ? ScheduleDialect::legacy
+                                  : options.dialect == "current" ? ScheduleDialect::current
+                                                                 : ScheduleDialect::detect;
+  return of_this_project(read_pytorch_schedule(options.file, dialect), options.file, "a pipeline schedule");
+}
+
+Result<std::vector<ScheduleView>> views_of(ScheduleOptions options) {
+  if (!options.times_from.empty() && options.file.empty()) options.file = file_of_scenario(options);
+  if (!options.times_from.empty()) return options.file.empty() ? scenario_views(options) : timed_views(options);
+  if (options.schedule.empty()) options.schedule = kDefaultSchedule;
+  if (options.request.microbatches == 0) options.request.microbatches = kUsualMicrobatches;
+  std::vector<ScheduleView> views;
+  Result<ScheduleView> first = options.file.empty() ? named_view(options, options.schedule, false) : file_view(options);
+  if (!first) return tl::unexpected(first.error());
+  views.push_back(std::move(*first));
+  if (options.with_latency_only) {
+    Result<ScheduleView> free = named_view(without_rules(options), options.schedule, false);
+    if (!free) return tl::unexpected(free.error());
+    free->rules = kLatencyOnly;
+    views.push_back(std::move(*free));
+  }
+  for (const std::string& name : options.compare) {
+    Result<ScheduleView> view = named_view(options, name, true);
+    if (!view) return tl::unexpected(view.error());
+    views.push_back(std::move(*view));
+  }
+  return views;
+}
+
+}  // namespace tracecast::cli
