@@ -41,9 +41,9 @@ TEST_CASE("row words: stages of ZeRO", "[accuracy]") {
     CHECK(zero_stage_in(three) == 3);
   CHECK(zero_stage_in("SHARD_GRAD_OP") == 2);
   CHECK(zero_stage_in("tp+pp+sp+fsdp2") == 2);
-  for (const char* version : {"FSDP2", "FSDP2 + TP", "PyTorch FSDP 2"}) CHECK(zero_stage_in(version) == 3);
+  for (const char* version : {"FSDP2", "FSDP2 + TP", "PyTorch FSDP 2", "FSDP"}) CHECK(zero_stage_in(version) == 3);
   CHECK(zero_stage_in("tp+pp+sp+zero1") == 1);
-  for (const char* none : {"", "3", "FSDP", "zero bubble", "tp+pp"}) CHECK_FALSE(zero_stage_in(none).has_value());
+  for (const char* none : {"", "3", "no FSDP", "zero bubble", "tp+pp"}) CHECK_FALSE(zero_stage_in(none).has_value());
   const auto stage = [](const std::string& columns, const std::string& values) {
     return row(columns, values).value().scenario.parallel.zero_stage;
   };

@@ -1,6 +1,5 @@
 #include "tools/accuracy/row_library.hpp"
 
-#include <cctype>
 #include <set>
 
 #include "sim/import/importers.hpp"
@@ -15,13 +14,6 @@ std::string without_tuning(std::string name) {
     if (name.ends_with(ending)) name.resize(name.size() - ending.size());
   if (name.starts_with("meta-")) name.erase(0, 5);
   return name;
-}
-
-std::string letters_and_digits(const std::string& name) {
-  std::string kept;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) kept += c;
-  return kept;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 /// What the parts of scenario_of_row share: the fields of a row, the stack that ran it, and its scenario so far.
 #pragma once
 
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +25,9 @@ struct RowReading {
   const Stack* stack = nullptr;  ///< null: unknown
   RowScenario result;
 };
+
+/// True if the row says that its model has experts: more than one, or without their number by its `arch`.
+bool reports_experts(TableFields& fields);
 
 class RowPart {
  protected:
@@ -63,21 +68,39 @@ class RowPart {
   /// The same as NVIDIA's own recipes run it, not somebody's script.
   bool has_nvidia_recipes() const { return is_megatron_core() && !runs("megatron-lm-2024"); }
 
-  /// True if the name of the run or a note has these words, and does not deny them: "no DeepEP", "CUDA graphs: none".
-  bool mentions(const char* words) const {
-    return affirms(text("source_detail"), words) || affirms(text("notes"), words);
+  /// Whether the name of the run or a note has these words undenied; false if they only deny them ("no DeepEP", "CUDA graphs: none");
+  /// empty if they have none of them.
+  std::optional<bool> noted(std::initializer_list<const char*> all) const {
+    std::optional<bool> said;
+    for (const char* words : all)
+      for (const char* column : {"source_detail", "notes"})
+        if (const std::optional<bool> here = mentioned(text(column), words)) said = said.value_or(false) || *here;
+    return said;
   }
+  bool mentions(const char* words) const { return noted({words}).value_or(false); }
 
   /// In the name of the framework, a tag or a note.
   bool is_named(const char* words) const {
     return affirms(text("framework"), words) || affirms(text("parallel_style"), words) || mentions(words);
   }
 
-  bool is_fine_tuning() const { return lower_case(text("task")) == "sft"; }
+  bool is_fine_tuning() const { return usual_word("task", text("task")) == "sft"; }
 
   /// Experts take at most their capacity, which Megatron-Core allowed with its all-to-all only, and recipes that drop tokens
   /// do not overlap exchanges. docs/references.md#token-drop
-  bool drops_tokens() const { return result_.scenario.model.moe && mentions("token drop"); }
+  bool drops_tokens() const {
+    return result_.scenario.model.moe &&
+           noted({"token drop", "tokens dropped", "dropped tokens", "drops tokens", "drop-and-pad"}).value_or(false);
+  }
+
+  /// Megatron's overlap_moe_expert_parallel_comm: exchanges of experts are hidden behind another micro-batch.
+  bool overlaps_exchanges() const {
+    if (reported("moe_a2a_overlap")) return flag("moe_a2a_overlap", false);
+    return noted({"A2A overlap", "all-to-all overlap", "expert-exchange overlap", "EP communication overlap",
+                  "EP comm overlap", "EP overlap", "expert-parallel communication overlap",
+                  "overlap_moe_expert_parallel_comm"})
+        .value_or(false);
+  }
 
   /// True if NVLink connects several hosts.
   bool has_racks() const {

@@ -22,19 +22,72 @@ std::string_view digits_at(std::string_view text, std::size_t begin) {
   return text.substr(begin, end - begin);
 }
 
-/// Denials before and behind the words that they deny. Those of kBeforeAll also deny a whole cell.
-constexpr std::string_view kBeforeAll[] = {"no ", "without "};
-constexpr std::string_view kBeforeWord[] = {"not ", "non-"};
-constexpr std::string_view kBehind[] = {": none", ": off", ": no", " off", " disabled", " not used"};
+bool is_letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
+bool is_separator(char c) { return c == ' ' || c == '-' || c == '_'; }
+
+/// Denials before and behind the words that they deny. Those of kBeforeAll also deny a whole cell, those of kBehindLink deny
+/// only behind a link ("MTP layers: 0"), and words of kBetween may stand before either.
+constexpr std::string_view kBeforeAll[] = {"no ", "without ", "w/o "};
+constexpr std::string_view kBeforeWord[] = {"not ",        "non-",         "not use ", "not using ", "not enable ",
+                                            "instead of ", "rather than ", "vs ",      "vs. ",       "versus "};
+constexpr std::string_view kBetween[] = {"dispatcher", "capture"};
+constexpr std::string_view kLinks[] = {":", "=", "is", "are", "was", "were"};
+constexpr std::string_view kBehind[] = {"off",        "none",         "disabled",    "unused",        "excluded",
+                                        "false",      "not used",     "not enabled", "not included",  "not applied",
+                                        "not active", "not captured", "not counted", "replaced with", "replaced by"};
+constexpr std::string_view kBehindLink[] = {"no", "not", "0"};
+
+/// Drops `word` and what separates it from the text before, if the text begins so.
+bool drop_word(std::string_view& text, std::string_view word) {
+  const std::string_view rest = trim(text);
+  if (!rest.starts_with(word)) return false;
+  const std::string_view behind = rest.substr(word.size());
+  const bool goes_on = !behind.empty() && (is_letter_or_digit(behind[0]) || behind[0] == '_' || behind[0] == '.');
+  if (goes_on && is_letter_or_digit(word.back())) return false;
+  text = behind;
+  return true;
+}
+
+template <std::size_t N>
+bool drop_any(std::string_view& text, const std::string_view (&words)[N]) {
+  return std::ranges::any_of(words, [&](std::string_view word) { return drop_word(text, word); });
+}
+
+/// What follows a denial of the words before `behind`, which may begin with the rest of their last word; empty: there is no
+/// denial.
+std::optional<std::string_view> after_denial(std::string_view behind) {
+  std::size_t rest = 0;
+  while (rest < behind.size() && is_letter_or_digit(behind[rest])) ++rest;
+  const bool less = behind.substr(0, rest) == "less";  // "token-dropless"
+  behind.remove_prefix(rest);
+  if (less) return behind;
+  drop_any(behind, kBetween);
+  const bool linked = drop_any(behind, kLinks);
+  if (drop_any(behind, kBehind) || (linked && drop_any(behind, kBehindLink))) return behind;
+  return std::nullopt;
+}
 
 bool denied(std::string_view before, std::string_view behind) {
   const auto ends_so = [&](std::string_view denial) {
-    if (!before.ends_with(denial)) return false;
-    const std::string_view rest = before.substr(0, before.size() - denial.size());
-    return rest.empty() || rest.ends_with(' ') || rest.ends_with('(');
+    return before.ends_with(denial) &&
+           (before.size() == denial.size() || !is_letter_or_digit(before[before.size() - denial.size() - 1]));
   };
   return std::ranges::any_of(kBeforeAll, ends_so) || std::ranges::any_of(kBeforeWord, ends_so) ||
-         std::ranges::any_of(kBehind, [&](std::string_view denial) { return behind.starts_with(denial); });
+         after_denial(behind).has_value();
+}
+
+/// Where `words` end that begin at `at`. A separator in them stands for any, or none: "all-to-all" is "AlltoAll", too. npos:
+/// other words are there.
+std::size_t end_of_words(std::string_view text, std::size_t at, std::string_view words) {
+  if (at > 0 && is_letter_or_digit(text[at - 1])) return std::string_view::npos;
+  for (const char c : words) {
+    if (is_separator(c)) {
+      while (at < text.size() && is_separator(text[at])) ++at;
+    } else if (at == text.size() || text[at++] != c) {
+      return std::string_view::npos;
+    }
+  }
+  return at;
 }
 
 /// "24.07" in "NeMo Framework (24.07)"; empty: the name has no year and month.
@@ -66,10 +119,25 @@ double written_year(std::string_view text) {
   return 0;
 }
 
-/// Megatron's FSDP and the copy inside of DeepSpeed's example have stacks of their own.
+/// The copy inside of DeepSpeed's example has a stack of its own.
 bool is_megatron_lm(std::string_view small) {
-  if (small == "megatron") return true;
-  return (has(small, "megatron-lm") || has(small, "megatron lm")) && !has(small, "fsdp") && !has(small, "inside");
+  return small == "megatron" || ((has(small, "megatron-lm") || has(small, "megatron lm")) && !has(small, "inside"));
+}
+
+bool is_megatron_core(std::string_view small) {
+  return has(small, "mcore") || has(small, "megatron-core") || has(small, "megatron core");
+}
+
+/// True if Megatron of this age runs experts as NVIDIA's scripts of 2025 do, with DeepEP, which Megatron-Core has since version
+/// 0.12. Megatron-LM without a version or a year is older. docs/references.md#megatron-deepep
+bool has_scripts_of_experts(const TableFields& fields, const std::string& small) {
+  constexpr int kFirstMinor = 12;
+  constexpr double kFirstYear = 2025.1;
+  if (const std::string version = version_in(small); !version.empty())
+    return number_after(version, "0.") >= kFirstMinor;
+  if (const double year = written_year(small); year > 0) return year > kFirstYear - 1;
+  if (const double year = year_of_source(fields.text("source")); year > 0) return year > kFirstYear;
+  return is_megatron_core(small);
 }
 
 /// 0: nothing says it.
@@ -125,17 +193,65 @@ std::optional<bool> truth(std::string_view word) {
   return std::nullopt;
 }
 
-bool affirms(const std::string& text, std::string_view words) {
-  const std::string small = lower_case(text), wanted = lower_case(words);
-  const std::string_view all = small;
-  for (std::size_t at = all.find(wanted); at != std::string_view::npos; at = all.find(wanted, at + 1))
-    if (!denied(all.substr(0, at), all.substr(at + wanted.size()))) return true;
-  return false;
+std::string usual_word(std::string_view column, std::string_view cell) {
+  struct Spelling {
+    std::string_view column, letters, word;
+  };
+  constexpr Spelling kSpellings[] = {{"task", "pretraining", "pretrain"},
+                                     {"task", "finetuning", "sft"},
+                                     {"task", "finetune", "sft"},
+                                     {"task", "supervisedfinetuning", "sft"},
+                                     {"outcome", "success", "completed"},
+                                     {"outcome", "succeeded", "completed"},
+                                     {"outcome", "successful", "completed"},
+                                     {"outcome", "ok", "completed"},
+                                     {"outcome", "complete", "completed"},
+                                     {"outcome", "finished", "completed"},
+                                     {"outcome", "outofmemory", "oom"},
+                                     {"outcome", "cudaoom", "oom"},
+                                     {"outcome", "cudaoutofmemory", "oom"}};
+  const std::string letters = letters_and_digits(cell);
+  for (const Spelling& each : kSpellings)
+    if (column == each.column && (letters == each.letters || letters == each.word)) return std::string(each.word);
+  return lower_case(trim(cell));
 }
 
+std::string letters_and_digits(std::string_view text) {
+  std::string kept = lower_case(text);
+  std::erase_if(kept, [](char c) { return !is_letter_or_digit(c); });
+  return kept;
+}
+
+bool is_placeholder(std::string_view cell) {
+  constexpr std::string_view kPlaceholders[] = {
+      "-",           "--",          "\u2013",       "\u2014",     "?",        "n/a", "na",
+      "n.a.",        "null",        "nan",          "unknown",    "auto",     "tbd", "unreported",
+      "unspecified", "not printed", "not reported", "not stated", "not given"};
+  const std::string small = lower_case(trim(cell));
+  return std::ranges::find(kPlaceholders, small) != std::end(kPlaceholders);
+}
+
+std::optional<bool> mentioned(const std::string& text, std::string_view words) {
+  const std::string small = lower_case(text), wanted = lower_case(words);
+  const std::string_view all = small;
+  std::optional<bool> said;
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    const std::size_t end = end_of_words(all, at, wanted);
+    if (end == std::string_view::npos) continue;
+    if (!denied(all.substr(0, at), all.substr(end))) return true;
+    said = false;
+  }
+  return said;
+}
+
+bool affirms(const std::string& text, std::string_view words) { return mentioned(text, words).value_or(false); }
+
 bool denies(std::string_view cell) {
-  return std::ranges::any_of(kBeforeAll, [&](std::string_view denial) { return cell.starts_with(denial); }) ||
-         std::ranges::any_of(kBehind, [&](std::string_view denial) { return cell.ends_with(denial); });
+  if (std::ranges::any_of(kBeforeAll, [&](std::string_view denial) { return cell.starts_with(denial); })) return true;
+  for (std::size_t at = 1; at < cell.size(); ++at)
+    if (is_letter_or_digit(cell[at - 1]) && !is_letter_or_digit(cell[at]))
+      if (const auto rest = after_denial(cell.substr(at)); rest && trim(*rest).empty()) return true;
+  return false;
 }
 
 bool has_word(std::string_view text, std::string_view word) {
@@ -168,9 +284,24 @@ std::optional<int> zero_stage_in(std::string_view text) {
       if (digit < small.size() && apart && small[digit] >= (zero ? '0' : '2') && small[digit] <= '3')
         return small[digit] - '0';
     }
-  if (has(small, "full_shard") || has(small, "hybrid_shard") || has(small, "hsdp")) return 3;
+  for (const char* all : {"zero++", "full_shard", "hybrid_shard", "hsdp"})
+    if (has(small, all)) return 3;
   if (has(small, "shard_grad_op")) return 2;
-  return std::nullopt;
+  return affirms(small, "fsdp") ? std::optional(3) : std::nullopt;
+}
+
+std::optional<int> named_zero_stage(const TableFields& fields) {
+  const std::string& stage = fields.text("zero_stage");
+  if (truth(stage) == false) return 0;
+  if (fields.reported("zero_stage")) {
+    const std::optional<int> digit = parse_number<int>(stage);
+    return digit ? digit : zero_stage_in(stage);
+  }
+  if (const std::optional<int> tagged = zero_stage_in(fields.text("parallel_style"))) return tagged;
+  const std::string framework = lower_case(fields.text("framework"));
+  for (const char* with_parameters : {"ulysses", "infinity", "gemini"})
+    if (has(framework, with_parameters)) return 3;
+  return zero_stage_in(fields.text("framework"));
 }
 
 std::string family_name(std::string_view model) {
@@ -196,7 +327,7 @@ double year_of_source(std::string_view source) {
   return written_year(small);
 }
 
-std::string framework_name(const TableFields& fields) {
+std::string framework_name(const TableFields& fields, bool experts) {
   const std::string& name = fields.text("framework");
   const std::string small = lower_case(name);
   if (has(small, "turing")) return "Megatron-DeepSpeed";  // Megatron-Turing NLG
@@ -208,9 +339,12 @@ std::string framework_name(const TableFields& fields) {
   if (has(small, "nemo") && !has(small, "automodel") && !has(small, "nemotron")) return nemo(fields, small);
   if (has(small, "megatron-bridge") || has(small, "megatronbridge") || has(small, "megatron bridge"))
     return megatron_bridge(name);
+  if (!is_megatron_lm(small) && !is_megatron_core(small)) return name;
+  if (affirms(small, "fsdp")) return "Megatron-FSDP";
+  if (has(small, "rocm")) return "ROCm Megatron-LM";
+  if (experts && has_scripts_of_experts(fields, small)) return "Megatron MoE";
   if (is_megatron_lm(small)) return megatron_lm(fields, small);
-  if (has(small, "mcore") || has(small, "megatron-core") || has(small, "megatron core"))
-    if (const std::string version = version_in(small); !version.empty()) return "Megatron-Core " + version;
+  if (const std::string version = version_in(small); !version.empty()) return "Megatron-Core " + version;
   return name;
 }
 

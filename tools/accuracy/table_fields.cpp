@@ -30,6 +30,12 @@ std::optional<double> number_in(const std::string& text) {
 
 }  // namespace
 
+const std::string& TableFields::text(const char* column) const {
+  static const std::string kEmpty;
+  const std::string& cell = table_->text(row_, column);
+  return is_placeholder(cell) ? kEmpty : cell;
+}
+
 bool TableFields::flag(const char* column, bool otherwise) {
   if (!reported(column)) return otherwise;
   if (const std::optional<bool> yes = truth(text(column))) return *yes;
@@ -38,7 +44,7 @@ bool TableFields::flag(const char* column, bool otherwise) {
 }
 
 double TableFields::number(const char* column, double otherwise) {
-  if (!reported(column)) return otherwise;
+  if (!reported(column) || lower_case(text(column)) == "none") return otherwise;
   const std::optional<double> value = number_in(text(column));
   if (!value || *value < 0) add_error(column, "must be a number of at least 0");
   return value.value_or(otherwise);

@@ -1,0 +1,219 @@
+// Rows that say the same in other words: each table lists spellings and what they must mean.
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "tests/accuracy/one_row.hpp"
+#include "tools/accuracy/row_words.hpp"
+#include "tools/accuracy/validate.hpp"
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+using tracecast::test::assumes;
+using tracecast::test::row;
+
+namespace {
+
+/// Of the row with this cell.
+Scenario with(const std::string& column, const std::string& cell) {
+  INFO(column << " = " << cell);
+  const Result<RowScenario> read = row("," + column, ",\"" + cell + "\"");
+  INFO((read ? "" : to_string(read.error().diagnostics.front())));
+  REQUIRE(read.has_value());
+  return read->scenario;
+}
+
+/// A mixture of experts over 8 ranks, with more columns.
+RowScenario experts(const std::string& columns, const std::string& values) {
+  const Result<RowScenario> read = row(",ep,moe_experts,moe_topk,moe_ffn_hidden" + columns, ",8,8,2,1024" + values);
+  INFO(columns << values << (read ? "" : to_string(read.error().diagnostics.front())));
+  REQUIRE(read.has_value());
+  return *read;
+}
+
+std::string skipped(const std::string& columns, const std::string& values) {
+  const std::string text =
+      std::string(test::kNeeded) + columns + "\n32,4096,32,11008,32000,4096,128,H100,16" + values + "\n";
+  const CsvTable table = CsvTable::parse(text, "t.csv").value();
+  return validate(table, RowLibrary::open(shipped_data()).value(), {}).value().front().skipped;
+}
+
+}  // namespace
+
+TEST_CASE("row spelling: a placeholder is an empty field", "[accuracy]") {
+  const Scenario empty = with("notes", "");
+  for (const char* cell : {"-", "\u2013", "n/a", "N/A", "na", "null", "NaN", "unknown", "not printed", "Not reported",
+                           "?", "auto", "none"}) {
+    for (const char* column : {"vp", "cp", "dp", "etp", "gpu_mem_gb", "gpus_per_node", "moe_experts", "seq_parallel",
+                               "distributed_optimizer", "tp_comm_overlap", "moe_a2a_overlap", "zero_stage"}) {
+      const Scenario read = with(column, cell);
+      CHECK(read.parallel == empty.parallel);
+      CHECK(read.model == empty.model);
+    }
+    if (std::string(cell) != "none")
+      for (const char* column : {"cuda_graph", "compiled", "moe_dispatcher", "routing", "precision", "schedule"})
+        CHECK(with(column, cell).training == empty.training);
+  }
+  for (const char* one : {"0", "1", "-"}) CHECK_FALSE(with("moe_experts", one).model.moe.has_value());
+  CHECK_FALSE(with("cuda_graph", "eager").training.cuda_graphs);
+  CHECK(row(",framework,zero_stage", ",torchtitan,none").value().scenario.parallel.zero_stage == 0);
+  CHECK(experts(",framework,moe_dispatcher", ",Megatron-Core 0.15,n/a").scenario.parallel.moe_dispatcher ==
+        MoeDispatcher::deepep);
+}
+
+TEST_CASE("row spelling: what is in scope", "[accuracy]") {
+  for (const char* note : {"design-space exploration", "exploratory run", "no LoRA", "LoRA: none"})
+    CHECK(skipped(",notes", fmt::format(",{}", note)).empty());
+  for (const char* note : {"LoRA", "QLoRA rank 16", "DoRA adapters"})
+    CHECK(skipped(",notes", fmt::format(",{}", note)).starts_with("adapters"));
+  for (const char* values :
+       {",pretraining,success", ",Pre-training,OK", ",fine-tuning,Completed", ",SFT,OOM", ",-,n/a"})
+    CHECK(skipped(",task,outcome", values).empty());
+  CHECK(skipped(",task", ",inference").starts_with("task"));
+  CHECK(usual_word("outcome", "OOM") == "oom");
+  CHECK(usual_word("outcome", "Out of memory") == "oom");
+  CHECK(usual_word("task", "Fine-Tuning") == "sft");
+}
+
+TEST_CASE("row spelling: the stack does not depend on capitals, or on the words of arch", "[accuracy]") {
+  for (const char* arch : {"moe", "", "MoE", "sparse", "Mixture-of-Experts", "dense"})
+    CHECK(experts(",framework,arch", fmt::format(",Megatron-Core 0.15,{}", arch)).stack == "megatron-moe");
+  for (const char* arch : {"dense", "Dense", "DENSE", ""})
+    CHECK(row(",framework,arch", fmt::format(",NeMo AutoModel,{}", arch)).value().stack == "nemo-automodel-dense");
+  for (const char* task : {"sft", "SFT", "fine-tuning"})
+    CHECK(row(",framework,task", fmt::format(",NeMo 24.07,{}", task)).value().stack == "nemo-2024-fine-tuning");
+  CHECK_FALSE(row(",arch", ",MoE").has_value());  // without the number of experts
+}
+
+TEST_CASE("row spelling: Megatron with experts is that of its version", "[accuracy]") {
+  struct Case {
+    const char *framework, *stack;
+    MoeDispatcher dispatcher;
+  };
+  for (const Case& each : {Case{"Megatron-Core 0.15", "megatron-moe", MoeDispatcher::deepep},
+                           Case{"Megatron-LM (Megatron-Core 0.15)", "megatron-moe", MoeDispatcher::deepep},
+                           Case{"Megatron-LM core_v0.15.0", "megatron-moe", MoeDispatcher::deepep},
+                           Case{"Megatron-LM / Megatron-Core 0.16", "megatron-moe", MoeDispatcher::deepep},
+                           Case{"Megatron-Core", "megatron-moe", MoeDispatcher::deepep},
+                           Case{"Megatron-Core 0.11", "megatron-lm-2024", MoeDispatcher::alltoall},
+                           Case{"Megatron-LM core_r0.11", "megatron-lm-2024", MoeDispatcher::alltoall},
+                           Case{"Megatron-Core 0.8", "megatron-core-2024", MoeDispatcher::alltoall}}) {
+    INFO(each.framework);
+    const RowScenario read = experts(",framework", fmt::format(",{}", each.framework));
+    CHECK(read.stack == each.stack);
+    CHECK(read.scenario.parallel.moe_dispatcher == each.dispatcher);
+    CHECK(assumes(read, fmt::format("dispatcher of experts not reported: {}", to_string(each.dispatcher))));
+  }
+}
+
+TEST_CASE("row spelling: a note names or denies the dispatcher of experts", "[accuracy]") {
+  struct Case {
+    const char* note;
+    MoeDispatcher dispatcher;
+  };
+  for (const Case& each :
+       {Case{"alltoall dispatcher", MoeDispatcher::alltoall}, Case{"AlltoAll", MoeDispatcher::alltoall},
+        Case{"all2all", MoeDispatcher::alltoall}, Case{"allgather dispatcher", MoeDispatcher::alltoall},
+        Case{"DeepEP is not used", MoeDispatcher::alltoall}, Case{"DeepEP disabled", MoeDispatcher::alltoall},
+        Case{"DeepEP replaced with all-to-all", MoeDispatcher::alltoall},
+        Case{"does not use DeepEP", MoeDispatcher::alltoall}, Case{"Hybrid-EP", MoeDispatcher::hybridep},
+        Case{"Hybrid EP dispatcher", MoeDispatcher::hybridep},
+        Case{"all-to-all replaced by DeepEP", MoeDispatcher::deepep}, Case{"", MoeDispatcher::deepep}}) {
+    INFO(each.note);
+    CHECK(experts(",framework,notes", fmt::format(",Megatron-Core,{}", each.note)).scenario.parallel.moe_dispatcher ==
+          each.dispatcher);
+  }
+}
+
+TEST_CASE("row spelling: denials stand behind whole words and verbs", "[accuracy]") {
+  for (const char* denied :
+       {"token dropping disabled", "token dropping off", "token dropping: none", "token-dropless", "no token dropping",
+        "token drop is not used", "token drop = 0", "aux loss instead of token dropping", "token drop=false"})
+    CHECK(mentioned(denied, "token drop") == false);
+  for (const char* affirmed : {"token dropping", "token-drop", "with token drop, not capped", "token drop 0.5"})
+    CHECK(mentioned(affirmed, "token drop") == true);
+  CHECK_FALSE(mentioned("broken drops", "token drop").has_value());
+
+  for (const char* off :
+       {"CUDA graphs not enabled", "CUDA graphs are off", "CUDA graphs were not used", "CUDA graphs=off"})
+    CHECK_FALSE(with("notes", off).training.cuda_graphs);
+  for (const char* off : {"activation offloading disabled", "optimizer offloading disabled", "AdamW instead of Muon"}) {
+    CHECK_FALSE(with("notes", off).training.offload_activations);
+    CHECK_FALSE(with("notes", off).training.offload_optimizer);
+    CHECK(with("notes", off).training.optimizer == OptimizerKind::adam);
+  }
+  for (const char* none : {"MTP layers disabled", "MTP layers: 0", "MTP layer not included", "MTP layer excluded"})
+    CHECK(with("notes", none).model.mtp_layers == 0);
+}
+
+TEST_CASE("row spelling: overlap, graphs, multi-token prediction and dropped tokens in notes", "[accuracy]") {
+  for (const char* note : {"EP A2A overlap on", "expert-exchange overlap on", "overlap_moe_expert_parallel_comm",
+                           "EP communication overlap"})
+    CHECK(experts(",framework,notes", fmt::format(",Megatron-Core,{}", note)).scenario.parallel.pp_schedule ==
+          "combined-1f1b");
+  CHECK(experts(",framework,notes", ",Megatron-Core,EP A2A overlap off").scenario.parallel.pp_schedule !=
+        "combined-1f1b");
+  for (const char* note : {"MTP=1", "MTP enabled", "MTP on", "mtp_num_layers=1", "MTP layers: 1"})
+    CHECK(with("notes", note).model.mtp_layers == 1);
+  for (const char* note : {"MTP=0", "MTP is off", "mtp_num_layers=0"}) CHECK(with("notes", note).model.mtp_layers == 0);
+  CHECK(with("notes", "CUDA graph").training.cuda_graphs);
+  for (const char* note : {"full CUDA graph", "full iteration CUDA graphs", "full-iteration CUDA graph"})
+    CHECK(experts(",notes", fmt::format(",{}", note)).scenario.training.cuda_graphs);
+  for (const char* note : {"token-drop", "tokens dropped", "drop-and-pad"})
+    CHECK(experts(",notes", fmt::format(",{}", note)).scenario.training.expert_capacity_factor == 1);
+  const auto overlaps = [](const char* note) {
+    return row(",framework,tp,seq_parallel,notes", fmt::format(",torchtitan,8,1,{}", note))
+        .value()
+        .scenario.parallel.tp_comm_overlap;
+  };
+  CHECK(overlaps("async TP"));
+  CHECK_FALSE(overlaps("without async TP"));
+}
+
+TEST_CASE("row spelling: FSDP and ZeRO++ in the name of a framework", "[accuracy]") {
+  struct Case {
+    const char *framework, *stack;
+  };
+  for (const Case& each :
+       {Case{"Megatron-Bridge (Megatron-FSDP)", "megatron-bridge"},
+        Case{"Megatron-LM (Megatron-FSDP)", "megatron-fsdp"}, Case{"Megatron-Core custom FSDP", "megatron-fsdp"},
+        Case{"DeepSpeed ZeRO++", "deepspeed"}, Case{"Primus Megatron (FSDP)", "primus-megatron-fsdp"}}) {
+    const RowScenario read = row(",framework", fmt::format(",{}", each.framework)).value();
+    INFO(each.framework);
+    CHECK(read.stack == each.stack);
+    CHECK(read.scenario.parallel.zero_stage == 3);
+  }
+  for (const char* stage : {"3", "ZeRO-3", "fsdp3", "FULL_SHARD", "FSDP"})
+    CHECK(row(",framework,zero_stage", fmt::format(",Primus Megatron,{}", stage)).value().stack ==
+          "primus-megatron-fsdp");
+  CHECK(row(",framework,zero_stage", ",Primus Megatron,1").value().stack == "primus-megatron");
+  for (const char* rocm : {"ROCm Megatron-LM", "Megatron-LM (ROCm)", "rocm/megatron-lm:v25.8_py310"})
+    CHECK(row(",framework", fmt::format(",{}", rocm)).value().stack == "rocm-megatron");
+}
+
+TEST_CASE("row spelling: data parallelism is what the other degrees leave", "[accuracy]") {
+  for (const char* values : {",4,2,2,2", ",1,1,1,4"}) {  // context ranks counted in; shards of copies
+    const RowScenario read = row(",tp,cp,pp,dp", values).value();
+    CHECK(read.scenario.parallel.dp ==
+          16 / (read.scenario.parallel.tp * read.scenario.parallel.pp * read.scenario.parallel.cp));
+    CHECK(assumes(read, "as the GPUs and the other degrees say"));
+  }
+  CHECK_FALSE(assumes(row(",tp,dp", ",4,4").value(), "as the GPUs and the other degrees say"));
+}
+
+TEST_CASE("row spelling: schedules with chunks of their own", "[accuracy]") {
+  struct Case {
+    const char *schedule, *vp, *name;
+    int chunks;
+  };
+  for (const Case& each :
+       {Case{"dualpipe", "2", "dualpipe", 1}, Case{"GPipe", "2", "gpipe", 1}, Case{"ZB-H1", "4", "zb-h1", 1},
+        Case{"DualPipe-V", "", "dualpipev", 2}, Case{"dualpipe_v", "2", "dualpipev", 2}, Case{"v_min", "", "v-min", 2},
+        Case{"1F1B", "2", "interleaved-1f1b", 2}, Case{"zb_1p", "", "zb-auto-1p", 1}}) {
+    INFO(each.schedule);
+    const RowScenario read = row(",pp,schedule,vp", fmt::format(",4,{},{}", each.schedule, each.vp)).value();
+    CHECK(read.scenario.parallel.pp_schedule == each.name);
+    CHECK(read.scenario.parallel.vpp == each.chunks);
+    const bool other = *each.vp != '\0' && each.chunks != std::stoi(each.vp);
+    CHECK(assumes(read, "virtual stages") == other);
+  }
+}
