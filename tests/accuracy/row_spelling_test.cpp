@@ -217,3 +217,77 @@ TEST_CASE("row spelling: schedules with chunks of their own", "[accuracy]") {
     CHECK(assumes(read, "virtual stages") == other);
   }
 }
+
+TEST_CASE("row spelling: layers that are recomputed", "[accuracy]") {
+  struct Case {
+    const char *recompute, *detail;
+    int layers;  ///< of each of 2 stages of 2 chunks of 8 layers; 0: all
+    bool spread = false;
+  };
+  for (const Case& each : {Case{"full", "block, 1 layer per virtual stage", 1},
+                           Case{"full", "recompute_num_layers 2 (block)", 2},
+                           Case{"full", "full on 1 layers of each stage", 1},
+                           Case{"full", "block, 5", 5},
+                           Case{"full (block, 3 layers)", "", 3},
+                           Case{"full", "8 of 32 layers", 2, true},
+                           Case{"full", "full for 16 of the 32 layers", 4, true},
+                           Case{"full", "every 2nd layer", 4},
+                           Case{"full", "every 4th layer", 2},
+                           Case{"full", "uniform, 1", 0},
+                           Case{"full", "uniform, one layer per block", 0},
+                           Case{"full", "1 layer per checkpoint", 0},
+                           Case{"full", "recompute_num_layers=1", 0},
+                           Case{"full", "32 layers", 0},
+                           Case{"full", "all but 2 layers", 0},
+                           Case{"full on 3 layers of each stage", "", 3},
+                           Case{"partial_layers", "full on 1 layers of each stage", 1},
+                           Case{"partial_layers", "5 layers per stage", 5},
+                           Case{"partial_layers", "block, 5 layers", 5},
+                           Case{"partial_layers", "recompute_num_layers=5", 5},
+                           Case{"partial_layers", "full for 20 of 32 layers", 5, true},
+                           Case{"partial_layers", "first 8 layers", 2, true},
+                           Case{"partial_layers", "two layers per stage", 2},
+                           Case{"", "block, 2 layers", 2}}) {
+    INFO(each.recompute << ": " << each.detail);
+    const RowScenario read = row(",framework,pp,vp,recompute,recompute_detail",
+                                 fmt::format(",Megatron-Core,2,2,\"{}\",\"{}\"", each.recompute, each.detail))
+                                 .value();
+    CHECK(read.scenario.training.recompute == Recompute::full);
+    CHECK(read.scenario.training.recompute_num_layers == each.layers);
+    CHECK(assumes(read, "spread evenly over the stages") == each.spread);
+  }
+}
+
+TEST_CASE("row spelling: modules that are recomputed are whole words, also of the field itself", "[accuracy]") {
+  const auto training = [](const char* framework, const std::string& recompute, const std::string& detail) {
+    return row(",framework,recompute,recompute_detail", fmt::format(",{},\"{}\",\"{}\"", framework, recompute, detail))
+        .value();
+  };
+  struct Case {
+    const char *recompute, *detail;
+    Recompute kind;
+    std::vector<std::string> modules;
+  };
+  const std::vector<std::string> norm{"norm"}, none;
+  for (const Case& each :
+       {Case{"selective_other", "selective activation checkpointing (of attention)", Recompute::selective, none},
+        Case{"selective_other", "core attention", Recompute::selective, none},
+        Case{"selective_other", "exactly the norm", Recompute::none, norm},
+        Case{"selective", "layernorm, moe_act", Recompute::none, {"norm", "activation"}},
+        Case{"selective", "", Recompute::selective, none}, Case{"moe_act", "", Recompute::none, {"activation"}},
+        Case{"layernorm, mlp", "", Recompute::none, norm}, Case{"mla_up_proj", "", Recompute::none, {"mla_up"}},
+        Case{"mlp", "", Recompute::none, none}, Case{"", "core_attn", Recompute::selective, none},
+        Case{"", "full", Recompute::full, none}}) {
+    INFO(each.recompute << ": " << each.detail);
+    const RowScenario read = training("Megatron-Core", each.recompute, each.detail);
+    CHECK(read.scenario.training.recompute == each.kind);
+    CHECK(read.scenario.training.recompute_modules == each.modules);
+    CHECK_FALSE(read.guess_recompute);
+  }
+  CHECK(assumes(training("Megatron-Core", "mlp", ""), "recomputation of 'mlp' is left out of the time"));
+  CHECK(training("torchtitan", "selective_other", "selective activation checkpointing").scenario.training.recompute ==
+        Recompute::selective_op);
+  CHECK(training("torchtitan", "selective", "every 2nd layer").scenario.training.recompute_num_layers == 16);
+  CHECK(training("Megatron-Core", "", "recipe default").guess_recompute);
+  CHECK(training("Megatron-Core", "", "not printed (recipe default)").guess_recompute);
+}
