@@ -291,3 +291,69 @@ TEST_CASE("row spelling: modules that are recomputed are whole words, also of th
   CHECK(training("Megatron-Core", "", "recipe default").guess_recompute);
   CHECK(training("Megatron-Core", "", "not printed (recipe default)").guess_recompute);
 }
+
+TEST_CASE("row spelling: yes and no by the name of a kernel, a compiler or an activation", "[accuracy]") {
+  const auto training = [](const char* framework, const char* column, const char* cell) {
+    return row(fmt::format(",framework,{}", column), fmt::format(",{},{}", framework, cell)).value().scenario.training;
+  };
+  for (const char* fused : {"FA3", "FlashAttention-2", "cuDNN", "TE", "yes (FA2)", "sdpa"})
+    CHECK(training("Our Trainer", "flash_attention", fused).flash_attention);
+  for (const char* unfused : {"eager", "no (eager)", "unfused", "without flash attention"})
+    CHECK_FALSE(training("Megatron-Core", "flash_attention", unfused).flash_attention);
+  for (const char* compiler : {"XLA", "inductor", "jit", "max-autotune", "torch.compile"})
+    CHECK(training("Our Trainer", "compiled", compiler).compiled);
+  for (const char* eager : {"eager", "not compiled", "no torch.compile"})
+    CHECK_FALSE(training("torchtitan", "compiled", eager).compiled);
+  CHECK(with("gated_mlp", "SwiGLU").model.gated());
+  for (const char* plain : {"GELU", "squared ReLU"}) CHECK_FALSE(with("gated_mlp", plain).model.gated());
+  for (const char* column : {"flash_attention", "compiled", "gated_mlp"})
+    CHECK(assumes(row(fmt::format(",{}", column), ",perhaps").value(),
+                  fmt::format("{} 'perhaps' is neither yes nor no", column)));
+}
+
+TEST_CASE("row spelling: scales, gradients and four bits", "[accuracy]") {
+  const auto read = [](const std::string& framework, const std::string& gpu, const std::string& precision,
+                       const std::string& detail) {
+    const std::string text =
+        std::string(test::kNeeded) + ",framework,precision,precision_detail\n" +
+        fmt::format("32,4096,32,11008,32000,4096,128,{},16,{},{},\"{}\"\n", gpu, framework, precision, detail);
+    const CsvTable table = CsvTable::parse(text, "t.csv").value();
+    return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value();
+  };
+  const auto gradients = [&](const char* framework, const char* detail) {
+    return read(framework, "H100", "bf16", detail).scenario.training.grad_reduce_dtype;
+  };
+  struct Case {
+    const char *precision, *detail;
+    Precision read;
+  };
+  for (const Case& each :
+       {Case{"fp8", "block-wise", Precision::fp8_block}, Case{"fp8", "block scaling", Precision::fp8_block},
+        Case{"fp8", "1x128 and 128x128", Precision::fp8_block}, Case{"fp8", "tile-wise", Precision::fp8_block},
+        Case{"fp8", "DeepSeek-style fine-grained", Precision::fp8_block}, Case{"fp8", "mx", Precision::mxfp8},
+        Case{"MX FP8", "", Precision::mxfp8}, Case{"fp8", "no block scaling", Precision::fp8},
+        Case{"fp8", "first and last blocks in bf16", Precision::fp8}})
+    CHECK(read("Megatron-Core", "H100", each.precision, each.detail).scenario.training.dtype == each.read);
+  for (const char* wide : {"FP32 gradients", "(fp32 grad accumulation)", "accumulate_allreduce_grads_in_fp32"})
+    CHECK(gradients("Megatron-Core", wide) == Precision::fp32);
+  for (const char* narrow : {"bf16 gradients", "grad_reduce_in_bf16", "--grad-reduce-in-bf16"})
+    CHECK(gradients("Megatron-LM (2024)", narrow) == Precision::bf16);
+  CHECK(gradients("Megatron-LM (2024)", "no bf16 gradients") == Precision::fp32);
+  const RowScenario four_bits = read("Megatron-Core", "MI355X", "mxfp4", "");
+  CHECK(four_bits.scenario.training.dtype == Precision::nvfp4);
+  CHECK(assumes(four_bits, "mxfp4: as nvfp4"));
+}
+
+TEST_CASE("row spelling: the router of experts", "[accuracy]") {
+  const auto routing = [](const char* cell, const char* note) {
+    return experts(",routing,notes", fmt::format(",{},{}", cell, note));
+  };
+  for (const char* note : {"real router", "real routing"})
+    CHECK(routing("", note).scenario.training.expert_routing == ExpertRouting::skewed);
+  CHECK(routing("real router", "").scenario.training.expert_routing == ExpertRouting::skewed);
+  for (const char* cell : {"forced", "force balanced", "not printed", "uniform"}) {
+    CHECK(routing(cell, "").scenario.training.expert_routing != ExpertRouting::skewed);
+    CHECK_FALSE(assumes(routing(cell, ""), "is not known"));
+  }
+  CHECK(assumes(routing("round robin", ""), "routing 'round robin' is not known: experts equally loaded"));
+}

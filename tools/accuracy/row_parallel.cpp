@@ -142,7 +142,8 @@ class ParallelReader : RowPart {
     if (reported("zero_stage")) {
       p.zero_stage = named ? *named : fields_.small_count("zero_stage", 0);
     } else if (reported("distributed_optimizer")) {
-      p.zero_stage = flag("distributed_optimizer", false) ? std::max(1, p.zero_stage) : 0;
+      p.zero_stage =
+          flag("distributed_optimizer", p.zero_stage > 0 || is_megatron_core()) ? std::max(1, p.zero_stage) : 0;
     } else if (named) {
       p.zero_stage = *named;
     } else if (is_ddp()) {
@@ -268,7 +269,7 @@ class ParallelReader : RowPart {
   }
 
   /// On Megatron's own schedules.
-  bool overlaps_experts(const Parallel& p) const {
+  bool overlaps_experts(const Parallel& p) {
     const bool own = p.pp == 1 || p.pp_schedule == "1f1b" || p.pp_schedule == "interleaved-1f1b";
     return own && p.ep > 1 && result_.scenario.model.moe && !drops_tokens() && overlaps_exchanges();
   }

@@ -2,13 +2,18 @@
 /// What the parts of scenario_of_row share: the fields of a row, the stack that ran it, and its scenario so far.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/io/json_document.hpp"
 #include "sim/io/stack.hpp"
 #include "tools/accuracy/row_library.hpp"
 #include "tools/accuracy/row_scenario.hpp"
@@ -41,7 +46,16 @@ class RowPart {
 
   const std::string& text(const char* column) const { return fields_.text(column); }
   bool reported(const char* column) const { return fields_.reported(column); }
-  bool flag(const char* column, bool otherwise) const { return fields_.flag(column, otherwise); }
+  /// Whether the field says yes (truth_in); `otherwise` for an empty field, and for another word, which is said once.
+  bool flag(const char* column, bool otherwise) {
+    if (!reported(column)) return otherwise;
+    if (const std::optional<bool> yes = truth_in(text(column))) return *yes;
+    std::string unread =
+        fmt::format("{} '{}' is neither yes nor no: as if it were empty", column, shortened(text(column)));
+    std::vector<std::string>& said = result_.assumptions;
+    if (std::find(said.begin(), said.end(), unread) == said.end()) assume(std::move(unread));
+    return otherwise;
+  }
   bool failed() const { return fields_.problem().has_value(); }
   void add_error(const char* column, std::string message) { fields_.add_error(column, std::move(message)); }
   void assume(std::string sentence) { result_.assumptions.push_back(std::move(sentence)); }
@@ -94,7 +108,7 @@ class RowPart {
   }
 
   /// Megatron's overlap_moe_expert_parallel_comm: exchanges of experts are hidden behind another micro-batch.
-  bool overlaps_exchanges() const {
+  bool overlaps_exchanges() {
     if (reported("moe_a2a_overlap")) return flag("moe_a2a_overlap", false);
     return noted({"A2A overlap", "all-to-all overlap", "expert-exchange overlap", "EP communication overlap",
                   "EP comm overlap", "EP overlap", "expert-parallel communication overlap",

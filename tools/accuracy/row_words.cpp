@@ -148,7 +148,7 @@ int year_of_megatron_lm(const TableFields& fields, std::string_view small) {
   if (!version_in(small).empty() || has(small, "core")) return kWithCore;
   if (const double year = year_of_source(fields.text("source")); year > 0)
     return year < kRunBefore ? std::min(static_cast<int>(year), kWithCore - 1) : static_cast<int>(year);
-  const auto yes = [&](const char* column) { return truth(fields.text(column)).value_or(false); };
+  const auto yes = [&](const char* column) { return truth_in(fields.text(column)).value_or(false); };
   const bool grouped = fields.reported("kv_heads") && fields.text("kv_heads") != fields.text("heads");
   return yes("gated_mlp") || yes("flash_attention") || grouped ? kWithCore : 0;
 }
@@ -190,6 +190,55 @@ std::optional<bool> truth(std::string_view word) {
     if (small == yes) return true;
   for (const char* no : {"0", "0.0", "false", "no", "off", "none", "disabled"})
     if (small == no) return false;
+  return std::nullopt;
+}
+
+std::optional<bool> truth_in(const std::string& cell) {
+  struct Kernel {
+    const char* words;
+    bool yes;
+  };
+  constexpr Kernel kKernels[] = {{"eager", false},
+                                 {"unfused", false},
+                                 {"naive", false},
+                                 {"math", false},
+                                 {"gelu", false},
+                                 {"relu", false},
+                                 {"flash", true},
+                                 {"fa1", true},
+                                 {"fa2", true},
+                                 {"fa3", true},
+                                 {"fa4", true},
+                                 {"cudnn", true},
+                                 {"transformer engine", true},
+                                 {"te", true},
+                                 {"sdpa", true},
+                                 {"fused", true},
+                                 {"xformers", true},
+                                 {"aiter", true},
+                                 {"ck", true},
+                                 {"triton", true},
+                                 {"swiglu", true},
+                                 {"geglu", true},
+                                 {"reglu", true},
+                                 {"glu", true},
+                                 {"silu", true},
+                                 {"swish", true},
+                                 {"gated", true},
+                                 {"compile", true},
+                                 {"inductor", true},
+                                 {"xla", true},
+                                 {"jit", true},
+                                 {"autotune", true},
+                                 {"max-autotune", true},
+                                 {"userbuffers", true},
+                                 {"async", true},
+                                 {"1f1b", true}};
+  if (const std::optional<bool> yes = truth(cell)) return yes;
+  const std::vector<std::string_view> words = split_words(cell, " (),;:");
+  if (const std::optional<bool> yes = words.empty() ? std::nullopt : truth(words.front())) return yes;
+  for (const Kernel& kernel : kKernels)
+    if (const std::optional<bool> used = mentioned(cell, kernel.words)) return *used == kernel.yes;
   return std::nullopt;
 }
 

@@ -24,6 +24,9 @@ namespace tracecast::accuracy {
 /// "1", "1.0", "true", "yes", "on", "enabled" and their opposites in any case, "none"; empty: another word.
 std::optional<bool> truth(std::string_view word);
 
+/// The same of a cell that names what is used: "yes (FA2)", "cuDNN", "SwiGLU", "inductor"; or not: "eager", "GELU", "no fused attention".
+std::optional<bool> truth_in(const std::string& cell);
+
 /// In small letters, without anything else: "llama318b" of "Llama-3.1-8B".
 std::string letters_and_digits(std::string_view text);
 

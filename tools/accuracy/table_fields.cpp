@@ -36,13 +36,6 @@ const std::string& TableFields::text(const char* column) const {
   return is_placeholder(cell) ? kEmpty : cell;
 }
 
-bool TableFields::flag(const char* column, bool otherwise) {
-  if (!reported(column)) return otherwise;
-  if (const std::optional<bool> yes = truth(text(column))) return *yes;
-  add_error(column, "is neither yes nor no (allowed: 1 0)");
-  return otherwise;
-}
-
 double TableFields::number(const char* column, double otherwise) {
   if (!reported(column) || lower_case(text(column)) == "none") return otherwise;
   const std::optional<double> value = number_in(text(column));

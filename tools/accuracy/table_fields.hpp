@@ -23,9 +23,6 @@ class TableFields {
   /// Empty also for a placeholder: "-", "n/a", "not printed" (is_placeholder in row_words.hpp).
   const std::string& text(const char* column) const;
   bool reported(const char* column) const { return !text(column).empty(); }
-  /// Whether the field says yes (truth in row_words.hpp); `otherwise` for an empty field.
-  bool flag(const char* column, bool otherwise);
-
   /// A number of at least 0, "8192" or "8,192"; `otherwise` for an empty field and "none".
   double number(const char* column, double otherwise);
   /// The same of a whole number.
