@@ -53,7 +53,7 @@ TEST_CASE("row spelling: a placeholder is an empty field", "[accuracy]") {
       for (const char* column : {"cuda_graph", "compiled", "moe_dispatcher", "routing", "precision", "schedule"})
         CHECK(with(column, cell).training == empty.training);
   }
-  for (const char* one : {"0", "1", "-"}) CHECK_FALSE(with("moe_experts", one).model.moe.has_value());
+  for (const char* one : {"0", "1", "-", "dense"}) CHECK_FALSE(with("moe_experts", one).model.moe.has_value());
   CHECK_FALSE(with("cuda_graph", "eager").training.cuda_graphs);
   CHECK(row(",framework,zero_stage", ",torchtitan,none").value().scenario.parallel.zero_stage == 0);
   CHECK(experts(",framework,moe_dispatcher", ",Megatron-Core 0.15,n/a").scenario.parallel.moe_dispatcher ==
@@ -141,6 +141,8 @@ TEST_CASE("row spelling: denials stand behind whole words and verbs", "[accuracy
     CHECK_FALSE(with("notes", off).training.offload_optimizer);
     CHECK(with("notes", off).training.optimizer == OptimizerKind::adam);
   }
+  CHECK(with("notes", "CPU offload of activations").training.offload_activations);
+  CHECK(with("notes", "optimizer-cpu-offload").training.offload_optimizer);
   for (const char* none : {"MTP layers disabled", "MTP layers: 0", "MTP layer not included", "MTP layer excluded"})
     CHECK(with("notes", none).model.mtp_layers == 0);
 }
@@ -238,6 +240,8 @@ TEST_CASE("row spelling: layers that are recomputed", "[accuracy]") {
                            Case{"full", "1 layer per checkpoint", 0},
                            Case{"full", "recompute_num_layers=1", 0},
                            Case{"full", "32 layers", 0},
+                           Case{"full (1 layer)", "", 0},
+                           Case{"uniform", "", 0},
                            Case{"full", "all but 2 layers", 0},
                            Case{"full on 3 layers of each stage", "", 3},
                            Case{"partial_layers", "full on 1 layers of each stage", 1},
@@ -288,6 +292,7 @@ TEST_CASE("row spelling: modules that are recomputed are whole words, also of th
   CHECK(training("torchtitan", "selective_other", "selective activation checkpointing").scenario.training.recompute ==
         Recompute::selective_op);
   CHECK(training("torchtitan", "selective", "every 2nd layer").scenario.training.recompute_num_layers == 16);
+  CHECK(training("Megatron-Core", "full", "optimal").scenario.training.recompute == Recompute::full);
   CHECK(training("Megatron-Core", "", "recipe default").guess_recompute);
   CHECK(training("Megatron-Core", "", "not printed (recipe default)").guess_recompute);
 }
@@ -332,7 +337,7 @@ TEST_CASE("row spelling: scales, gradients and four bits", "[accuracy]") {
         Case{"fp8", "1x128 and 128x128", Precision::fp8_block}, Case{"fp8", "tile-wise", Precision::fp8_block},
         Case{"fp8", "DeepSeek-style fine-grained", Precision::fp8_block}, Case{"fp8", "mx", Precision::mxfp8},
         Case{"MX FP8", "", Precision::mxfp8}, Case{"fp8", "no block scaling", Precision::fp8},
-        Case{"fp8", "first and last blocks in bf16", Precision::fp8}})
+        Case{"bf16 (fp8 off)", "", Precision::bf16}, Case{"fp8", "first and last blocks in bf16", Precision::fp8}})
     CHECK(read("Megatron-Core", "H100", each.precision, each.detail).scenario.training.dtype == each.read);
   for (const char* wide : {"FP32 gradients", "(fp32 grad accumulation)", "accumulate_allreduce_grads_in_fp32"})
     CHECK(gradients("Megatron-Core", wide) == Precision::fp32);
@@ -348,7 +353,7 @@ TEST_CASE("row spelling: the router of experts", "[accuracy]") {
   const auto routing = [](const char* cell, const char* note) {
     return experts(",routing,notes", fmt::format(",{},{}", cell, note));
   };
-  for (const char* note : {"real router", "real routing"})
+  for (const char* note : {"real router", "real routing", "natural routing"})
     CHECK(routing("", note).scenario.training.expert_routing == ExpertRouting::skewed);
   CHECK(routing("real router", "").scenario.training.expert_routing == ExpertRouting::skewed);
   for (const char* cell : {"forced", "force balanced", "not printed", "uniform"}) {

@@ -73,9 +73,9 @@ RecomputedLayers recomputed_layers(std::string_view text) {
 int recomputed_per_stage(const RecomputedLayers& said, int layers, int virtual_stages, bool partial) {
   if (said.every > 1) return std::max(1, layers / (said.every * virtual_stages));
   if (said.of > 0) return said.count < said.of ? ceil_div(said.count * layers, said.of * virtual_stages) : 0;
-  if (said.of_each_stage || virtual_stages == 1) return said.count;
-  if (said.of_option) return partial ? said.count : 0;
-  return said.count < layers ? ceil_div(said.count, virtual_stages) : 0;
+  if (said.of_each_stage) return said.count;
+  if (!partial) return 0;
+  return said.of_option ? said.count : ceil_div(said.count, virtual_stages);
 }
 
 }  // namespace tracecast::accuracy

@@ -25,6 +25,8 @@ constexpr Word kSchedules[] = {{"zb1p", "zb-auto-1p"},
                                {"zerobubble", "zb-h1"},
                                {"interleavedzerobubble", "interleaved-zb"},
                                {"interleaved", "interleaved-1f1b"},
+                               {"1f1binterleaved", "interleaved-1f1b"},
+                               {"vpp", "interleaved-1f1b"},
                                {"afab", "gpipe"}};
 
 /// The schedule of that name or alias, however its parts are separated: "DualPipe-V", "zb_h1"; nullptr: there is none.

@@ -65,12 +65,15 @@ class RecomputeReader : RowPart {
     const std::optional<bool> yes = truth(field);
     if (yes) return *yes ? "full" : "none";
     if (mentioned(field, "checkpointing") == false || denies(field)) return "none";
-    const bool of_operators = detail.starts_with("op") || detail.find("selective op") != std::string::npos ||
-                              has_word(detail, "sac") || has_word(field, "sac") || has_word(field, "op");
+    const bool of_operators = has_word(detail, "op") || has_word(detail, "ops") || has_word(detail, "operators") ||
+                              detail.find("selective op") != std::string::npos || has_word(detail, "sac") ||
+                              has_word(field, "sac") || has_word(field, "op");
     if (of_operators) return "op";
     if (field == "selective_attention" || field == "partial_layers") return field;
+    if (field.starts_with("full on ")) return "partial_layers";
     if (field.starts_with("selective")) return selective_word(field, detail);
-    if (field.starts_with("full")) return "full";
+    constexpr std::string_view kFull[] = {"all", "everything", "every layer", "uniform", "ac", "checkpoint", "remat"};
+    if (field.starts_with("full") || std::ranges::find(kFull, field) != std::end(kFull)) return "full";
     if (modules_in(field).any()) return field;
     return field.find("checkpointing") != std::string::npos ? "full" : field;
   }

@@ -127,6 +127,7 @@ void choose_stack(RowReading& row) {
 }  // namespace
 
 bool reports_experts(TableFields& fields) {
+  if (lower_case(fields.text("moe_experts")) == "dense") return false;
   if (fields.reported("moe_experts")) return fields.number("moe_experts", 0) > 1;
   const std::string& arch = fields.text("arch");
   return affirms(arch, "moe") || affirms(arch, "mixture of experts") || lower_case(arch) == "sparse";

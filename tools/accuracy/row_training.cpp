@@ -44,7 +44,8 @@ class TrainingReader : RowPart {
     read_graphs(row_);
     read_narrow_recipe(t);
     t.offload_layers = fields_.small_count("cpu_offload_layers", number_after(text("notes"), "activation offload of "));
-    t.offload_activations = t.offload_layers > 0 || mentions("activation offload");
+    t.offload_activations =
+        t.offload_layers > 0 || noted({"activation offload", "offload of activations"}).value_or(false);
     if (mentions("Muon")) use_muon();
     read_offloading(t);
     read_routing(t);
@@ -90,7 +91,8 @@ class TrainingReader : RowPart {
   void read_offloading(Training& t) {
     const bool infinity = is_named("ZeRO-Infinity");
     bool offloads = infinity;
-    for (const char* words : {"ZeRO-Offload", "offload_optimizer", "optimizer offload", "optimizer states on the CPU"})
+    for (const char* words : {"ZeRO-Offload", "offload_optimizer", "optimizer offload", "optimizer CPU offload",
+                              "CPU-offloaded optimizer", "optimizer states on the CPU"})
       offloads |= is_named(words);
     if (!offloads || result_.scenario.cluster.node.pcie.bytes_per_second <= 0) return;
     t.offload_optimizer = true;
@@ -104,7 +106,8 @@ class TrainingReader : RowPart {
     const std::string& routing = text("routing");
     constexpr std::array kBalanced{"forced", "force", "balanced", "uniform", "dropless"};
     const auto says = [&](const char* words) { return affirms(routing, words); };
-    const bool real = says("real") || noted({"real router", "real routing"}).value_or(false) ||
+    const bool real = says("real") || says("natural") ||
+                      noted({"real router", "real routing", "natural routing"}).value_or(false) ||
                       text("source").find("real routing") != std::string::npos;
     if (!real && !routing.empty() && std::ranges::none_of(kBalanced, says))
       assume(fmt::format("routing '{}' is not known: experts equally loaded", shortened(routing)));
@@ -188,7 +191,7 @@ class TrainingReader : RowPart {
     const auto has = [&](const char* word) { return name.find(word) != std::string::npos; };
     if (has("mixed fp4")) return std::nullopt;
     if (has("fp4")) return Precision::nvfp4;
-    if (has("fp8") || has("float8"))
+    if ((has("fp8") && mentioned(name, "fp8") != false) || has("float8"))
       return scales_in(name).value_or(has("block") ? Precision::fp8_block : Precision::fp8);
     if (has("bf16") || has("bfloat16")) return Precision::bf16;
     if (has("fp16") || has("float16") || has("half")) return Precision::fp16;
@@ -221,11 +224,13 @@ class TrainingReader : RowPart {
     constexpr Words kGradients[] = {{"fp32 grad", Precision::fp32},
                                     {"fp32 main grad", Precision::fp32},
                                     {"gradients in fp32", Precision::fp32},
+                                    {"gradients reduced in fp32", Precision::fp32},
                                     {"accumulate-allreduce-grads-in-fp32", Precision::fp32},
                                     {"main-grads-dtype fp32", Precision::fp32},
                                     {"bf16 grad", Precision::bf16},
                                     {"bf16 main grad", Precision::bf16},
                                     {"gradients in bf16", Precision::bf16},
+                                    {"gradients reduced in bf16", Precision::bf16},
                                     {"grad-reduce-in-bf16", Precision::bf16},
                                     {"main-grads-dtype bf16", Precision::bf16}};
     if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;

@@ -32,9 +32,10 @@ constexpr std::string_view kBeforeWord[] = {"not ",        "non-",         "not 
                                             "instead of ", "rather than ", "vs ",      "vs. ",       "versus "};
 constexpr std::string_view kBetween[] = {"dispatcher", "capture"};
 constexpr std::string_view kLinks[] = {":", "=", "is", "are", "was", "were"};
-constexpr std::string_view kBehind[] = {"off",        "none",         "disabled",    "unused",        "excluded",
-                                        "false",      "not used",     "not enabled", "not included",  "not applied",
-                                        "not active", "not captured", "not counted", "replaced with", "replaced by"};
+constexpr std::string_view kBehind[] = {"off",          "none",        "disabled",      "unused",
+                                        "excluded",     "false",       "not used",      "not enabled",
+                                        "not included", "not applied", "not active",    "not available",
+                                        "not captured", "not counted", "replaced with", "replaced by"};
 constexpr std::string_view kBehindLink[] = {"no", "not", "0"};
 
 /// Drops `word` and what separates it from the text before, if the text begins so.
