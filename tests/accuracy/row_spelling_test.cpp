@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "tests/accuracy/one_row.hpp"
-#include "tools/accuracy/row_words.hpp"
+#include "tools/accuracy/cell_words.hpp"
 #include "tools/accuracy/validate.hpp"
 
 using namespace tracecast;

@@ -7,7 +7,7 @@
 
 #include "sim/base/integers.hpp"
 #include "sim/base/words.hpp"
-#include "tools/accuracy/row_words.hpp"
+#include "tools/accuracy/cell_words.hpp"
 
 namespace tracecast::accuracy {
 namespace {

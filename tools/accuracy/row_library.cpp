@@ -3,6 +3,7 @@
 #include <set>
 
 #include "sim/import/importers.hpp"
+#include "tools/accuracy/cell_words.hpp"
 #include "tools/accuracy/row_words.hpp"
 
 namespace tracecast::accuracy {

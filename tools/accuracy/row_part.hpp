@@ -15,6 +15,7 @@
 #include "sim/base/words.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/io/stack.hpp"
+#include "tools/accuracy/cell_words.hpp"
 #include "tools/accuracy/row_library.hpp"
 #include "tools/accuracy/row_scenario.hpp"
 #include "tools/accuracy/row_words.hpp"

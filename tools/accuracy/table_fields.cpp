@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sim/base/words.hpp"
-#include "tools/accuracy/row_words.hpp"
+#include "tools/accuracy/cell_words.hpp"
 
 namespace tracecast::accuracy {
 namespace {

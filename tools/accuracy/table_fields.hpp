@@ -20,7 +20,7 @@ class TableFields {
   std::size_t row() const { return row_; }
   /// Line of the file.
   int line() const { return table_->line(row_); }
-  /// Empty also for a placeholder: "-", "n/a", "not printed" (is_placeholder in row_words.hpp).
+  /// Empty also for a placeholder: "-", "n/a", "not printed" (is_placeholder in cell_words.hpp).
   const std::string& text(const char* column) const;
   bool reported(const char* column) const { return !text(column).empty(); }
   /// A number of at least 0, "8192" or "8,192"; `otherwise` for an empty field and "none".
