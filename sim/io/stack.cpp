@@ -45,9 +45,9 @@ std::optional<std::size_t> matched(const Stack& stack, const ColumnOfRow& column
   std::size_t characters = 0;
   for (const auto& [name, prefixes] : stack.rows) {
     if (!column) return std::nullopt;
-    const std::string value = column(name);
+    const std::string value = lower_case(column(name)), wanted = lower_case(prefixes);
     std::size_t longest = 0;
-    for (const std::string_view prefix : split_words(prefixes, "|"))
+    for (const std::string_view prefix : split_words(wanted, "|"))
       if (value.starts_with(prefix)) longest = std::max(longest, prefix.size());
     if (longest == 0) return std::nullopt;
     characters += longest;

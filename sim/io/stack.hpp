@@ -91,8 +91,8 @@ using ColumnOfRow = std::function<std::string(const std::string&)>;
 
 /// The stack with the longest matching prefix of `source`, else of `framework`, else with a name that `framework`
 /// contains as a word ("NVIDIA NeMo", "Primus (torchtitan)"); nullptr: no match. Stacks whose `rows` match the run's
-/// columns take precedence; they are ignored when no columns are given. Case, hyphens and underscores of names do not
-/// matter. The column `gpu` is a part number in capitals ("H100").
+/// columns take precedence; they are ignored when no columns are given. Case does not matter, and hyphens and
+/// underscores of names do not. The column `gpu` is a part number in capitals ("H100").
 const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source = "",
                         const ColumnOfRow& column = {});
 

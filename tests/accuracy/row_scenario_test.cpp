@@ -106,7 +106,6 @@ TEST_CASE("row: what cannot be forecast says why, with line and column", "[error
   CHECK(message(",tp", ",3") == "t.csv:2: gpu_count = 16: is not a multiple of tp x pp x cp = 3");
   CHECK(message(",precision", ",int3") ==
         "t.csv:2: precision = int3: unknown precision (allowed: fp32 fp16 bf16 fp8 fp8_block mxfp8 nvfp4)");
-  CHECK(message(",routing", ",rael") == "t.csv:2: routing = rael: unknown routing (allowed: forced real)");
   CHECK(message(",micro_batch", ",many") == "t.csv:2: micro_batch = many: must be a number of at least 0");
   const CsvTable table = CsvTable::parse("layers,hidden\n4,\n", "t.csv").value();
   CHECK(to_string(scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).error()) ==

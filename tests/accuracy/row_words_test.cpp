@@ -33,7 +33,7 @@ TEST_CASE("row words: yes and no", "[accuracy]") {
   for (const char* no : {"0", "0.0", "FALSE", "no", "off", "None", "disabled"}) CHECK(truth(no) == false);
   CHECK_FALSE(truth("perhaps").has_value());
   CHECK(row(",seq_parallel,tp", ",yes,2").value().scenario.parallel.sequence_parallel);
-  CHECK(first_error(row(",gated_mlp", ",sometimes")).find("is neither yes nor no (allowed: 1 0)") != std::string::npos);
+  CHECK(assumes(row(",gated_mlp", ",sometimes").value(), "gated_mlp 'sometimes' is neither yes nor no"));
 }
 
 TEST_CASE("row words: stages of ZeRO", "[accuracy]") {
@@ -41,9 +41,9 @@ TEST_CASE("row words: stages of ZeRO", "[accuracy]") {
     CHECK(zero_stage_in(three) == 3);
   CHECK(zero_stage_in("SHARD_GRAD_OP") == 2);
   CHECK(zero_stage_in("tp+pp+sp+fsdp2") == 2);
-  for (const char* version : {"FSDP2", "FSDP2 + TP", "PyTorch FSDP 2"}) CHECK(zero_stage_in(version) == 3);
+  for (const char* version : {"FSDP2", "FSDP2 + TP", "PyTorch FSDP 2", "FSDP"}) CHECK(zero_stage_in(version) == 3);
   CHECK(zero_stage_in("tp+pp+sp+zero1") == 1);
-  for (const char* none : {"", "3", "FSDP", "zero bubble", "tp+pp"}) CHECK_FALSE(zero_stage_in(none).has_value());
+  for (const char* none : {"", "3", "no FSDP", "zero bubble", "tp+pp"}) CHECK_FALSE(zero_stage_in(none).has_value());
   const auto stage = [](const std::string& columns, const std::string& values) {
     return row(columns, values).value().scenario.parallel.zero_stage;
   };
@@ -196,7 +196,6 @@ TEST_CASE("row words: precision, schedule, dispatcher, routing", "[accuracy]") {
       row(",ep,moe_experts,moe_topk,moe_ffn_hidden,moe_dispatcher", ",8,8,2,4096,allgather").value();
   CHECK(assumes(gathers, "dispatcher 'allgather': as all-to-all"));
   CHECK(row(",routing", ",Forced").has_value());
-  CHECK_FALSE(row(",routing", ",round robin").has_value());
 }
 
 TEST_CASE("row words: numbers as people write them", "[accuracy]") {

@@ -95,7 +95,7 @@ TEST_CASE("stacks: a recipe is chosen by a run's columns, by all that it names",
   CHECK(name("Megatron-LM", "", "gpu", "H100") == "megatron-lm-2024");
   CHECK(name("Megatron-LM (2021)", "", "gpu", "H100") == "megatron-lm-2021");
   CHECK(name("NeMo AutoModel", "", "arch", "dense") == "nemo-automodel-dense");
-  CHECK(name("Megatron-Core (MoE zoo)", "", "arch", "moe") == "megatron-moe");
+  CHECK(name("Megatron MoE", "", "arch", "MoE") == "megatron-moe");
 
   // Of several recipes the one that names most.
   const auto composer = [&](const char* table, const char* model) {

@@ -23,7 +23,7 @@ class GraphsReader : RowPart {
     Training& t = result_.scenario.training;
     const std::string graph = reported_graphs();
     const bool experts = result_.scenario.model.moe.has_value();
-    const bool some = text("compiled").find("graph") != std::string::npos || mentions("CUDA graphs") ||
+    const bool some = text("compiled").find("graph") != std::string::npos || mentions("CUDA graph") ||
                       (graph.empty() && (reported("cuda_graph") || captures_in_nemo() || captures_in_bridge()));
     if (drops_tokens()) t.expert_capacity_factor = 1;
     if (some && graph.empty() && (!experts || t.expert_capacity_factor > 0)) {
@@ -48,16 +48,18 @@ class GraphsReader : RowPart {
       return whole ? "full_iteration" : "none";
     }
     if (reported("cuda_graph")) return known_graphs(text("cuda_graph"));
-    if (mentions("full-iteration CUDA graph")) return "full_iteration";
+    if (noted({"full-iteration CUDA graph", "full CUDA graph"}).value_or(false)) return "full_iteration";
     return mentions("CUDA graphs of router and preprocessing") ? "moe_router,moe_preprocess" : "";
   }
 
   /// In the words of the column; empty: graphs of an unknown scope.
   std::string known_graphs(const std::string& reported) {
     std::string graph = lower_case(reported);
+    if (graph == "eager") return "none";
     if (const std::optional<bool> yes = truth(graph); yes) return *yes ? "" : "none";
-    for (const char* spelled : {"full iteration", "full-iteration"})
-      if (const std::size_t at = graph.find(spelled); at != std::string::npos) graph.replace(at, 14, "full_iteration");
+    for (const std::string_view spelled : {"full iteration", "full-iteration", "full cuda graph"})
+      if (const std::size_t at = graph.find(spelled); at != std::string::npos)
+        graph.replace(at, spelled.size(), "full_iteration");
     constexpr std::array kWords{"none", "full_iteration", "attn", "mlp", "mamba", "moe_router", "moe_preprocess"};
     const auto named = [&](const char* word) { return has_word(graph, word); };
     const bool nothing = graph.find_first_not_of(": ") == std::string::npos;

@@ -1,11 +1,11 @@
 #include "tools/accuracy/row_library.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <set>
 
 #include "sim/import/importers.hpp"
+#include "tools/accuracy/cell_words.hpp"
 #include "tools/accuracy/row_words.hpp"
 
 namespace tracecast::accuracy {
@@ -37,13 +37,6 @@ std::string with_sizes(const std::string& name) {
                              {"nemotron3-nano-30b", "nemotron3-nano-30b-a3b"}};
   const auto* found = std::ranges::find(kOnly, std::string_view(name), &Short::name);
   return found == std::end(kOnly) ? name : found->full;
-}
-
-std::string letters_and_digits(const std::string& name) {
-  std::string kept;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) kept += c;
-  return kept;
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ class ModelReader : RowPart {
     set_latent_attention(m);
     if (!m.latent_attention) set_head_size(m);
     set_family(m);
-    if (text("arch") == "moe" || reported("moe_experts")) read_experts(m);
+    if (reports_experts(fields_)) read_experts(m);
     if (is_of("gpt-oss")) complete_gpt_oss(m);
     m.qk_norm = is_of("qwen3") || is_of("apertus");
     m.parallel_residual = mentions("parallel transformer block") || has_parallel_residual(family_);
@@ -193,7 +193,8 @@ class ModelReader : RowPart {
   /// A launcher's layout names layers of multi-token prediction; without one, the row says whether there is such a layer.
   bool predicts_two_tokens() const {
     if (reported("pp_layout")) return text("pp_layout").find('m') != std::string::npos;
-    for (const char* words : {"MTP layer", "MTP depth", "with MTP", "multi-token prediction"})
+    for (const char* words : {"MTP layer", "MTP depth", "with MTP", "multi-token prediction", "MTP=1", "MTP: 1",
+                              "MTP on", "MTP enabled", "MTP is", "mtp_num_layers"})
       if (affirms(text("notes"), words) || affirms(text("assumptions"), words)) return true;
     return false;
   }
@@ -206,7 +207,7 @@ class ModelReader : RowPart {
       return false;
     }
     const double reported_parameters = 1e9 * fields_.number("params_b", 0);
-    if (reported_parameters <= 0 || reported("moe_experts")) return true;
+    if (reported_parameters <= 0 || reports_experts(fields_)) return true;
     const auto miss = [&](Activation activation) {
       m.activation = activation;
       const Result<Model> complete = validated(m);

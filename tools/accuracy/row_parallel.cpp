@@ -14,19 +14,29 @@
 namespace tracecast::accuracy {
 namespace {
 
-/// A word of a table and the name used here, where it is another.
+/// A word of a table, without separators, and the name used here, where it is another.
 struct Word {
   const char* in_table;
   const char* name;
 };
-constexpr Word kSchedules[] = {{"zb_1p", "zb-auto-1p"},
-                               {"zb_2p", "zb-auto-2p"},
-                               {"zbv", "zb-v"},
-                               {"zbv_formatted", "zb-v"},
-                               {"zero_bubble", "zb-h1"},
-                               {"interleaved_zero_bubble", "interleaved-zb"},
+constexpr Word kSchedules[] = {{"zb1p", "zb-auto-1p"},
+                               {"zb2p", "zb-auto-2p"},
+                               {"zbvformatted", "zb-v"},
+                               {"zerobubble", "zb-h1"},
+                               {"interleavedzerobubble", "interleaved-zb"},
                                {"interleaved", "interleaved-1f1b"},
+                               {"1f1binterleaved", "interleaved-1f1b"},
+                               {"vpp", "interleaved-1f1b"},
                                {"afab", "gpipe"}};
+
+/// The schedule of that name or alias, however its parts are separated: "DualPipe-V", "zb_h1"; nullptr: there is none.
+const ScheduleVariant* schedule_named(const std::string& letters) {
+  const auto same = [&](std::string_view name) { return letters_and_digits(name) == letters; };
+  const auto variants = schedule_variants();
+  const auto found = std::ranges::find_if(
+      variants, [&](const ScheduleVariant& v) { return same(v.name) || std::ranges::any_of(v.aliases, same); });
+  return found == variants.end() ? nullptr : &*found;
+}
 
 class ParallelReader : RowPart {
  public:
@@ -35,10 +45,9 @@ class ParallelReader : RowPart {
   void read() {
     Parallel& p = result_.scenario.parallel;
     if (stack_ != nullptr) p = stack_->parallel;
-    read_dispatcher(p);
     if (!read_degrees(p)) return;
     use_racks(result_.scenario.cluster, p, 0);
-    p.dp = fields_.small_count("dp", 0);
+    read_data_parallel(p, result_.scenario.cluster.world_size / (p.tp * p.pp * p.cp));
     p.sequence_parallel = p.tp > 1 && divides_sequences(p);
     if (!read_sharding(p)) return;
     if (p.cp > 1 && is_named("ulysses")) {
@@ -46,7 +55,8 @@ class ParallelReader : RowPart {
       assume("Ulysses: context ranks exchange heads for sequence");
     }
     if (p.tp == 1 || p.sequence_parallel) p.scatter_gather_p2p = false;
-    p.tp_comm_overlap = p.tp > 1 && p.sequence_parallel && flag("tp_comm_overlap", p.tp_comm_overlap);
+    const bool overlaps = noted({"async TP", "asynchronous tensor parallel"}).value_or(p.tp_comm_overlap);
+    p.tp_comm_overlap = p.tp > 1 && p.sequence_parallel && flag("tp_comm_overlap", overlaps);
     if (mentions("order tp-cp-pp-dp")) p.rank_order = "tp-cp-ep-pp-dp";
     if (p.zero_stage == 0 && (mentions("torch DDP") || is_ddp())) {
       p.data_parallel = DataParallelKind::ddp;
@@ -64,6 +74,7 @@ class ParallelReader : RowPart {
     p.pp = std::max(1, fields_.small_count("pp", 1));
     p.cp = std::max(1, fields_.small_count("cp", 1));
     p.ep = std::max(1, fields_.small_count("ep", 1));
+    read_dispatcher(p);
     // All runs of Megatron-Core's stacks of 2025 and later that report it do not split experts.
     const bool unsplit = is_megatron_core() && stack_->released >= 2025;
     p.etp = result_.scenario.model.moe ? fields_.small_count("etp", unsplit && p.ep > 1 ? 1 : 0) : 0;
@@ -71,6 +82,14 @@ class ParallelReader : RowPart {
     if (std::int64_t{p.tp} * p.pp * p.cp <= world && world % (p.tp * p.pp * p.cp) == 0) return true;
     add_error("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
     return false;
+  }
+
+  /// The other degrees determine it: what some sources call so counts context ranks, or copies of a sharded model.
+  void read_data_parallel(Parallel& p, int ranks) {
+    p.dp = fields_.small_count("dp", 0);
+    if (p.dp == 0 || p.dp == ranks) return;
+    assume(fmt::format("dp of {}: {}, as the GPUs and the other degrees say", p.dp, ranks));
+    p.dp = ranks;
   }
 
   /// ZeRO's stage and the ranks that divide a copy of the model. False, and an error: an unknown stage.
@@ -139,34 +158,22 @@ class ParallelReader : RowPart {
     return std::find(tags.begin(), tags.end(), tag) != tags.end();
   }
 
-  /// The stage, else whether the optimizer is distributed, else the tags of parallel_style, else the framework's name
-  /// ("DeepSpeed ZeRO-3").
+  /// The stage, else whether the optimizer is distributed, else what tags or the framework's name say.
   void read_zero_stage(Parallel& p) {
-    const std::string& stage = text("zero_stage");
-    if (const std::optional<int> named = zero_stage_in(stage); named) {
-      p.zero_stage = *named;
-    } else if (reported("zero_stage")) {
-      p.zero_stage = fields_.small_count("zero_stage", 0);
+    const std::optional<int> named = named_zero_stage(fields_);
+    if (reported("zero_stage")) {
+      p.zero_stage = named ? *named : fields_.small_count("zero_stage", 0);
     } else if (reported("distributed_optimizer")) {
-      p.zero_stage = flag("distributed_optimizer", false) ? std::max(1, p.zero_stage) : 0;
-    } else if (const std::optional<int> tagged = zero_stage_in(text("parallel_style")); tagged) {
-      p.zero_stage = *tagged;
+      p.zero_stage =
+          flag("distributed_optimizer", p.zero_stage > 0 || is_megatron_core()) ? std::max(1, p.zero_stage) : 0;
+    } else if (named) {
+      p.zero_stage = *named;
     } else if (is_ddp()) {
       p.zero_stage = 0;
-    } else if (const std::optional<int> of_framework = stage_of_framework(); of_framework) {
-      p.zero_stage = *of_framework;
     } else if (is_megatron_core() && p.zero_stage == 0) {
       p.zero_stage = 1;
       assume("optimizer not reported: distributed, as in recipes of Megatron-Core");
     }
-  }
-
-  /// In its name; DeepSpeed-Ulysses divides sequences beside ZeRO-3.
-  std::optional<int> stage_of_framework() const {
-    const std::string small = lower_case(text("framework"));
-    for (const char* with_parameters : {"ulysses", "infinity", "gemini"})
-      if (small.find(with_parameters) != std::string::npos) return 3;
-    return small.find("zero") == std::string::npos ? std::nullopt : zero_stage_in(small);
   }
 
   /// The dispatcher of experts, of a column or of the words of the source, else that of its release's recipes.
@@ -178,12 +185,8 @@ class ParallelReader : RowPart {
       assume("tokens are dropped: experts by all-to-all, which does not overlap with other micro-batches");
     } else if (const std::string named = lower_case(text("moe_dispatcher")); !named.empty()) {
       p.moe_dispatcher = dispatcher_of(named);
-    } else if (mentions("HybridEP")) {
-      p.moe_dispatcher = MoeDispatcher::hybridep;
-    } else if (mentions("DeepEP")) {
-      p.moe_dispatcher = MoeDispatcher::deepep;
-    } else if (mentions("all-to-all")) {
-      p.moe_dispatcher = MoeDispatcher::alltoall;
+    } else if (const std::optional<MoeDispatcher> noted = noted_dispatcher()) {
+      p.moe_dispatcher = *noted;
     } else if (precedes_hybridep_on_nodes()) {
       p.moe_dispatcher =
           result_.scenario.model.moe->routing_groups > 0 ? MoeDispatcher::deepep : MoeDispatcher::alltoall;
@@ -192,10 +195,34 @@ class ParallelReader : RowPart {
     } else if (framework_.starts_with("NeMo 25") && is_deepseek() && !has_racks()) {
       p.moe_dispatcher = MoeDispatcher::deepep;  // docs/references.md#nemo-deepep
       assume("dispatcher of experts not reported: deepep, as in NeMo's recipe");
+    } else if (is_megatron_core() && !is_bridge() && p.ep > 1) {
+      assume(fmt::format("dispatcher of experts not reported: {}, as the stack's", to_string(p.moe_dispatcher)));
     }
     // The provider of DeepSeek's models has it, and only other dispatchers and overlapped exchanges turn it off.
-    if (is_bridge() && is_deepseek() && p.moe_dispatcher == MoeDispatcher::alltoall && !flag("moe_a2a_overlap", false))
+    if (is_bridge() && is_deepseek() && p.moe_dispatcher == MoeDispatcher::alltoall && !overlaps_exchanges())
       p.moe_shared_overlap = result_.scenario.model.moe && result_.scenario.model.moe->shared_ffn_hidden > 0;
+  }
+
+  /// As the name of the run or a note says. One that is only denied is replaced by all-to-all.
+  std::optional<MoeDispatcher> noted_dispatcher() {
+    struct Noted {
+      const char* words;
+      MoeDispatcher dispatcher;
+    };
+    constexpr Noted kNoted[] = {{"Hybrid-EP", MoeDispatcher::hybridep},
+                                {"Deep-EP", MoeDispatcher::deepep},
+                                {"all-to-all", MoeDispatcher::alltoall},
+                                {"all2all", MoeDispatcher::alltoall},
+                                {"A2A dispatcher", MoeDispatcher::alltoall}};
+    for (const Noted& each : kNoted)
+      if (mentions(each.words)) return each.dispatcher;
+    if (mentions("allgather dispatcher")) return dispatcher_of("allgather");
+    for (const char* words : {"Hybrid-EP", "Deep-EP"}) {
+      if (noted({words}) != false) continue;
+      assume(fmt::format("a note denies {}: experts by all-to-all", words));
+      return MoeDispatcher::alltoall;
+    }
+    return std::nullopt;
   }
 
   /// "hybrid-ep", "deep_ep", "all-to-all"; libraries with the interface of DeepEP count as it.
@@ -226,25 +253,31 @@ class ParallelReader : RowPart {
     result_.guessed_schedule = !reported("schedule") && !reported("vp") && has_nvidia_recipes() && p.overlap_p2p;
     if (result_.guessed_schedule) p.pp_schedule = "interleaved-1f1b";
     if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") guess_chunks(p);
-    for (const char* two_chunks : {"v-half", "v-min", "zb-v", "dualpipev"})
-      if (p.pp_schedule == two_chunks) p.vpp = 2;
     if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = default_schedule(p.vpp);
+    fix_chunks(p);
     if (overlaps_experts(p)) p.pp_schedule = "combined-1f1b";
     if (!read_layout(p)) divide_layers(p);
   }
 
   void read_schedule(Parallel& p) {
-    std::string name = lower_case(text("schedule"));
-    std::replace_if(
-        name.begin(), name.end(), [](char c) { return c == ' ' || c == '-'; }, '_');
+    const std::string name = letters_and_digits(text("schedule"));
     const auto word = std::ranges::find_if(kSchedules, [&](const Word& w) { return name == w.in_table; });
     if (word != std::end(kSchedules)) {
       p.pp_schedule = word->name;
-    } else if (const ScheduleVariant* known = find_schedule(name); known != nullptr) {
+    } else if (const ScheduleVariant* known = schedule_named(name); known != nullptr) {
       p.pp_schedule = std::string(known->name);
     } else if (!name.empty() && name != "none") {
       assume(fmt::format("schedule '{}' is not known: 1F1B", shortened(text("schedule"))));
     }
+  }
+
+  /// Most schedules have a number of chunks of their own. DualPipe's two are of its two copies of the model.
+  void fix_chunks(Parallel& p) {
+    const ScheduleVariant* schedule = find_schedule(p.pp_schedule);
+    if (schedule == nullptr || schedule->any_chunks || schedule->default_chunks == p.vpp) return;
+    if (reported("vp") && p.vpp > 1)
+      assume(fmt::format("{} virtual stages: {}, as {} has", p.vpp, schedule->default_chunks, p.pp_schedule));
+    p.vpp = schedule->default_chunks;
   }
 
   /// Interleaved with an unknown number of virtual stages: one layer each.
@@ -257,10 +290,10 @@ class ParallelReader : RowPart {
     assume("virtual stages not reported: one layer each where layers divide, else none");
   }
 
-  /// Megatron's overlap_moe_expert_parallel_comm, on its own schedules.
-  bool overlaps_experts(const Parallel& p) const {
+  /// On Megatron's own schedules.
+  bool overlaps_experts(const Parallel& p) {
     const bool own = p.pp == 1 || p.pp_schedule == "1f1b" || p.pp_schedule == "interleaved-1f1b";
-    return own && p.ep > 1 && result_.scenario.model.moe && !drops_tokens() && flag("moe_a2a_overlap", false);
+    return own && p.ep > 1 && result_.scenario.model.moe && !drops_tokens() && overlaps_exchanges();
   }
 
   /// The launcher's own layout, "Et*4|(t*4|)*14tmL". Layers of multi-token prediction stand on the last stage.

@@ -2,12 +2,20 @@
 /// What the parts of scenario_of_row share: the fields of a row, the stack that ran it, and its scenario so far.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/io/json_document.hpp"
 #include "sim/io/stack.hpp"
+#include "tools/accuracy/cell_words.hpp"
 #include "tools/accuracy/row_library.hpp"
 #include "tools/accuracy/row_scenario.hpp"
 #include "tools/accuracy/row_words.hpp"
@@ -24,6 +32,9 @@ struct RowReading {
   RowScenario result;
 };
 
+/// True if the row says that its model has experts: more than one, or without their number by its `arch`.
+bool reports_experts(TableFields& fields);
+
 class RowPart {
  protected:
   explicit RowPart(RowReading& row)
@@ -36,7 +47,16 @@ class RowPart {
 
   const std::string& text(const char* column) const { return fields_.text(column); }
   bool reported(const char* column) const { return fields_.reported(column); }
-  bool flag(const char* column, bool otherwise) const { return fields_.flag(column, otherwise); }
+  /// Whether the field says yes (truth_in); `otherwise` for an empty field, and for another word, which is said once.
+  bool flag(const char* column, bool otherwise) {
+    if (!reported(column)) return otherwise;
+    if (const std::optional<bool> yes = truth_in(text(column))) return *yes;
+    std::string unread =
+        fmt::format("{} '{}' is neither yes nor no: as if it were empty", column, shortened(text(column)));
+    std::vector<std::string>& said = result_.assumptions;
+    if (std::find(said.begin(), said.end(), unread) == said.end()) assume(std::move(unread));
+    return otherwise;
+  }
   bool failed() const { return fields_.problem().has_value(); }
   void add_error(const char* column, std::string message) { fields_.add_error(column, std::move(message)); }
   void assume(std::string sentence) { result_.assumptions.push_back(std::move(sentence)); }
@@ -63,21 +83,39 @@ class RowPart {
   /// The same as NVIDIA's own recipes run it, not somebody's script.
   bool has_nvidia_recipes() const { return is_megatron_core() && !runs("megatron-lm-2024"); }
 
-  /// True if the name of the run or a note has these words, and does not deny them: "no DeepEP", "CUDA graphs: none".
-  bool mentions(const char* words) const {
-    return affirms(text("source_detail"), words) || affirms(text("notes"), words);
+  /// Whether the name of the run or a note has these words undenied; false if they only deny them ("no DeepEP", "CUDA graphs: none");
+  /// empty if they have none of them.
+  std::optional<bool> noted(std::initializer_list<const char*> all) const {
+    std::optional<bool> said;
+    for (const char* words : all)
+      for (const char* column : {"source_detail", "notes"})
+        if (const std::optional<bool> here = mentioned(text(column), words)) said = said.value_or(false) || *here;
+    return said;
   }
+  bool mentions(const char* words) const { return noted({words}).value_or(false); }
 
   /// In the name of the framework, a tag or a note.
   bool is_named(const char* words) const {
     return affirms(text("framework"), words) || affirms(text("parallel_style"), words) || mentions(words);
   }
 
-  bool is_fine_tuning() const { return lower_case(text("task")) == "sft"; }
+  bool is_fine_tuning() const { return usual_word("task", text("task")) == "sft"; }
 
   /// Experts take at most their capacity, which Megatron-Core allowed with its all-to-all only, and recipes that drop tokens
   /// do not overlap exchanges. docs/references.md#token-drop
-  bool drops_tokens() const { return result_.scenario.model.moe && mentions("token drop"); }
+  bool drops_tokens() const {
+    return result_.scenario.model.moe &&
+           noted({"token drop", "tokens dropped", "dropped tokens", "drops tokens", "drop-and-pad"}).value_or(false);
+  }
+
+  /// Megatron's overlap_moe_expert_parallel_comm: exchanges of experts are hidden behind another micro-batch.
+  bool overlaps_exchanges() {
+    if (reported("moe_a2a_overlap")) return flag("moe_a2a_overlap", false);
+    return noted({"A2A overlap", "all-to-all overlap", "expert-exchange overlap", "EP communication overlap",
+                  "EP comm overlap", "EP overlap", "expert-parallel communication overlap",
+                  "overlap_moe_expert_parallel_comm"})
+        .value_or(false);
+  }
 
   /// True if NVLink connects several hosts.
   bool has_racks() const {

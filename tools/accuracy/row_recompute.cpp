@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "sim/base/integers.hpp"
 #include "sim/base/words.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/model/parameters.hpp"
+#include "tools/accuracy/recomputed_layers.hpp"
 #include "tools/accuracy/row_part.hpp"
 
 namespace tracecast::accuracy {
@@ -25,55 +28,85 @@ class RecomputeReader : RowPart {
 
  private:
   void choose(Training& t) {
-    const std::string detail = lower_case(text("recompute_detail"));
-    const std::string recompute = recompute_word(detail);
+    const std::string field = lower_case(text("recompute")), detail = lower_case(text("recompute_detail"));
+    const std::string& said = detail.empty() ? field : detail;  // where modules and numbers of layers stand
+    const std::string recompute = field.empty() ? word_of_detail(detail) : recompute_word(field, detail);
     t.recompute = Recompute::none;
     if (recompute.empty() && reported("recipe")) return read_recipe(t);
     if (recompute.empty() && recomputed_as_in_recipes(t)) return;
     if (runs("maxtext") && read_policy(t)) return;
-    if (recompute == "full") {
-      t.recompute = Recompute::full;
+    if (recompute.empty()) {
+      result_.guess_recompute = true;
+    } else if (recompute == "none") {
+      return;
     } else if (recompute == "selective_attention") {
       t.recompute = Recompute::selective;
     } else if (recompute == "op") {
       t.recompute = Recompute::selective_op;
-    } else if (detail == "every 2nd layer" || detail == "every second layer" || detail == "every other layer") {
-      t.recompute = Recompute::full;
-      t.recompute_num_layers = std::max(
-          1, result_.scenario.model.num_layers / (2 * result_.scenario.parallel.pp * result_.scenario.parallel.vpp));
-    } else if (recompute == "selective_other" && read_modules(t, detail)) {
+    } else if (recompute != "selective" && read_layers(t, said, recompute != "full")) {
       return;
-    } else if (const int layers = layers_in(detail.empty() ? lower_case(text("recompute")) : detail); layers > 0) {
+    } else if (recompute == "full") {
       t.recompute = Recompute::full;
-      t.recompute_num_layers = layers;
-    } else if (recompute.starts_with("selective") || recompute == "partial_layers") {
-      assume(fmt::format("recomputation of '{}' is left out of the time", detail.empty() ? recompute : detail));
-    } else if (recompute.empty()) {
-      result_.guess_recompute = true;
-    } else if (recompute != "none") {
+    } else if (modules_in(said).any()) {
+      if (!read_modules(t, said)) assume(fmt::format("recomputation of '{}' is left out of the time", said));
+    } else if (recompute == "selective") {
+      t.recompute = Recompute::selective;
+    } else if (recompute == "selective_other" || recompute == "partial_layers") {
+      assume(fmt::format("recomputation of '{}' is left out of the time", said));
+    } else {
       result_.guess_recompute = true;
       assume(fmt::format("recomputation '{}' is not known: the least that fits", shortened(text("recompute"))));
     }
   }
 
-  /// The field in the words of the table, "op" for torchtitan's selective recomputation of operators.
-  std::string recompute_word(const std::string& detail) const {
-    const std::string word = lower_case(text("recompute"));
-    if (word.empty()) return word;
-    const std::optional<bool> yes = truth(word);
+  /// The field in the words of the table, "op" for torchtitan's selective recomputation of operators, "selective" for Megatron's, of
+  /// modules that the row may name.
+  std::string recompute_word(const std::string& field, const std::string& detail) const {
+    const std::optional<bool> yes = truth(field);
     if (yes) return *yes ? "full" : "none";
-    if (!affirms(word, "checkpointing") && word.find("checkpointing") != std::string::npos) return "none";
-    if (denies(word)) return "none";
-    const bool of_operators = detail.starts_with("op") || detail.find("selective op") != std::string::npos ||
-                              has_word(detail, "sac") || has_word(word, "sac") || has_word(word, "op");
+    if (mentioned(field, "checkpointing") == false || denies(field)) return "none";
+    const bool of_operators = has_word(detail, "op") || has_word(detail, "ops") || has_word(detail, "operators") ||
+                              detail.find("selective op") != std::string::npos || has_word(detail, "sac") ||
+                              has_word(field, "sac") || has_word(field, "op");
+    if (of_operators) return "op";
+    if (field == "selective_attention" || field == "partial_layers") return field;
+    if (field.starts_with("full on ")) return "partial_layers";
+    if (field.starts_with("selective")) return selective_word(field, detail);
+    constexpr std::string_view kFull[] = {"all", "everything", "every layer", "uniform", "ac", "checkpoint", "remat"};
+    if (field.starts_with("full") || std::ranges::find(kFull, field) != std::end(kFull)) return "full";
+    if (modules_in(field).any()) return field;
+    return field.find("checkpointing") != std::string::npos ? "full" : field;
+  }
+
+  /// torchtitan selects operators or, by a number, layers.
+  std::string selective_word(const std::string& field, const std::string& detail) const {
     const bool of_pytorch = stack_ != nullptr && stack_->name.find("torchtitan") != std::string::npos;
-    if (of_operators || (word == "selective" && of_pytorch)) return "op";
-    if (word == "partial_layers" || word.starts_with("selective_")) return word;
-    if (word.starts_with("selective ")) return of_pytorch ? "op" : "selective_attention";
-    if (word.starts_with("full on ") && detail.empty()) return "partial_layers";
-    if (word.starts_with("full") || word.find("checkpointing") != std::string::npos) return "full";
-    if (word == "selective" || word.find("core_attn") != std::string::npos) return "selective_attention";
-    return word;
+    if (of_pytorch) return recomputed_layers(detail) == RecomputedLayers{} ? "op" : "partial_layers";
+    return field.starts_with("selective_") ? "selective_other" : "selective";
+  }
+
+  /// The detail of a row whose field is empty, if it says what the field could have said.
+  std::string word_of_detail(const std::string& detail) const {
+    if (detail.empty()) return {};
+    const std::string word = recompute_word(detail, "");
+    for (const char* known : {"none", "full", "op", "selective", "selective_other", "selective_attention"})
+      if (word == known) return word;
+    const bool says = modules_in(detail).any() || !(recomputed_layers(detail) == RecomputedLayers{});
+    return says ? "partial_layers" : "";
+  }
+
+  /// All of some layers of every virtual stage. False: the text does not say of how many.
+  bool read_layers(Training& t, const std::string& said, bool partial) {
+    const Parallel& p = result_.scenario.parallel;
+    const int model_layers = result_.scenario.model.num_layers, stages = p.pp * p.vpp;
+    const RecomputedLayers layers = recomputed_layers(said);
+    const int per_stage = recomputed_per_stage(layers, model_layers, stages, partial);
+    if (per_stage == 0) return false;
+    t.recompute = Recompute::full;
+    t.recompute_num_layers = per_stage;
+    if (stages > 1 && layers.every == 0 && !layers.of_each_stage && !layers.of_option)
+      assume(fmt::format("recomputation of '{}': spread evenly over the stages", said));
+    return true;
   }
 
   /// What the recipes of a framework recompute where neither the source nor a column says it: of Pax by size
@@ -131,18 +164,6 @@ class RecomputeReader : RowPart {
     return true;
   }
 
-  /// "full on 5 layers of each stage", or "full on 10 of 80 layers" of the model; 0: the text says something else.
-  int layers_in(const std::string& detail) {
-    const Parallel& p = result_.scenario.parallel;
-    const std::string word = lower_case(text("recompute"));
-    if ((word != "partial_layers" && !word.starts_with("full on ")) || !detail.starts_with("full on ")) return 0;
-    const int layers = number_after(detail, "full on ");
-    const bool each = p.pp * p.vpp == 1 || detail.find("each stage") != std::string::npos;
-    if (each || number_after(detail, " of ") != result_.scenario.model.num_layers) return each ? layers : 0;
-    assume(fmt::format("recomputation of '{}': spread evenly over the stages", detail));
-    return ceil_div(layers, p.pp * p.vpp);
-  }
-
   /// What the launcher's recipe recomputes: modules, or all of some layers of every virtual stage.
   void read_recipe(Training& t) {
     if (const int layers = fields_.small_count("recompute_full_block_layers", 0); layers > 0) {
@@ -153,17 +174,57 @@ class RecomputeReader : RowPart {
     }
   }
 
-  /// Megatron-Core's --recompute-modules that are modelled. False: there is none.
-  bool read_modules(Training& t, const std::string& detail) {
-    const bool attention = has_word(detail, "core_attn");
-    if (attention) t.recompute = Recompute::selective;
-    t.recompute_modules.clear();  // a stack's
-    for (const auto& [word, module] :
-         {std::pair{"norm", "norm"}, std::pair{"act", "activation"}, std::pair{"up_proj", "mla_up"}})
-      if (detail.find(word) != std::string::npos) t.recompute_modules.emplace_back(module);
-    if (has_word(detail, "moe")) t.recompute_modules.emplace_back("moe");
-    if (t.recompute_modules.empty()) return attention;
-    assume(fmt::format("recomputation of '{}': norms, activations, up-projections and experts of it", detail));
+  /// Megatron-Core's --recompute-modules, and others' words for them.
+  struct Modules {
+    bool attention = false;          ///< the scores
+    bool others = false;             ///< that are not modelled
+    std::vector<std::string> named;  ///< Training::recompute_modules
+    bool any() const { return attention || others || !named.empty(); }
+  };
+  static Modules modules_in(std::string said) {
+    struct ModuleWord {
+      const char *word, *module;
+    };
+    constexpr ModuleWord kModules[] = {{"core_attn", "scores"},
+                                       {"attn", "scores"},
+                                       {"attention", "scores"},
+                                       {"norm", "norm"},
+                                       {"norms", "norm"},
+                                       {"layernorm", "norm"},
+                                       {"layernorms", "norm"},
+                                       {"rmsnorm", "norm"},
+                                       {"act", "activation"},
+                                       {"moe_act", "activation"},
+                                       {"activation", "activation"},
+                                       {"activations", "activation"},
+                                       {"swiglu", "activation"},
+                                       {"up_proj", "mla_up"},
+                                       {"mla_up_proj", "mla_up"},
+                                       {"moe", "moe"},
+                                       {"mlp", ""},
+                                       {"shared_experts", ""}};
+    for (const char* whole : {"activation checkpointing", "activation recompute", "activation recomputation"})
+      if (const std::size_t at = said.find(whole); at != std::string::npos)
+        said.erase(at, std::string_view(whole).size());
+    Modules modules;
+    for (const auto& [word, module] : kModules) {
+      if (!has_word(said, word)) continue;
+      const std::string_view name = module;
+      modules.attention |= name == "scores";
+      modules.others |= name.empty();
+      if (name != "scores" && !name.empty() && std::ranges::find(modules.named, name) == modules.named.end())
+        modules.named.emplace_back(name);
+    }
+    return modules;
+  }
+
+  /// False: the text names no module that is modelled.
+  bool read_modules(Training& t, const std::string& said) {
+    Modules modules = modules_in(said);
+    if (modules.attention) t.recompute = Recompute::selective;
+    t.recompute_modules = std::move(modules.named);  // not a stack's
+    if (t.recompute_modules.empty()) return modules.attention;
+    assume(fmt::format("recomputation of '{}': norms, activations, up-projections and experts of it", said));
     return true;
   }
 };

@@ -107,19 +107,22 @@ class MachineReader : RowPart {
 };
 
 /// True if the row says that its model has experts, or names a shipped one that has.
-bool has_experts(const RowReading& row) {
-  if (row.fields.reported("moe_experts")) return true;
+bool has_experts(RowReading& row) {
+  if (reports_experts(row.fields)) return true;
   if (row.fields.reported("layers")) return false;
   const std::optional<Model> shipped = row.library.model(row.fields.text("model_name"));
   return shipped && shipped->moe;
 }
 
-/// A column as stacks ask for it: the GPU by its part number, and `arch` (dense, moe) also where a table has none.
-std::string column_for_stack(const RowReading& row, const std::string& column) {
+/// A column as stacks ask for it: the GPU by its part number, `arch` (dense, moe) by the experts, the stage of ZeRO as a number.
+std::string column_for_stack(RowReading& row, const std::string& column) {
   const std::string& text = row.fields.text(column.c_str());
   if (column == "gpu") return gpu_name(text).part;
-  if (column == "arch" && text.empty()) return has_experts(row) ? "moe" : "dense";
-  return text;
+  if (column == "arch") return has_experts(row) ? "moe" : "dense";
+  if (column == "task") return usual_word("task", text);
+  if (column != "zero_stage") return text;
+  const std::optional<int> stage = named_zero_stage(row.fields);
+  return stage ? std::to_string(*stage) : text;
 }
 
 /// The stack by the framework, else by one that works alike.
@@ -128,7 +131,7 @@ void choose_stack(RowReading& row) {
     return find_stack(row.library.stacks(), framework, row.fields.text("source"),
                       [&](const std::string& column) { return column_for_stack(row, column); });
   };
-  row.framework = framework_name(row.fields);
+  row.framework = framework_name(row.fields, has_experts(row));
   row.stack = find(row.framework);
   if (row.stack != nullptr) return;
   const std::string similar = similar_framework(row.framework);
@@ -138,6 +141,13 @@ void choose_stack(RowReading& row) {
 }
 
 }  // namespace
+
+bool reports_experts(TableFields& fields) {
+  if (lower_case(fields.text("moe_experts")) == "dense") return false;
+  if (fields.reported("moe_experts")) return fields.number("moe_experts", 0) > 1;
+  const std::string& arch = fields.text("arch");
+  return affirms(arch, "moe") || affirms(arch, "mixture of experts") || lower_case(arch) == "sparse";
+}
 
 double year_of_release(const std::string& framework) {
   for (const std::string_view word : split_words(framework, " ()/:,")) {

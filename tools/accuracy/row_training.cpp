@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
-#include <string_view>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -44,7 +44,8 @@ class TrainingReader : RowPart {
     read_graphs(row_);
     read_narrow_recipe(t);
     t.offload_layers = fields_.small_count("cpu_offload_layers", number_after(text("notes"), "activation offload of "));
-    t.offload_activations = t.offload_layers > 0 || mentions("activation offload");
+    t.offload_activations =
+        t.offload_layers > 0 || noted({"activation offload", "offload of activations"}).value_or(false);
     if (mentions("Muon")) use_muon();
     read_offloading(t);
     read_routing(t);
@@ -90,7 +91,8 @@ class TrainingReader : RowPart {
   void read_offloading(Training& t) {
     const bool infinity = is_named("ZeRO-Infinity");
     bool offloads = infinity;
-    for (const char* words : {"ZeRO-Offload", "offload_optimizer", "optimizer offload", "optimizer states on the CPU"})
+    for (const char* words : {"ZeRO-Offload", "offload_optimizer", "optimizer offload", "optimizer CPU offload",
+                              "CPU-offloaded optimizer", "optimizer states on the CPU"})
       offloads |= is_named(words);
     if (!offloads || result_.scenario.cluster.node.pcie.bytes_per_second <= 0) return;
     t.offload_optimizer = true;
@@ -100,23 +102,25 @@ class TrainingReader : RowPart {
 
   /// Balanced unless the row says that the model's own router ran. docs/references.md#expert-routing
   void read_routing(Training& t) {
-    const std::string routing = lower_case(text("routing"));
-    constexpr std::array<std::string_view, 5> kKnown{"", "forced", "balanced", "dropless", "real"};
-    if (std::find(kKnown.begin(), kKnown.end(), routing) == kKnown.end())
-      return add_error("routing", "unknown routing (allowed: forced real)");
-    const bool real =
-        routing == "real" || mentions("real router") || text("source").find("real routing") != std::string::npos;
-    if (!real || !result_.scenario.model.moe) return;
+    if (!result_.scenario.model.moe) return;
+    const std::string& routing = text("routing");
+    constexpr std::array kBalanced{"forced", "force", "balanced", "uniform", "dropless"};
+    const auto says = [&](const char* words) { return affirms(routing, words); };
+    const bool real = says("real") || says("natural") ||
+                      noted({"real router", "real routing", "natural routing"}).value_or(false) ||
+                      text("source").find("real routing") != std::string::npos;
+    if (!real && !routing.empty() && std::ranges::none_of(kBalanced, says))
+      assume(fmt::format("routing '{}' is not known: experts equally loaded", shortened(routing)));
+    if (!real) return;
     t.expert_routing = ExpertRouting::skewed;
     assume(fmt::format("the load of experts not reported: spread {} as in one published pair", t.expert_skew));
   }
 
   /// "torch.compile", "cuda_graph", or only whether something is compiled: PyTorch's compiler outside Megatron-Core.
-  bool is_compiled(bool otherwise) const {
-    const std::string compiled = lower_case(text("compiled"));
-    if (compiled.empty() || compiled.find("graph") != std::string::npos) return otherwise;
-    if (compiled.find("compile") != std::string::npos) return true;
-    return flag("compiled", false) && !is_megatron_core();
+  bool is_compiled(bool otherwise) {
+    if (affirms(text("compiled"), "CUDA graph")) return otherwise;
+    if (const std::optional<bool> plain = truth(text("compiled"))) return *plain && !is_megatron_core();
+    return flag("compiled", otherwise);
   }
 
   /// As reported, else what the other degrees leave.
@@ -151,6 +155,33 @@ class TrainingReader : RowPart {
     t.global_batch_size = rounded;
   }
 
+  /// What words say about precision.
+  struct Words {
+    const char* words;
+    Precision precision;
+  };
+
+  /// That of the first words of the table which the text has; empty: it has none.
+  template <std::size_t N>
+  static std::optional<Precision> said_in(const std::string& said, const Words (&table)[N]) {
+    const auto* found = std::ranges::find_if(table, [&](const Words& each) { return affirms(said, each.words); });
+    return found == std::end(table) ? std::nullopt : std::optional(found->precision);
+  }
+
+  /// The scales of fp8; empty: the text names none, or one per tensor or row. Megatron-Bridge's names are fp8_mx, and fp8_sc for
+  /// blocks.
+  static std::optional<Precision> scales_in(const std::string& said) {
+    constexpr Words kScales[] = {{"mx-fp8", Precision::mxfp8},           {"fp8-mx", Precision::mxfp8},
+                                 {"microscaling", Precision::mxfp8},     {"block-wise", Precision::fp8_block},
+                                 {"block scal", Precision::fp8_block},   {"per-block", Precision::fp8_block},
+                                 {"sub-channel", Precision::fp8_block},  {"1x128", Precision::fp8_block},
+                                 {"128x128", Precision::fp8_block},      {"tile-wise", Precision::fp8_block},
+                                 {"fine-grained", Precision::fp8_block}, {"DeepSeek-style", Precision::fp8_block}};
+    const std::string small = lower_case(said);
+    if (has_word(small, "mx")) return Precision::mxfp8;
+    return has_word(small, "fp8_sc") ? Precision::fp8_block : said_in(said, kScales);
+  }
+
   /// "bf16", "bfloat16", "bf16-mixed", "FP8 (delayed scaling)"; empty: unknown.
   static std::optional<Precision> precision_of(const std::string& words) {
     std::string name = lower_case(words);
@@ -158,12 +189,10 @@ class TrainingReader : RowPart {
     if (name.empty()) return Precision::bf16;
     if (const std::optional<Precision> known = parse_enum<Precision>(name)) return known;
     const auto has = [&](const char* word) { return name.find(word) != std::string::npos; };
-    if (has("mxfp4") || has("mixed fp4")) return std::nullopt;
-    // Megatron-Bridge's names are fp8_mx, and fp8_sc for scales of blocks.
-    if (has("mxfp8") || has_word(name, "fp8_mx") || has_word(name, "fp8 mx")) return Precision::mxfp8;
+    if (has("mixed fp4")) return std::nullopt;
     if (has("fp4")) return Precision::nvfp4;
-    if (has("fp8") || has("float8"))
-      return has("block") || has("subchannel") || has_word(name, "fp8_sc") ? Precision::fp8_block : Precision::fp8;
+    if ((has("fp8") && mentioned(name, "fp8") != false) || has("float8"))
+      return scales_in(name).value_or(has("block") ? Precision::fp8_block : Precision::fp8);
     if (has("bf16") || has("bfloat16")) return Precision::bf16;
     if (has("fp16") || has("float16") || has("half")) return Precision::fp16;
     return std::nullopt;
@@ -172,25 +201,40 @@ class TrainingReader : RowPart {
   void read_precision(Training& t) {
     const std::optional<Precision> precision = precision_of(text("precision"));
     if (!precision) return add_error("precision", "unknown precision (allowed:" + allowed_precisions() + ")");
+    const std::string& detail = text("precision_detail");
     t.dtype = *precision;
-    const std::string detail = lower_case(text("precision_detail"));
-    if (t.dtype == Precision::fp8)  // its scales
-      t.dtype = affirms(detail, "mxfp8")                                        ? Precision::mxfp8
-                : affirms(detail, "blockwise") || affirms(detail, "subchannel") ? Precision::fp8_block
-                                                                                : Precision::fp8;
-    if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
-    if (text("precision_detail").find("fp32 grad") != std::string::npos) t.grad_reduce_dtype = Precision::fp32;
-    // torchao's enable_fsdp_float8_all_gather
-    if (text("precision_detail").find("fp8 all-gather") != std::string::npos) t.fp8_param_gather = true;
+    if (t.dtype == Precision::fp8) t.dtype = scales_in(detail).value_or(Precision::fp8);
+    if (affirms(text("precision"), "mxfp4")) assume("mxfp4: as nvfp4, which has twice as many scales");
+    read_gradients(t, detail);
+    if (affirms(detail, "fp8 all-gather")) t.fp8_param_gather = true;  // torchao's enable_fsdp_float8_all_gather
     const auto by_row = [](const std::string& words) {
-      return affirms(words, "rowwise") || affirms(words, "row-wise") || affirms(words, "scaling by row");
+      return affirms(words, "row-wise") || affirms(words, "per-row") || affirms(words, "scaling by row");
     };
     t.row_scales = t.dtype == Precision::fp8 && (by_row(detail) || by_row(text("precision")));
     if (!reported("precision")) assume("precision not reported: bf16");
     if (stack_ != nullptr) drop_unfit_precision(*stack_, t);
     const bool early_qwen = is_bridge() && !is_bridge_since(2026) && is_of("qwen3");
-    if (!reported("tp_comm_overlap") && !early_qwen && !recipes_overlap_tensor_ranks(result_.scenario.model, t))
+    if (!reported("tp_comm_overlap") && !noted({"async TP"}) && !early_qwen &&
+        !recipes_overlap_tensor_ranks(result_.scenario.model, t))
       result_.scenario.parallel.tp_comm_overlap = false;
+  }
+
+  /// In what gradients are accumulated and reduced; the options are Megatron-LM's.
+  static void read_gradients(Training& t, const std::string& detail) {
+    constexpr Words kGradients[] = {{"fp32 grad", Precision::fp32},
+                                    {"fp32 main grad", Precision::fp32},
+                                    {"gradients in fp32", Precision::fp32},
+                                    {"gradients reduced in fp32", Precision::fp32},
+                                    {"accumulate-allreduce-grads-in-fp32", Precision::fp32},
+                                    {"main-grads-dtype fp32", Precision::fp32},
+                                    {"bf16 grad", Precision::bf16},
+                                    {"bf16 main grad", Precision::bf16},
+                                    {"gradients in bf16", Precision::bf16},
+                                    {"gradients reduced in bf16", Precision::bf16},
+                                    {"grad-reduce-in-bf16", Precision::bf16},
+                                    {"main-grads-dtype bf16", Precision::bf16}};
+    if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;
+    t.grad_reduce_dtype = said_in(detail, kGradients).value_or(t.grad_reduce_dtype);
   }
 
   void read_micro_batch(Training& t, int dp) {

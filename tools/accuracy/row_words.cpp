@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "tools/accuracy/cell_words.hpp"
 #include "tools/accuracy/row_scenario.hpp"
 
 namespace tracecast::accuracy {
@@ -20,21 +21,6 @@ std::string_view digits_at(std::string_view text, std::size_t begin) {
   std::size_t end = begin;
   while (end < text.size() && is_digit(text[end])) ++end;
   return text.substr(begin, end - begin);
-}
-
-/// Denials before and behind the words that they deny. Those of kBeforeAll also deny a whole cell.
-constexpr std::string_view kBeforeAll[] = {"no ", "without "};
-constexpr std::string_view kBeforeWord[] = {"not ", "non-"};
-constexpr std::string_view kBehind[] = {": none", ": off", ": no", " off", " disabled", " not used"};
-
-bool denied(std::string_view before, std::string_view behind) {
-  const auto ends_so = [&](std::string_view denial) {
-    if (!before.ends_with(denial)) return false;
-    const std::string_view rest = before.substr(0, before.size() - denial.size());
-    return rest.empty() || rest.ends_with(' ') || rest.ends_with('(');
-  };
-  return std::ranges::any_of(kBeforeAll, ends_so) || std::ranges::any_of(kBeforeWord, ends_so) ||
-         std::ranges::any_of(kBehind, [&](std::string_view denial) { return behind.starts_with(denial); });
 }
 
 /// "24.07" in "NeMo Framework (24.07)"; empty: the name has no year and month.
@@ -66,10 +52,25 @@ double written_year(std::string_view text) {
   return 0;
 }
 
-/// Megatron's FSDP and the copy inside of DeepSpeed's example have stacks of their own.
+/// The copy inside of DeepSpeed's example has a stack of its own.
 bool is_megatron_lm(std::string_view small) {
-  if (small == "megatron") return true;
-  return (has(small, "megatron-lm") || has(small, "megatron lm")) && !has(small, "fsdp") && !has(small, "inside");
+  return small == "megatron" || ((has(small, "megatron-lm") || has(small, "megatron lm")) && !has(small, "inside"));
+}
+
+bool is_megatron_core(std::string_view small) {
+  return has(small, "mcore") || has(small, "megatron-core") || has(small, "megatron core");
+}
+
+/// True if Megatron of this age runs experts as NVIDIA's scripts of 2025 do, with DeepEP, which Megatron-Core has since version
+/// 0.12. Megatron-LM without a version or a year is older. docs/references.md#megatron-deepep
+bool has_scripts_of_experts(const TableFields& fields, const std::string& small) {
+  constexpr int kFirstMinor = 12;
+  constexpr double kFirstYear = 2025;
+  if (const std::string version = version_in(small); !version.empty())
+    return number_after(version, "0.") >= kFirstMinor;
+  if (const double year = written_year(small); year > 0) return year >= kFirstYear;
+  if (const double year = year_of_source(fields.text("source")); year > 0) return year >= kFirstYear;
+  return is_megatron_core(small);
 }
 
 /// 0: nothing says it.
@@ -80,7 +81,7 @@ int year_of_megatron_lm(const TableFields& fields, std::string_view small) {
   if (!version_in(small).empty() || has(small, "core")) return kWithCore;
   if (const double year = year_of_source(fields.text("source")); year > 0)
     return year < kRunBefore ? std::min(static_cast<int>(year), kWithCore - 1) : static_cast<int>(year);
-  const auto yes = [&](const char* column) { return truth(fields.text(column)).value_or(false); };
+  const auto yes = [&](const char* column) { return truth_in(fields.text(column)).value_or(false); };
   const bool grouped = fields.reported("kv_heads") && fields.text("kv_heads") != fields.text("heads");
   return yes("gated_mlp") || yes("flash_attention") || grouped ? kWithCore : 0;
 }
@@ -154,37 +155,6 @@ std::string without_short_name(std::string name) {
 
 }  // namespace
 
-std::optional<bool> truth(std::string_view word) {
-  const std::string small = lower_case(trim(word));
-  for (const char* yes : {"1", "1.0", "true", "yes", "on", "enabled"})
-    if (small == yes) return true;
-  for (const char* no : {"0", "0.0", "false", "no", "off", "none", "disabled"})
-    if (small == no) return false;
-  return std::nullopt;
-}
-
-bool affirms(const std::string& text, std::string_view words) {
-  const std::string small = lower_case(text), wanted = lower_case(words);
-  const std::string_view all = small;
-  for (std::size_t at = all.find(wanted); at != std::string_view::npos; at = all.find(wanted, at + 1))
-    if (!denied(all.substr(0, at), all.substr(at + wanted.size()))) return true;
-  return false;
-}
-
-bool denies(std::string_view cell) {
-  return std::ranges::any_of(kBeforeAll, [&](std::string_view denial) { return cell.starts_with(denial); }) ||
-         std::ranges::any_of(kBehind, [&](std::string_view denial) { return cell.ends_with(denial); });
-}
-
-bool has_word(std::string_view text, std::string_view word) {
-  const auto ends = [&](std::size_t at) {
-    return at >= text.size() || (std::isalnum(static_cast<unsigned char>(text[at])) == 0 && text[at] != '_');
-  };
-  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1))
-    if ((at == 0 || ends(at - 1)) && ends(at + word.size())) return true;
-  return false;
-}
-
 int number_after(const std::string& text, std::string_view words) {
   const std::size_t at = text.find(words);
   if (at == std::string::npos) return 0;
@@ -206,9 +176,24 @@ std::optional<int> zero_stage_in(std::string_view text) {
       if (digit < small.size() && apart && small[digit] >= (zero ? '0' : '2') && small[digit] <= '3')
         return small[digit] - '0';
     }
-  if (has(small, "full_shard") || has(small, "hybrid_shard") || has(small, "hsdp")) return 3;
+  for (const char* all : {"zero++", "full_shard", "hybrid_shard", "hsdp"})
+    if (has(small, all)) return 3;
   if (has(small, "shard_grad_op")) return 2;
-  return std::nullopt;
+  return affirms(small, "fsdp") ? std::optional(3) : std::nullopt;
+}
+
+std::optional<int> named_zero_stage(const TableFields& fields) {
+  const std::string& stage = fields.text("zero_stage");
+  if (truth(stage) == false) return 0;
+  if (fields.reported("zero_stage")) {
+    const std::optional<int> digit = parse_number<int>(stage);
+    return digit ? digit : zero_stage_in(stage);
+  }
+  if (const std::optional<int> tagged = zero_stage_in(fields.text("parallel_style"))) return tagged;
+  const std::string framework = lower_case(fields.text("framework"));
+  for (const char* with_parameters : {"ulysses", "infinity", "gemini"})
+    if (has(framework, with_parameters)) return 3;
+  return zero_stage_in(fields.text("framework"));
 }
 
 std::string family_name(std::string_view model) {
@@ -232,7 +217,7 @@ double year_of_source(std::string_view source) {
   return written_year(small);
 }
 
-std::string framework_name(const TableFields& fields) {
+std::string framework_name(const TableFields& fields, bool experts) {
   const std::string& name = fields.text("framework");
   const std::string small = lower_case(name);
   if (has(small, "turing")) return "Megatron-DeepSpeed";  // Megatron-Turing NLG
@@ -244,9 +229,12 @@ std::string framework_name(const TableFields& fields) {
   if (has(small, "nemo") && !has(small, "automodel") && !has(small, "nemotron")) return nemo(fields, small);
   if (has(small, "megatron-bridge") || has(small, "megatronbridge") || has(small, "megatron bridge"))
     return megatron_bridge(name);
+  if (!is_megatron_lm(small) && !is_megatron_core(small)) return name;
+  if (affirms(small, "fsdp")) return "Megatron-FSDP";
+  if (has(small, "rocm")) return "ROCm Megatron-LM";
+  if (experts && has_scripts_of_experts(fields, small)) return "Megatron MoE";
   if (is_megatron_lm(small)) return megatron_lm(fields, small);
-  if (has(small, "mcore") || has(small, "megatron-core") || has(small, "megatron core"))
-    if (const std::string version = version_in(small); !version.empty()) return "Megatron-Core " + version;
+  if (const std::string version = version_in(small); !version.empty()) return "Megatron-Core " + version;
   return name;
 }
 

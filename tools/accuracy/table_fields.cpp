@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sim/base/words.hpp"
-#include "tools/accuracy/row_words.hpp"
+#include "tools/accuracy/cell_words.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -30,15 +30,14 @@ std::optional<double> number_in(const std::string& text) {
 
 }  // namespace
 
-bool TableFields::flag(const char* column, bool otherwise) {
-  if (!reported(column)) return otherwise;
-  if (const std::optional<bool> yes = truth(text(column))) return *yes;
-  add_error(column, "is neither yes nor no (allowed: 1 0)");
-  return otherwise;
+const std::string& TableFields::text(const char* column) const {
+  static const std::string kEmpty;
+  const std::string& cell = table_->text(row_, column);
+  return is_placeholder(cell) ? kEmpty : cell;
 }
 
 double TableFields::number(const char* column, double otherwise) {
-  if (!reported(column)) return otherwise;
+  if (!reported(column) || lower_case(text(column)) == "none") return otherwise;
   const std::optional<double> value = number_in(text(column));
   if (!value || *value < 0) add_error(column, "must be a number of at least 0");
   return value.value_or(otherwise);

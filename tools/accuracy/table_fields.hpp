@@ -20,14 +20,12 @@ class TableFields {
   std::size_t row() const { return row_; }
   /// Line of the file.
   int line() const { return table_->line(row_); }
-  const std::string& text(const char* column) const { return table_->text(row_, column); }
+  /// Empty also for a placeholder: "-", "n/a", "not printed" (is_placeholder in cell_words.hpp).
+  const std::string& text(const char* column) const;
   bool reported(const char* column) const { return !text(column).empty(); }
-  /// Whether the field says yes (truth in row_words.hpp); `otherwise` for an empty field.
-  bool flag(const char* column, bool otherwise);
-
-  /// A number of at least 0, "8192" or "8,192"; `otherwise` for an empty field.
+  /// A number of at least 0, "8192" or "8,192"; `otherwise` for an empty field and "none".
   double number(const char* column, double otherwise);
-  /// A whole number of at least 0; `otherwise` for an empty field.
+  /// The same of a whole number.
   std::int64_t count(const char* column, std::int64_t otherwise);
   /// The same, at most 2^24.
   int small_count(const char* column, int otherwise);

@@ -22,20 +22,26 @@ constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double kUnknownLayout = 0.10;
 constexpr double kUnknownRecompute = 0.06;
 
+/// True if the row trains adapters beside the weights.
+bool trains_adapters(const TableFields& fields) {
+  for (const char* column : {"framework", "parallel_style", "notes"})
+    for (const char* method : {"LoRA", "QLoRA", "DoRA"})
+      if (affirms(fields.text(column), method)) return true;
+  return false;
+}
+
 /// Why a row is not scored; "": it is. Columns that the table does not have are not checked.
-std::string out_of_scope(const CsvTable& table, std::size_t row) {
+std::string out_of_scope(const TableFields& fields) {
   const auto among = [&](const char* column, const std::set<std::string>& allowed) {
-    const std::string& value = table.text(row, column);
-    return value.empty() || allowed.contains(lower_case(value));
+    return !fields.reported(column) || allowed.contains(usual_word(column, fields.text(column)));
   };
   const auto because = [&](const char* column) {
-    return std::string(column) + " = " + table.text(row, column) + ": context only";
+    return std::string(column) + " = " + fields.text(column) + ": context only";
   };
   if (!among("outcome", {"completed", "oom"})) return because("outcome");
   if (!among("row_class", {"full", "assumed"})) return because("row_class");
   if (!among("task", {"pretrain", "sft"})) return because("task");
-  for (const char* column : {"framework", "parallel_style", "notes"})
-    if (table.has(column) && affirms(table.text(row, column), "lora")) return "adapters (LoRA): context only";
+  if (trains_adapters(fields)) return "adapters (LoRA): context only";
   if (!among("consistency", {"ok", "plausible_mfu", "ok_tflops_vs_mfu_only", "not_applicable"}))
     return because("consistency");
   return "";
@@ -139,18 +145,19 @@ void set_band(RowForecast& out, const RowScenario& row, double host) {
 
 /// What the row itself reports, before it is forecast.
 RowForecast read_reported(const CsvTable& table, std::size_t index) {
+  const TableFields fields(table, index);
   RowForecast out;
   out.row = index;
   out.id = table.text(index, "id");
   out.source = table.text(index, "source");
-  out.out_of_memory = table.text(index, "outcome") == "oom";
+  out.out_of_memory = usual_word("outcome", fields.text("outcome")) == "oom";
   out.measured_s = table.number(index, "step_time_s").value_or(0);
   const double memory = table.number(index, "mem_gb_reported").value_or(0);
   out.measured_memory_gib =
       table.text(index, "mem_kind").find("GiB") != std::string::npos ? memory : memory * 1e9 / kGiB;
   if (table.text(index, "mem_kind").find("sampled") != std::string::npos) out.measured_memory_gib = 0;  // not a peak
-  out.skipped = out_of_scope(table, index);
-  if (out.skipped.empty() && out.measured_s <= 0 && !table.text(index, "step_time_s").empty())
+  out.skipped = out_of_scope(fields);
+  if (out.skipped.empty() && out.measured_s <= 0 && fields.reported("step_time_s"))
     out.skipped = "step_time_s: must be a positive number";
   return out;
 }
