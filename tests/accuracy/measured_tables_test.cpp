@@ -97,7 +97,7 @@ TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, v
   std::string text = "gpu,src,dtype,m,n,k,latency_us\n";
   for (int n = 1024; n <= 16384; n += 1024) text += fmt::format("H100-SXM,trtllm-1,bfloat16,4096,{},4096,200\n", n);
   text +=
-      "H100-SXM,vllm-0.24.0,bfloat16,4096,4096,4096,200\nH100-SXM,sglang-0.5,fp8,64,4096,4096,20\nL40S,trtllm-1,"
+      "H100-SXM,vllm-0.24.0,bfloat16,4096,4096,4096,200\nH100-SXM,sglang-0.5,fp8,64,4096,4096,20\nL20,trtllm-1,"
       "bfloat16,8,8,8,1\n";
   const std::vector<MeasuredSample> samples = validate_kernels(CsvTable::parse(text, "g.csv").value(), library).value();
   REQUIRE(samples.size() == 19);
@@ -106,7 +106,7 @@ TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, v
   CHECK(held > 0);
   CHECK(held < 16);
   CHECK(samples[16].excluded == "operands of zeros");
-  CHECK(samples[18].skipped == "no profile of L40S");
+  CHECK(samples[18].skipped == "no profile of L20");
   const Profile h100 = library.profile("h100").value();
   Profile isolated = h100;
   isolated.in_training = InTraining{};
@@ -123,7 +123,7 @@ TEST_CASE("aiconfigurator's GEMMs: held-out weights, quantisation in the time, v
   CHECK_FALSE(samples[17].large);
   const std::vector<SampleErrors> errors = sample_errors(samples, false);
   REQUIRE(errors.size() == 4);
-  CHECK(errors[0].samples == 17);  // without zeros and without L40S
+  CHECK(errors[0].samples == 17);  // without zeros and without L20
   CHECK(errors[1].held_out.samples == held);
   CHECK(errors.back().excluded == "operands of zeros");
 }

@@ -74,6 +74,9 @@ constexpr Fabric kFabrics[] = {
     {"MI350X", "", "", 0, 0, {"hgx-mi355x", "mi350x", false}},
     {"MI355X", "", "", 0, 0, {"hgx-mi355x", "", false}},
     {"RTX-PRO-6000", "", "", 0, 0, {"rtx-pro-6000-pcie", "", false}},
+    {"L40S", "", "", 0, 0, {"rtx-pro-6000-pcie", "l40s", false}},
+    {"L4", "", "", 0, 0, {"rtx-pro-6000-pcie", "l4", false}},
+    {"A40", "", "", 0, 0, {"rtx-pro-6000-pcie", "a40", false}},
     {"MAX-1550", "", "", 0, 0, {"aurora", "", false}},
     {"PVC", "", "", 0, 0, {"aurora", "", false}},
 };

@@ -27,6 +27,10 @@ constexpr double kMi250xFp32MatrixTflops = 47.9;
 // measured elsewhere, by more: docs/references.md#grace-hosts.
 constexpr double kGraceHost = 1.45;
 
+// No kernel of these was measured.
+constexpr const char* kGraphicsDie =
+    "kernels of rtx-pro-6000, a die with GDDR memory, too, at the peaks of this one (assumed)";
+
 // Usable memory: 79.6 and 39.4 GiB from docs/references.md#memory-overheads; the others are what drivers report for the
 // part, rounded down.
 const Gpu kGpus[] = {
@@ -172,6 +176,27 @@ const Gpu kGpus[] = {
      .architecture = "Blackwell",
      .usable_gib = 94.9,
      .gemm_table = "rtx_pro_6000_server"},
+    {.name = "l40s",
+     .title = "L40S 48 GB",
+     .row = "L40S",
+     .architecture = "Ada",
+     .usable_gib = 44.4,
+     .based_on = "rtx-pro-6000",
+     .note = kGraphicsDie},
+    {.name = "l4",
+     .title = "L4 24 GB",
+     .row = "L4",
+     .architecture = "Ada",
+     .usable_gib = 22.0,
+     .based_on = "rtx-pro-6000",
+     .note = kGraphicsDie},
+    {.name = "a40",
+     .title = "A40 48 GB",
+     .row = "A40",
+     .architecture = "Ampere sm86",
+     .usable_gib = 44.4,
+     .based_on = "rtx-pro-6000",
+     .note = kGraphicsDie},
     {.name = "mi300x",
      .title = "MI300X 192 GB",
      .row = "MI300X",
