@@ -233,7 +233,7 @@ TEST_CASE("foreign files: packed fabrics are read, and a GPU without a profile i
       "parallel.tp=2";
   CHECK(sandbox.run(forecast).err ==
         "--set: cluster.topology = \"node.xml\": has GPUs without a profile, 'sm-86': give cluster.profile (nearest: "
-        "a100-pcie or rtx-pro-6000), or a file: a copy with the peaks of its data sheet, or what tracecast profile "
+        "a40 or a100-pcie), or a file: a copy with the peaks of its data sheet, or what tracecast profile "
         "records on "
         "it (docs/adding.md#a-gpu)\n");
   // A file of a machine that lacks what makes it one: its own fault, not that of another kind of file.

@@ -284,7 +284,7 @@ TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix
   CHECK(card.cluster.max_nodes == 1);  // no NICs
   CHECK(card.notes[0] == "GPUs of 2 kinds: all are taken as the first");
   const ImportedTopology no_profile = pair_of("L20", "L20");
-  CHECK(no_profile.cluster.gpu == "l40s");
+  CHECK(no_profile.cluster.gpu == "l20");
   CHECK(no_profile.notes[0] == "there is no profile of the GPU L20");
   const ImportedTopology bridged = imported_text(
       "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\nGPU0\t X \tNV12\tSYS\tSYS\t0-31\nGPU1\tNV12\t X \tSYS\tSYS\t0-31\n"
