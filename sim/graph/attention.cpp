@@ -340,7 +340,7 @@ std::vector<Linear> cross_attention_linears(const LayerShape& s) {
 
 Moved rope_traffic(const LayerShape& s) {
   const Training& training = s.training;
-  if (s.model.yarn && training.transformer_engine && !training.compiled) return kYarnRope;
+  if (s.model.yarn && training.transformer_engine && !training.compiled) return widened(kYarnRope, s);
   return training.runs_chains() && !training.fused_rope ? kUnfusedRope : widened(kFusedRope, s);
 }
 

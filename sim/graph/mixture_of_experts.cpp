@@ -268,7 +268,7 @@ void activate(OpWriter& writer, Pass pass, std::int64_t elements) {
   if (moe(s).clamped_activation && !s.training.compiled) {
     const bool creates = s.training.transformer_engine && !s.training.cuda_graphs;
     if (creates && pass == Pass::forward && !writer.recomputed()) writer.host_sync();
-    writer.elementwise(OperatorKind::activation, pass, "clamp", elements, kClamp.in(pass));
+    writer.elementwise(OperatorKind::activation, pass, "clamp", elements, widened(kClamp, s).in(pass));
     writer.launch_by_calls(4);
   }
   activation(writer, pass, elements);
@@ -279,8 +279,8 @@ void activate_chunk(OpWriter& writer, Pass pass) {
   if (!fuses_activation(s)) activate(writer, pass, ceil_div(expert_tokens(s), chunks(s)) * expert_width(s));
 }
 
-/// Adds the bias of each expert to its results [rows, h], one expert after the other; backward the gradients of biases and of
-/// probabilities.
+/// Adds the bias of each expert to its results [rows, h], one expert after the other; backward the gradients of biases that are
+/// trained, and of probabilities.
 void expert_bias(OpWriter& writer, Pass pass, std::int64_t rows) {
   const LayerShape& s = writer.shape;
   if (!moe(s).expert_bias || fuses_activation(s) || s.training.compiled) return;
@@ -294,7 +294,7 @@ void expert_bias(OpWriter& writer, Pass pass, std::int64_t rows) {
   };
   add("expert_bias", traffic.sum.in(pass), pass == Pass::forward ? 2 * experts + 2 : 3);
   if (pass == Pass::forward) return;
-  add("expert_bias gradient", traffic.gradient, 3 * experts);
+  if (s.trains_weights()) add("expert_bias gradient", traffic.gradient, 3 * experts);
   add("probabilities gradient", traffic.gradient, 2 * experts);
 }
 

@@ -501,6 +501,11 @@ TEST_CASE("moe: biases and clamped activations of experts pass through memory, u
   check(12, 4, 6);
   CHECK(bytes_of(work_of(false), "clamp") == 16 * elements);
   CHECK(bytes_of(work_of(true), "clamp") == 20 * elements);
+  settings.training.lora_rank = 8;
+  settings.training.lora_targets = {"qkv"};
+  CHECK(bytes_of(work_of(true), "expert_bias gradient") == 0);
+  CHECK(bytes_of(work_of(true), "probabilities gradient") == 6 * elements);
+  settings.training.lora_rank = 0;
   settings.parallel.moe_dispatcher = MoeDispatcher::hybridep;
   check(28, 16, 12);
   for (const Work& each : work_of(false))

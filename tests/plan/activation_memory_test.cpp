@@ -248,6 +248,8 @@ TEST_CASE("keys and values of the whole sequence, and their gradients, where con
   model = llama3_70b();  // 8 heads of keys and values, a rank has one
   CHECK(transient(ContextExchange::all_gather) - transient(ContextExchange::p2p) == Bytes{2 * 2LL * 65536 * 2 * 128});
   CHECK(transient(ContextExchange::a2a) == transient(ContextExchange::p2p));
+  training.flash_attention = false;  // has no other exchange
+  CHECK(transient(ContextExchange::p2p) == transient(ContextExchange::all_gather));
 }
 
 TEST_CASE("heads of keys that several context ranks have wait on each of them", "[oracle][memory]") {

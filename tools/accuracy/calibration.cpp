@@ -182,11 +182,6 @@ void add_row(NormalEquations& equations, SourceOffsets& offsets, const Unknowns&
   offsets.add(row.source, residual + x[offset], weight);
 }
 
-CostScales of_architecture(const ArchitectureFactors& factors, const std::string& architecture) {
-  const auto found = factors.find(architecture);
-  return found == factors.end() ? unit_scales() : found->second;
-}
-
 CalibrationFit fit(const std::vector<const RowForecast*>& rows, const Assumptions& assumed, const FitChoice& choice,
                    const ArchitectureFactors& settled) {
   Unknowns unknowns(rows, assumed, choice);
@@ -294,6 +289,11 @@ CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows, const Fi
   CalibrationFit result = fit(dense.empty() ? rows : dense, assumed, choice, isolated(choice));
   limit_gains(result.factors, choice);
   return result;
+}
+
+CostScales of_architecture(const ArchitectureFactors& factors, const std::string& architecture) {
+  const auto found = factors.find(architecture);
+  return found == factors.end() ? unit_scales() : found->second;
 }
 
 FactorsOf factors_of(ArchitectureFactors factors) {

@@ -69,6 +69,8 @@ double narrow_gain(const Profile& profile, Precision precision);
 /// Factors of every architecture in `rows` or `choice.shipped`.   Requires scored rows, dense or MoE.
 CalibrationFit fit_factors(const std::vector<const RowForecast*>& rows, const FitChoice& choice = {});
 
+CostScales of_architecture(const ArchitectureFactors& factors, const std::string& architecture);
+
 /// For ValidateOptions::factors.
 FactorsOf factors_of(ArchitectureFactors factors);
 

@@ -53,14 +53,9 @@ Rows pointers(const std::vector<RowForecast>& rows) {
   return out;
 }
 
-CostScales factors_of_row(const CalibrationFit& fit, const RowForecast& row) {
-  const auto found = fit.factors.find(row.architecture);
-  return found == fit.factors.end() ? unit_scales() : found->second;
-}
-
 /// The step time of the first order: the critical path with a fit's factors.
 void predict(RowForecast& row, const CalibrationFit& fit) {
-  const CostScales factors = factors_of_row(fit, row);
+  const CostScales factors = of_architecture(fit.factors, row.architecture);
   row.predicted_s = 0;
   for (std::size_t k = 0; k < kCostParameters; ++k) row.predicted_s += row.sensitivities.path_s[k] * factors[k];
 }

@@ -93,8 +93,7 @@ Result<void> simulate_way(const CsvTable& table, const RowLibrary& library, cons
     how.change = [&](RowScenario& row) { changes.row(row); };
     how.wanted = [&](std::size_t row) { return fold_of[row] != nullptr && fold_of[row]->used == used; };
     how.factors = [&](const RowScenario& row) {
-      const auto found = fold_of[row.row]->fit.factors.find(row.scenario.profile.architecture);
-      return found == fold_of[row.row]->fit.factors.end() ? unit_scales() : found->second;
+      return of_architecture(fold_of[row.row]->fit.factors, row.scenario.profile.architecture);
     };
     const RowLibrary changed = library.with_stacks([&](Stack& stack) { changes.stack(stack); });
     Result<std::vector<RowForecast>> rows = validate(table, changed, how);
