@@ -206,6 +206,19 @@ TEST_CASE("builder: a host that waits for its messages cannot issue ahead while 
   CHECK(step(false, 4, "zb-h1") - step(true, 4, "zb-h1") < 0.1 * pass);
 }
 
+TEST_CASE("builder: adapters take the host calls of the framework, not operators of a stack", "[oracle][graph][lora]") {
+  const auto step = [](double launch, double call) {
+    Scenario scenario = small_scenario(1, 1, 1);
+    scenario.training.lora_rank = 8;
+    scenario.profile.host = {.launch = launch, .call = call, .graph_launch = 0, .fit = {}};
+    return seconds(run(scenario).timeline.step_time);
+  };
+  // Each of four matrices has two products and a sum in both directions and two weight gradients: 32 calls in each of 8 layers for each of
+  // 8 micro-batches.
+  CHECK(step(0, 2e-3) - step(0, 1e-3) == Approx(8 * 8 * 32 * 1e-3).epsilon(0.01));
+  CHECK(step(2e-3, 0) - step(1e-3, 0) == Approx(step(2e-3, 1e-3) - step(1e-3, 1e-3)).epsilon(0.01));
+}
+
 TEST_CASE("builder: an all-reduce costs the host one call, whatever an operator costs it", "[graph]") {
   const auto host_times = [](double launch, bool sequence_parallel) {
     Scenario scenario = small_scenario(2, 1, 2);
