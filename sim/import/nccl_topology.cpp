@@ -42,6 +42,7 @@ constexpr PciIds kDevices[] = {{"0x1db1", "v100-16gb"},
                                {"0x20f1", "a100-pcie", false},
                                {"0x20f3", "a800"},
                                {"0x20f5", "a800", false},
+                               {"0x2235", "a40", false},
                                {"0x2324", "h800"},
                                {"0x2329", "h20"},
                                {"0x2330", "h100"},
@@ -49,10 +50,14 @@ constexpr PciIds kDevices[] = {{"0x1db1", "v100-16gb"},
                                {"0x2335", "h200"},
                                {"0x2342", "gh200"},
                                {"0x2348", "gh200"},
+                               {"0x2684", "rtx-4090", false},
+                               {"0x26b9", "l40s", false},
+                               {"0x27b8", "l4", false},
                                {"0x2901", "b200"},
                                {"0x2941", "gb200"},
                                {"0x2bb5", "rtx-pro-6000", false},
                                {"0x738c", "mi100"},
+                               {"0x740f", "mi210", false},
                                {"0x7408", "mi250x"},
                                {"0x740c", "mi250x"},
                                {"0x74a1", "mi300x"},
@@ -224,7 +229,7 @@ class NcclTopologyReader {
     if (!gpu.architecture.empty() || gpu.compute_capability == 0) return nullptr;
     const bool grace = cpu_ == CpuKind::grace;
     const auto fits = [&](const GpuFacts& f) {
-      return f.compute_capability == gpu.compute_capability && f.name.starts_with('g') == grace;
+      return !f.only_by_name && f.compute_capability == gpu.compute_capability && f.name.starts_with('g') == grace;
     };
     const std::int64_t links = most_links();
     const GpuFacts* const same = by([&](const GpuFacts& f) { return fits(f) && f.links == links; });
@@ -261,6 +266,7 @@ class NcclTopologyReader {
     }
     const std::int64_t links = most_links();
     for (const GpuFacts& f : kGpuFacts) {
+      if (f.only_by_name) continue;
       if (links != 0 && f.links != links) continue;
       if (links == 0 && f.pcie.bytes_per_second != gpu.pcie.bytes_per_second) continue;
       imported_.cluster.gpu = std::string(f.name);

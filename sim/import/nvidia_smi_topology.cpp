@@ -228,7 +228,7 @@ class NvidiaSmiReader {
     if (grace && node.link == IntraLink::nvswitch) return *named("gb200");
     if (grace) return *named("gh200");
     for (const GpuFacts& facts : kGpuFacts)
-      if (facts.links == links && facts.compute_capability > 0) return facts;
+      if (facts.links == links && facts.compute_capability > 0 && !facts.only_by_name) return facts;
     return kGpuFacts[0];
   }
 
@@ -236,7 +236,7 @@ class NvidiaSmiReader {
   static std::string others_like(const GpuFacts& known, int links, bool grace) {
     std::string names;
     for (const GpuFacts& other : kGpuFacts)
-      if (other.links == links && other.compute_capability > 0 && other.name != known.name &&
+      if (other.links == links && other.compute_capability > 0 && !other.only_by_name && other.name != known.name &&
           other.name.starts_with('g') == grace && other.name.find('-') == std::string_view::npos)
         names += fmt::format("{}{}", names.empty() ? "" : " ", other.name);
     return names;

@@ -19,12 +19,12 @@ constexpr Generation kGenerations[] = {
     {"sm-75 t4 rtx-2080 quadro-rtx-6000 quadro-rtx-8000", "v100-16gb"},
     {"sm-80 a30 a800", "a100-pcie or a100"},
     {"sm-86 a10 a10g a16 a2 rtx-3090 rtx-3080 rtx-a6000 rtx-a5000", "a40 or a100-pcie"},
-    {"sm-89 l40 l20 rtx-4090 rtx-4080 rtx-6000-ada", "l40s or l4"},
+    {"sm-89 l40 l20 rtx-4080 rtx-6000-ada", "l40s or rtx-4090"},
     {"sm-90 h100-nvl", "h100-pcie or h100"},
     {"sm-120 sm-121 rtx-5090 rtx-5080 rtx-pro-5000 rtx-pro-4500", "rtx-pro-6000"},
     {"sm-100", "b200 or gb200"},
     {"sm-103", "b300 or gb300"},
-    {"gfx908 gfx90a mi100 mi210 mi250", "mi250x"},
+    {"gfx908 gfx90a mi100 mi250", "mi250x"},
     {"gfx942 mi300a mi308x", "mi300x"},
     {"gfx950 mi350x", "mi350x"}};
 

@@ -1,5 +1,7 @@
 #include "sim/io/scenario.hpp"
 
+#include <cmath>
+
 #include "sim/network/rack_use.hpp"
 #include "sim/plan/group_spans.hpp"
 
@@ -41,6 +43,11 @@ void use_racks(Cluster& cluster, const Parallel& parallel, int gpus_per_rack) {
   use_gpus_per_rack(cluster.node, by_rule ? gpus_used_per_rack(whole, cluster.max_nodes, cluster.world_size,
                                                                group_spans(parallel, cluster.world_size))
                                           : gpus_per_rack);
+}
+
+Bandwidth pcie_of(const Profile& profile) {
+  constexpr double kReached = 0.84;
+  return {std::llround(kReached * profile.host_bandwidth)};
 }
 
 }  // namespace tracecast

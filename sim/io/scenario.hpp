@@ -64,4 +64,8 @@ Error located(Error error, const Scenario& scenario);
 /// layout. With missing GPUs the rule does not apply: the scenario already says what the job uses.
 void use_racks(Cluster& cluster, const Parallel& parallel, int gpus_per_rack);
 
+/// What a copy over PCIe reaches on a GPU's board: 0.84 of the profile's `host_bandwidth`, 53 of 63 GB/s
+/// (docs/references.md#pcie-copies). 0: not known.
+Bandwidth pcie_of(const Profile& profile);
+
 }  // namespace tracecast

@@ -120,12 +120,15 @@ TEST_CASE("row: machines that lack something say what", "[error][accuracy]") {
         gpu_and_count + "," + more + "\n";
     const auto read =
         scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value());
-    return read ? read->scenario.topology : to_string(read.error());
+    return read ? fmt::format("{} {:.1f}", read->scenario.topology,
+                              static_cast<double>(read->scenario.cluster.node.pcie.bytes_per_second) * 1e-9)
+                : to_string(read.error());
   };
   CHECK(message("H100,", ",") == "t.csv:2: gpu_count: is not reported");
   CHECK(message("abacus,8", ",") == "t.csv:2: gpu = abacus: unknown GPU (allowed: " + known_gpus() + ")");
   CHECK(message("A100,16", "PCIe Gen4,") == "t.csv:2: inter_node_link: must say how nodes of 8 GPUs are connected");
-  CHECK(message("A100,16", "PCIe Gen4,2x HDR") == "rtx-pro-6000-pcie");
+  CHECK(message("A100,16", "PCIe Gen4,2x HDR") == "rtx-pro-6000-pcie 26.5");  // its board is of Gen4
+  CHECK(message("RTX PRO 6000,8", ",") == "rtx-pro-6000-pcie 52.9");
 }
 
 TEST_CASE("row: a node as reported, and listed", "[accuracy]") {

@@ -81,7 +81,7 @@ TEST_CASE("NCCL topology files become the nodes that they describe", "[oracle][i
   SECTION("no NVLink: PCIe") {
     const Cluster cluster = foreign::read_sample("nccl-topo-xml/topo_rtx4090x4.xml").cluster;
     CHECK(cluster.node.link == IntraLink::pcie);
-    CHECK(cluster.gpu == "sm-89");
+    CHECK(cluster.gpu == "rtx-4090");
   }
   SECTION("p5 has 4 EFA NICs a GPU, as our own file of it") {
     const Cluster cluster = foreign::read_sample("nccl-topo-xml/p5.48xl-topo.xml").cluster;

@@ -243,9 +243,20 @@ TEST_CASE("scenario: errors in referenced files are reported with its own", "[io
         file.string() + ":3: cluster.world_size = 0: is out of range (allowed: 1 to 16777216)");
 }
 
+TEST_CASE("scenario: PCIe is no faster than the board in its slot, and the report says so", "[io][scenario]") {
+  const auto read = [](const char* profile) {
+    return shipped_scenario("data-parallel-gpt2", {"cluster.topology=rtx-pro-6000-pcie", profile});
+  };
+  const Scenario gen4 = read("cluster.profile=l40s"), gen5 = read("cluster.profile=rtx-pro-6000");
+  CHECK(gen4.cluster.node.pcie == Bandwidth{26'460'000'000});
+  CHECK(std::ranges::count(gen4.notes, "PCIe carries 26.5 GB/s, which is what the board of l40s can") == 1);
+  CHECK(gen5.cluster.node.pcie == Bandwidth{53'000'000'000});
+  CHECK(gen5.notes.empty());
+}
+
 TEST_CASE("scenario: a GPU without a profile has nearest ones, all of them shipped", "[io][scenario]") {
-  CHECK(nearest_profiles("l40") == "l40s or l4");
-  CHECK(nearest_profiles("NVIDIA GeForce RTX 4090") == "l40s or l4");
+  CHECK(nearest_profiles("l40") == "l40s or rtx-4090");
+  CHECK(nearest_profiles("NVIDIA GeForce RTX 4080") == "l40s or rtx-4090");
   CHECK(nearest_profiles("sm-89") == nearest_profiles("l40"));
   CHECK(nearest_profiles("Tesla P100") == "v100-16gb");
   CHECK(nearest_profiles("gfx908") == "mi250x");

@@ -77,6 +77,8 @@ constexpr Fabric kFabrics[] = {
     {"L40S", "", "", 0, 0, {"rtx-pro-6000-pcie", "l40s", false}},
     {"L4", "", "", 0, 0, {"rtx-pro-6000-pcie", "l4", false}},
     {"A40", "", "", 0, 0, {"rtx-pro-6000-pcie", "a40", false}},
+    {"RTX-4090", "", "", 0, 0, {"rtx-pro-6000-pcie", "rtx-4090", false}},
+    {"MI210", "", "", 0, 0, {"rtx-pro-6000-pcie", "mi210", false}},
     {"MAX-1550", "", "", 0, 0, {"aurora", "", false}},
     {"PVC", "", "", 0, 0, {"aurora", "", false}},
 };
@@ -89,9 +91,6 @@ struct Generation {
 constexpr Generation kGenerations[] = {{"hdr100", 100},    {"ndr200", 200},   {"xdr", 800}, {"ndr", 400},
                                        {"hdr", 200},       {"edr", 100},      {"fdr", 56},  {"slingshot-10", 100},
                                        {"slingshot", 200}, {"omni-path", 100}};
-
-/// The share of PCIe's rate that a copy reaches: 53 of 63 GB/s, as in topologies/ (docs/references.md#pcie-copies).
-constexpr double kOfPcie = 0.84;
 
 /// Gb/s, of XDR and Ethernet in 2026; faster is a whole node.
 constexpr double kFastestPort = 800;
@@ -116,10 +115,11 @@ bool has_words(std::string_view text, std::string_view words) {
 
 /// True for words of a GPU's name that do not identify the part.
 bool is_filler(const std::string& word) {
-  static constexpr std::array kWords{
-      "NVIDIA", "AMD",  "INTEL",  "INSTINCT", "TESLA", "GPU",   "SXM",       "SXM2",   "SXM3",      "SXM4",
-      "SXM5",   "SXM6", "HBM2",   "HBM2E",    "HBM3",  "HBM3E", "OAM",       "SERVER", "BLACKWELL", "EDITION",
-      "DGX",    "HGX",  "TENSOR", "CORE",     "GB",    "NVL72", "SUPERCHIP", "DATA",   "CENTER",    "WORKSTATION"};
+  static constexpr std::array kWords{"NVIDIA", "AMD",    "INTEL",      "INSTINCT", "TESLA",     "GPU",       "SXM",
+                                     "SXM2",   "SXM3",   "SXM4",       "SXM5",     "SXM6",      "HBM2",      "HBM2E",
+                                     "HBM3",   "HBM3E",  "OAM",        "SERVER",   "BLACKWELL", "EDITION",   "DGX",
+                                     "HGX",    "TENSOR", "CORE",       "GB",       "NVL72",     "SUPERCHIP", "GEFORCE",
+                                     "DATA",   "CENTER", "WORKSTATION"};
   return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
 }
 
@@ -169,8 +169,8 @@ std::string plain_word(std::string_view word) {
     const char* name;
     const char* part;
   };
-  constexpr Short kShort[] = {{"MI250", "MI250X"}, {"MI300", "MI300X"}, {"MI325", "MI325X"},
-                              {"MI350", "MI350X"}, {"MI355", "MI355X"}, {"PONTE", "PVC"}};
+  constexpr Short kShort[] = {{"MI250", "MI250X"}, {"MI300", "MI300X"}, {"MI325", "MI325X"},  {"MI350", "MI350X"},
+                              {"MI355", "MI355X"}, {"PONTE", "PVC"},    {"4090", "RTX-4090"}, {"RTX4090", "RTX-4090"}};
   word = without_count(word);
   if (const std::size_t socket = word.find("SXM"); socket != std::string_view::npos && socket > 0)
     word = word.substr(0, socket);
@@ -428,11 +428,6 @@ const MachineClass* find_machine(const ReportedMachine& reported) {
   };
   const auto found = std::ranges::find_if(kFabrics, fits);
   return found == std::end(kFabrics) ? nullptr : &found->machine;
-}
-
-void set_pcie_rate(NodeSpec& node, const Profile& profile) {
-  if (node.link != IntraLink::pcie || profile.host_bandwidth <= 0) return;
-  node.pcie.bytes_per_second = std::llround(kOfPcie * profile.host_bandwidth);
 }
 
 std::string adapt_node(Cluster& cluster, const ReportedMachine& reported, bool by_network) {

@@ -67,9 +67,6 @@ std::string known_gpus();
 /// nullptr for an unknown GPU.
 const MachineClass* find_machine(const ReportedMachine& reported);
 
-/// Where PCIe connects the GPUs of a node: sets its rate by the generation of the GPU's board.
-void set_pcie_rate(NodeSpec& node, const Profile& profile);
-
 /// Changes the node of the reference system to the reported one. A machine that was found by its network keeps it: its NICs may
 /// be known by what they reach, not by their name. Returns what was changed, one sentence, or "".
 std::string adapt_node(Cluster& cluster, const ReportedMachine& reported, bool by_network);

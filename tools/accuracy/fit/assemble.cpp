@@ -26,6 +26,7 @@ constexpr double kTransferResidual = 0.05;
 // head size 108 take 20-30 % longer steps, of which the score matrices are about 5 %
 // (docs/references.md#gemm-alignment).
 constexpr double kUnaligned = 5;
+constexpr const char* kDataSheets = "gpu-specs/gpu_specs.csv";
 constexpr const char* kRtxProAttention = "kernels/aiconfigurator/attn_causal_fwd_rtx_pro_6000_server.csv.gz";
 constexpr const char* kRuns = "docs/references.md#in-training-factors (657 published runs)";
 constexpr const char* kHostRuns =
@@ -132,6 +133,10 @@ const CsvTable& Assembler::table(const std::string& relative) {
   return found->second;
 }
 
+const CsvTable& Assembler::data_sheets(const Gpu& gpu) {
+  return has_row(*own_sheets_, gpu.row) ? *own_sheets_ : table(kDataSheets);
+}
+
 Result<void> Assembler::load(const Gpu& gpu) {
   if (!timed_) {
     Result<Profile> read = read_profile(timed_file_);
@@ -142,8 +147,11 @@ Result<void> Assembler::load(const Gpu& gpu) {
     Result<std::vector<MeasuredKernel>> published = read_kernels(*kernels);
     if (!published) return tl::unexpected(published.error());
     published_ = std::move(*published);
+    Result<CsvTable> sheets = CsvTable::read(published_file_.parent_path() / "data-sheets.csv");
+    if (!sheets) return tl::unexpected(sheets.error());
+    own_sheets_ = std::move(*sheets);
   }
-  std::vector<std::string> wanted{"gpu-specs/gpu_specs.csv"};
+  std::vector<std::string> wanted{kDataSheets};
   if (*gpu.gemm_table != '\0') {
     wanted.insert(
         wanted.end(),
@@ -170,8 +178,7 @@ Result<Profile> Assembler::profile(const Gpu& gpu) {
   const auto found = done_.find(gpu.name);
   if (found != done_.end()) return found->second;
   if (const Result<void> loaded = load(gpu); !loaded) return tl::unexpected(loaded.error());
-  Result<Profile> start =
-      read_specification(table("gpu-specs/gpu_specs.csv"), gpu.row, gpu.architecture, gpu.usable_gib);
+  Result<Profile> start = read_specification(data_sheets(gpu), gpu.row, gpu.architecture, gpu.usable_gib);
   if (!start) return start;
   if (gpu.fp32_matrix_tflops > 0) start->peak_flops[Precision::fp32] = gpu.fp32_matrix_tflops * 1e12;
   for (auto& [precision, peak] : start->peak_flops) peak *= gpu.dies * gpu.clock;
@@ -258,6 +265,13 @@ void Assembler::mark_attention_of_others(const Gpu& gpu, Profile& profile) {
   }
 }
 
+/// Size of the L2 over that of the GPU whose kernels it borrows; 1 where a data sheet does not give it.
+double Assembler::l2_over_base(const Gpu& gpu) {
+  const Gpu& base = *find_gpu(gpu.based_on);
+  const double own = l2_cache(data_sheets(gpu), gpu.row), others = l2_cache(data_sheets(base), base.row);
+  return own > 0 && others > 0 ? own / others : 1;
+}
+
 /// Everything but the specification from a GPU of the same family.
 void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   profile.kind = "specification";
@@ -273,6 +287,7 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   for (auto& [precision, model] : profile.gemm) {
     model.efficiency *= gpu.efficiency;
     model.benchmark.choices.clear();
+    model.benchmark.l2_bytes *= l2_over_base(gpu);
     model.fit = transferred(model.fit, base.name);
   }
   profile.grouped_gemm.efficiency *= gpu.efficiency;
@@ -356,7 +371,7 @@ void Assembler::fit_published_gemms(Profile& profile) {
 void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {
   const std::string name = fmt::format("gemm_{}", gpu.gemm_table);
   const CsvTable& gemms = table(fmt::format("kernels/aiconfigurator/{}.csv.gz", name));
-  const double l2 = l2_cache(table("gpu-specs/gpu_specs.csv"), gpu.row);
+  const double l2 = l2_cache(data_sheets(gpu), gpu.row);
   for (const auto& [precision, dtype] : kFormats) {
     const GemmSamples samples = read_gemm_samples(gemms, dtype);
     if (samples.fitted.empty()) continue;

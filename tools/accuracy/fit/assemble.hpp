@@ -32,7 +32,7 @@ class Assembler {
  public:
   enum class Parts { all, without_multiplications };
   /// `data`: the folder with kernels/ and gpu-specs/. `timed`: the profile with this project's own measurements of an H100.
-  /// `published`: the shipped table of kernels. Without multiplications, whose fits take most of the time, a fitted profile has no
+  /// `published`: the shipped table of kernels; beside it, data-sheets.csv has the GPUs that gpu-specs/ lacks. Without multiplications, whose fits take most of the time, a fitted profile has no
   /// gemm, grouped_gemm and in_training.
   Assembler(std::filesystem::path data, std::filesystem::path timed, std::filesystem::path published,
             Parts parts = Parts::all)
@@ -45,8 +45,11 @@ class Assembler {
  private:
   Result<void> load(const Gpu& gpu);
   const CsvTable& table(const std::string& relative);
+  /// The table of data sheets that has this GPU.
+  const CsvTable& data_sheets(const Gpu& gpu);
   Result<void> fit(const Gpu& gpu, Profile& profile);
   Result<void> share_die(const Gpu& gpu, Profile& profile);
+  double l2_over_base(const Gpu& gpu);
   void borrow(const Gpu& gpu, const Profile& base, Profile& profile);
   void specify(const Gpu& gpu, Profile& profile);
   void fit_published_gemms(Profile& profile);
@@ -63,6 +66,7 @@ class Assembler {
   std::filesystem::path published_file_;
   std::optional<Profile> timed_;
   std::vector<MeasuredKernel> published_;
+  std::optional<CsvTable> own_sheets_;
   Parts parts_;
   std::map<std::string, CsvTable> tables_;
   std::map<std::string, Profile> done_;

@@ -1,5 +1,7 @@
 #include "tools/accuracy/fit/catalogue.hpp"
 
+#include <cmath>
+
 #include "sim/cost/power_limit.hpp"
 
 namespace tracecast::accuracy {
@@ -22,6 +24,7 @@ constexpr double kDgx2hClock = 130.0 / 125;
 constexpr double kMi350xClock = 2.2 / 2.4;
 // docs/references.md#amd-mi250x
 constexpr double kMi250xFp32MatrixTflops = 47.9;
+constexpr double kMi210Fp32MatrixTflops = kMi250xFp32MatrixTflops * 104 / 110;
 
 // Fitted to Llama 405B in fp8 on 128 to 512 GB200 (DGX Cloud): 248 us per operator, where H100 takes 170. That Grace is slower was
 // measured elsewhere, by more: docs/references.md#grace-hosts.
@@ -30,6 +33,17 @@ constexpr double kGraceHost = 1.45;
 // No kernel of these was measured.
 constexpr const char* kGraphicsDie =
     "kernels of rtx-pro-6000, a die with GDDR memory, too, at the peaks of this one (assumed)";
+constexpr const char* kGraphicsDieAtLimit =
+    "kernels of rtx-pro-6000, of the same process, at the peaks of this one and the clock that its power allows "
+    "(assumed)";
+
+/// The share of its clock that a die of RTX PRO 6000's process keeps in multiplications, which RTX PRO 6000 does at 188 SMs, 2.43 GHz
+/// and 600 W: what moves takes power with SMs and the cube of the clock (power_limit.hpp). Tensor cores do as much per SM and clock
+/// in all of them, but in RTX 4090 half, which is below its limit.
+double clock_of_die(int sms, double gigahertz, double watts) {
+  const double full = sms / 188.0 * std::pow(gigahertz / 2.43, 3) * 600;
+  return clock_at_power(watts / full);
+}
 
 // Usable memory: 79.6 and 39.4 GiB from docs/references.md#memory-overheads; the others are what drivers report for the
 // part, rounded down.
@@ -182,12 +196,21 @@ const Gpu kGpus[] = {
      .architecture = "Ada",
      .usable_gib = 44.4,
      .based_on = "rtx-pro-6000",
-     .note = kGraphicsDie},
+     .efficiency = clock_of_die(142, 2.52, 350),
+     .note = kGraphicsDieAtLimit},
     {.name = "l4",
      .title = "L4 24 GB",
      .row = "L4",
      .architecture = "Ada",
      .usable_gib = 22.0,
+     .based_on = "rtx-pro-6000",
+     .efficiency = clock_of_die(60, 2.04, 72),
+     .note = kGraphicsDieAtLimit},
+    {.name = "rtx-4090",
+     .title = "GeForce RTX 4090 24 GB",
+     .row = "RTX-4090",
+     .architecture = "Ada",
+     .usable_gib = 23.5,
      .based_on = "rtx-pro-6000",
      .note = kGraphicsDie},
     {.name = "a40",
@@ -225,6 +248,14 @@ const Gpu kGpus[] = {
      .based_on = "mi355x",
      .clock = kMi350xClock,
      .note = "mi355x at the clock of its air-cooled part"},
+    {.name = "mi210",
+     .title = "MI210 64 GB",
+     .row = "MI210",
+     .architecture = "CDNA2",
+     .usable_gib = 63.9,
+     .based_on = "mi250x",
+     .fp32_matrix_tflops = kMi210Fp32MatrixTflops,
+     .note = "kernels of mi250x, the same die with fewer units"},
     {.name = "a64fx",
      .title = "A64FX (Fugaku node)",
      .row = "A64FX(Fugaku node)",

@@ -20,7 +20,7 @@ struct Achieved {
 struct Gpu {
   const char* name;  ///< of the profile
   const char* title;
-  const char* row;  ///< in the table of data sheets
+  const char* row;  ///< in a table of data sheets (assemble.hpp)
   const char* architecture;
   double usable_gib;              ///< what a program can allocate at most
   const char* gemm_table = "";    ///< aiconfigurator's name, "" when its GEMMs were not measured

@@ -5,8 +5,8 @@
 ///   fit_training --root .                   after `fit_profiles --all`: writes the profiles and prints the factors
 ///   fit_training --root . --document FILE   fits nothing; writes the table of scenarios/published as they are forecast
 ///
-/// An architecture without a run keeps the factors that it has, and so does a recorded profile, whose operators were timed at the temperature of
-/// a step.
+/// On an architecture without a run a GPU has the factors of the GPU whose kernels it borrows, if any. A recorded profile keeps its
+/// own: its operators were timed at the temperature of a step.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -75,14 +75,31 @@ void limit_gains(Profile& profile) {
 /// differ by (docs/references.md#noise-floor).
 double residual_of(std::ptrdiff_t runs) { return runs >= 100 ? 0.05 : runs >= kFewRuns ? 0.07 : 0.10; }
 
+/// The profile of the GPU whose kernels this one borrows; nothing if it has its own.
+Result<std::optional<Profile>> read_base(const fs::path& folder, const Profile& profile) {
+  const Gpu* gpu = find_gpu(profile.name);
+  if (gpu == nullptr || *gpu->based_on == '\0') return std::nullopt;
+  return read_profile(folder / (std::string(gpu->based_on) + ".json"));
+}
+
 /// A GPU that runs another's kernels well below the peaks that they were measured at (H20, H100 PCIe) keeps its power and
 /// clock in another way: its factors may be off by as much as those that few runs decide.
 Result<bool> has_other_peaks(const fs::path& folder, const Profile& profile) {
-  const Gpu* gpu = find_gpu(profile.name);
-  if (gpu == nullptr || *gpu->based_on == '\0') return false;
-  const Result<Profile> base = read_profile(folder / (std::string(gpu->based_on) + ".json"));
+  const Result<std::optional<Profile>> base = read_base(folder, profile);
   if (!base) return tl::unexpected(base.error());
-  return profile.peak_flops.at(Precision::fp16) < 0.8 * base->peak_flops.at(Precision::fp16);
+  return *base && profile.peak_flops.at(Precision::fp16) < 0.8 * (*base)->peak_flops.at(Precision::fp16);
+}
+
+/// Of a GPU whose architecture no run was on.
+Result<void> take_factors_of_base(const fs::path& file, Profile& profile) {
+  const Result<std::optional<Profile>> base = read_base(file.parent_path(), profile);
+  if (!base) return tl::unexpected(base.error());
+  if (!*base) return {};
+  profile.in_training = (*base)->in_training;
+  profile.in_training.fit = {
+      fmt::format("those of {}, whose kernels are taken: docs/references.md#in-training-factors", (*base)->gpu), 0,
+      residual_of(0)};
+  return write_file(file, to_json(profile));
 }
 
 Result<void> fit_all(const fs::path& root) {
@@ -102,11 +119,16 @@ Result<void> fit_all(const fs::path& root) {
     for (const CostParameter kind : kFittedKinds) fmt::print(" {} x {:.3f}", to_string(kind), factor(factors, kind));
     fmt::print("\n");
   }
+  std::vector<fs::path> without_runs;
   for (const fs::path& file : json_files(data.profiles)) {
     Result<Profile> profile = read_profile(file);
     if (!profile) return tl::unexpected(profile.error());
     const auto found = fit.factors.find(profile->architecture);
-    if (found == fit.factors.end() || profile->kind == "recorded") continue;
+    if (profile->kind == "recorded") continue;
+    if (found == fit.factors.end()) {
+      without_runs.push_back(file);
+      continue;
+    }
     const Result<bool> other_peaks = has_other_peaks(data.profiles, *profile);
     if (!other_peaks) return tl::unexpected(other_peaks.error());
     const auto runs = std::ranges::count_if(*rows, [&](const RowForecast& row) {
@@ -122,6 +144,11 @@ Result<void> fit_all(const fs::path& root) {
             runs),
         static_cast<int>(runs), *other_peaks ? residual_of(0) : residual_of(runs)};
     if (const Result<void> written = write_file(file, to_json(*profile)); !written) return written;
+  }
+  for (const fs::path& file : without_runs) {
+    Result<Profile> profile = read_profile(file);
+    if (!profile) return tl::unexpected(profile.error());
+    if (const Result<void> written = take_factors_of_base(file, *profile); !written) return written;
   }
   return {};
 }

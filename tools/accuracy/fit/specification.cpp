@@ -18,6 +18,8 @@ std::optional<std::size_t> row_of(const CsvTable& table, const std::string& name
 
 }  // namespace
 
+bool has_row(const CsvTable& table, const std::string& row) { return row_of(table, row).has_value(); }
+
 Result<Profile> read_specification(const CsvTable& table, const std::string& row_name, const std::string& architecture,
                                    double usable_gib) {
   // The columns of dense peaks in TFLOP/s, and the precisions that run at them.

@@ -10,6 +10,8 @@
 
 namespace tracecast::accuracy {
 
+bool has_row(const CsvTable& table, const std::string& row);
+
 /// A profile with peaks, memory and names only. `row`: the row's name. `usable_gib`: what a program can allocate at
 /// most.
 /// Errors: no such row.
