@@ -35,7 +35,7 @@ struct PendingRun {
 
 /// One rank.
 struct RankContention {
-  std::vector<MovingTransfer> moving;  ///< or will move, by start; some may have ended
+  MovingTransfers moving;  ///< or will move; some may have ended
   PendingRun pending;
   std::unique_ptr<RunTimes> own;  ///< times of a pending run that is not isolated
 };
@@ -90,15 +90,14 @@ struct Contention {
   /// The speeds of compute of a rank from `time` on, beside the transfers that are known, and until when.
   std::pair<Speeds, std::int64_t> speeds_at(std::int32_t rank, std::int64_t time) {
     if (of(rank).moving.empty()) return {{}, kUnknownEnd};
-    progress.begin(of(rank).moving);
+    progress.begin(of(rank).moving.all());
     const Speeds speeds = progress.speeds_at(time);
     return {speeds, progress.until()};
   }
 
   /// Drops transfers that have ended by `time`, when compute of the rank has reached it.
   void drop_ended(std::int32_t rank, std::int64_t time) {
-    std::vector<MovingTransfer>& moving = of(rank).moving;
-    if (!moving.empty()) std::erase_if(moving, [&](const MovingTransfer& each) { return each.end <= time; });
+    if (!of(rank).moving.empty()) of(rank).moving.drop_ended(time);
   }
 
   /// From `time` on, other transfers than before move on the rank.

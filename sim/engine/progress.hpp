@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -41,21 +42,71 @@ inline void add_by_start(std::vector<MovingTransfer>& transfers, const MovingTra
     std::swap(transfers[i - 1], transfers[i]);
 }
 
+/// Transfers of one rank, by start. Thousands may have been queued for later, so no function but add() looks at those that have not
+/// started.
+class MovingTransfers {
+ public:
+  bool empty() const { return first_ == all_.size(); }
+  std::span<const MovingTransfer> all() const { return std::span(all_).subspan(first_); }
+  std::span<MovingTransfer> all() { return std::span(all_).subspan(first_); }
+
+  void add(const MovingTransfer& transfer) {
+    if (transfer.end == kUnknownEnd) ++open_;
+    add_by_start(all_, transfer, first_);
+  }
+  /// The transfer of a stream whose end is unknown; null: none.
+  const MovingTransfer* open_on(std::int32_t stream) const {
+    std::int32_t left = open_;
+    for (auto each = all_.begin() + static_cast<std::ptrdiff_t>(first_); left > 0; ++each) {
+      if (each->end != kUnknownEnd) continue;
+      if (each->stream == stream) return &*each;
+      --left;
+    }
+    return nullptr;
+  }
+  /// Gives the open transfer of a stream its end. False: none is open.
+  bool end_open(std::int32_t stream, std::int64_t end) {
+    const MovingTransfer* const found = open_on(stream);
+    if (found == nullptr) return false;
+    all_[static_cast<std::size_t>(found - all_.data())].end = end;
+    --open_;
+    return true;
+  }
+  /// Drops transfers that have ended by `time`.
+  void drop_ended(std::int64_t time) {
+    std::size_t started = first_;
+    while (started < all_.size() && all_[started].start <= time) ++started;
+    std::size_t kept = started;
+    for (std::size_t i = started; i-- > first_;)
+      if (all_[i].end > time) all_[--kept] = all_[i];
+    first_ = kept;
+    if (2 * first_ < all_.size()) return;
+    all_.erase(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+  }
+
+ private:
+  std::vector<MovingTransfer> all_;
+  std::size_t first_ = 0;  ///< that was not dropped
+  std::int32_t open_ = 0;  ///< whose end is unknown
+};
+
 /// The progress of compute on one GPU, for operations in order of time.
 class Progress {
  public:
-  /// Begins anew, beside `transfers`, which are sorted by start.
-  void begin(const std::vector<MovingTransfer>& transfers) {
-    transfers_ = transfers;
-    moving_ = 0;
-    next_ = 0;
+  /// Begins anew, beside `transfers`, which are sorted by start and stay as they are.
+  void begin(std::span<const MovingTransfer> transfers) {
+    queued_ = transfers;
+    added_.clear();
+    next_added_ = 0;
+    moving_.clear();
     speeds_ = {};
-    until_ = transfers_.empty() ? kUnknownEnd : kNever;
+    until_ = queued_.empty() ? kUnknownEnd : kNever;
   }
 
   /// Requires that the transfer does not start before the end of the last operation.
   void add(const MovingTransfer& transfer) {
-    add_by_start(transfers_, transfer, next_);
+    add_by_start(added_, transfer, next_added_);
     until_ = std::min(until_, transfer.start);
   }
 
@@ -97,26 +148,25 @@ class Progress {
 
   /// Takes transfers that have started by `time`, and drops those that have ended.
   void look_up(std::int64_t time) {
-    for (; next_ < transfers_.size() && transfers_[next_].start <= time; ++next_, ++moving_)
-      if (moving_ < next_) transfers_[moving_] = transfers_[next_];
+    std::erase_if(moving_, [time](const MovingTransfer& each) { return each.end <= time; });
+    const auto take = [&](const MovingTransfer& each) {
+      if (each.end > time) moving_.push_back(each);
+    };
+    for (; !queued_.empty() && queued_.front().start <= time; queued_ = queued_.subspan(1)) take(queued_.front());
+    for (; next_added_ < added_.size() && added_[next_added_].start <= time; ++next_added_) take(added_[next_added_]);
     speeds_ = {};
-    until_ = next_ < transfers_.size() ? transfers_[next_].start : kUnknownEnd;
-    for (std::size_t i = 0; i < moving_;) {
-      const MovingTransfer& each = transfers_[i];
-      if (each.end <= time) {
-        transfers_[i] = transfers_[--moving_];
-        continue;
-      }
+    until_ = std::min(queued_.empty() ? kUnknownEnd : queued_.front().start,
+                      next_added_ < added_.size() ? added_[next_added_].start : kUnknownEnd);
+    for (const MovingTransfer& each : moving_) {
       speeds_ = slowest(speeds_, each.speeds);
       until_ = std::min(until_, each.end);
-      ++i;
     }
   }
 
-  /// First those that have started and not ended, `moving_` of them; from `next_` on those that have not started, by start.
-  std::vector<MovingTransfer> transfers_;
-  std::size_t moving_ = 0;
-  std::size_t next_ = 0;
+  std::span<const MovingTransfer> queued_;  ///< those given that have not started
+  std::vector<MovingTransfer> added_;       ///< from `next_added_` on those that have not started
+  std::size_t next_added_ = 0;
+  std::vector<MovingTransfer> moving_;  ///< that have started, and not ended
   Speeds speeds_;
   std::int64_t until_ = kNever;
 };

@@ -243,9 +243,8 @@ class Worker {
   void continue_run(std::int32_t rank, std::int64_t time);
   void end_run(const OpContext& at, const StreamOp& op, RankContention& rank);
   void check_length(const OpContext& at);
-  void end_single_run(const OpContext& at, const StreamOp& op, const PendingRun& run,
-                      const std::vector<MovingTransfer>& moving);
-  std::int64_t end_fused_run(const OpContext& at, const PendingRun& run, std::vector<MovingTransfer>& moving);
+  void end_single_run(const OpContext& at, const StreamOp& op, const PendingRun& run, const MovingTransfers& moving);
+  std::int64_t end_fused_run(const OpContext& at, const PendingRun& run, MovingTransfers& moving);
   const Speeds& beside(const OpContext& at, const StreamOp& op) const;
   void begin_moving(const WaitList& waiters, std::int64_t start, std::int32_t kind);
   void end_moving(const OpContext& at, const StreamOp& op, std::int64_t start, std::int64_t end);

@@ -96,8 +96,7 @@ inline bool Worker<Recorder>::is_quiet(const OpContext& at, const RankContention
   const std::int32_t first = at.stream - kComputeStream;
   return std::all_of(contention_->lanes.begin(), contention_->lanes.end(), [&](std::int32_t lane) {
     if ((waiting & lane_bit(lane)) != 0) return true;
-    for (const MovingTransfer& each : rank.moving)
-      if (each.stream == lane && each.end == kUnknownEnd) return each.earliest_end >= until;
+    if (const MovingTransfer* const open = rank.moving.open_on(lane)) return open->earliest_end >= until;
     return waits_for_compute(first + lane);
   });
 }
@@ -198,7 +197,7 @@ inline void Worker<Recorder>::time_run(const OpContext& at, const StreamOp& op) 
   RankContention& rank = contention_->of(at.state->rank);
   PendingRun& run = rank.pending;
   Progress& progress = contention_->progress;
-  progress.begin(rank.moving);
+  progress.begin(rank.moving.all());
   const Speeds speeds = progress.speeds_at(run.ready);
   const std::int32_t slowdown = state_.graph.ranks[static_cast<std::size_t>(at.state->rank)].slowdown;
   run.outdated = false;
@@ -294,9 +293,9 @@ inline void Worker<Recorder>::check_length(const OpContext& at) {
 
 template <class Recorder>
 inline void Worker<Recorder>::end_single_run(const OpContext& at, const StreamOp& op, const PendingRun& run,
-                                             const std::vector<MovingTransfer>& moving) {
+                                             const MovingTransfers& moving) {
   Progress& progress = contention_->progress;
-  progress.begin(moving);
+  progress.begin(moving.all());
   const std::span<const Work> work = contention_->runs.work_of(op);
   recorder_.on_compute(at, op, run.ready, [&](std::size_t member, std::int64_t start) {
     return progress.end_of(start, duration_alone(at, work[member]), work[member].use);
@@ -307,7 +306,7 @@ inline void Worker<Recorder>::end_single_run(const OpContext& at, const StreamOp
 /// The transfers of the run, and their records. Returns how long compute waited for them.
 template <class Recorder>
 inline std::int64_t Worker<Recorder>::end_fused_run(const OpContext& at, const PendingRun& run,
-                                                    std::vector<MovingTransfer>& moving) {
+                                                    MovingTransfers& moving) {
   TimeBreakdown& breakdown = breakdown_of(at);
   std::int64_t exposed = 0;
   for (const Exposure& each : run.times->exposures) {
@@ -319,7 +318,7 @@ inline std::int64_t Worker<Recorder>::end_fused_run(const OpContext& at, const P
   for (MovingTransfer each : run.times->beyond) {
     each.start += run.ready;
     each.end += run.ready;
-    add_by_start(moving, each);
+    moving.add(each);
   }
   for (const RecordedEvent& each : run.times->records)
     if (each.times.traffic >= 0) record(at, each.event, after(run.ready, each.times));
@@ -343,7 +342,7 @@ inline void Worker<Recorder>::begin_moving(const WaitList& waiters, std::int64_t
     const OpContext at = state_.context_of(link - 1);
     const Speeds& speeds = beside(at, op_of(at));
     if (speeds.full()) continue;
-    add_by_start(contention_->of(at.state->rank).moving, {start, kUnknownEnd, speeds, at.state->lane, earliest_end});
+    contention_->of(at.state->rank).moving.add({start, kUnknownEnd, speeds, at.state->lane, earliest_end});
     contention_->change(at.state->rank, start);
   }
 }
@@ -353,15 +352,11 @@ template <class Recorder>
 inline void Worker<Recorder>::end_moving(const OpContext& at, const StreamOp& op, std::int64_t start,
                                          std::int64_t end) {
   if (contention_ == nullptr || op.type != OpType::collective) return;
-  std::vector<MovingTransfer>& moving = contention_->of(at.state->rank).moving;
-  for (MovingTransfer& each : moving)
-    if (each.stream == at.state->lane && each.end == kUnknownEnd) {
-      each.end = end;
-      return contention_->change(at.state->rank, end);
-    }
+  MovingTransfers& moving = contention_->of(at.state->rank).moving;
+  if (moving.end_open(at.state->lane, end)) return contention_->change(at.state->rank, end);
   const Speeds& speeds = beside(at, op);
   if (speeds.full() || end <= start) return;
-  add_by_start(moving, {start, end, speeds, at.state->lane});
+  moving.add({start, end, speeds, at.state->lane});
   contention_->change(at.state->rank, start);
 }
 

@@ -231,8 +231,8 @@ inline std::int32_t Worker<Recorder>::slots_of_messages() const {
 template <class Recorder>
 inline void Worker<Recorder>::describe_compute(std::int32_t rank, StateWriter& out) const {
   const RankContention& own = contention_->ranks[static_cast<std::size_t>(rank)];
-  out.put_size(own.moving);
-  for (const MovingTransfer& each : own.moving) {
+  out.put_size(own.moving.all());
+  for (const MovingTransfer& each : own.moving.all()) {
     out.put_time(each.start);
     each.end == kUnknownEnd ? out.put(kUnknownEnd) : out.put_time(each.end);
     out.put_time(each.earliest_end);

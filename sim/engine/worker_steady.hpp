@@ -144,7 +144,7 @@ inline void Worker<Recorder>::move_on_rank(std::int32_t rank, std::int32_t perio
     TRACECAST_ASSERT(*s.items == later, "programs repeat on each stream");
   }
   RankContention& compute = contention_->of(rank);
-  for (MovingTransfer& each : compute.moving) {
+  for (MovingTransfer& each : compute.moving.all()) {
     move_on(each.start, by);
     if (each.end != kUnknownEnd) move_on(each.end, by);
     move_on(each.earliest_end, by);

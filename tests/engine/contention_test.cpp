@@ -3,6 +3,7 @@
 #include <random>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
@@ -10,6 +11,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/engine/local_streams.hpp"
+#include "sim/engine/progress.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/graph/folded_step.hpp"
 #include "sim/graph/shared_transfers.hpp"
@@ -398,6 +400,31 @@ struct SharedLink {
 };
 
 }  // namespace
+
+TEST_CASE("contention: transfers of a rank are kept by start, and dropped when they have ended", "[engine]") {
+  engine::MovingTransfers moving;
+  const auto starts = [&] {
+    std::vector<std::int64_t> all;
+    for (const engine::MovingTransfer& each : std::as_const(moving).all()) all.push_back(each.start);
+    return all;
+  };
+  for (const std::int64_t start : {30, 10, 20, 40, 50})
+    moving.add({start, start == 20 ? engine::kUnknownEnd : start + 15, {}, static_cast<std::int32_t>(start)});
+  CHECK(starts() == std::vector<std::int64_t>{10, 20, 30, 40, 50});
+  CHECK(moving.open_on(10) == nullptr);
+  REQUIRE(moving.open_on(20) != nullptr);
+  moving.drop_ended(45);  // those of 10 and 30 have ended, 20's end is not known
+  CHECK(starts() == std::vector<std::int64_t>{20, 40, 50});
+  CHECK_FALSE(moving.end_open(40, 60));
+  CHECK(moving.end_open(20, 60));
+  CHECK(moving.open_on(20) == nullptr);
+  moving.add({35, 70, {}, 1});
+  CHECK(starts() == std::vector<std::int64_t>{20, 35, 40, 50});
+  moving.drop_ended(60);
+  CHECK(starts() == std::vector<std::int64_t>{35, 50});
+  moving.drop_ended(70);
+  CHECK(moving.empty());
+}
 
 TEST_CASE("compute contention: random work as picosecond by picosecond", "[oracle][engine]") {
   const Profile gpu = gpu_of_100();
