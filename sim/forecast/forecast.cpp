@@ -269,19 +269,21 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scen
   return done;
 }
 
-/// The same, or the mean of a period of steps where replicas average their parameters now and then.
+/// The same, or the mean of a period of steps where replicas average their parameters now and then. Such a mean is never given up.
 Result<ForecastRun> forecast_steps(const Scenario& scenario, std::span<const Scenario> others,
-                                   const ForecastOptions& options) {
+                                   const ForecastOptions& options, KnownLoads* known = nullptr) {
   const int period = scenario.parallel.averaging_period;
   const std::int64_t averaging = averaging_steps(scenario.parallel);
   if (!averages_parameters(scenario.parallel) || period < 1 || averaging < 1 || averaging > period)
-    return forecast_jobs(scenario, others, options);  // which refuses parts that do not fit into the period
+    return forecast_jobs(scenario, others, options, known);  // which refuses parts that do not fit into the period
   Scenario each = scenario;
+  ForecastOptions whole = options;
+  whole.longest = {};
   each.parallel.averaging_period = static_cast<int>(averaging);
-  Result<ForecastRun> run = forecast_jobs(each, others, options);
+  Result<ForecastRun> run = forecast_jobs(each, others, whole, known);
   if (!run) return run;
   each.parallel.averaging_period = 0;
-  const Result<ForecastRun> local = forecast_jobs(each, others, options);
+  const Result<ForecastRun> local = forecast_jobs(each, others, whole, known);
   if (!local) return tl::unexpected(local.error());
   mean_of_period(*run, local->forecast, period);
   return run;
@@ -346,7 +348,7 @@ Result<LayoutForecast> LayoutForecasts::forecast(const Scenario& scenario, doubl
   if (!memory) return tl::unexpected(std::move(memory.error()));
   LayoutForecast result{std::move(*memory)};
   if (!fits(result.memory, capacity, scenario.cluster, headroom)) return result;
-  Result<ForecastRun> run = forecast_jobs(scenario, {}, {.longest = longest}, &known_);
+  Result<ForecastRun> run = forecast_steps(scenario, {}, {.longest = longest}, &known_);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
   result.given_up = run->timeline.given_up;
   if (result.given_up) return result;

@@ -1,10 +1,12 @@
 // Local SGD: replicas that train apart and average their parameters every few steps.
 #include "sim/forecast/averaging.hpp"
 
+#include <cmath>
 #include <sstream>
 
 #include <catch2/catch.hpp>
 
+#include "sim/forecast/layout_forecasts.hpp"
 #include "sim/network/sites.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/search/bound.hpp"
@@ -144,6 +146,22 @@ TEST_CASE("parameter averaging: a search's bound is never above the step", "[req
   REQUIRE(bound);
   CHECK(seconds(bound->step_time) > 0);
   CHECK(seconds(bound->step_time) <= of(scenario).step_time_s);
+}
+
+TEST_CASE("parameter averaging: a search ranks layouts by the mean step", "[forecast][search]") {
+  LayoutForecasts layouts;
+  for (const int period : {0, 1, 100}) {
+    CAPTURE(period);
+    const Scenario scenario = averaging(1, 4, period);
+    const Forecast own = of(scenario);
+    // As long as it may take: the step that averages is longer than the mean.
+    const auto longest = Duration{std::llround(own.step_time_s * 1e12) + 1};
+    const LayoutForecast found = value_of(layouts.forecast(scenario, 0, longest));
+    CHECK(found.fits);
+    CHECK_FALSE(found.given_up);
+    CHECK(found.step.step_time_s == own.step_time_s);
+    CHECK(found.step.tokens_per_s == own.tokens_per_s);
+  }
 }
 
 TEST_CASE("parameter averaging: a replica with stages waits for its own ranks only",
