@@ -218,15 +218,16 @@ class GraphBuilder {
     const ParameterUnits& units = context_.units;
     const bool inputs = has_input_gradients(part);
     if (inputs) messages_.receive(writer, chunk.index, ChannelSide::receive_backward, chunk.receive_backward);
-    UnitPrefetch prefetch(data_, writer, chunk, DataParallel::UnitPass::backward, !inputs);
+    std::optional<UnitPrefetch> prefetch;  // gradients of weights read no weights
+    if (inputs) prefetch.emplace(data_, writer, chunk, DataParallel::UnitPass::backward);
     GradientBuckets buckets(data_, writer, chunk.index, key.variant == 1);
     const auto unit = [&](int index, const WorkList& list) {
-      prefetch.before(index);
+      if (prefetch) prefetch->before(index);
       const std::size_t first = out.ops.size();
       writer.write(list, [&](const Work& work) { buckets.add(work); });
       number_layer(out, first, stage, index);
       buckets.unit_done();
-      prefetch.after(index);
+      if (prefetch) prefetch->after(index);
     };
     std::optional<ActivationCopies> copies;
     if (inputs) copies.emplace(data_, writer, chunk, true);

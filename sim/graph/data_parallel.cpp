@@ -273,13 +273,11 @@ void DataParallel::pull(TemplateWriter& writer, const Chunk& chunk) {
                            context_.rank_event("parameters pulled", 0, 0, false)));
 }
 
-UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, DataParallel::UnitPass pass,
-                           bool weights)
+UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, DataParallel::UnitPass pass)
     : data_(data),
       writer_(writer),
       chunk_(chunk),
       backward_(pass == DataParallel::UnitPass::backward),
-      weights_(weights),
       slots_(data.gather_slots(backward_)) {
   for (int unit = 0; unit < data_.context().units.count(chunk_.stage); ++unit)
     if (data_.gathers_unit(chunk_.stage, unit, pass)) units_.push_back(unit);
@@ -344,8 +342,7 @@ void UnitPrefetch::gather_next(const std::vector<EventRef>& after) {
 }
 
 EventRef UnitPrefetch::event(const char* forward, const char* backward, int unit) const {
-  const int number = weights_ ? data_.context().units.count(chunk_.stage) + unit : unit;
-  return data_.context().rank_event(backward_ ? backward : forward, chunk_.index, number, true);
+  return data_.context().rank_event(backward_ ? backward : forward, chunk_.index, unit, true);
 }
 
 void GradientBuckets::add(const Work& work) {

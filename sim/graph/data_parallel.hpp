@@ -161,9 +161,7 @@ class DataParallel {
 /// ahead of the computation, which waits for messages; so their ends are rank events.
 class UnitPrefetch {
  public:
-  /// `weights`: of a backward_weight, which repeats the gathers of the backward_input of its micro-batch.
-  UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, DataParallel::UnitPass pass,
-               bool weights = false);
+  UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, DataParallel::UnitPass pass);
   /// Around the compute of a unit.
   void before(int unit);
   void after(int unit);
@@ -181,7 +179,6 @@ class UnitPrefetch {
   TemplateWriter& writer_;
   const Chunk& chunk_;
   const bool backward_;
-  const bool weights_;
   const DataParallel::GatherSlots slots_;
   std::vector<int> units_;                       ///< those that are gathered, in order of use
   bool runs_ahead_ = false;                      ///< no gather waits for anything

@@ -198,6 +198,21 @@ TEST_CASE("in a pipeline of PyTorch parameters are gathered once and gradients r
   CHECK(sent(Traffic::parameters, 8, true) == sent(Traffic::parameters, 8, false));
 }
 
+TEST_CASE("gradients of weights read no weights: a split backward gathers as often as a whole one",
+          "[requirements][fsdp][oracle]") {
+  const auto sent = [](const char* schedule, const char* zero_stage) {
+    const Forecast f = forecast(shipped_scenario("pipeline-1f1b", {"parallel.dp=2", "cluster.world_size=8", zero_stage,
+                                                                   std::string("parallel.pp_schedule=") + schedule}))
+                           .value()
+                           .forecast;
+    double bytes = 0;
+    for (const AxisBandwidth& row : f.bandwidth) bytes += row.axis == "dp" ? row.sent_bytes : 0;
+    return bytes;
+  };
+  CHECK(sent("1f1b", "parallel.zero_stage=3") > sent("1f1b", "parallel.zero_stage=1"));
+  CHECK(sent("zb-h1", "parallel.zero_stage=3") == sent("1f1b", "parallel.zero_stage=3"));
+}
+
 TEST_CASE("245 GB in a second are 1960 Gb/s of one GPU: a node's 3200 Gb/s are eight GPUs', and one node uses NVLink",
           "[row-3-12][requirements][bandwidth]") {
   // Eight ranks of one node: all of it over NVLink, nothing over the network.
