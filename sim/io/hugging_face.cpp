@@ -29,27 +29,19 @@ void read_mixtral(HuggingFaceConfig& config, Model& model) {
                {"intermediate_size"});
 }
 
-/// Which layers attend globally, as "every n-th".
-void read_layer_types(HuggingFaceConfig& config, Model& model) {
-  const JsonNode* types = config.list("layer_types");
-  if (types == nullptr || model.sliding_window == 0) return;
-  const auto is_global = [](const JsonNode& type) { return type.string == "full_attention"; };
-  const auto first = std::find_if(types->items.begin(), types->items.end(), is_global);
-  const auto interval = first == types->items.end() ? 0 : first - types->items.begin() + 1;
-  for (std::size_t layer = 0; layer < types->items.size(); ++layer) {
-    const bool expected = interval != 0 && (layer + 1) % static_cast<std::size_t>(interval) == 0;
-    if (is_global(types->items[layer]) == expected) continue;
-    config.error("layer_types", "is not supported (allowed: full_attention in every n-th layer)");
-    return;
-  }
-  model.global_layer_interval = static_cast<int>(interval);
+/// Which layers attend globally, as "every n-th". `narrow`: the word for others
+void read_layer_types(HuggingFaceConfig& config, Model& model, std::string_view narrow) {
+  if (model.sliding_window == 0) return;
+  const auto letters = layer_letters(config, model, "layer_types", {{"full_attention", '*'}, {narrow, 's'}});
+  if (letters) model.global_layer_interval = every_nth(config, "layer_types", *letters, '*', "full_attention");
 }
 
 void read_gpt_oss(HuggingFaceConfig& config, Model& model) {
   read_mixtral(config, model);
   model.attention_sinks = model.yarn = true;
   model.moe->router_bias = model.moe->expert_bias = model.moe->clamped_activation = true;
-  read_layer_types(config, model);
+  if (model.sliding_window > 0) model.global_layer_interval = 2;
+  read_layer_types(config, model, "sliding_attention");
 }
 
 void read_qwen2_moe(HuggingFaceConfig& config, Model& model) {
@@ -104,6 +96,32 @@ void read_glm4_moe(HuggingFaceConfig& config, Model& model) {
 /// Llama 4: experts in every n-th layer beside an expert that all tokens pass; dense layers have a width of their own. Chunks of
 /// attention are taken as a sliding window of their length, which is exact for sequences up to a chunk, and every n-th layer
 /// attends globally.
+/// Layers with experts: a list of their numbers from 0, else every n-th.
+void read_moe_layers(HuggingFaceConfig& config, MixtureOfExperts& moe, const Model& model) {
+  config.read("moe.layer_interval", {"interleave_moe_layer_step"}, moe.layer_interval);
+  const JsonNode* list = config.list("moe_layers");
+  if (list == nullptr || list->items.empty()) return;
+  std::optional<std::string> letters = every_layer(model, '-');
+  if (!letters) return;
+  for (const JsonNode& item : list->items) {
+    if (item.kind != JsonNode::Kind::integer || item.integer < 0 || item.integer >= model.num_layers)
+      return config.error("moe_layers", "names a layer that is not there (allowed: 0 to num_hidden_layers - 1)");
+    (*letters)[static_cast<std::size_t>(item.integer)] = 'E';
+  }
+  moe.layer_interval = every_nth(config, "moe_layers", *letters, 'E', "experts");
+}
+
+/// Layers without rotary positions attend to the whole sequence, the others to a chunk.
+void read_chunked_layers(HuggingFaceConfig& config, Model& model) {
+  config.read("sliding_window", {"attention_chunk_size"}, model.sliding_window);
+  if (model.sliding_window == 0) return;
+  model.global_layer_interval = 4;
+  config.read("global_layer_interval", {"no_rope_layer_interval"}, model.global_layer_interval);
+  if (const auto letters = layer_letters(config, model, "no_rope_layers", {{"0", '*'}, {"1", 's'}}))
+    model.global_layer_interval = every_nth(config, "no_rope_layers", *letters, '*', "0");
+  read_layer_types(config, model, "chunked_attention");
+}
+
 void read_llama4(HuggingFaceConfig& config, Model& model) {
   read_llama(config, model);
   MixtureOfExperts& moe = model.moe.emplace();
@@ -111,11 +129,8 @@ void read_llama4(HuggingFaceConfig& config, Model& model) {
   config.require("ffn_hidden_size", {"intermediate_size_mlp"}, model.ffn_hidden_size);
   config.require("moe.experts", {"num_local_experts"}, moe.experts);
   config.require("moe.topk", {"num_experts_per_tok"}, moe.topk);
-  config.read("moe.layer_interval", {"interleave_moe_layer_step"}, moe.layer_interval);
-  config.read("sliding_window", {"attention_chunk_size"}, model.sliding_window);
-  model.global_layer_interval = 4;
-  config.read("global_layer_interval", {"no_rope_layer_interval"}, model.global_layer_interval);
-  if (model.sliding_window == 0) model.global_layer_interval = 0;
+  read_moe_layers(config, moe, model);
+  read_chunked_layers(config, model);
 }
 
 /// Tied by default, unlike Llama. Layers without positions multiply as much.

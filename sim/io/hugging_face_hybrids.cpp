@@ -1,37 +1,12 @@
 #include "sim/io/hugging_face_hybrids.hpp"
 
-#include <algorithm>
-#include <initializer_list>
 #include <optional>
-#include <ranges>
-#include <string_view>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <string>
 
 #include "sim/io/hugging_face_parts.hpp"
 
 namespace tracecast {
 namespace {
-
-/// A word of the file for a layer, and its letter in Model::layer_pattern.
-using LayerWord = std::pair<std::string_view, char>;
-
-/// The pattern that a list of words describes; false: the list is missing.
-bool read_layer_words(HuggingFaceConfig& config, const std::string& key, std::initializer_list<LayerWord> words,
-                      std::string& pattern) {
-  const JsonNode* list = config.list(key);
-  if (list == nullptr) return false;
-  for (const JsonNode& item : list->items) {
-    const auto* const word = std::ranges::find(words, item.string, &LayerWord::first);
-    if (word == words.end()) {
-      config.error(key, fmt::format("has other layers (allowed: {})", fmt::join(std::views::keys(words), " ")));
-      break;
-    }
-    pattern += word->second;
-  }
-  return true;
-}
 
 /// The file's keys of the sizes of linear attention.
 struct LinearAttentionKeys {
@@ -61,9 +36,11 @@ void read_gated_delta_nets(HuggingFaceConfig& config, Model& model) {
                          .key_heads = "linear_num_key_heads",
                          .key_dim = "linear_key_head_dim",
                          .conv_kernel = "linear_conv_kernel_dim"});
-  if (read_layer_words(config, "layer_types", {{"full_attention", '*'}, {"linear_attention", 'G'}},
-                       model.layer_pattern))
+  if (const auto letters =
+          layer_letters(config, model, "layer_types", {{"full_attention", '*'}, {"linear_attention", 'G'}})) {
+    model.layer_pattern = *letters;
     return;
+  }
   int interval = 4;
   config.read("layer_pattern", {"full_attention_interval"}, interval);
   if (interval < 2 || interval > model.num_layers) {
@@ -102,9 +79,12 @@ void read_nemotron_h(HuggingFaceConfig& config, Model& model) {
   config.read("head_dim", {"head_dim", "attention_head_dim"}, model.head_dim);
   config.read("ffn_hidden_size", {"intermediate_size"}, model.ffn_hidden_size);
   config.read("layer_pattern", {"hybrid_override_pattern"}, model.layer_pattern);
-  if (model.layer_pattern.empty() &&
-      !read_layer_words(config, "layers_block_type", {{"mamba", 'M'}, {"attention", '*'}, {"mlp", '-'}, {"moe", 'E'}},
-                        model.layer_pattern))
+  if (!model.layer_pattern.empty())
+    check_layers(config, model, "hybrid_override_pattern", model.layer_pattern.size());
+  else if (const auto letters = layer_letters(config, model, "layers_block_type",
+                                              {{"mamba", 'M'}, {"attention", '*'}, {"mlp", '-'}, {"moe", 'E'}}))
+    model.layer_pattern = *letters;
+  else
     config.error("hybrid_override_pattern", "is missing");
   LinearAttention& linear = read_linear_attention(config, model,
                                                   {.heads = "mamba_num_heads",
@@ -148,8 +128,9 @@ void read_kimi_linear(HuggingFaceConfig& config, Model& model) {
     bool full_rank = false;
     if (object->get("use_full_rank_gate", full_rank) && full_rank)
       object->error("use_full_rank_gate", "is not modelled (allowed: false)");
-    if (model.num_layers < 1 || model.num_layers > 1 << 12) return;  // the check of the model reports it
-    model.layer_pattern = std::string(static_cast<std::size_t>(model.num_layers), 'K');
+    const std::optional<std::string> letters = every_layer(model, 'K');
+    if (!letters) return;
+    model.layer_pattern = *letters;
     for (const int layer : attends) {
       if (layer < 1 || layer > model.num_layers)
         return object->error("full_attn_layers", "names a layer that is not there (allowed: 1 to num_hidden_layers)");

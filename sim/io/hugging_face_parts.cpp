@@ -1,6 +1,10 @@
 #include "sim/io/hugging_face_parts.hpp"
 
 #include <algorithm>
+#include <ranges>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tracecast {
 
@@ -72,6 +76,47 @@ void read_qwen_experts(HuggingFaceConfig& config, Model& model) {
 void read_qwen_shared_expert(HuggingFaceConfig& config, Model& model) {
   config.read("moe.shared_ffn_hidden", {"shared_expert_intermediate_size"}, model.moe->shared_ffn_hidden);
   model.moe->shared_expert_gate = model.moe->shared_ffn_hidden > 0;
+}
+
+std::optional<std::string> layer_letters(HuggingFaceConfig& config, const Model& model, const std::string& key,
+                                         const std::vector<LayerWord>& words) {
+  const JsonNode* list = config.list(key);
+  if (list == nullptr || list->items.empty()) return std::nullopt;
+  std::string letters;
+  for (const JsonNode& item : list->items) {
+    const auto word =
+        std::ranges::find(words, item.kind == JsonNode::Kind::string ? item.string : item.text(), &LayerWord::first);
+    if (word == words.end()) {
+      config.error(key, fmt::format("has other layers (allowed: {})", fmt::join(std::views::keys(words), " ")));
+      return letters;
+    }
+    letters += word->second;
+  }
+  check_layers(config, model, key, letters.size());
+  return letters;
+}
+
+std::optional<std::string> every_layer(const Model& model, char letter) {
+  if (model.num_layers < 1 || model.num_layers > 1 << 12) return std::nullopt;
+  return std::string(static_cast<std::size_t>(model.num_layers), letter);
+}
+
+void check_layers(HuggingFaceConfig& config, const Model& model, const std::string& key, std::size_t length) {
+  if (length != static_cast<std::size_t>(std::max(0, model.num_layers)))
+    config.error(key, fmt::format("has {} layers, the model {}", length, model.num_layers));
+}
+
+int every_nth(HuggingFaceConfig& config, const std::string& key, std::string_view letters, char letter,
+              std::string_view what) {
+  const std::size_t first = letters.find(letter);
+  const std::size_t interval = first == std::string_view::npos ? 0 : first + 1;
+  for (std::size_t layer = 0; layer < letters.size(); ++layer) {
+    const bool expected = interval != 0 && (layer + 1) % interval == 0;
+    if ((letters[layer] == letter) == expected) continue;
+    config.error(key, fmt::format("is not supported (allowed: {} in every n-th layer)", what));
+    break;
+  }
+  return static_cast<int>(interval);
 }
 
 void read_latent_attention(HuggingFaceConfig& config, Model& model) {

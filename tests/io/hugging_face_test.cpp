@@ -140,6 +140,7 @@ TEST_CASE("hugging face: hybrid models", "[io][model][hybrid][oracle]") {
     "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"})",
        "nemotron-3-nano-30b-a3b");
   CHECK(complaint(nano + "\n\"moe_latent_size\": 1024, \"hybrid_override_pattern\": \"ME\"}") ==
+        "config.json:7: hybrid_override_pattern = \"ME\": has 2 layers, the model 52\n"
         "config.json:7: moe_latent_size = 1024: is not supported: experts on latent vectors are not modelled (allowed: "
         "null)");
   CHECK(complaint(nano + "\n\"layers_block_type\": [\"mamba\", \"attention\", \"rwkv\"]}")
@@ -166,6 +167,29 @@ TEST_CASE("hugging face: hybrid models", "[io][model][hybrid][oracle]") {
   CHECK(complaint(many).ends_with("config.json:2: num_hidden_layers = 4000000: must be between 1 and 4096"));
   CHECK(complaint(qwen + "\n\"layer_types\": [\"linear_attention\", \"sliding_attention\"]}") ==
         "config.json:7: layer_types = [2 items]: has other layers (allowed: full_attention linear_attention)");
+}
+
+TEST_CASE("hugging face: layers by lists of words, flags and numbers", "[io][model]") {
+  const auto with = [](const std::string& family, const std::string& more) {
+    return read(
+        config(family, R"("num_local_experts": 4, "num_experts_per_tok": 1, "intermediate_size_mlp": 512, )" + more));
+  };
+  // Transformers' default of gpt_oss: every second layer attends to everything.
+  CHECK(with("gpt_oss", R"("sliding_window": 16)")->global_layer_interval == 2);
+  CHECK(with("gpt_oss", R"("sliding_window": 16, "layer_types": ["full_attention", "full_attention"])")
+            ->global_layer_interval == 1);
+  const std::string llama4 = R"("attention_chunk_size": 16, "interleave_moe_layer_step": 1)";
+  CHECK(with("llama4_text", llama4)->global_layer_interval == 4);
+  CHECK(with("llama4_text", llama4 + R"(, "no_rope_layers": [])")->global_layer_interval == 4);
+  CHECK(with("llama4_text", llama4 + R"(, "no_rope_layers": [1, 0])")->global_layer_interval == 2);
+  CHECK(with("llama4_text", llama4 + R"(, "layer_types": ["chunked_attention", "chunked_attention"])")
+            ->global_layer_interval == 0);
+  CHECK(with("llama4_text", llama4)->moe->layer_interval == 1);
+  CHECK(with("llama4_text", llama4 + R"(, "moe_layers": [1])")->moe->layer_interval == 2);
+  CHECK(
+      complaint(config("llama4_text", R"("num_local_experts": 4, "num_experts_per_tok": 1, "intermediate_size_mlp": 512,
+      "moe_layers": [0])")) ==
+      "config.json:3: moe_layers = [1 item]: is not supported (allowed: experts in every n-th layer)");
 }
 
 TEST_CASE("hugging face: what is not modelled of a known family is named", "[io][model][error]") {
@@ -300,6 +324,13 @@ TEST_CASE("hugging face: what cannot be read is an error, word for word", "[io][
   CHECK(complaint(config("gpt_oss", R"("num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16,
       "layer_types": ["full_attention", "sliding_attention"])")) ==
         "config.json:3: layer_types = [2 items]: is not supported (allowed: full_attention in every n-th layer)");
+  const auto gpt_oss = [&](const std::string& types) {
+    return complaint(config("gpt_oss", R"("num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16,
+      "layer_types": )" + types));
+  };
+  CHECK(gpt_oss("[\"full_attention\"]") == "config.json:3: layer_types = [1 item]: has 1 layers, the model 2");
+  CHECK(gpt_oss("[\"full_attention\", \"chunky\"]") ==
+        "config.json:3: layer_types = [2 items]: has other layers (allowed: full_attention sliding_attention)");
   CHECK(complaint("{\"model_type\": \"mamba\", \"text_config\":\n{" + kSizes + "}}") ==
         "config.json:1: text_config.model_type = \"mamba_text\": is unknown " + allowed);
   CHECK(complaint("{\"text_config\":\n" + config("mamba") + "}") ==
