@@ -227,8 +227,11 @@ class NvidiaSmiReader {
     if (!names_.empty()) return kUnknown;
     if (grace && node.link == IntraLink::nvswitch) return *named("gb200");
     if (grace) return *named("gh200");
+    const bool switched = node.link == IntraLink::nvswitch;  // and so on modules, not on cards with bridges
     for (const GpuFacts& facts : kGpuFacts)
-      if (facts.links == links && facts.compute_capability > 0 && !facts.only_by_name) return facts;
+      if (facts.links == links && facts.compute_capability > 0 && !facts.only_by_name &&
+          !(switched && facts.name.ends_with("-pcie")))
+        return facts;
     return kGpuFacts[0];
   }
 

@@ -88,8 +88,7 @@ Texts lost(const std::string& format, const Scenario& before, const std::string&
   RunGivens given{.model = model,
                   .topology = before.topology,
                   .gpus = before.cluster.world_size,
-                  .overrides = {"training.seq_length=" + std::to_string(before.training.seq_length),
-                                "training.micro_batch_size=" + std::to_string(before.training.micro_batch_size)}};
+                  .overrides = {"training.seq_length=" + std::to_string(before.training.seq_length)}};
   given.overrides.insert(given.overrides.end(), emitted.unmapped.begin(), emitted.unmapped.end());
   const Result<ImportedRun> after =
       import_run(format, emitted.text, format == "accelerate" ? "run.yaml" : "run.txt", given, shipped_data());
@@ -189,8 +188,6 @@ TEST_CASE("launchers: what is emitted, with what was listed, is imported as the 
     // What these launchers leave to the training script.
     if (format->name == "deepspeed" || format->name == "accelerate")
       given.overrides.push_back("training.seq_length=" + std::to_string(before.training.seq_length));
-    if (format->name == "accelerate")
-      given.overrides.push_back("training.micro_batch_size=" + std::to_string(before.training.micro_batch_size));
     given.overrides.insert(given.overrides.end(), emitted.unmapped.begin(), emitted.unmapped.end());
     const ImportedRun after = imported(std::string(format->name), emitted.text, file, given);
     CHECK(after.unmapped.empty());

@@ -64,6 +64,13 @@ TEST_CASE("launchers: Megatron's loss, in one kernel after the other unless it i
                  .assumptions,
              Catch::VectorContains(std::string("cross-entropy-fusion-impl te beside transformer-impl local: counted "
                                                "with three all-reduces, as other fused losses")));
+  // FSDP is ZeRO-3, whatever the stack that --set gives.
+  CHECK(imported("accelerate", "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n", "a.yaml",
+                 {.model = "llama-3.1-8b",
+                  .topology = "dgx-h100",
+                  .gpus = 8,
+                  .overrides = {"training.seq_length=4096", "stack=megatron-core"}})
+            .scenario.parallel.zero_stage == 3);
   CHECK(imported("accelerate", "distributed_type: MEGATRON_LM\n", "a.yaml", givens("llama-3.1-8b", 8))
             .scenario.training.cross_entropy == CrossEntropy::automatic);
 

@@ -272,8 +272,6 @@ Scenario imported_again(const std::string& format, const EmittedRun& emitted, co
                   .overrides = emitted.unmapped};
   if (format == "deepspeed" || format == "accelerate")
     given.overrides.push_back("training.seq_length=" + std::to_string(before.training.seq_length));
-  if (format == "accelerate")
-    given.overrides.push_back("training.micro_batch_size=" + std::to_string(before.training.micro_batch_size));
   const Result<ImportedRun> run =
       import_run(format, emitted.text, format == "megatron" ? "run.sh" : "run.yaml", given, shipped_data());
   INFO((error_text(run)));

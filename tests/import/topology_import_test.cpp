@@ -293,6 +293,16 @@ TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix
   CHECK(bridged.cluster.node.link == IntraLink::pcie);
   CHECK(bridged.notes[0] ==
         "links join only groups of GPUs (2 groups): taken as PCIe, so groups on links are faster than forecast");
+  std::string switched = "\tGPU0\tGPU1\tGPU2\tGPU3\tGPU4\tGPU5\tGPU6\tGPU7\tCPU Affinity\n";
+  for (int i = 0; i < 8; ++i) {
+    switched += fmt::format("GPU{}", i);
+    for (int j = 0; j < 8; ++j) switched += i == j ? "\t X " : "\tNV12";
+    switched += "\t0-31\n";
+  }
+  const ImportedTopology a100 = imported_text(switched, "m.txt");  // cards have bridges, no switches
+  CHECK(a100.cluster.gpu == "a100");
+  CHECK(a100.cluster.node.link == IntraLink::nvswitch);
+  CHECK_FALSE(a100.cluster.node.nvls);
   const ImportedTopology unequal = imported_text(
       "\tGPU0\tGPU1\tGPU2\tCPU Affinity\nGPU0\t X \tNV2\tNV1\t0-31\nGPU1\tNV2\t X \tNV1\t0-31\n"
       "GPU2\tNV1\tNV1\t X \t0-31\n",

@@ -79,8 +79,9 @@ void import_fsdp(RunImport& run) {
     run.put("parallel.sharding_strategy", std::string(*strategy), key);
     if (strategy->find("SHARD_GRAD_OP") != Name::npos || strategy->find("ZERO2") != Name::npos)
       run.put_flag("parallel.reshard_after_forward", false, key);
-  } else if (const auto reshard = run.flag(kReshard)) {
-    run.put_flag("parallel.reshard_after_forward", *reshard, kReshard);
+  } else {
+    run.put("parallel.zero_stage", 3);
+    if (const auto reshard = run.flag(kReshard)) run.put_flag("parallel.reshard_after_forward", *reshard, kReshard);
   }
   if (run.flag(kCheckpointing).value_or(false)) {
     run.put("training.recompute", std::string("full"), kCheckpointing);
@@ -211,8 +212,9 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
   settings.list_unless(by_type, "training.grad_reduce_dtype");
   settings.list_unless(p.data_parallel == (sharded ? DataParallelKind::automatic : DataParallelKind::ddp),
                        "parallel.data_parallel");
-  settings.take("training.micro_batch_size");  // the data loader's; with the accumulation it makes the global batch
-  settings.take("training.global_batch_size");
+  // The data loader has the micro-batch, of one sequence unless a setting says so; with the accumulation it makes the global batch.
+  settings.list_unless(t.micro_batch_size == 1, "training.micro_batch_size");
+  settings.list_unless(t.micro_batch_size == 1, "training.global_batch_size");
   if (sharded) {
     settings.list_unless(p.dtensor, "parallel.dtensor");
     settings.list_unless(t.recompute_early_stop == (t.recompute == Recompute::full), "training.recompute_early_stop");

@@ -97,10 +97,13 @@ std::int64_t data_ranks(const RunImport& run) {
 /// others.
 void complete_batch(RunImport& run) {
   const std::int64_t dp = data_ranks(run);
-  if (dp == 0) return;
   const bool has_micro = run.given("training.micro_batch_size") != nullptr;
   const bool has_global = run.given("training.global_batch_size") != nullptr;
   std::int64_t micro = degree(run, "training.micro_batch_size");
+  if (dp == 0) {
+    if (!has_global) run.put("training.global_batch_size", micro);  // so that the plan can say it
+    return;
+  }
   const std::int64_t accumulated = bounded(run.accumulation);
   const std::int64_t global = run.given_count("training.global_batch_size", 0);
   if (has_global && !has_micro && run.accumulation > 0) {
