@@ -156,7 +156,7 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   const JobSpec bare = spec_of(request, {.mode = CheckpointMode::off}, {});
   result.machine = bare.machine;
   set_storage(result, request.scenario.cluster);
-  result.saved = saved_state(request.scenario.model, request.scenario.training);
+  result.saved = saved_state(request.scenario.model, request.scenario.training, request.scenario.parallel);
   result.shape = shape_of(result, request.scenario, bare.replicas);
   result.spec = spec_of(request, result.checkpoint, result.shape);
 

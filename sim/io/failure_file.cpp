@@ -42,6 +42,10 @@ static bool read_value(ObjectReader& reader, const char* key, const Allowed& all
   if (!reader.get(key, text)) return false;
   if (!allowed.words.empty() && text == allowed.words) return true;
   const Result<double> parsed = parse_long_time_s(text);
+  if (parsed && *parsed == 0 && !allowed.words.empty()) {
+    reader.error(key, fmt::format("is out of range (allowed: above 0, or {})", allowed.words));
+    return false;
+  }
   if (parsed)
     time.seconds = *parsed;
   else

@@ -161,7 +161,7 @@ Bytes gradient_copies(const MemoryByKind& states, const Plan& plan) {
   return Bytes{states.optimizer.count * (each.optimizer - lasting) / each.optimizer};
 }
 
-SavedState saved_state(const Model& model, const Training& training) {
+SavedState saved_state(const Model& model, const Training& training, const Parallel& parallel) {
   Plan alone;
   alone.parallel.dp = alone.parallel.etp = 1;
   alone.training = training;
@@ -170,13 +170,14 @@ SavedState saved_state(const Model& model, const Training& training) {
   RankParameters held;
   for (const RankParameters& unit : stage_units(model, alone, {0, model.layers(), true, true}, true)) held += unit;
   const MemoryByKind states = parameter_states(held, alone);
-  const StateBytes each = bytes_per_parameter(training, 0);
+  const bool masters = training.dtype != Precision::fp32 && training.master_weights;
   SavedState saved;
   saved.parameters = held.trained + held.trained_experts;
-  saved.weights = Bytes{saved.parameters * each.weights};
-  const bool masters = training.dtype != Precision::fp32 && training.master_weights;
+  saved.weights = Bytes{saved.parameters * bytes_per_parameter(training, 0).weights};
   saved.master_weights = Bytes{masters ? 4 * saved.parameters : 0};
   saved.optimizer = states.optimizer - gradient_copies(states, alone) - saved.master_weights;
+  if (masters && parallel.zero_stage == 3 && parallel.data_parallel != DataParallelKind::deepspeed)
+    saved.weights = std::exchange(saved.master_weights, Bytes{});
   return saved;
 }
 

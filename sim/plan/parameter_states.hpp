@@ -49,8 +49,7 @@ Bytes gradient_copies(const MemoryByKind& states, const Plan& plan);
 
 /// What a checkpoint of the whole model has: of the parameters that are trained (with LoRA the adapters alone) the weights, their fp32
 /// master copy where there is one, and the states of the optimizer; no gradients, no frozen weights, no quantised copies.
-/// Adam in 16 bits: 2 + 4 + 8 bytes of a parameter, however it is sharded: FSDP's fp32 weights are counted as the master copy of 16-bit
-/// ones. Left out: the outer optimizer of DiLoCo, scales of 8-bit states.
+/// Adam in 16 bits: 2 + 4 + 8 bytes of a parameter; FSDP, whose weights are in fp32, 4 + 8. Left out: the outer optimizer of DiLoCo, scales of 8-bit states.
 /// Source: docs/references.md#checkpoint-size
 struct SavedState {
   std::int64_t parameters = 0;  ///< that are trained
@@ -60,6 +59,6 @@ struct SavedState {
   Bytes total() const { return weights + master_weights + optimizer; }
   bool operator==(const SavedState&) const = default;
 };
-SavedState saved_state(const Model& model, const Training& training);
+SavedState saved_state(const Model& model, const Training& training, const Parallel& parallel);
 
 }  // namespace tracecast

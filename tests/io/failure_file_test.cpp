@@ -95,6 +95,8 @@ TEST_CASE("errors in a failure file name line and key", "[error][io][reliability
   CHECK(errors_of("{\"kinds\": [{\"name\": \"x\", \"mtbf\": \"3 h\", \"magnitude\": 1.5}]}") ==
         "FILE:1: kinds[0].magnitude = 1.5: is out of range (allowed: 0.001 to 1)");
   CHECK(errors_of("{\"recovery\": {\"spars\": 3}}") == "FILE:1: recovery.spars: unknown key (did you mean 'spares'?)");
+  CHECK(errors_of("{}", {"checkpoint.interval=0 s"}) ==
+        "--set: checkpoint.interval = \"0 s\": is out of range (allowed: above 0, or best)");
   CHECK(errors_of("{}", {"recovery.spares=-1"}) ==
         "--set: recovery.spares = -1: is out of range (allowed: 0 to 1000000)");
   CHECK(errors_of("{\"recovery\": {\"diagnosis\": \"400000 d\"}}") ==

@@ -395,17 +395,17 @@ TEST_CASE("a checkpoint saves what is trained, with the states of its optimizer"
   const Model model = llama3_70b();
   const std::int64_t all = parameter_count(model).total();
   Training t = megatron();
-  CHECK(saved_state(model, t) == SavedState{all, Bytes{2 * all}, Bytes{4 * all}, Bytes{8 * all}});
-  CHECK(saved_state(llama3_405b(), t).total() == Bytes{14 * 405'853'388'800});  // 5.68 TB
+  CHECK(saved_state(model, t, Parallel{}) == SavedState{all, Bytes{2 * all}, Bytes{4 * all}, Bytes{8 * all}});
+  CHECK(saved_state(llama3_405b(), t, Parallel{}).total() == Bytes{14 * 405'853'388'800});  // 5.68 TB
   t.grad_reduce_dtype = Precision::bf16;
   t.dtype = Precision::fp16;  // fp32 copies of fp16 gradients are no state
-  CHECK(saved_state(model, t).total() == Bytes{14 * all});
+  CHECK(saved_state(model, t, Parallel{}).total() == Bytes{14 * all});
   t.dtype = Precision::fp8;
   t.fp8_param_gather = t.offload_optimizer = true;
-  CHECK(saved_state(model, t).total() == Bytes{14 * all});
+  CHECK(saved_state(model, t, Parallel{}).total() == Bytes{14 * all});
   t = megatron();
   const auto per_parameter = [&](const Training& training) {
-    return static_cast<double>(saved_state(model, training).total().count) / static_cast<double>(all);
+    return static_cast<double>(saved_state(model, training, Parallel{}).total().count) / static_cast<double>(all);
   };
   t.optimizer = OptimizerKind::sgd;
   CHECK(per_parameter(t) == 2 + 4);
@@ -423,12 +423,17 @@ TEST_CASE("a checkpoint saves what is trained, with the states of its optimizer"
   t.dtype = Precision::fp32;
   CHECK(per_parameter(t) == 4 + 8);
   t = megatron();
+  Parallel fsdp;
+  fsdp.zero_stage = 3;
+  CHECK(saved_state(model, t, fsdp) == SavedState{all, Bytes{4 * all}, Bytes{}, Bytes{8 * all}});
+  fsdp.data_parallel = DataParallelKind::deepspeed;
+  CHECK(saved_state(model, t, fsdp).total() == Bytes{14 * all});
   t.lora_rank = 16;
-  CHECK(saved_state(model, t).parameters == adapter_parameters(model, t));
-  CHECK(saved_state(model, t).total() == Bytes{14 * adapter_parameters(model, t)});
+  CHECK(saved_state(model, t, Parallel{}).parameters == adapter_parameters(model, t));
+  CHECK(saved_state(model, t, Parallel{}).total() == Bytes{14 * adapter_parameters(model, t)});
   t = megatron();
   t.frozen_fraction = 0.5;
-  CHECK(saved_state(model, t).total() == Bytes{14 * trainable_parameters(model, t)});
+  CHECK(saved_state(model, t, Parallel{}).total() == Bytes{14 * trainable_parameters(model, t)});
 }
 
 TEST_CASE("a checkpoint of Adam in 16 bits has 14 bytes of every parameter of the shipped models",
@@ -436,6 +441,6 @@ TEST_CASE("a checkpoint of Adam in 16 bits has 14 bytes of every parameter of th
   for (const std::filesystem::path& path : data_files(shipped_data().scenarios / "models")) {
     const Model model = value_of(read_model(path));
     INFO(model.name);
-    CHECK(saved_state(model, megatron()).total() == Bytes{14 * parameter_count(model).total()});
+    CHECK(saved_state(model, megatron(), Parallel{}).total() == Bytes{14 * parameter_count(model).total()});
   }
 }

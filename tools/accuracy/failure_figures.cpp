@@ -193,7 +193,7 @@ class FigureForecaster {
       return read_model(path);
     });
     if (!model) return tl::unexpected(model.error());
-    const double bytes = static_cast<double>(saved_state(*model, Training{}).total().count);
+    const double bytes = static_cast<double>(saved_state(*model, Training{}, Parallel{}).total().count);
     return bytes / (f.unit == "terabyte" ? 1e12 : 1e9);
   }
 
