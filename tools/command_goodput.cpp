@@ -18,7 +18,6 @@
 #include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 #include "tools/sweep_predict.hpp"
 

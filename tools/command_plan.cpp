@@ -17,7 +17,6 @@
 #include "tools/emit_launcher.hpp"
 #include "tools/named_values.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 #include "tools/plan_search.hpp"
 #include "tools/process_group.hpp"
 

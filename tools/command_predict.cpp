@@ -31,7 +31,6 @@
 #include "tools/environment.hpp"
 #include "tools/named_values.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 #include "tools/renamed.hpp"
 #include "tools/sweep_predict.hpp"

@@ -26,7 +26,6 @@
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 
 namespace tracecast::cli {
@@ -196,9 +195,9 @@ Result<ExitCode> validate_runs(const ValidateCommandOptions& options, const Cont
     return validate_samples(options, *library, context);
   }
   if (options.table.empty())
-    return fail(Diagnostic{
-        "", 0, "RUNS", "",
-        "is required: a CSV file or a name that `tracecast list runs` shows (or --kernels or --collectives)"});
+    return fail_key(
+        "RUNS", "",
+        "is required: a CSV file or a name that `tracecast list runs` shows (or --kernels or --collectives)");
   Result<CsvTable> table = read_run_table(*data, options.table);
   if (!table) return tl::unexpected(table.error());
   if (is_failure_table(*table)) {

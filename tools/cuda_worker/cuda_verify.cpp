@@ -152,7 +152,7 @@ class Verification {
       each(name, work);
     }
     if (found) return {};
-    return fail({"", 0, "--only", only, fmt::format("unknown group of operators (allowed:{})", names)});
+    return fail_key("--only", only, fmt::format("unknown group of operators (allowed:{})", names));
   }
   bool good() const { return good_; }
   const std::string& table() const { return table_; }
