@@ -7,8 +7,8 @@
 ///   1  finds the software stack by the framework's name          framework_names, scenarios/stacks
 ///   2  reads the model                                           row_model, model_names, model_families
 ///   3  reads the machine                                         row_machine, machine_table, gpu_names, network_words
-///   4  reads the layout, from the stack's on                     row_parallel, zero_stage
-///   5  reads the training, from the stack's on                   row_training, row_graphs, row_recompute, recomputed_layers
+///   4  reads the layout, starting from the stack's               row_parallel, zero_stage
+///   5  reads the training, starting from the stack's             row_training, row_graphs, row_recompute, recomputed_layers
 ///   6  pads and checks the model for that layout                 row_model
 ///
 /// Steps 2 to 6 are classes derived from RowPart (row_part.hpp). They ask TableFields (table_fields) for numbers and cell_words for
@@ -19,8 +19,8 @@
 /// The columns are those of docs/formats/runs.md; a table may have fewer. The same rule holds for every row:
 ///
 ///   degrees             1; data parallelism from the GPU count; of experts spread over ranks the stack's tensor degree
-///   micro-batch         global batch / (micro-batches x dp) where those are reported, else chosen by time, with a
-///                       wider interval
+///   micro-batch         global batch / (micro-batches x dp) where those are reported, else 1, with a wider
+///                       interval
 ///   schedule            1F1B; interleaved if neither it nor virtual stages are reported and the stack is Megatron-Core in
 ///                       NVIDIA's recipes, which overlaps messages only there
 ///   virtual stages      of an interleaved schedule: one layer each if the stages divide the layers, else none
