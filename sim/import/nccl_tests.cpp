@@ -48,8 +48,8 @@ std::string without_tags(std::string_view line) {
 struct NcclTestsRow {
   int line = 0;
   std::int64_t bytes = 0;
-  std::int64_t buffers =
-      0;  ///< size over count times type: 1, or the ranks where `count` is one rank's share; 0: not known
+  /// Size over count times type: 1, or the ranks where `count` is one rank's share; 0: not known.
+  std::int64_t buffers = 0;
   bool reduces = false;
   bool rooted = false;
   bool no_in_place = false;  ///< the columns in place are empty, or not checked where those out of place are
@@ -194,6 +194,15 @@ class NcclTestsReader {
       row.buffers = *bytes / (element * *count);
     row.reduces = columns.redop > 0 && !no_redop && words[columns.redop] != "none";
     row.rooted = columns.root > 0 && parse_number<int>(words[columns.root - shift]).value_or(-1) >= 0;
+    if (read_times(row, words, columns, shift) && row.bytes > 0 && row.seconds > 0 &&
+        row.seconds < kMaxNcclTestsSeconds)
+      rows_.push_back(row);
+  }
+
+  /// The time out of place, or in place if there is no other. `shift`: words that the row has less than its header.
+  /// False: the row is cut, or its check failed.
+  bool read_times(NcclTestsRow& row, const std::vector<std::string_view>& words, const NcclTestsColumns& columns,
+                  std::size_t shift) {
     const std::size_t first = columns.time - shift;
     const std::size_t again = (columns.again > 0 ? columns.again : columns.time + 4) - shift;  // a header may be cut
     const bool both = words.size() > again + 2;
@@ -205,15 +214,15 @@ class NcclTestsReader {
     const std::size_t at = out_of_place ? first : again;
     if (!time || words.size() < at + 3) {
       ++cut_;
-      return;
+      return false;
     }
     row.seconds = *time * 1e-6;
     row.algbw = parse_number<double>(words[at + 1]).value_or(0);
     row.busbw = parse_number<double>(words[at + 2]).value_or(0);
-    if (at + 3 < words.size() && parse_number<double>(words[at + 3]).value_or(0) > kMaxWrong)
-      return fail_row(columns.time + 3 < columns.names.size() ? columns.names[columns.time + 3] : "#wrong",
-                      std::string(words[at + 3]), std::string(kWrongResult));
-    if (row.bytes > 0 && row.seconds > 0 && row.seconds < kMaxNcclTestsSeconds) rows_.push_back(row);
+    if (at + 3 >= words.size() || parse_number<double>(words[at + 3]).value_or(0) <= kMaxWrong) return true;
+    fail_row(columns.time + 3 < columns.names.size() ? columns.names[columns.time + 3] : "#wrong",
+             std::string(words[at + 3]), std::string(kWrongResult));
+    return false;
   }
 
   void fail_row(const std::string& key, const std::string& value, const std::string& message) {
