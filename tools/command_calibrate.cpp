@@ -21,7 +21,6 @@
 #include "tools/command_rows.hpp"
 #include "tools/environment.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 
 namespace tracecast::cli {

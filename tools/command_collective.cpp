@@ -24,7 +24,6 @@
 #include "tools/named_files.hpp"
 #include "tools/named_values.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 #include "tools/renamed.hpp"
 
 namespace tracecast::cli {

@@ -33,8 +33,7 @@ Result<StepRecord> read_actual(const CompareOptions& options, const StepRecord& 
   if (!recorded) return tl::unexpected(recorded.error());
   if (*recorded) return read_recorded_step(options.actual, options.step, forecast);
   if (options.actual.size() == 1) return read_any_step(options.actual.front());
-  return fail(
-      {"", 0, "ACTUAL", options.actual.front(), "not a recording: several files must be recordings of one run"});
+  return fail_key("ACTUAL", options.actual.front(), "not a recording: several files must be recordings of one run");
 }
 
 Result<ExitCode> run(const CompareOptions& options, const Context& context) {

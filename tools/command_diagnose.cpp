@@ -32,8 +32,7 @@ Result<StepRecord> read_actual(const DiagnoseOptions& options, const Scenario& s
   const Result<bool> recorded = is_recording(options.actual.front());
   if (!recorded) return tl::unexpected(recorded.error());
   if (!*recorded && options.actual.size() > 1)
-    return fail(
-        {"", 0, "--actual", options.actual.front(), "not a recording: several files must be recordings of one run"});
+    return fail_key("--actual", options.actual.front(), "not a recording: several files must be recordings of one run");
   if (!*recorded) return read_any_step(options.actual.front());
   ForecastOptions spans;
   spans.record_spans = true;
@@ -54,8 +53,7 @@ Result<StepEvidence> evidence_of(const DiagnoseOptions& options, const Scenario&
   }
   if (evidence.step_s == 0 && scenario.measured) evidence.step_s = scenario.measured->step_time_s;
   if (evidence.step_s > 0) return evidence;
-  return fail(
-      {"", 0, "--measured", "", "is missing: the seconds of a step (or --actual, or `measured` in the scenario)"});
+  return fail_key("--measured", "", "is missing: the seconds of a step (or --actual, or `measured` in the scenario)");
 }
 
 Result<ExitCode> run(const DiagnoseOptions& options, const Context& context) {

@@ -18,7 +18,6 @@
 #include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 #include "tools/sweep_predict.hpp"
 
@@ -237,73 +236,84 @@ Result<ExitCode> goodput(const GoodputCommandOptions& options, const Context& co
   return ExitCode::done;
 }
 
+void add_run(CLI::App& app, GoodputCommandOptions& options) {
+  app.option_defaults()->group("The run");
+  app.add_option("--days", options.days, "length of a history")->check(in_range(0.01, 3650.0))->capture_default_str();
+  app.add_option("--tokens", options.tokens, "tokens to train, 15T or 15e12: time and cost to finish")
+      ->transform(count_in_range(1.0, 9e18));
+  app.add_option("--until", options.until, "end a history after this many tokens, or after --days")
+      ->type_name("TOKENS")
+      ->transform(count_in_range(1.0, 9e15));
+  app.add_option("--ramp", options.ramp, "global batch from each point of the data on: \"0=512,2e9=1024\"")
+      ->type_name("TOKENS=BATCH,…");
+  app.add_option("--step-time", options.step_time, "a measured step time instead of the forecast")->type_name("TIME");
+  app.add_option("--resume-from", options.resume_from,
+                 "layout of the checkpoint to start from: adds the time to read it")
+      ->type_name("TP,PP,DP")
+      ->delimiter(',')
+      ->expected(3)
+      ->check(in_range(1, 1'000'000));
+  app.add_option("--price", options.price, "price of one GPU-hour")->check(above_zero());
+}
+
+void add_failures(CLI::App& app, GoodputCommandOptions& options) {
+  app.option_defaults()->group("Failures and recovery");
+  app.add_option("--failures", options.failures, "failure model: a file, or the name of one that is shipped")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--incidents", options.log,
+                 "fit the failures to your own incident log (CSV); recovery as --failures says")
+      ->type_name("FILE");
+  app.add_option("--mtbf", options.mtbf, "mean time between failures of the whole job, e.g. \"3 h\"")
+      ->type_name("TIME");
+  app.add_option("--spikes", options.spikes,
+                 "loss spikes at these points of the data; run.spike_notice_steps, run.spike_rollback_steps with --set")
+      ->type_name("TOKENS,…");
+  app.add_option("--checkpoint", options.checkpoint, "work between checkpoints: \"20 min\", best or off")
+      ->type_name("TIME");
+  app.add_flag("--no-best", options.no_best, "do not look for the best checkpoint interval");
+  app.add_option("--spares", options.spares, "spare nodes")->check(in_range(0, 1'000'000));
+}
+
+void add_histories(CLI::App& app, GoodputCommandOptions& options) {
+  app.option_defaults()->group("Simulation");
+  app.add_option("--seed", options.simulation.seed, "seed of the random numbers")->capture_default_str();
+  app.add_option("--histories", options.simulation.max_histories, "maximum number of histories")
+      ->check(in_range(1, 10'000'000))
+      ->capture_default_str();
+  app.add_option("--half-width", options.simulation.half_width,
+                 "stop when the 95 % interval of the mean goodput is +- this; 0: run all histories")
+      ->check(in_range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--threads", options.simulation.threads, "threads; same result for any number")
+      ->check(in_range(1, 1024));
+}
+
+void add_goodput_output(CLI::App& app, GoodputCommandOptions& options) {
+  app.option_defaults()->group("Output");
+  app.add_flag("--history", options.history, "also print all kinds of failure, and one history day by day");
+  app.add_flag("--json", options.json, "print one JSON object instead of a page");
+  app.add_option("--html", options.html, "also write a page for a browser there: one file, no network needed")
+      ->type_name("FILE");
+  app.add_option("--out", options.out, "also write goodput.json, goodput.txt and pictures (SVG) there")
+      ->type_name("DIR");
+}
+
 Run add_goodput_options(CLI::App& app) {
   auto options = std::make_shared<GoodputCommandOptions>();
   options->simulation.threads = thread_count(0);
   app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   app.add_option("--set", options->overrides,
                  "replace a value of the scenario, of its machine (topology.*) or of the failure model (recovery.*, "
-                 "checkpoint.*, "
-                 "run.*); may be repeated")
+                 "checkpoint.*, run.*); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--sweep", options->sweep, "KEY=VALUE,VALUE,… for mtbf, checkpoint, spares, gpus or a key of --set")
       ->type_name("SWEEP");
-
-  app.option_defaults()->group("The run");
-  app.add_option("--days", options->days, "length of a history")->check(in_range(0.01, 3650.0))->capture_default_str();
-  app.add_option("--tokens", options->tokens, "tokens to train, 15T or 15e12: time and cost to finish")
-      ->transform(count_in_range(1.0, 9e18));
-  app.add_option("--until", options->until, "end a history after this many tokens, or after --days")
-      ->type_name("TOKENS")
-      ->transform(count_in_range(1.0, 9e15));
-  app.add_option("--ramp", options->ramp, "global batch from each point of the data on: \"0=512,2e9=1024\"")
-      ->type_name("TOKENS=BATCH,…");
-  app.add_option("--step-time", options->step_time, "a measured step time instead of the forecast")->type_name("TIME");
-  app.add_option("--resume-from", options->resume_from,
-                 "layout of the checkpoint to start from: adds the time to read it")
-      ->type_name("TP,PP,DP")
-      ->delimiter(',')
-      ->expected(3)
-      ->check(in_range(1, 1'000'000));
-  app.add_option("--price", options->price, "price of one GPU-hour")->check(above_zero());
-
-  app.option_defaults()->group("Failures and recovery");
-  app.add_option("--failures", options->failures, "failure model: a file, or the name of one that is shipped")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--incidents", options->log,
-                 "fit the failures to your own incident log (CSV); recovery as --failures says")
-      ->type_name("FILE");
-  app.add_option("--mtbf", options->mtbf, "mean time between failures of the whole job, e.g. \"3 h\"")
-      ->type_name("TIME");
-  app.add_option("--spikes", options->spikes,
-                 "loss spikes at these points of the data; run.spike_notice_steps, run.spike_rollback_steps with --set")
-      ->type_name("TOKENS,…");
-  app.add_option("--checkpoint", options->checkpoint, "work between checkpoints: \"20 min\", best or off")
-      ->type_name("TIME");
-  app.add_flag("--no-best", options->no_best, "do not look for the best checkpoint interval");
-  app.add_option("--spares", options->spares, "spare nodes")->check(in_range(0, 1'000'000));
-
-  app.option_defaults()->group("Simulation");
-  app.add_option("--seed", options->simulation.seed, "seed of the random numbers")->capture_default_str();
-  app.add_option("--histories", options->simulation.max_histories, "maximum number of histories")
-      ->check(in_range(1, 10'000'000))
-      ->capture_default_str();
-  app.add_option("--half-width", options->simulation.half_width,
-                 "stop when the 95 % interval of the mean goodput is +- this; 0: run all histories")
-      ->check(in_range(0.0, 1.0))
-      ->capture_default_str();
-  app.add_option("--threads", options->simulation.threads, "threads; same result for any number")
-      ->check(in_range(1, 1024));
-
-  app.option_defaults()->group("Output");
-  app.add_flag("--history", options->history, "also print all kinds of failure, and one history day by day");
-  app.add_flag("--json", options->json, "print one JSON object instead of a page");
-  app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
-      ->type_name("FILE");
-  app.add_option("--out", options->out, "also write goodput.json, goodput.txt and pictures (SVG) there")
-      ->type_name("DIR");
+  add_run(app, *options);
+  add_failures(app, *options);
+  add_histories(app, *options);
+  add_goodput_output(app, *options);
   return [options](const Context& context) { return goodput(*options, context); };
 }
 

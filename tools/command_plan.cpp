@@ -17,12 +17,24 @@
 #include "tools/emit_launcher.hpp"
 #include "tools/named_values.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 #include "tools/plan_search.hpp"
 #include "tools/process_group.hpp"
 
 namespace tracecast::cli {
 namespace {
+
+/// The table and the pages that --csv, --html and --page ask for.   scenario: for --html
+Result<void> write_files(const PlanOptions& options, const PlanReport& report, const std::string& scenario,
+                         const Context& context) {
+  const PageMetadata metadata{context.command, "tracecast " + version()};
+  if (!options.csv.empty())
+    if (Result<void> written = write_file(options.csv, plan_csv(report.plan)); !written) return written;
+  if (!options.html.empty())
+    if (Result<void> written = write_file(options.html, plan_html(report, scenario, metadata)); !written)
+      return written;
+  if (options.page.empty()) return {};
+  return write_file(options.page, decision_page(report, metadata));
+}
 
 Result<ExitCode> plan(PlanOptions options, const Context& context) {
   if (options.launcher.empty() && options.emit != "scenario") options.launcher = options.emit;
@@ -49,17 +61,8 @@ Result<ExitCode> plan(PlanOptions options, const Context& context) {
     return fail_key("--out", options.out,
                     fmt::format("does not keep all results ({}); the answer does not depend on it", store_failure));
   };
-  if (!options.csv.empty())
-    if (const Result<void> written = write_file(options.csv, plan_csv(report->plan)); !written)
-      return tl::unexpected(written.error());
-  if (!options.html.empty()) {
-    const std::string page = plan_html(*report, scenario, {context.command, "tracecast " + version()});
-    if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
-  }
-  if (!options.page.empty()) {
-    const std::string page = decision_page(*report, {context.command, "tracecast " + version()});
-    if (const Result<void> written = write_file(options.page, page); !written) return tl::unexpected(written.error());
-  }
+  if (const Result<void> written = write_files(options, *report, scenario, context); !written)
+    return tl::unexpected(written.error());
   if (!options.emit.empty() && !report->plan.candidates.empty()) {
     const std::vector<Candidate>& found = report->plan.candidates;
     if (options.pick > static_cast<int>(found.size()))
@@ -74,110 +77,120 @@ Result<ExitCode> plan(PlanOptions options, const Context& context) {
   return kept(answer);
 }
 
-Run add_plan_options(CLI::App& app) {
-  auto options = std::make_shared<PlanOptions>();
+void add_space(CLI::App& app, PlanOptions& options) {
   const auto list = [&app](const std::string& name, auto& values, const std::string& text) {
     return app.add_option(name, values, text)->delimiter(',')->type_name("LIST");
   };
-  app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
   const CLI::Validator degree = in_range(1, kMaxDegree);
-  app.add_option("--set", options->overrides,
-                 "replace a value of the scenario, or of all machines: topology.KEY; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-
   app.option_defaults()->group("What is searched");
-  app.add_option("--gpus", options->gpus,
+  app.add_option("--gpus", options.gpus,
                  "numbers of GPUs: 1024, a list 256,384, 256..16384 (doubling), or 1024..2048:128 (steps)")
       ->type_name("GPUS");
-  app.add_option("--global-batch", options->global_batch,
+  app.add_option("--global-batch", options.global_batch,
                  "samples of a step, as --gpus (default: the scenario's); the smallest and largest that are allowed")
       ->type_name("SAMPLES");
-  list("--topology", options->topologies, "machines to compare: files or shipped names");
-  list("--tp", options->tp, "tensor-parallel degrees to try (default: all that divide)")->check(degree);
-  list("--pp", options->pp, "pipeline degrees")->check(degree);
-  list("--vpp", options->vpp, "model chunks per pipeline rank")->check(degree);
-  list("--cp", options->cp, "context-parallel degrees")->check(degree);
-  list("--ep", options->ep, "expert-parallel degrees")->check(degree);
-  list("--micro-batch", options->micro_batch, "micro-batch sizes")->check(in_range(1, 1e6));
-  list("--recompute", options->recompute, "none, selective, selective_op, full");
-  list("--zero", options->zero, "ZeRO stages, 0 to 3")->check(in_range(0, 3));
-  list("--sequence-parallel", options->sequence_parallel, "on, off, or on,off (default: on)");
-  list("--offload", options->offload,
+  list("--topology", options.topologies, "machines to compare: files or shipped names");
+  list("--tp", options.tp, "tensor-parallel degrees to try (default: all that divide)")->check(degree);
+  list("--pp", options.pp, "pipeline degrees")->check(degree);
+  list("--vpp", options.vpp, "model chunks per pipeline rank")->check(degree);
+  list("--cp", options.cp, "context-parallel degrees")->check(degree);
+  list("--ep", options.ep, "expert-parallel degrees")->check(degree);
+  list("--micro-batch", options.micro_batch, "micro-batch sizes")->check(in_range(1, 1e6));
+  list("--recompute", options.recompute, "none, selective, selective_op, full");
+  list("--zero", options.zero, "ZeRO stages, 0 to 3")->check(in_range(0, 3));
+  list("--sequence-parallel", options.sequence_parallel, "on, off, or on,off (default: on)");
+  list("--offload", options.offload,
        "states to offload to the host: none, optimizer, optimizer+parameters, activations … (default: none, and these "
-       "where "
-       "nothing fits)");
-  list("--schedule", options->schedules, "pipeline schedules (default: 1f1b, interleaved with chunks)");
-  app.add_option("--sweep", options->sweep,
+       "where nothing fits)");
+  list("--schedule", options.schedules, "pipeline schedules (default: 1f1b, interleaved with chunks)");
+  app.add_option("--sweep", options.sweep,
                  "also search these values of any key, e.g. parallel.etp=1,2 or topology.node.nics=4,8; may be "
-                 "repeated, for all "
-                 "combinations")
+                 "repeated, for all combinations")
       ->type_name("KEY=LIST")
       ->allow_extra_args(false);
-  app.add_option("--launcher", options->launcher, "only layouts that this launcher can express and does not refuse")
+  app.add_option("--launcher", options.launcher, "only layouts that this launcher can express and does not refuse")
       ->check(one_of(emitted_launchers()));
+}
 
+void add_objective(CLI::App& app, PlanOptions& options) {
   app.option_defaults()->group("Objective and costs");
-  app.add_option("--objective", options->objective,
+  app.add_option("--objective", options.objective,
                  "time, throughput, cost, energy or gpus; several (time,energy): ranked by the first, and the best "
                  "trade-offs of all")
       ->type_name("LIST")
       ->capture_default_str();
-  app.add_option("--tokens", options->tokens, "tokens to train: 2T, 300B (default: the scenario's train_tokens)")
+  app.add_option("--tokens", options.tokens, "tokens to train: 2T, 300B (default: the scenario's train_tokens)")
       ->type_name("TOKENS");
-  app.add_option("--days", options->days, "time limit of the training")->check(above_zero());
-  app.add_option("--budget", options->budget, "maximum cost in US dollars")->check(above_zero());
-  app.add_option("--economics", options->economics, "prices and power: a file, or the name of one that is shipped")
+  app.add_option("--days", options.days, "time limit of the training")->check(above_zero());
+  app.add_option("--budget", options.budget, "maximum cost in US dollars")->check(above_zero());
+  app.add_option("--economics", options.economics, "prices and power: a file, or the name of one that is shipped")
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_option("--term", options->term, "how GPUs are paid: on-demand, reserved-1y, reserved-3y or owned")
+  app.add_option("--term", options.term, "how GPUs are paid: on-demand, reserved-1y, reserved-3y or owned")
       ->check(one_of(names_of(values_by_name<Term>())));
-  app.add_option("--region", options->region,
+  app.add_option("--region", options.region,
                  "a grid of the economics file: its quotes, electricity and CO2 (default: all, world)")
       ->type_name("NAME");
-  app.add_option("--price", options->price,
+  app.add_option("--price", options.price,
                  "US dollars per GPU-hour, in place of the file's: 2.1 for all GPUs, or h100=2.1,gb200=5.5")
       ->type_name("PRICE");
-  app.add_option("--spares", options->spares,
+  app.add_option("--spares", options.spares,
                  "spare nodes, which are paid for (default: the cheapest number per token for --objective cost, energy "
                  "and gpus, else enough for 99.9 % of the time)")
       ->check(in_range(0, 1'000'000));
-  app.add_option("--failures", options->failures, "failure model for the goodput, or none")
+  app.add_option("--failures", options.failures, "failure model for the goodput, or none")
       ->type_name("NAME")
       ->capture_default_str();
+}
 
+void add_search(CLI::App& app, PlanOptions& options) {
   app.option_defaults()->group("How it is searched");
-  app.add_option("--headroom", options->search.memory_headroom, "share of the GPU memory to leave free")
+  app.add_option("--headroom", options.search.memory_headroom, "share of the GPU memory to leave free")
       ->check(in_range(0.0, 0.9))
       ->capture_default_str();
-  app.add_option("--best", options->search.best, "layouts to find on every machine")
+  app.add_option("--best", options.search.best, "layouts to find on every machine")
       ->check(in_range(1, 10'000))
       ->capture_default_str();
-  app.add_flag("--exhaustive", options->search.exhaustive, "simulate everything that fits");
-  app.add_flag("--recipe", options->recipe,
+  app.add_flag("--exhaustive", options.search.exhaustive, "simulate everything that fits");
+  app.add_flag("--recipe", options.recipe,
                "also follow the manual recipe: most data parallelism that fits, then one change at a time; shows the "
                "gap to the best");
-  app.add_flag("--no-upgrades", options->no_upgrades, "do not try better machines");
-  app.add_option("--threads", options->search.threads, "threads; same result for any number")->check(in_range(1, 1024));
-  app.add_option("--out", options->out, "keep results in this SQLite file; an interrupted search resumes from it")
+  app.add_flag("--no-upgrades", options.no_upgrades, "do not try better machines");
+  app.add_option("--threads", options.search.threads, "threads; same result for any number")->check(in_range(1, 1024));
+  app.add_option("--out", options.out, "keep results in this SQLite file; an interrupted search resumes from it")
       ->type_name("FILE");
+}
 
+void add_plan_output(CLI::App& app, PlanOptions& options) {
   app.option_defaults()->group("Output");
-  app.add_option("--csv", options->csv, "write every simulated layout to this file")->type_name("FILE");
+  app.add_option("--csv", options.csv, "write every simulated layout to this file")->type_name("FILE");
   app.add_option(
-         "--page", options->page,
+         "--page", options.page,
          "write a page for those who decide to this file: question, answer, trade-offs, money, what would change it")
       ->type_name("FILE");
-  app.add_option("--html", options->html, "write a page for a browser to this file; it needs no network")
+  app.add_option("--html", options.html, "write a page for a browser to this file; it needs no network")
       ->type_name("FILE");
-  app.add_option("--emit", options->emit,
+  app.add_option("--emit", options.emit,
                  "print the best layout as settings of this launcher, or as a scenario file, instead of a page; of a "
                  "launcher it implies --launcher")
       ->check(one_of(emitted_formats()));
-  app.add_option("--pick", options->pick, "the layout for --emit, by its number on the page")
+  app.add_option("--pick", options.pick, "the layout for --emit, by its number on the page")
       ->check(in_range(1, 10'000))
       ->capture_default_str();
-  app.add_flag("--json", options->json, "print one JSON object instead of a page");
+  app.add_flag("--json", options.json, "print one JSON object instead of a page");
+}
+
+Run add_plan_options(CLI::App& app) {
+  auto options = std::make_shared<PlanOptions>();
+  app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
+  app.add_option("--set", options->overrides,
+                 "replace a value of the scenario, or of all machines: topology.KEY; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  add_space(app, *options);
+  add_objective(app, *options);
+  add_search(app, *options);
+  add_plan_output(app, *options);
   return [options](const Context& context) { return plan(*options, context); };
 }
 

@@ -31,7 +31,6 @@
 #include "tools/environment.hpp"
 #include "tools/named_values.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 #include "tools/renamed.hpp"
 #include "tools/sweep_predict.hpp"
@@ -184,6 +183,25 @@ Result<void> check_options(const PredictOptions& options) {
   return {};
 }
 
+/// The bubble of the schedule alone, which takes a second simulation: of many passes it takes as long as the step, so only
+/// `explain` asks for it.
+void add_schedule_bubble(ForecastRun& run, const Scenario& scenario, bool explain) {
+  const Schedule& schedule = run.schedule;
+  const bool few = std::int64_t{schedule.ranks} * schedule.microbatches * schedule.chunks <= 512;
+  if (run.plan.parallel.pp == 1 || !schedule.flush || !(few || explain)) return;
+  if (const Result<double> bubble = schedule_bubble(scenario, schedule); bubble) run.forecast.schedule_bubble = *bubble;
+}
+
+/// What --out and --html ask for.
+Result<void> write_files(const PredictOptions& options, const Scenario& scenario, const ForecastRun& run,
+                         const Unchanged* unchanged, const Context& context) {
+  if (!options.out.empty())
+    if (Result<void> written = write_results(options, scenario, run, unchanged); !written) return written;
+  if (options.html.empty()) return {};
+  const PageMetadata metadata{context.command, "tracecast " + version()};
+  return write_file(options.html, predict_html(scenario, run, metadata, unchanged));
+}
+
 Result<ExitCode> predict(const PredictOptions& options, const Context& context) {
   for (const auto check : {check_emit, check_options})
     if (const Result<void> good = check(options); !good) return tl::unexpected(good.error());
@@ -206,26 +224,13 @@ Result<ExitCode> predict(const PredictOptions& options, const Context& context) 
     return run_forecast(options, *scenario);
   }();
   if (!run) return tl::unexpected(located(std::move(run.error()), *scenario));
-  // A second simulation: of many passes it takes as long as the step.
-  const Schedule& schedule = run->schedule;
-  const bool few = std::int64_t{schedule.ranks} * schedule.microbatches * schedule.chunks <= 512;
-  if (run->plan.parallel.pp > 1 && schedule.flush && (few || options.explain))
-    if (const Result<double> bubble = schedule_bubble(*scenario, run->schedule); bubble)
-      run->forecast.schedule_bubble = *bubble;
+  add_schedule_bubble(*run, *scenario, options.explain);
   run->forecast.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   run->forecast.peak_rss_mib = peak_rss_mib();
   const std::optional<Unchanged> without_set = forecast_unchanged(options, *scenario, run->forecast);
   const Unchanged* unchanged = without_set ? &*without_set : nullptr;
-  if (!options.out.empty()) {
-    if (const Result<void> written = write_results(options, *scenario, *run, unchanged); !written)
-      return tl::unexpected(written.error());
-  }
-  if (!options.html.empty()) {
-    const PageMetadata metadata{context.command, "tracecast " + version()};
-    if (const Result<void> written = write_file(options.html, predict_html(*scenario, *run, metadata, unchanged));
-        !written)
-      return tl::unexpected(written.error());
-  }
+  if (const Result<void> written = write_files(options, *scenario, *run, unchanged, context); !written)
+    return tl::unexpected(written.error());
   if (!options.emit.empty()) {
     const bool obeys = print_for_launcher(options.emit, *scenario);
     return run->forecast.fits && obeys ? ExitCode::done : ExitCode::no;
@@ -245,6 +250,60 @@ void add_renamed_options(CLI::App& app, const std::shared_ptr<PredictOptions>& o
       ->group("");
   for (const char* now_default : {"--slow-compute", "--compute-contention"})
     app.add_flag_callback(now_default, [now_default] { note_now_default(now_default); })->group("");
+}
+
+void add_simulation(CLI::App& app, PredictOptions& options) {
+  app.option_defaults()->group("Simulation");
+  app.add_option(
+         "--network", options.network,
+         "fluid: transfers share links; isolated: no transfer slows another; simgrid: shared links, flow by flow, "
+         "for small jobs")
+      ->transform(new_network_name)
+      ->check(one_of(names_of(values_by_name<NetworkKind>())))
+      ->capture_default_str();
+  app.add_option(
+         "--routing", options.routing,
+         "with fluid and simgrid, over equal-cost paths: even splits each flow over all of them; ecmp gives it one, "
+         "minimal, by a static hash; default: the scenario's cluster.routing, or even")
+      ->check(one_of({"even", "ecmp"}));
+  app.add_option("--routing-seed", options.seed, "seed of the ecmp hash, as topology --ecmp; default 1")
+      ->check(at_least_zero());
+  app.add_flag("--no-compute-contention", options.no_compute_contention,
+               "transfers take no SMs and no memory bandwidth from concurrent compute");
+  app.add_flag("--unfold", options.unfold, "simulate every rank, also equivalent ones");
+  app.add_option("--threads", options.threads, "threads for many simulated ranks; the result does not depend on it")
+      ->check(in_range(1, 1024))
+      ->default_str("those of this machine");
+}
+
+void add_predict_output(CLI::App& app, PredictOptions& options, CLI::Option* sweep) {
+  app.option_defaults()->group("Output");
+  app.add_flag("--explain", options.explain,
+               "add the bottlenecks: the critical path, and the step time without each cause");
+  app.add_flag("--evidence", options.evidence,
+               "print the closest measured runs and the errors of their forecasts instead of a page");
+  app.add_flag("--json", options.json, "print one JSON object instead of a page");
+  app.add_option("--emit", options.emit,
+                 "print the layout as settings of this launcher, or as a scenario file, instead of a page")
+      ->check(one_of(emitted_formats()));
+  CLI::Option* out =
+      app.add_option("--out", options.out,
+                     "also write result.json, report.txt, scenario.json, trace.json and timeline.json to this folder")
+          ->type_name("DIR");
+  app.add_option("--trace-ranks", options.trace_ranks, "with --out: ranks to add to the trace, e.g. 5,77")
+      ->type_name("RANKS")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(out);
+  app.add_option("--csv", options.sweep.csv, "with --sweep: write one line per point to this file")
+      ->type_name("FILE")
+      ->needs(sweep);
+  app.add_option("--svg", options.sweep.svg,
+                 "with --sweep of one key (a curve; of cluster.world_size strong and weak scaling) or two (a heat map)")
+      ->type_name("FILE")
+      ->needs(sweep);
+  app.add_option("--html", options.html, "also write a page for a browser there: one file, no network needed")
+      ->type_name("FILE");
 }
 
 Run add_predict_options(CLI::App& app) {
@@ -276,56 +335,8 @@ Run add_predict_options(CLI::App& app) {
   app.add_option("--flops-convention", options->flops_convention, "how the model's FLOPs are counted")
       ->check(one_of({"model_full_attn", "model_causal"}))
       ->capture_default_str();
-
-  app.option_defaults()->group("Simulation");
-  app.add_option(
-         "--network", options->network,
-         "fluid: transfers share links; isolated: no transfer slows another; simgrid: shared links, flow by flow, "
-         "for small jobs")
-      ->transform(new_network_name)
-      ->check(one_of(names_of(values_by_name<NetworkKind>())))
-      ->capture_default_str();
-  app.add_option(
-         "--routing", options->routing,
-         "with fluid and simgrid, over equal-cost paths: even splits each flow over all of them; ecmp gives it one, "
-         "minimal, by a static hash; default: the scenario's cluster.routing, or even")
-      ->check(one_of({"even", "ecmp"}));
-  app.add_option("--routing-seed", options->seed, "seed of the ecmp hash, as topology --ecmp; default 1")
-      ->check(at_least_zero());
-  app.add_flag("--no-compute-contention", options->no_compute_contention,
-               "transfers take no SMs and no memory bandwidth from concurrent compute");
-  app.add_flag("--unfold", options->unfold, "simulate every rank, also equivalent ones");
-  app.add_option("--threads", options->threads, "threads for many simulated ranks; the result does not depend on it")
-      ->check(in_range(1, 1024))
-      ->default_str("those of this machine");
-
-  app.option_defaults()->group("Output");
-  app.add_flag("--explain", options->explain,
-               "add the bottlenecks: the critical path, and the step time without each cause");
-  app.add_flag("--evidence", options->evidence,
-               "print the closest measured runs and the errors of their forecasts instead of a page");
-  app.add_flag("--json", options->json, "print one JSON object instead of a page");
-  app.add_option("--emit", options->emit,
-                 "print the layout as settings of this launcher, or as a scenario file, instead of a page")
-      ->check(one_of(emitted_formats()));
-  CLI::Option* out =
-      app.add_option("--out", options->out,
-                     "also write result.json, report.txt, scenario.json, trace.json and timeline.json to this folder")
-          ->type_name("DIR");
-  app.add_option("--trace-ranks", options->trace_ranks, "with --out: ranks to add to the trace, e.g. 5,77")
-      ->type_name("RANKS")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->needs(out);
-  app.add_option("--csv", options->sweep.csv, "with --sweep: write one line per point to this file")
-      ->type_name("FILE")
-      ->needs(sweep);
-  app.add_option("--svg", options->sweep.svg,
-                 "with --sweep of one key (a curve; of cluster.world_size strong and weak scaling) or two (a heat map)")
-      ->type_name("FILE")
-      ->needs(sweep);
-  app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
-      ->type_name("FILE");
+  add_simulation(app, *options);
+  add_predict_output(app, *options, sweep);
   return [options](const Context& context) { return predict(*options, context); };
 }
 

@@ -142,7 +142,7 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
 
 Result<Scenario> recorded_scenario(const ProfileOptions& options) {
   if (options.scenarios.size() != 1)
-    return fail({"", 0, "--for", "", "must be given once with --from: the recorded scenario"});
+    return fail_key("--for", "", "must be given once with --from: the recorded scenario");
   return named_scenario(options.scenarios[0], options.overrides);
 }
 

@@ -160,7 +160,7 @@ Result<ExitCode> record(const RecordOptions& options) {
     return ExitCode::missing;
   }
   const fs::path out = fs::absolute(options.out);
-  if (!fs::is_directory(out.parent_path())) return fail({"", 0, "--out", options.out, "its folder does not exist"});
+  if (!fs::is_directory(out.parent_path())) return fail_key("--out", options.out, "its folder does not exist");
   const fs::path begin = fmt::format("{}.pid.{}", out.string(), session_name());
   setenv("CUDA_INJECTION64_PATH", recorder.c_str(), 1);
   setenv("NVTX_INJECTION64_PATH", recorder.c_str(), 1);

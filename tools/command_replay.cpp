@@ -179,8 +179,7 @@ Result<ExitCode> run(const ReplayOptions& options, const Context& context) {
   if (!foreign) return tl::unexpected(foreign.error());
   if (*foreign) return run_step(options, **foreign, context);
   if (!options.topology.empty())
-    return fail(
-        {"", 0, "--topology", options.topology, "is for a step graph, not a recording, whose transfers have times"});
+    return fail_key("--topology", options.topology, "is for a step graph, not a recording, whose transfers have times");
   std::vector<std::string> notes;
   Result<Replay> replay = read_all(options, notes);
   if (!replay) return tl::unexpected(replay.error());

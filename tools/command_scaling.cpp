@@ -20,7 +20,6 @@
 #include "tools/named_files.hpp"
 #include "tools/named_values.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 
 namespace tracecast::cli {
 namespace {

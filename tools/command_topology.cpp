@@ -17,7 +17,6 @@
 #include "tools/command_rows.hpp"
 #include "tools/environment.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 
 namespace tracecast::cli {
 namespace {

@@ -26,7 +26,6 @@
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
-#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 
 namespace tracecast::cli {
@@ -186,6 +185,32 @@ Result<ExitCode> validate_failures(const ValidateCommandOptions& options, const 
   return ExitCode::done;
 }
 
+/// Forecasts a table of runs and prints what the options ask for.
+Result<ExitCode> validate_table(const ValidateCommandOptions& options, const DataPaths& data, const CsvTable& table,
+                                const RowLibrary& library, const Context& context) {
+  Progress progress("forecasting", context.show_progress);
+  const ValidateOptions how{.threads = options.threads,
+                            .progress = [&](int done, int of) { progress.update(done, of); }};
+  if (options.ablation) {
+    const Result<std::vector<Ablation>> lines = ablate(table, library, how);
+    if (!lines) return tl::unexpected(lines.error());
+    fmt::print("{}", ablation_page(*lines));
+    return ExitCode::done;
+  }
+  if (options.nested) return validate_nested(options, data, table, library, how);
+  const Result<std::vector<RowForecast>> rows = validate(table, library, how);
+  if (!rows) return tl::unexpected(rows.error());
+  if (const Result<void> written = write_pictures(options, table, *rows, context); !written)
+    return tl::unexpected(written.error());
+  if (options.memory) {
+    fmt::print("{}", memory_page(table, *rows));
+    return ExitCode::done;
+  }
+  fmt::print("{}", options.json ? validation_json(table, *rows, options.by)
+                                : validation_page(table, *rows, options.by, context.style));
+  return scored(*rows).empty() ? ExitCode::no : ExitCode::done;
+}
+
 Result<ExitCode> validate_runs(const ValidateCommandOptions& options, const Context& context) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
@@ -196,9 +221,9 @@ Result<ExitCode> validate_runs(const ValidateCommandOptions& options, const Cont
     return validate_samples(options, *library, context);
   }
   if (options.table.empty())
-    return fail(Diagnostic{
-        "", 0, "RUNS", "",
-        "is required: a CSV file or a name that `tracecast list runs` shows (or --kernels or --collectives)"});
+    return fail_key(
+        "RUNS", "",
+        "is required: a CSV file or a name that `tracecast list runs` shows (or --kernels or --collectives)");
   Result<CsvTable> table = read_run_table(*data, options.table);
   if (!table) return tl::unexpected(table.error());
   if (is_failure_table(*table)) {
@@ -211,27 +236,7 @@ Result<ExitCode> validate_runs(const ValidateCommandOptions& options, const Cont
   table = narrowed(std::move(*table), options);
   if (!table) return tl::unexpected(table.error());
   if (const Result<void> known = check_column(*table, options.by); !known) return tl::unexpected(known.error());
-  Progress progress("forecasting", context.show_progress);
-  const ValidateOptions how{.threads = options.threads,
-                            .progress = [&](int done, int of) { progress.update(done, of); }};
-  if (options.ablation) {
-    const Result<std::vector<Ablation>> lines = ablate(*table, *library, how);
-    if (!lines) return tl::unexpected(lines.error());
-    fmt::print("{}", ablation_page(*lines));
-    return ExitCode::done;
-  }
-  if (options.nested) return validate_nested(options, *data, *table, *library, how);
-  const Result<std::vector<RowForecast>> rows = validate(*table, *library, how);
-  if (!rows) return tl::unexpected(rows.error());
-  if (const Result<void> written = write_pictures(options, *table, *rows, context); !written)
-    return tl::unexpected(written.error());
-  if (options.memory) {
-    fmt::print("{}", memory_page(*table, *rows));
-    return ExitCode::done;
-  }
-  fmt::print("{}", options.json ? validation_json(*table, *rows, options.by)
-                                : validation_page(*table, *rows, options.by, context.style));
-  return scored(*rows).empty() ? ExitCode::no : ExitCode::done;
+  return validate_table(options, *data, *table, *library, context);
 }
 
 Run add_validate_options(CLI::App& app) {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
-#include "tools/option_error.hpp"
 
 namespace tracecast::cli {
 namespace {

@@ -20,7 +20,6 @@
 #include "sim/network/measured_network.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
-#include "tools/option_error.hpp"
 #include "tracer/named_record.hpp"
 #include "tracer/replay.hpp"
 #include "tracer/trace_writer.hpp"

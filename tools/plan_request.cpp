@@ -19,7 +19,6 @@
 #include "sim/search/sweep.hpp"
 #include "tools/environment.hpp"
 #include "tools/named_files.hpp"
-#include "tools/option_error.hpp"
 #include "tools/sweep_predict.hpp"
 
 namespace tracecast::cli {

@@ -161,94 +161,143 @@ std::string refusal_of(const MachineChoice& machine, const SearchSpace& space, c
   return "No layout is possible.";
 }
 
+/// The bar of the search: machines done, the share of the layouts of this one, its best step so far.
+class SearchBar {
+ public:
+  SearchBar(const std::vector<MachineChoice>& machines, bool shown) : machines_(machines), bar_("searching", shown) {}
+
+  void start(std::size_t machine) {
+    machine_ = machine;
+    evaluated_ = 0;
+    expected_ = 1;
+    draw();
+  }
+  /// Later evaluations, those of upgrades, are not drawn.
+  void finish() { machine_ = machines_.size(); }
+  /// Makes a search report to this bar, which must outlive it.
+  void follow(SearchOptions& search) {
+    search.progress = [this](std::int64_t done, std::int64_t of, double step) {
+      evaluated_ = done;
+      expected_ = std::max<std::int64_t>(of, 1);
+      best_step_s_ = step;
+      draw();
+    };
+    search.evaluated = [this] {
+      ++evaluated_;
+      draw();
+    };
+  }
+
+ private:
+  void draw() {
+    if (machine_ >= machines_.size()) return;
+    const double of_machine = std::min(1.0, static_cast<double>(evaluated_) / static_cast<double>(expected_));
+    const double step = best_step_s_;
+    bar_.update(static_cast<double>(machine_) + of_machine, static_cast<double>(machines_.size()),
+                fmt::format("{}{}", machines_[machine_].topology,
+                            step > 0 ? fmt::format(", best step so far {:.4g} s", step) : ""));
+  }
+
+  const std::vector<MachineChoice>& machines_;
+  Progress bar_;
+  std::size_t machine_ = 0;
+  std::atomic<std::int64_t> evaluated_{0};  // threads of the search count here
+  std::atomic<std::int64_t> expected_{1};
+  std::atomic<double> best_step_s_{0};
+};
+
+/// Failures that the ranking counts: days depend on them, a step does not. nullptr: none.
+const FailureFile* ranked_failures(const PlanRequest& request) {
+  return request.failures && request.target.tokens > 0 ? &*request.failures : nullptr;
+}
+
+/// One machine: its best layouts with their goodput, and in `report` why there is none, and hints on its size.
+Result<MachineOutcome> outcome_of(PlanRequest& request, std::size_t index, Evaluators& evaluators, PlanReport& report) {
+  MachineChoice& machine = request.machines[index];
+  MachineOutcome outcome;
+  outcome.result = search_machine(machine, request.spaces[index], request.options, evaluators);
+  if (outcome.result.best.empty() && outcome.result.complete && report.refusal.empty())
+    report.refusal = refusal_of(machine, request.spaces[index], outcome.result, request.options);
+  const Objective ranks_by = request.objectives.front();
+  const bool spare_money = ranks_by != Objective::time && ranks_by != Objective::throughput;
+  for (const Evaluation& each : outcome.result.best) {
+    const Result<LayoutFacts> facts =
+        facts_of(machine, each, ranked_failures(request), spare_money, request.options.search.threads);
+    if (!facts) return tl::unexpected(facts.error());
+    outcome.facts.push_back(*facts);
+  }
+  if (!outcome.facts.empty()) machine.goodput = outcome.facts.front().goodput;
+  outcome.choice = machine;
+  if (const std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size);
+      !hint.empty() && std::ranges::find(report.hints, hint) == report.hints.end())
+    report.hints.push_back(hint);
+  return outcome;
+}
+
+/// Searches the machines one after another, until Ctrl-C. Processes of a group all go to the end.
+Result<std::vector<MachineOutcome>> search_machines(PlanRequest& request, bool in_group, SearchBar& bar,
+                                                    Evaluators& evaluators, PlanReport& report) {
+  std::vector<MachineOutcome> outcomes;
+  for (std::size_t i = 0; i < request.machines.size() && (interrupted == 0 || in_group); ++i) {
+    bar.start(i);
+    Result<MachineOutcome> outcome = outcome_of(request, i, evaluators, report);
+    if (!outcome) return tl::unexpected(outcome.error());
+    report.complete = report.complete && outcome->result.complete;
+    outcomes.push_back(std::move(*outcome));
+  }
+  bar.finish();
+  report.complete = report.complete && outcomes.size() == request.machines.size();
+  return outcomes;
+}
+
+/// What is said of the first candidate's machine: the scenario's own layout there, the manual recipe, upgrades.
+void explore_best_machine(PlanReport& report, PlanRequest& request, const Context& context, Evaluators& evaluators) {
+  const Candidate& first = report.plan.candidates.front();
+  const auto m = static_cast<std::size_t>(first.machine);
+  const MachineChoice& machine = request.machines[m];
+  const PlanOptions& options = request.options;
+  if (const Evaluation own = evaluate_as_it_is(machine.scenario); own.valid) report.own = own;
+  if (options.recipe) report.recipe = follow_recipe(machine.scenario, request.spaces[m], options.search);
+  if (options.no_upgrades || interrupted != 0) return;
+  const Busy busy("trying upgrades", context.show_progress);
+  report.upgrades = try_upgrades(machine, request.spaces[m], first.evaluation, options.search,
+                                 [&](const Scenario& scenario) { return evaluators.of(scenario, ""); });
+}
+
 }  // namespace
 
 Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const Context& context,
                                std::string& store_failure) {
   const StopOnInterrupt stop;
-  PlanOptions& options = request.options;
-  const int best = options.search.best;
-  const bool job = request.target.tokens > 0;
+  SearchOptions& search = request.options.search;
+  const FailureFile* failures = ranked_failures(request);
+  const int best = search.best;
   // Days depend on the goodput of each layout, which the step time does not know: a few more layouts take part.
-  if (request.failures && job) options.search.best += 5;
-  Progress progress("searching", context.show_progress);
-  std::atomic<std::int64_t> evaluated{0};
-  std::atomic<std::int64_t> expected{1};
-  std::atomic<double> best_so_far{0};
-  std::size_t current = 0;
-  const auto draw = [&] {
-    if (current >= request.machines.size()) return;
-    const double of_machine = std::min(1.0, static_cast<double>(evaluated) / static_cast<double>(expected));
-    const double step = best_so_far;
-    progress.update(static_cast<double>(current) + of_machine, static_cast<double>(request.machines.size()),
-                    fmt::format("{}{}", request.machines[current].topology,
-                                step > 0 ? fmt::format(", best step so far {:.4g} s", step) : ""));
-  };
-  options.search.progress = [&](std::int64_t done, std::int64_t of, double step) {
-    evaluated = done;
-    expected = std::max<std::int64_t>(of, 1);
-    best_so_far = step;
-    draw();
-  };
-  options.search.evaluated = [&] {
-    ++evaluated;
-    draw();
-  };
-  if (group == nullptr) options.search.stop = [] { return interrupted != 0; };
-  Result<Evaluators> evaluators = Evaluators::make(options, group);
+  if (failures != nullptr) search.best += 5;
+  SearchBar bar(request.machines, context.show_progress);
+  bar.follow(search);
+  if (group == nullptr) search.stop = [] { return interrupted != 0; };
+  Result<Evaluators> evaluators = Evaluators::make(request.options, group);
   if (!evaluators) return tl::unexpected(evaluators.error());
-  const Objective ranks_by = request.objectives.front();
   PlanReport report;
-  std::vector<MachineOutcome> outcomes;
-  for (; current < request.machines.size() && (interrupted == 0 || group != nullptr); ++current) {
-    MachineChoice& machine = request.machines[current];
-    evaluated = 0;
-    expected = 1;
-    draw();
-    MachineOutcome outcome;
-    outcome.result = search_machine(machine, request.spaces[current], options, *evaluators);
-    report.complete = report.complete && outcome.result.complete;
-    if (outcome.result.best.empty() && outcome.result.complete && report.refusal.empty())
-      report.refusal = refusal_of(machine, request.spaces[current], outcome.result, options);
-    for (const Evaluation& each : outcome.result.best) {
-      const Result<LayoutFacts> facts =
-          facts_of(machine, each, request.failures && job ? &*request.failures : nullptr,
-                   ranks_by != Objective::time && ranks_by != Objective::throughput, options.search.threads);
-      if (!facts) return tl::unexpected(facts.error());
-      outcome.facts.push_back(*facts);
-    }
-    if (!outcome.facts.empty()) machine.goodput = outcome.facts.front().goodput;
-    outcome.choice = machine;
-    outcomes.push_back(std::move(outcome));
-    if (const std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size);
-        !hint.empty() && std::ranges::find(report.hints, hint) == report.hints.end())
-      report.hints.push_back(hint);
-  }
-  report.complete = report.complete && outcomes.size() == request.machines.size();
+  Result<std::vector<MachineOutcome>> outcomes = search_machines(request, group != nullptr, bar, *evaluators, report);
+  if (!outcomes) return tl::unexpected(outcomes.error());
   store_failure = evaluators->failure();
+  search.best = best;
+  search.progress = {};
+  search.evaluated = {};
   report.scenario = request.machines.front().scenario.name;
-  report.file = options.scenario;
-  report.launcher = options.launcher;
+  report.file = request.options.scenario;
+  report.launcher = request.options.launcher;
   report.economics = request.economics;
   report.left_out = std::move(request.left_out);
-  report.plan =
-      rank_candidates(std::move(outcomes), ranks_by, request.target, &request.economics, best, request.objectives);
+  report.plan = rank_candidates(std::move(*outcomes), request.objectives.front(), request.target, &request.economics,
+                                best, request.objectives);
   report.sensitivity = sensitivity(report.plan, &request.economics);
-  if (request.failures && job) report.failures = request.failures->model.name;
+  if (failures != nullptr) report.failures = failures->model.name;
   if (report.plan.candidates.empty()) return report;
   report.refusal.clear();
-  const Candidate& first = report.plan.candidates.front();
-  const auto m = static_cast<std::size_t>(first.machine);
-  const Evaluation own = evaluate_as_it_is(request.machines[m].scenario);
-  if (own.valid) report.own = own;
-  options.search.best = best;
-  options.search.progress = {};
-  options.search.evaluated = {};
-  if (options.recipe) report.recipe = follow_recipe(request.machines[m].scenario, request.spaces[m], options.search);
-  if (options.no_upgrades || interrupted != 0) return report;
-  const Busy busy("trying upgrades", context.show_progress);
-  report.upgrades = try_upgrades(request.machines[m], request.spaces[m], first.evaluation, options.search,
-                                 [&](const Scenario& scenario) { return evaluators->of(scenario, ""); });
+  explore_best_machine(report, request, context, *evaluators);
   return report;
 }
 

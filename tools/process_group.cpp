@@ -31,8 +31,8 @@ Result<std::unique_ptr<ProcessGroup>> launched_processes() {
   void* module = load_module();
   void* entry = module == nullptr ? nullptr : dlsym(module, "tracecast_mpi_process_group");
   if (entry == nullptr)
-    return fail(Diagnostic{"", 0, "mpirun", std::to_string(processes_started()) + " processes",
-                           "this program was built without MPI (allowed: one process; --threads for more cores)"});
+    return fail_key("mpirun", std::to_string(processes_started()) + " processes",
+                    "this program was built without MPI (allowed: one process; --threads for more cores)");
   return std::unique_ptr<ProcessGroup>(reinterpret_cast<ProcessGroup* (*)()>(entry)());
 }
 

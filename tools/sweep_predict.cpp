@@ -13,7 +13,6 @@
 #include "sim/network/sites.hpp"
 #include "sim/report/sweep_report.hpp"
 #include "tools/environment.hpp"
-#include "tools/option_error.hpp"
 #include "tools/progress.hpp"
 
 namespace tracecast::cli {

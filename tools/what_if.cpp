@@ -19,7 +19,6 @@
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/capacity.hpp"
 #include "sim/search/space.hpp"
-#include "tools/option_error.hpp"
 #include "tools/possible_values.hpp"
 #include "tools/what_if_request.hpp"
 

@@ -12,7 +12,6 @@
 #include "sim/io/overrides.hpp"
 #include "sim/io/read_file.hpp"
 #include "sim/io/scenario_document.hpp"
-#include "tools/option_error.hpp"
 #include "tools/sweep_predict.hpp"
 
 namespace tracecast::cli {

@@ -51,6 +51,10 @@ std::string to_string(const Error& error) {
 
 tl::unexpected<Error> fail(Diagnostic diagnostic) { return tl::unexpected<Error>(Error{{std::move(diagnostic)}}); }
 
+tl::unexpected<Error> fail_key(std::string key, std::string value, std::string message) {
+  return fail({"", 0, std::move(key), std::move(value), std::move(message)});
+}
+
 tl::unexpected<Error> fail(std::string message) {
   Diagnostic diagnostic;
   diagnostic.message = std::move(message);

@@ -45,6 +45,8 @@ std::string to_string(const Error& error);
 /// An error of one diagnostic, ready to return from a function that returns a Result.
 tl::unexpected<Error> fail(Diagnostic diagnostic);
 tl::unexpected<Error> fail(std::string message);
+/// An error of a key that is in no file, such as an option: "key = value: message".
+tl::unexpected<Error> fail_key(std::string key, std::string value, std::string message);
 
 /// The candidate with the least edit distance to `word`, for "did you mean"; "" if none is within a third of the word.
 std::string nearest_match(const std::string& word, const std::vector<std::string>& candidates);

@@ -14,8 +14,8 @@
 namespace tracecast {
 namespace {
 
-tl::unexpected<Error> fail_key(const Scenario& other, std::string message) {
-  return fail(Diagnostic{"", 0, "--co-located", other.name, std::move(message)});
+tl::unexpected<Error> fail_colocated(const Scenario& other, std::string message) {
+  return fail_key("--co-located", other.name, std::move(message));
 }
 
 std::int32_t on_machine_at(std::int32_t rank, const Cluster& cluster) {
@@ -47,17 +47,17 @@ void keep_first(List& list, std::size_t count) {
 /// Jobs that cannot share a machine with the first.
 Result<void> check_neighbour(const Scenario& job, const Scenario& other) {
   if (job.cluster.name != other.cluster.name)
-    return fail_key(other, fmt::format("runs on {}, the job on {}", other.cluster.name, job.cluster.name));
+    return fail_colocated(other, fmt::format("runs on {}, the job on {}", other.cluster.name, job.cluster.name));
   if (job.cluster.node.gpus != other.cluster.node.gpus)
-    return fail_key(other, fmt::format("uses {} GPUs of each rack, the job {} (set cluster.gpus_per_rack)",
-                                       other.cluster.node.gpus, job.cluster.node.gpus));
+    return fail_colocated(other, fmt::format("uses {} GPUs of each rack, the job {} (set cluster.gpus_per_rack)",
+                                             other.cluster.node.gpus, job.cluster.node.gpus));
   for (const Scenario* each : {&job, &other}) {
     if (!each->cluster.faults.missing_gpus.empty())
-      return fail_key(other, "co-located jobs use whole nodes (allowed: no perturb.missing_gpus)");
+      return fail_colocated(other, "co-located jobs use whole nodes (allowed: no perturb.missing_gpus)");
     if (each->cluster.sites.count > 1)
-      return fail(Diagnostic{"", 0, "cluster.sites", each->name, "cannot be forecast beside another job"});
+      return fail_key("cluster.sites", each->name, "cannot be forecast beside another job");
     if (each->training.documents)
-      return fail(Diagnostic{"", 0, "training.documents", each->name, "cannot be forecast beside another job"});
+      return fail_key("training.documents", each->name, "cannot be forecast beside another job");
   }
   return {};
 }
@@ -99,7 +99,7 @@ Result<void> assign_nodes(std::vector<Scenario>& jobs, JobPlacement placement) {
   }
   const int total = std::accumulate(nodes.begin(), nodes.end(), 0);
   if (machine.max_nodes > 0 && total > machine.max_nodes)
-    return fail_key(jobs.back(), fmt::format("all jobs need {} nodes (allowed: {})", total, machine.max_nodes));
+    return fail_colocated(jobs.back(), fmt::format("all jobs need {} nodes (allowed: {})", total, machine.max_nodes));
   const int gpus = machine.node.gpus;
   const std::vector<std::size_t> owners =
       owners_of(nodes, placement, machine.tiers.empty() ? 0 : machine.tiers.front().nodes);

@@ -38,17 +38,17 @@ constexpr int kMostOwnSpeeds = 262'144;  ///< ranks that are simulated one by on
 /// Errors of settings that only some networks and machines support.
 Result<void> check(const Scenario& scenario, const ForecastOptions& options) {
   if (scenario.cluster.routing == RoutingPolicy::ecmp && options.network == NetworkKind::isolated)
-    return fail({"", 0, "cluster.routing", "ecmp",
-                 "needs single cables, which the isolated network does not model (allowed: --network fluid, "
-                 "--network simgrid; or routing even)"});
+    return fail_key("cluster.routing", "ecmp",
+                    "needs single cables, which the isolated network does not model (allowed: --network fluid, "
+                    "--network simgrid; or routing even)");
   if (scenario.perturbation.speed_spread > 0 && scenario.cluster.world_size > kMostOwnSpeeds)
-    return fail({"", 0, "perturb.speed_spread", fmt::format("{:g}", scenario.perturbation.speed_spread),
-                 fmt::format("leaves no two of {} ranks alike, and each takes 32 KB (allowed: on at most {} ranks)",
-                             scenario.cluster.world_size, kMostOwnSpeeds)});
+    return fail_key("perturb.speed_spread", fmt::format("{:g}", scenario.perturbation.speed_spread),
+                    fmt::format("leaves no two of {} ranks alike, and each takes 32 KB (allowed: on at most {} ranks)",
+                                scenario.cluster.world_size, kMostOwnSpeeds));
   for (const auto& [key, offloads] : {std::pair{"training.offload_optimizer", scenario.training.offload_optimizer},
                                       std::pair{"training.offload_activations", scenario.training.offload_activations}})
     if (offloads && scenario.cluster.node.pcie.bytes_per_second == 0)
-      return fail({"", 0, key, "true", "needs a topology with node.pcie"});
+      return fail_key(key, "true", "needs a topology with node.pcie");
   return {};
 }
 
@@ -222,10 +222,10 @@ Result<ForecastRun> summarised(ForecastRun run, const Scenario& scenario, const 
   summarise(run, scenario, options);
   constexpr double kMostMfu = 2;  // 1, and attention counted without its causal mask is at most twice its work
   if (run.forecast.mfu > kMostMfu && scenario.profile.overlap)
-    return fail(Diagnostic{"", 0, "cluster.profile", scenario.profile.name,
-                           fmt::format("makes a step of {:.4g} s, which is an MFU of {:.0f} % (allowed: what a GPU can "
-                                       "compute; check the measurements in the profile)",
-                                       run.forecast.step_time_s, 100 * run.forecast.mfu)});
+    return fail_key("cluster.profile", scenario.profile.name,
+                    fmt::format("makes a step of {:.4g} s, which is an MFU of {:.0f} % (allowed: what a GPU can "
+                                "compute; check the measurements in the profile)",
+                                run.forecast.step_time_s, 100 * run.forecast.mfu));
   return run;
 }
 

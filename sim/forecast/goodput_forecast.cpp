@@ -143,12 +143,8 @@ void add_resume(GoodputForecast& result, const GoodputRequest& request) {
   result.resume = resume;
 }
 
-}  // namespace
-
-double GoodputForecast::tokens_per_s() const { return static_cast<double>(healthy.tokens) / seconds(healthy.time); }
-
-Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
-  GoodputForecast result;
+/// The job and what it saves, before its step times are known.
+void describe_job(GoodputForecast& result, const GoodputRequest& request) {
   result.scenario = request.scenario.name;
   result.failures = request.failures.model.name;
   result.checkpoint = request.failures.checkpoint;
@@ -159,8 +155,46 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   result.saved = saved_state(request.scenario.model, request.scenario.training, request.scenario.parallel);
   result.shape = shape_of(result, request.scenario, bare.replicas);
   result.spec = spec_of(request, result.checkpoint, result.shape);
+  result.fits = request.fits;
+}
 
-  const bool keep_batch = result.spec.recovery.elastic == Elastic::keep_batch;
+/// The interval between checkpoints, and the goodput that it has in closed form.   Requires the time of a step
+void choose_interval(GoodputForecast& result) {
+  const double rate = interruption_rate_s(result.spec.failures, result.machine);
+  result.mtbf_s = rate > 0 ? 1 / rate : std::numeric_limits<double>::infinity();
+  result.restart_s = crash_to_work_s(result.spec);
+  add_closed_forms(result);
+  result.spec.checkpoint.interval_steps = whole_steps(interval_of(result), result.healthy);
+  result.interval_s = static_cast<double>(result.spec.checkpoint.interval_steps) * seconds(result.healthy.time);
+  if (result.interval_s > 0 && rate > 0)
+    result.closed_goodput = segment_goodput(
+        result.interval_s, {result.mtbf_s, mean_stall_s(result.spec.checkpoint.tiers), result.restart_s});
+}
+
+/// All histories, one of them event by event, and the best interval if it is asked for.
+Result<void> simulate_job(GoodputForecast& result, const GoodputRequest& request, const CachedStepTimes& steps) {
+  Result<Goodput> goodput = simulate_goodput(result.spec, steps, request.options);
+  if (!goodput) return tl::unexpected(goodput.error());
+  result.goodput = std::move(*goodput);
+  Result<History> sample = simulate_history(result.spec, steps, request.options.seed, 0, true);
+  if (!sample) return tl::unexpected(sample.error());
+  result.sample = std::move(*sample);
+  if (!request.find_best_interval || result.spec.checkpoint.interval_steps == 0 || !std::isfinite(result.mtbf_s))
+    return {};
+  const std::int64_t around = whole_steps(result.optimal_s > 0 ? result.optimal_s : result.interval_s, result.healthy);
+  Result<BestInterval> best = best_interval(result.spec, steps, around, request.options);
+  if (!best) return tl::unexpected(best.error());
+  result.best = std::move(*best);
+  return {};
+}
+
+}  // namespace
+
+double GoodputForecast::tokens_per_s() const { return static_cast<double>(healthy.tokens) / seconds(healthy.time); }
+
+Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
+  GoodputForecast result;
+  describe_job(result, request);
   std::optional<ForecastRun> own;
   if (request.step == nullptr) {
     Result<ForecastRun> run = forecast(request.scenario);
@@ -168,37 +202,17 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
     own = std::move(*run);
   }
   const ForecastRun& step = own ? *own : *request.step;
+  const bool keep_batch = result.spec.recovery.elastic == Elastic::keep_batch;
   const EngineStepTimes engine(request.scenario, keep_batch, request.step_time_s, &step);
   const CachedStepTimes steps(engine);
   const Result<StepTime> healthy = steps.of({});
   if (!healthy) return tl::unexpected(healthy.error());
   result.healthy = *healthy;
-
-  const double rate = interruption_rate_s(result.spec.failures, result.machine);
-  result.mtbf_s = rate > 0 ? 1 / rate : std::numeric_limits<double>::infinity();
-  result.restart_s = crash_to_work_s(result.spec);
-  add_closed_forms(result);
-  result.spec.checkpoint.interval_steps = whole_steps(interval_of(result), *healthy);
-  result.interval_s = static_cast<double>(result.spec.checkpoint.interval_steps) * seconds(healthy->time);
-  if (result.interval_s > 0 && rate > 0)
-    result.closed_goodput = segment_goodput(
-        result.interval_s, {result.mtbf_s, mean_stall_s(result.spec.checkpoint.tiers), result.restart_s});
-
-  Result<Goodput> goodput = simulate_goodput(result.spec, steps, request.options);
-  if (!goodput) return tl::unexpected(goodput.error());
-  result.goodput = std::move(*goodput);
-  Result<History> sample = simulate_history(result.spec, steps, request.options.seed, 0, true);
-  if (!sample) return tl::unexpected(sample.error());
-  result.sample = std::move(*sample);
-  if (request.find_best_interval && result.spec.checkpoint.interval_steps > 0 && rate > 0) {
-    const std::int64_t around = whole_steps(result.optimal_s > 0 ? result.optimal_s : result.interval_s, *healthy);
-    Result<BestInterval> best = best_interval(result.spec, steps, around, request.options);
-    if (!best) return tl::unexpected(best.error());
-    result.best = std::move(*best);
-  }
+  choose_interval(result);
+  if (const Result<void> simulated = simulate_job(result, request, steps); !simulated)
+    return tl::unexpected(simulated.error());
   add_goal(result, request, request.step_time_s > 0 ? Band{} : step.forecast.band);
   add_resume(result, request);
-  result.fits = request.fits;
   result.states = steps.known();
   return result;
 }

@@ -43,9 +43,12 @@ std::string rack_text(const Scenario& scenario);
 /// A sentence for each of tensor, context and expert parallelism whose groups have members in several scale-up domains.
 std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vector<AxisBandwidth>& bandwidth);
 
-/// Sentences beside the step time: crossing_texts(), one for each axis that asks for more than 90 % of its links, with the time
-/// that its exposed communication takes, one for each setting without effect, one for a graph of the whole step that cannot be
-/// captured, and one for a schedule without a flush.
+/// Sentences beside the step time: crossing_texts(), and one for each
+///
+///   axis that asks for more than 90 % of its links, with the time of its exposed communication
+///   setting without effect
+///   graph of the whole step that cannot be captured
+///   schedule without a flush
 std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& forecast);
 
 /// How tokens are routed to experts and moved; empty for models without experts.

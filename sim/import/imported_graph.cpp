@@ -53,32 +53,52 @@ Result<void> check_durations(const ImportedGraph& step, const std::string& file)
   return {};
 }
 
-Result<void> order_nodes(ImportedGraph& step, const std::vector<std::vector<std::int64_t>>& after,
-                         const std::string& file) {
-  if (const auto ok = check_durations(step, file); !ok) return ok;
+namespace {
+
+/// Who waits for whom in a file, by index of the nodes.
+struct Dependencies {
+  std::vector<std::vector<std::int32_t>> before;  ///< [node] as the file lists them
+  std::vector<std::vector<std::int32_t>> next;    ///< [node]
+  std::int64_t unknown = 0;                       ///< on nodes that the file does not have, or on the node itself
+};
+
+/// Errors: an id of two nodes.
+Result<Dependencies> dependencies_of(const ImportedGraph& step, const std::vector<std::vector<std::int64_t>>& after,
+                                     const std::string& file) {
   const std::size_t count = step.nodes.size();
   std::unordered_map<std::int64_t, std::int32_t> index;
   for (std::size_t i = 0; i < count; ++i)
     if (!index.try_emplace(step.nodes[i].id, static_cast<std::int32_t>(i)).second)
       return fail({file, 0, "id", std::to_string(step.nodes[i].id), "is the id of two nodes"});
-  std::vector<std::vector<std::int32_t>> next(count);
-  std::vector<std::int32_t> waits(count, 0);
-  std::int64_t unknown = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  Dependencies found{std::vector<std::vector<std::int32_t>>(count), std::vector<std::vector<std::int32_t>>(count)};
+  for (std::size_t i = 0; i < count; ++i)
     for (const std::int64_t id : after[i]) {
-      const auto found = index.find(id);
-      if (found == index.end() || found->second == static_cast<std::int32_t>(i)) {
-        ++unknown;
+      const auto other = index.find(id);
+      if (other == index.end() || other->second == static_cast<std::int32_t>(i)) {
+        ++found.unknown;
         continue;
       }
-      next[static_cast<std::size_t>(found->second)].push_back(static_cast<std::int32_t>(i));
-      ++waits[i];
+      found.before[i].push_back(other->second);
+      found.next[static_cast<std::size_t>(other->second)].push_back(static_cast<std::int32_t>(i));
     }
-  }
+  return found;
+}
+
+}  // namespace
+
+Result<void> order_nodes(ImportedGraph& step, const std::vector<std::vector<std::int64_t>>& after,
+                         const std::string& file) {
+  if (const auto ok = check_durations(step, file); !ok) return ok;
+  const Result<Dependencies> found = dependencies_of(step, after, file);
+  if (!found) return tl::unexpected(found.error());
+  const std::size_t count = step.nodes.size();
+  std::vector<std::size_t> waits(count);
   // Of all that are ready the first in the file: a graph that is in order stays as it is.
   std::priority_queue<std::int32_t, std::vector<std::int32_t>, std::greater<>> ready;
-  for (std::size_t i = 0; i < count; ++i)
+  for (std::size_t i = 0; i < count; ++i) {
+    waits[i] = found->before[i].size();
     if (waits[i] == 0) ready.push(static_cast<std::int32_t>(i));
+  }
   std::vector<std::int32_t> place(count, -1);
   std::vector<ImportedNode> ordered;
   ordered.reserve(count);
@@ -87,20 +107,18 @@ Result<void> order_nodes(ImportedGraph& step, const std::vector<std::vector<std:
     ready.pop();
     place[i] = static_cast<std::int32_t>(ordered.size());
     ordered.push_back(std::move(step.nodes[i]));
-    for (const std::int64_t id : after[i]) {
-      const auto found = index.find(id);
-      if (found != index.end() && found->second != static_cast<std::int32_t>(i))
-        ordered.back().after.push_back(place[static_cast<std::size_t>(found->second)]);
-    }
-    for (const std::int32_t n : next[i])
-      if (--waits[static_cast<std::size_t>(n)] == 0) ready.push(n);
+    for (const std::int32_t before : found->before[i])
+      ordered.back().after.push_back(place[static_cast<std::size_t>(before)]);
+    for (const std::int32_t next : found->next[i])
+      if (--waits[static_cast<std::size_t>(next)] == 0) ready.push(next);
   }
   if (ordered.size() < count)
     return fail(
         {file, 0, "", "", fmt::format("has {} nodes that depend on each other in a cycle", count - ordered.size())});
   step.nodes = std::move(ordered);
-  if (unknown > 0)
-    step.notes.push_back(fmt::format("{} dependencies on nodes that are not in the file were left out", unknown));
+  if (found->unknown > 0)
+    step.notes.push_back(
+        fmt::format("{} dependencies on nodes that are not in the file were left out", found->unknown));
   return {};
 }
 
@@ -123,7 +141,7 @@ CostedOperator operator_of(const ImportedNode& node) {
           false};
 }
 
-CostedCollective collective_of(const ImportedNode& node) {
+CostedCollective costed_collective(const ImportedNode& node) {
   CostedCollective call;
   call.slot = stream_of(node) - 1;
   call.call.collective = node.kind == ImportedNode::Kind::collective ? node.collective : Collective::send_recv;
@@ -173,7 +191,7 @@ StepGraph step_graph_of(const ImportedGraph& step) {
     } else {
       op.type = OpType::collective;
       op.payload = static_cast<std::int32_t>(graph.collectives.size());
-      graph.collectives.push_back(collective_of(node));
+      graph.collectives.push_back(costed_collective(node));
     }
     part.ops.push_back(std::move(op));
   }

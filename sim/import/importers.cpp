@@ -83,8 +83,7 @@ Result<const Importer*> find_importer(std::string_view content, const std::strin
   if (!name.empty()) {
     const auto found = std::ranges::find(candidates, name, &Importer::name);
     if (found != candidates.end()) return *found;
-    return fail(
-        {"", 0, "format", std::string(name), fmt::format("unknown format (allowed: {})", names_of(candidates))});
+    return fail_key("format", std::string(name), fmt::format("unknown format (allowed: {})", names_of(candidates)));
   }
   const Candidates found = those_that_recognise(candidates, content, file);
   if (found.size() == 1) return found.front();

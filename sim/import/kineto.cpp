@@ -103,9 +103,9 @@ class Recorder {
       return true;
     }
     const auto start = nanoseconds_of(event.field("ts"));
-    if (!start) return fail_key("ts", event.field("ts"), "must be a time in microseconds, from 0");
+    if (!start) return fail_event("ts", event.field("ts"), "must be a time in microseconds, from 0");
     const auto duration = nanoseconds_of(event.field("dur"));
-    if (!duration) return fail_key("dur", event.field("dur"), "must be a duration in microseconds, from 0");
+    if (!duration) return fail_event("dur", event.field("dur"), "must be a duration in microseconds, from 0");
     const std::int64_t end = *start + *duration;
     if (category == "kernel")
       kernel(event, *start, end);
@@ -245,7 +245,7 @@ class Recorder {
     result_.trace.ranges.push_back(std::move(range));
   }
 
-  bool fail_key(const char* key, std::string_view value, const char* message) {
+  bool fail_event(const char* key, std::string_view value, const char* message) {
     error_ = fail({file_, 0, fmt::format("traceEvents[{}].{}", events_ - 1, key), shortened(value), message}).value();
     return false;
   }

@@ -1,64 +1,21 @@
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
-#include "sim/cost/plausible.hpp"
-#include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/measurement_sums.hpp"
+#include "sim/import/nccl_tests_programs.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
-#include "sim/network/measured_network.hpp"
-#include "sim/network/network_model.hpp"
 
 namespace tracecast {
 namespace {
-
-constexpr double kMaxSeconds = 1e6;
-/// "#wrong" counts elements; "error" of versions to 2.12 is the largest deviation, which is that of rounding where all is well.
-constexpr double kMaxError = 0.5;
-constexpr std::string_view kWrongResult = "the check of this row failed: the collective did not compute what it should";
-
-/// A program of nccl-tests by its name and by the name that its JSON uses; nullopt: a profile has no such collective.
-struct NcclTestsProgram {
-  std::string_view program;
-  std::string_view title;
-  std::optional<Collective> collective;
-};
-constexpr NcclTestsProgram kPrograms[] = {{"all_reduce_perf", "AllReduce", Collective::all_reduce},
-                                          {"all_gather_perf", "AllGather", Collective::all_gather},
-                                          {"reduce_scatter_perf", "ReduceScatter", Collective::reduce_scatter},
-                                          {"alltoall_perf", "AlltoAll", Collective::all_to_all},
-                                          {"broadcast_perf", "Broadcast", Collective::broadcast},
-                                          {"sendrecv_perf", "SendRecv", Collective::send_recv},
-                                          {"reduce_perf", "Reduce", std::nullopt},
-                                          {"gather_perf", "Gather", std::nullopt},
-                                          {"scatter_perf", "Scatter", std::nullopt},
-                                          {"hypercube_perf", "HyperCube", std::nullopt},
-                                          {"alltoallv_perf", "AlltoAllv", std::nullopt}};
-
-/// The program that `text` names as a word of its own: "all_gather_perf" is not "gather_perf".
-const NcclTestsProgram* named(std::string_view text) {
-  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
-  const auto stands_in = [&](std::string_view name, bool may_go_on) {
-    for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
-      const std::size_t end = at + name.size();
-      if ((at == 0 || !is_word(text[at - 1])) && (may_go_on || end == text.size() || !is_word(text[end]))) return true;
-    }
-    return false;
-  };
-  for (const NcclTestsProgram& each : kPrograms)  // all_reduce_perf_mpi is all_reduce_perf
-    if (stands_in(each.program, true) || stands_in(each.title, false)) return &each;
-  return nullptr;
-}
 
 /// Bytes of an element as nccl-tests names types; 0: another name.
 std::int64_t element_size(std::string_view type) {
@@ -91,8 +48,8 @@ std::string without_tags(std::string_view line) {
 struct NcclTestsRow {
   int line = 0;
   std::int64_t bytes = 0;
-  std::int64_t buffers =
-      0;  ///< size over count times type: 1, or the ranks where `count` is one rank's share; 0: not known
+  /// Size over count times type: 1, or the ranks where `count` is one rank's share; 0: not known.
+  std::int64_t buffers = 0;
   bool reduces = false;
   bool rooted = false;
   bool no_in_place = false;  ///< the columns in place are empty, or not checked where those out of place are
@@ -180,7 +137,7 @@ class NcclTestsReader {
  private:
   void take(const std::string& line) {
     if (line.starts_with("# nThread")) close();
-    if (const NcclTestsProgram* program = named(line);
+    if (const NcclTestsProgram* program = nccl_tests_program(line);
         program != nullptr && line.find("NCCL INFO") == std::string::npos)
       program_ = program;
     const std::vector<std::string_view> words = split_words(line);
@@ -194,7 +151,7 @@ class NcclTestsReader {
       if (const auto columns = columns_of(words)) columns_ = columns;
       return;
     }
-    if (rows_.empty() == false) return;
+    if (!rows_.empty()) return;
     if (groups_of_table_.insert(std::string(group_of(words))).second)
       groups_ = std::max(groups_, static_cast<int>(groups_of_table_.size()));
     if (ranks_ > 0 && group_of(words) != first_group_) return;
@@ -237,6 +194,15 @@ class NcclTestsReader {
       row.buffers = *bytes / (element * *count);
     row.reduces = columns.redop > 0 && !no_redop && words[columns.redop] != "none";
     row.rooted = columns.root > 0 && parse_number<int>(words[columns.root - shift]).value_or(-1) >= 0;
+    if (read_times(row, words, columns, shift) && row.bytes > 0 && row.seconds > 0 &&
+        row.seconds < kMaxNcclTestsSeconds)
+      rows_.push_back(row);
+  }
+
+  /// The time out of place, or in place if there is no other. `shift`: words that the row has less than its header.
+  /// False: the row is cut, or its check failed.
+  bool read_times(NcclTestsRow& row, const std::vector<std::string_view>& words, const NcclTestsColumns& columns,
+                  std::size_t shift) {
     const std::size_t first = columns.time - shift;
     const std::size_t again = (columns.again > 0 ? columns.again : columns.time + 4) - shift;  // a header may be cut
     const bool both = words.size() > again + 2;
@@ -248,15 +214,15 @@ class NcclTestsReader {
     const std::size_t at = out_of_place ? first : again;
     if (!time || words.size() < at + 3) {
       ++cut_;
-      return;
+      return false;
     }
     row.seconds = *time * 1e-6;
     row.algbw = parse_number<double>(words[at + 1]).value_or(0);
     row.busbw = parse_number<double>(words[at + 2]).value_or(0);
-    if (at + 3 < words.size() && parse_number<double>(words[at + 3]).value_or(0) > kMaxError)
-      return fail_row(columns.time + 3 < columns.names.size() ? columns.names[columns.time + 3] : "#wrong",
-                      std::string(words[at + 3]), std::string(kWrongResult));
-    if (row.bytes > 0 && row.seconds > 0 && row.seconds < kMaxSeconds) rows_.push_back(row);
+    if (at + 3 >= words.size() || parse_number<double>(words[at + 3]).value_or(0) <= kMaxWrong) return true;
+    fail_row(columns.time + 3 < columns.names.size() ? columns.names[columns.time + 3] : "#wrong",
+             std::string(words[at + 3]), std::string(kWrongResult));
+    return false;
   }
 
   void fail_row(const std::string& key, const std::string& value, const std::string& message) {
@@ -279,7 +245,7 @@ class NcclTestsReader {
 
   void take_table() {
     if (ranks_ == 0) return fail_row("", "", "has a table without the list of its ranks (# Using devices)");
-    if (program_ == nullptr) program_ = named(file_);
+    if (program_ == nullptr) program_ = nccl_tests_program(file_);
     if (program_ == nullptr) program_ = concluded();
     if (program_ == nullptr)
       return fail_row("", "", "has a table whose collective is not named and cannot be told from its bandwidths");
@@ -324,8 +290,7 @@ class NcclTestsReader {
     const auto is = [&](double expected) { return best->busbw > 0 && std::abs(factor - expected) < 0.02 * expected; };
     const auto program = [&](std::string_view name) {
       guessed_ = name;
-      return std::find_if(std::begin(kPrograms), std::end(kPrograms),
-                          [&](const NcclTestsProgram& each) { return each.program == name; });
+      return nccl_tests_program(name);
     };
     const bool whole_buffers = best->buffers == 1;  // count is that of the whole buffer
     if (best->reduces && best->rooted && is(1)) return program("reduce_perf");
@@ -357,151 +322,12 @@ class NcclTestsReader {
   std::int64_t cut_ = 0;
 };
 
-/// The number at `key`, or 0 if there is none. Errors: something that is not a number.
-Result<double> number_at(const JsonNode* object, const char* key, const char* object_name, const std::string& file) {
-  const JsonNode* const node = object == nullptr ? nullptr : object->find(key);
-  if (node == nullptr || node->kind == JsonNode::Kind::null) return 0.0;
-  if (node->kind == JsonNode::Kind::integer || node->kind == JsonNode::Kind::number) return node->number;
-  return fail({file, node->line, fmt::format("{}.{}", object_name, key), node->text(), "is not a number"});
-}
-
-std::string_view string(const JsonNode* node) {
-  return node != nullptr && node->kind == JsonNode::Kind::string ? std::string_view(node->string) : std::string_view{};
-}
-
-/// -J, version 3. The environment that it records is not looked at.
-Result<CollectiveMeasurements> read_json_table(std::string_view text, const std::string& file) {
-  const Result<JsonDocument> document = parse_json(std::string(text), file);
-  if (!document) return tl::unexpected(document.error());
-  const JsonNode* devices = document->root.find("devices");
-  const JsonNode* results = document->root.find("results");
-  if (devices == nullptr || results == nullptr || devices->items.empty())
-    return fail({file, 0, "", "", "has no \"devices\" and \"results\" of nccl-tests"});
-  CollectiveMeasurements out;
-  out.format = "nccl-tests (JSON)";
-  std::set<std::string_view> hosts;
-  for (const JsonNode& device : devices->items) {
-    const std::string_view host = string(device.find("hostname"));
-    if (host.empty()) return fail({file, device.line, "devices.hostname", "", "is missing, or not a name"});
-    hosts.insert(host);
-  }
-  out.gpu = shortened(string(devices->items[0].find("device_info")));
-  MeasurementSums sums;
-  std::int64_t without_time = 0;
-  for (const JsonNode& row : results->items) {
-    const NcclTestsProgram* const program = named(string(row.find("experiment_name")));
-    if (program == nullptr || !program->collective)
-      return fail({file, row.line, "results.experiment_name", shortened(string(row.find("experiment_name"))),
-                   "unknown collective of nccl-tests"});
-    const JsonNode* place = row.find("out_of_place");
-    if (place != nullptr && place->find("cpu_time") != nullptr)
-      return fail({file, row.line, "results.out_of_place.cpu_time", "",
-                   "is a time of the host (-C 1), which is not that of the collective"});
-    const Result<double> time = number_at(place, "time", "results.out_of_place", file);
-    const Result<double> algbw = number_at(place, "alg_bw", "results.out_of_place", file);
-    const Result<double> wrong = number_at(place, "nwrong", "results.out_of_place", file);
-    const Result<double> bytes = number_at(&row, "size", "results", file);
-    for (const Result<double>& each : {time, algbw, wrong, bytes})
-      if (!each) return tl::unexpected(each.error());
-    if (row.find("size") == nullptr) return fail({file, row.line, "results.size", "", "is missing"});
-    if (*wrong > kMaxError)
-      return fail(
-          {file, row.line, "results.out_of_place.nwrong", fmt::format("{}", *wrong), std::string(kWrongResult)});
-    if (!(*time > 0 && *time < kMaxSeconds && *bytes >= 1 && *bytes < static_cast<double>(kMaxCollectiveBytes))) {
-      ++without_time;
-      continue;
-    }
-    const double rate = *bytes / *time * 1e-3;
-    if (*algbw > 0.1 && std::abs(*algbw / rate - 1) > 0.02 + 0.01 / *time)
-      return fail({file, row.line, "results.out_of_place.alg_bw", fmt::format("{:.3f}", *algbw),
-                   fmt::format("contradicts size and time, which are {:.3f} GB/s", rate)});
-    sums.add(*program->collective, static_cast<int>(devices->items.size()), static_cast<int>(hosts.size()),
-             static_cast<std::int64_t>(*bytes), *time * 1e-6);
-  }
-  if (without_time > 0)
-    out.notes.push_back(fmt::format("{} rows without an out-of-place time were left out", without_time));
-  if (sums.empty()) return fail({file, results->line, "results", "", "has no size with a time"});
-  out.calls = sums.calls();
-  return out;
-}
-
 }  // namespace
 
 Result<CollectiveMeasurements> read_nccl_tests(std::string_view text, const std::string& file) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] == '{') return read_json_table(text, file);
+  if (first != std::string_view::npos && text[first] == '{') return read_nccl_tests_json(text, file);
   return NcclTestsReader(file).read(text);
-}
-
-std::string to_csv(const CollectiveMeasurements& measurements) {
-  std::string text = "collective,ranks,nodes,bytes,time_us,busbw_gb_s,spread,samples\n";
-  for (const MeasuredCall& call : measurements.calls) {
-    const MeasuredCollective& m = call.measured;
-    text +=
-        fmt::format("{},{},{},{},{:.3f},{:.3f},{:.4f},{}\n", to_string(m.collective), m.ranks, call.nodes, m.size.count,
-                    m.seconds * 1e6, bus_bandwidth(m.collective, m.ranks, m.size, from_seconds(m.seconds)) * 1e-9,
-                    m.spread, m.samples);
-  }
-  return text;
-}
-
-namespace {
-
-/// Bytes per second that a GPU of this model can send to the others of its node; 0: not known.
-double link_rate(const std::string& gpu) {
-  const bool card = lower_case(gpu).find("pcie") != std::string::npos;  // its bridge has fewer links than a module
-  const std::string model = lower_case(gpu_model(gpu));
-  auto known = std::ranges::find(kGpuFacts, card ? model + "-pcie" : model, &GpuFacts::name);
-  if (known == std::end(kGpuFacts)) known = std::ranges::find(kGpuFacts, model, &GpuFacts::name);
-  return known == std::end(kGpuFacts) ? 0 : static_cast<double>(known->link.bytes_per_second) * known->links;
-}
-
-/// A switch that reduces (NVLS) lets an all-reduce send and receive its buffer once; every other transfer passes the links as
-/// often as its bus bandwidth counts.
-std::optional<std::string> above_links(const MeasuredCollective& measured, double links) {
-  const double seconds = measured.seconds;
-  const double algbw = static_cast<double>(measured.size.count) / seconds;
-  const double busbw = bus_bandwidth(measured.collective, measured.ranks, measured.size, from_seconds(seconds));
-  const double sent = measured.collective == Collective::all_reduce ? algbw : busbw;
-  if (links == 0 || sent <= 1.02 * links) return std::nullopt;
-  return fmt::format("takes {:.3f} us, which sends {:.1f} GB/s from each GPU (allowed: up to {:.0f}, its links)",
-                     seconds * 1e6, sent * 1e-9, links * 1e-9);
-}
-
-}  // namespace
-
-Result<ProfileWithCollectives> with_collectives(Profile base, const CollectiveMeasurements& measurements,
-                                                const Cluster* machine) {
-  if (!may_be_same_gpu(measurements.gpu, base.gpu))
-    return fail({"", 0, "gpu", measurements.gpu,
-                 fmt::format("measured, but profile {} is of another GPU, {} (allowed: measurements of the same GPU)",
-                             base.name, base.gpu)});
-  const double links = link_rate(base.gpu);
-  const Bandwidth network = machine == nullptr ? Bandwidth{} : network_of_host(machine->node);
-  ProfileWithCollectives result;
-  for (const MeasuredCall& call : measurements.calls) {
-    MeasuredCollective m = call.measured;
-    const bool between = call.nodes > 1;
-    if (between && (network.bytes_per_second <= 0 || m.ranks % call.nodes != 0)) {
-      ++result.left_out;
-      continue;
-    }
-    if (between) m.network = network;
-    m.nodes = call.nodes;
-    auto fault = why_impossible(base, m);
-    if (!fault && m.ranks > 1 && !between) fault = above_links(m, links);
-    if (fault)
-      return fail({"", 0, fmt::format("{} of {} bytes over {} ranks", to_string(m.collective), m.size.count, m.ranks),
-                   "", *fault});
-    std::erase_if(base.measured_collectives, [&m](const MeasuredCollective& known) {
-      return std::tuple(known.collective, known.ranks, known.nodes, known.size) ==
-             std::tuple(m.collective, m.ranks, m.nodes, m.size);
-    });
-    base.measured_collectives.push_back(m);
-    ++(between ? result.taken_between : result.taken);
-  }
-  result.profile = std::move(base);
-  return result;
 }
 
 namespace {

@@ -192,11 +192,8 @@ std::string to_pytorch_csv(const PipelineProgram& program, bool carriage_returns
 
 Result<std::string> to_pytorch_csv(const Schedule& schedule, bool carriage_returns) {
   if (schedule.replicas > 1) {
-    return fail({.file = {},
-                 .line = 0,
-                 .key = "schedule",
-                 .value = schedule.name,
-                 .message = "holds two copies of the model; PyTorch's format has one rank per stage"});
+    return fail_key("schedule", schedule.name,
+                    "holds two copies of the model; PyTorch's format has one rank per stage");
   }
   return to_pytorch_csv(program_of(schedule), carriage_returns);
 }

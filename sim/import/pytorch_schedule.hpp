@@ -45,9 +45,12 @@ Result<PytorchSchedule> read_pytorch_schedule(const std::filesystem::path& path,
                                               ScheduleDialect dialect = ScheduleDialect::detect);
 
 /// The computation of a file as a schedule that `check` accepts.
-/// Errors, naming rank and column where they can: a stage on two ranks, ranks with unlike numbers of stages; an action that
-/// repeats; a backward before its forward, a weight before its input gradient; something missing; ranks that wait for each
-/// other in a circle; with communication: a send or receive that is missing, repeated, or not between neighbours.
+/// Errors name rank and column where they can:
+///
+///   stages          one on two ranks; ranks with different numbers of them
+///   actions         one that repeats or is missing; a backward before its forward, a weight before its input gradient
+///   waits           ranks that wait for each other in a circle
+///   communication   where the file has it: a send or receive that is missing, repeated, or not between neighbours
 Result<Schedule> schedule_of(const PytorchSchedule& file);
 
 /// A row per line, line ends "\n" or "\r\n" (PyTorch's own dump has "\r\n"). Reading it gives the program back.

@@ -62,34 +62,45 @@ class TransferTimer {
   std::map<std::string, std::pair<int, GroupPlacement>> groups_;
 };
 
-}  // namespace
-
-Result<void> time_transfers(ImportedGraph& step, Cluster cluster, const Profile& profile, int ranks,
-                            const std::string& file) {
+/// Errors: a file without sizes, another number of ranks than the file has, groups or messages beyond them.
+Result<void> check_ranks(const ImportedGraph& step, const std::string& machine, int ranks, const std::string& file) {
+  const auto fail_gpus = [&](std::string message) {
+    return fail_key("--gpus", std::to_string(ranks), std::move(message));
+  };
   if (step.sizes == ImportedGraph::Sizes::unknown)
-    return fail({"", 0, "--topology", cluster.name,
-                 fmt::format("is for a Chakra trace or a workload of SimAI, not for: {}", step.format)});
-  if (ranks == 0) ranks = step.ranks;
+    return fail_key("--topology", machine,
+                    fmt::format("is for a Chakra trace or a workload of SimAI, not for: {}", step.format));
   if (ranks == 0) return fail({file, 0, "", "", "does not say of how many ranks: give --gpus to time its collectives"});
-  if (ranks < 2)
-    return fail({"", 0, "--gpus", std::to_string(ranks), "has no collectives to time (allowed: 2 and more)"});
+  if (ranks < 2) return fail_gpus("has no collectives to time (allowed: 2 and more)");
   if (step.ranks > 0 && ranks != step.ranks)
-    return fail({"", 0, "--gpus", std::to_string(ranks),
-                 fmt::format("is not the {} ranks that {} is for (leave it out)", step.ranks, file)});
-  if (step.group_of)
-    for (const ImportedNode& node : step.nodes) {
-      const ImportedGroup group = step.group_of(node.group, ranks);
-      if (node.kind == ImportedNode::Kind::collective && std::int64_t{group.ranks - 1} * group.stride >= ranks)
-        return fail({"", 0, "--gpus", std::to_string(ranks),
-                     fmt::format("is too few: a group of {} has {} ranks", file, group.ranks)});
-    }
-  cluster.world_size = ranks;
-  if (const auto faults = impossible_values(cluster); !faults.empty())
-    return fail({"", 0, "--gpus", std::to_string(ranks), faults.front().message});
+    return fail_gpus(fmt::format("is not the {} ranks that {} is for (leave it out)", step.ranks, file));
+  if (!step.group_of) return {};
+  for (const ImportedNode& node : step.nodes) {
+    const ImportedGroup group = step.group_of(node.group, ranks);
+    if (node.kind == ImportedNode::Kind::collective && std::int64_t{group.ranks - 1} * group.stride >= ranks)
+      return fail_gpus(fmt::format("is too few: a group of {} has {} ranks", file, group.ranks));
+  }
+  return {};
+}
+
+Result<void> check_messages(const ImportedGraph& step, int ranks, const std::string& file) {
   for (const ImportedNode& node : step.nodes)
     if (is_message(node) && std::max(node.from, node.to) >= ranks)
       return fail({file, 0, node.name, std::to_string(std::max(node.from, node.to)),
                    fmt::format("is the rank of a message, beyond --gpus {}", ranks)});
+  return {};
+}
+
+}  // namespace
+
+Result<void> time_transfers(ImportedGraph& step, Cluster cluster, const Profile& profile, int ranks,
+                            const std::string& file) {
+  if (ranks == 0) ranks = step.ranks;
+  if (const auto ok = check_ranks(step, cluster.name, ranks, file); !ok) return ok;
+  cluster.world_size = ranks;
+  if (const auto faults = impossible_values(cluster); !faults.empty())
+    return fail_key("--gpus", std::to_string(ranks), faults.front().message);
+  if (const auto ok = check_messages(step, ranks, file); !ok) return ok;
   TransferTimer timer(cluster, profile, step, ranks);
   std::int64_t collectives = 0;
   std::int64_t messages = 0;

@@ -7,7 +7,7 @@
 namespace tracecast {
 namespace {
 
-/// Of switches whose size the topology does not give: today's for InfiniBand (docs/references.md#dgx-superpod).
+/// Ports of switches whose size the topology does not give: those of InfiniBand in reference systems (docs/references.md#dgx-superpod).
 constexpr int kUsualPorts = 64;
 
 /// Of each tier below the top: downlink / uplink bandwidth.

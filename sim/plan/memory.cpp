@@ -137,8 +137,8 @@ double gathered_bytes(const RankParameters& unit, const Plan& plan) {
          quantised * quantised_size(plan.training.dtype);
 }
 
-/// Parameters gathered at one time: all units that stay from the forward to the end of the backward, or after it, of the others the
-/// one in work and the one fetched ahead, and what they keep when they are resharded to a smaller group.
+/// The most parameters that are gathered at one time: all units that stay gathered, at least from the forward to the end of the
+/// backward; of the others the one that runs and the one that is prefetched, and what units keep in a smaller group.
 double gathered_bytes(const RankShare& share, const Plan& plan) {
   double kept = 0;
   double freed = 0;

@@ -30,9 +30,9 @@ std::vector<std::string> words(const std::string& text) {
 }
 
 tl::unexpected<Error> bad_order(const std::string& order, const std::string& message) {
-  return fail(Diagnostic{"", 0, "parallel.rank_order", order,
-                         fmt::format("{} (allowed: the axes tp cp ep dp pp in any order, fastest first, as in {})",
-                                     message, kDefaultOrder)});
+  return fail_key("parallel.rank_order", order,
+                  fmt::format("{} (allowed: the axes tp cp ep dp pp in any order, fastest first, as in {})", message,
+                              kDefaultOrder));
 }
 
 }  // namespace

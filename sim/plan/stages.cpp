@@ -32,9 +32,7 @@ Result<std::vector<Stage>> stages_of_layout(const Model& model, const Parallel& 
   const std::vector<int>& layout = parallel.pp_layout;
   const std::int64_t stages = std::int64_t{parallel.pp} * parallel.vpp;
   const std::string value = fmt::format("[{}]", fmt::join(layout, ", "));
-  const auto fault = [&](std::string message) {
-    return fail(Diagnostic{"", 0, "parallel.pp_layout", value, std::move(message)});
-  };
+  const auto fault = [&](std::string message) { return fail_key("parallel.pp_layout", value, std::move(message)); };
   if (static_cast<std::int64_t>(layout.size()) != stages) {
     return fault(
         fmt::format("has {} entries, not one for each of the pp x vpp = {} virtual stages", layout.size(), stages));
@@ -60,19 +58,18 @@ tl::unexpected<Error> does_not_divide(const Model& model, const Parallel& parall
   const std::string advice = extra == 2 ? "give parallel.pp_layout"
                                         : "give parallel.pp_layout, or set account_for_embedding and account_for_loss";
   if (vpp) {
-    return fail(
-        Diagnostic{"", 0, "parallel.vpp", fmt::to_string(parallel.vpp),
-                   fmt::format("does not divide the {} layers of a pipeline rank, {} / pp {} (allowed: {}; or {})",
-                               items / parallel.pp, whole, parallel.pp, divisors(items / parallel.pp), advice)});
+    return fail_key("parallel.vpp", fmt::to_string(parallel.vpp),
+                    fmt::format("does not divide the {} layers of a pipeline rank, {} / pp {} (allowed: {}; or {})",
+                                items / parallel.pp, whole, parallel.pp, divisors(items / parallel.pp), advice));
   }
-  return fail(Diagnostic{"", 0, "parallel.pp", fmt::to_string(parallel.pp),
-                         fmt::format("does not divide {} (allowed: {}; or {})", whole, divisors(items), advice)});
+  return fail_key("parallel.pp", fmt::to_string(parallel.pp),
+                  fmt::format("does not divide {} (allowed: {}; or {})", whole, divisors(items), advice));
 }
 
 tl::unexpected<Error> too_few(const Model& model, std::int64_t stages, int items) {
-  return fail(Diagnostic{"", 0, "parallel.pp", "",
-                         fmt::format("pp x vpp = {} virtual stages are more than {} = {} can fill (at most {})", stages,
-                                     layers_name(model), model.layers(), items)});
+  return fail_key("parallel.pp", "",
+                  fmt::format("pp x vpp = {} virtual stages are more than {} = {} can fill (at most {})", stages,
+                              layers_name(model), model.layers(), items));
 }
 
 }  // namespace

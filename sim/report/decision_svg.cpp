@@ -122,6 +122,61 @@ std::string points_text(const std::vector<std::pair<double, double>>& points) {
   return text;
 }
 
+bool has_days_and_money(const Candidate& candidate) { return candidate.days > 0 && candidate.cost_usd.has_value(); }
+
+/// Days against money.
+class TradeOffPlot {
+ public:
+  /// `unit`: of the axis of money, 1 or a million USD.
+  TradeOffPlot(const CapacityPlan& plan, double unit, double most_usd, double most_days)
+      : plan_(plan), unit_(unit), plot_(plan, most_usd / unit, most_days, unit > 1 ? "million USD" : "USD", "days") {}
+
+  /// The line through the candidates that no other one beats in both.
+  void draw_front() {
+    std::vector<std::pair<double, double>> front;
+    for (const int index : plan_.pareto) {
+      const Candidate& each = plan_.candidates[static_cast<std::size_t>(index)];
+      if (has_days_and_money(each)) front.emplace_back(x_of(each), plot_.y(each.days));
+    }
+    std::ranges::sort(front);
+    const bool of_this_plane = plan_.trade_offs == std::vector{Objective::time, Objective::cost};
+    if (of_this_plane && front.size() > 1)
+      plot_.picture.add(fmt::format("<polyline points=\"{}\" class=\"front\"/>", points_text(front)));
+  }
+
+  void draw_candidate(std::size_t index) {
+    const Candidate& each = plan_.candidates[index];
+    const MachineChoice& machine = choice_of(plan_, each);
+    const std::string& colour = plot_.classes.at(machine_text(machine));
+    const double x = x_of(each);
+    const double y = plot_.y(each.days);
+    if (const auto& days = each.days_quantiles)
+      plot_.picture.line(x, plot_.y(days->p10), x, plot_.y(days->p90), colour);
+    if (const auto& usd = each.cost_quantiles_usd)
+      plot_.picture.line(plot_.x(usd->p10 / unit_), y, plot_.x(usd->p90 / unit_), y, colour);
+    draw_point(plot_.picture, x, y, colour,
+               fmt::format("{}: {} x {}, {} days, {}", index + 1, number(machine.gpus, 1), machine_text(machine),
+                           number(each.days, 3), number(each.cost_usd->typical / unit_, 3)));
+    // A number that another one would cover is left out; the table has all.
+    const auto covers = [&](const std::pair<double, double>& other) {
+      return std::abs(other.first - x) < 20 && std::abs(other.second - y) < 13;
+    };
+    if (std::ranges::any_of(labels_, covers)) return;
+    labels_.emplace_back(x, y);
+    plot_.picture.text(x + 8, y - 7, std::to_string(index + 1), "");
+  }
+
+  std::string document() { return plot_.document("days against money"); }
+
+ private:
+  double x_of(const Candidate& candidate) const { return plot_.x(candidate.cost_usd->typical / unit_); }
+
+  const CapacityPlan& plan_;
+  double unit_;
+  Plot plot_;
+  std::vector<std::pair<double, double>> labels_;
+};
+
 }  // namespace
 
 std::string trade_off_svg(const CapacityPlan& plan) {
@@ -131,48 +186,17 @@ std::string trade_off_svg(const CapacityPlan& plan) {
   double most_days = 0;
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
     const Candidate& each = plan.candidates[i];
-    if (each.days <= 0 || !each.cost_usd) continue;
+    if (!has_days_and_money(each)) continue;
     shown.push_back(i);
     if (each.cost_usd->typical >= 1e6) unit = 1e6;
     most_usd = std::max({most_usd, each.cost_usd->typical, each.cost_quantiles_usd ? each.cost_quantiles_usd->p90 : 0});
     most_days = std::max({most_days, each.days, each.days_quantiles ? each.days_quantiles->p90 : 0});
   }
   if (shown.empty()) return "";
-  Plot plot(plan, most_usd / unit, most_days, unit > 1 ? "million USD" : "USD", "days");
-  const auto x_of = [&](const Candidate& each) { return plot.x(each.cost_usd->typical / unit); };
-  std::vector<std::pair<double, double>> front;
-  for (const int index : plan.pareto) {
-    const Candidate& each = plan.candidates[static_cast<std::size_t>(index)];
-    if (each.days > 0 && each.cost_usd) front.emplace_back(x_of(each), plot.y(each.days));
-  }
-  std::ranges::sort(front);
-  const bool of_this_plane = plan.trade_offs == std::vector{Objective::time, Objective::cost};
-  if (of_this_plane && front.size() > 1)
-    plot.picture.add(fmt::format("<polyline points=\"{}\" class=\"front\"/>", points_text(front)));
-  std::vector<std::pair<double, double>> labels;
-  for (const std::size_t i : shown) {
-    const Candidate& each = plan.candidates[i];
-    const MachineChoice& machine = choice_of(plan, each);
-    const std::string& colour = plot.classes.at(machine_text(machine));
-    const double px = x_of(each);
-    const double py = plot.y(each.days);
-    if (each.days_quantiles)
-      plot.picture.line(px, plot.y(each.days_quantiles->p10), px, plot.y(each.days_quantiles->p90), colour);
-    if (each.cost_quantiles_usd)
-      plot.picture.line(plot.x(each.cost_quantiles_usd->p10 / unit), py, plot.x(each.cost_quantiles_usd->p90 / unit),
-                        py, colour);
-    draw_point(plot.picture, px, py, colour,
-               fmt::format("{}: {} x {}, {} days, {}", i + 1, number(machine.gpus, 1), machine_text(machine),
-                           number(each.days, 3), number(each.cost_usd->typical / unit, 3)));
-    // A number that another one would cover is left out; the table has all.
-    const auto covers = [&](const std::pair<double, double>& other) {
-      return std::abs(other.first - px) < 20 && std::abs(other.second - py) < 13;
-    };
-    if (std::ranges::any_of(labels, covers)) continue;
-    labels.emplace_back(px, py);
-    plot.picture.text(px + 8, py - 7, std::to_string(i + 1), "");
-  }
-  return plot.document("days against money");
+  TradeOffPlot plot(plan, unit, most_usd, most_days);
+  plot.draw_front();
+  for (const std::size_t i : shown) plot.draw_candidate(i);
+  return plot.document();
 }
 
 std::string sizes_svg(const CapacityPlan& plan) {

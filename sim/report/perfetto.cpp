@@ -328,12 +328,9 @@ Result<std::vector<TracedRank>> traced_ranks(const ForecastRun& run, std::span<c
                       resident_memory(run, rank.pp_rank)});
   }
   for (const int number : chosen) {
-    if (number < 0 || number >= run.plan.world_size) {
-      return fail({.file = "",
-                   .key = "--trace-ranks",
-                   .value = std::to_string(number),
-                   .message = fmt::format("is not a rank of this job (allowed: 0 to {})", run.plan.world_size - 1)});
-    }
+    if (number < 0 || number >= run.plan.world_size)
+      return fail_key("--trace-ranks", std::to_string(number),
+                      fmt::format("is not a rank of this job (allowed: 0 to {})", run.plan.world_size - 1));
     if (std::ranges::find(traced, number, &TracedRank::number) != traced.end()) continue;
     const std::int32_t index = class_of(run, number);
     const std::int32_t pp_rank = run.graph.ranks[static_cast<std::size_t>(index)].pp_rank;

@@ -43,12 +43,63 @@ void add_racks(Json& out, const MachineChoice& machine) {
   if (is_rack(machine.scenario.cluster.node)) out["gpus_per_rack"] = machine.scenario.cluster.node.gpus;
 }
 
+/// Adds how much slower than the first candidate this one is, and why.
+void add_slowdown(Json& out, const Slowdown& why) {
+  out["slower_by"] = why.slower_by;
+  if (why.slower_by > 0 && !why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
+}
+
+Json parts_json(const Evaluation& evaluation) {
+  Json parts = Json::object();
+  for (const auto& [part, seconds] : step_parts(evaluation)) parts[part] = seconds;
+  return parts;
+}
+
+Json quantiles_json(const Candidate& candidate) {
+  Json out = Json::object();
+  const auto add = [&](const char* key, const std::optional<Quantiles>& q) {
+    if (q) out[key] = {{"p10", q->p10}, {"p50", q->p50}, {"p90", q->p90}};
+  };
+  add("step_time_s", candidate.step_quantiles_s);
+  add("days", candidate.days_quantiles);
+  add("cost_usd", candidate.cost_quantiles_usd);
+  add("energy_mwh", candidate.energy_quantiles_mwh);
+  add("ratio_to_first", candidate.ratio_to_first);
+  return out;
+}
+
+/// Adds what the whole training takes: days, money, energy.
+void add_training(Json& out, const Candidate& candidate, bool has_tokens) {
+  const auto add_band = [&](const char* key, const std::optional<Range3>& range) {
+    if (range) out[key] = band(*range);
+  };
+  if (candidate.within_days) out["within_days"] = *candidate.within_days;
+  if (candidate.within_budget) out["within_budget"] = *candidate.within_budget;
+  if (candidate.days > 0) out["days"] = candidate.days;
+  add_band("cost_usd", candidate.cost_usd);
+  add_band("usd_per_million_tokens", candidate.usd_per_million_tokens);
+  if (has_tokens) add_band("energy_mwh", candidate.energy_mwh);
+  add_band("co2_tonnes", candidate.co2_tonnes);
+  if (candidate.money.empty()) return;
+  Json lines = Json::object();
+  for (const MoneyLine& line : candidate.money) lines[line.name] = line.usd;
+  out["money_usd"] = lines;
+}
+
+/// Adds the measured run that is most like this candidate, if one is like it.
+void add_closest_run(Json& out, const Scenario& scenario) {
+  const auto closest = closest_runs(scenario, 1);
+  if (closest.empty()) return;
+  out["closest_run"] = {{"id", closest.front().run->id},
+                        {"source", closest.front().run->source},
+                        {"distance", closest.front().distance},
+                        {"error", closest.front().run->error}};
+}
+
 Json candidate_json(const CapacityPlan& plan, std::size_t index) {
   const Candidate& candidate = plan.candidates[index];
   const MachineChoice& machine = choice_of(plan, candidate);
   const Evaluation& e = candidate.evaluation;
-  Json parts = Json::object();
-  for (const auto& [part, seconds] : step_parts(e)) parts[part] = seconds;
   Json out = {{"topology", machine.topology},
               {"gpus", machine.gpus},
               {"global_batch_size", machine.scenario.training.global_batch_size},
@@ -61,7 +112,7 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
               {"tokens_per_s_per_gpu", candidate.tokens_per_s_per_gpu},
               {"memory_gib", gib(e.memory)},
               {"goodput", candidate.goodput},
-              {"parts_s", parts},
+              {"parts_s", parts_json(e)},
               {"meets_constraints", candidate.misses.empty()}};
   add_racks(out, machine);
   if (!machine.variant.empty()) out["variant"] = machine.variant;
@@ -70,50 +121,19 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
   if (!candidate.misses.empty()) out["misses"] = candidate.misses;
   if (e.layout.id == kOwnLayout) out["own"] = true;
   out["equals_first"] = candidate.equals_first;
-  Json quantiles = Json::object();
-  const auto add = [&](const char* key, const std::optional<Quantiles>& q) {
-    if (q) quantiles[key] = {{"p10", q->p10}, {"p50", q->p50}, {"p90", q->p90}};
-  };
-  add("step_time_s", candidate.step_quantiles_s);
-  add("days", candidate.days_quantiles);
-  add("cost_usd", candidate.cost_quantiles_usd);
-  add("energy_mwh", candidate.energy_quantiles_mwh);
-  add("ratio_to_first", candidate.ratio_to_first);
-  if (!quantiles.empty()) out["quantiles"] = quantiles;
-  if (candidate.within_days) out["within_days"] = *candidate.within_days;
-  if (candidate.within_budget) out["within_budget"] = *candidate.within_budget;
-  if (candidate.days > 0) out["days"] = candidate.days;
-  if (candidate.cost_usd) out["cost_usd"] = band(*candidate.cost_usd);
-  if (candidate.usd_per_million_tokens) out["usd_per_million_tokens"] = band(*candidate.usd_per_million_tokens);
-  if (candidate.energy_mwh && plan.target.tokens > 0) out["energy_mwh"] = band(*candidate.energy_mwh);
-  if (candidate.co2_tonnes) out["co2_tonnes"] = band(*candidate.co2_tonnes);
-  if (!candidate.money.empty()) {
-    Json lines = Json::object();
-    for (const MoneyLine& line : candidate.money) lines[line.name] = line.usd;
-    out["money_usd"] = lines;
-  }
-  const auto closest = closest_runs(with_layout(machine.scenario, e.layout), 1);
-  if (!closest.empty())
-    out["closest_run"] = {{"id", closest.front().run->id},
-                          {"source", closest.front().run->source},
-                          {"distance", closest.front().distance},
-                          {"error", closest.front().run->error}};
-  const Slowdown& why = plan.runners_up[index];
-  out["slower_by"] = why.slower_by;
-  if (why.slower_by > 0 && !why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
+  if (const Json quantiles = quantiles_json(candidate); !quantiles.empty()) out["quantiles"] = quantiles;
+  add_training(out, candidate, plan.target.tokens > 0);
+  add_closest_run(out, with_layout(machine.scenario, e.layout));
+  add_slowdown(out, plan.runners_up[index]);
   return out;
 }
 
 Json own_json(const Evaluation& own, const Evaluation& best, int gpus) {
-  const Slowdown why = slower_than(own, best);
   Json layout = layout_json(own.layout, gpus);
   layout.erase("id");
-  Json out = {{"layout", layout},
-              {"step_time_s", own.step_time_s},
-              {"memory_gib", gib(own.memory)},
-              {"fits", own.fits},
-              {"slower_by", why.slower_by}};
-  if (why.slower_by > 0 && !why.cause.empty()) out["slower_because"] = {{"cause", why.cause}, {"seconds", why.seconds}};
+  Json out = {
+      {"layout", layout}, {"step_time_s", own.step_time_s}, {"memory_gib", gib(own.memory)}, {"fits", own.fits}};
+  add_slowdown(out, slower_than(own, best));
   return out;
 }
 
@@ -186,10 +206,7 @@ Json sensitivity_json(const Sensitivity& found) {
   return {{"tried", found.tried}, {"flips", flips}, {"break_evens", prices}};
 }
 
-}  // namespace
-
-std::string plan_json(const PlanReport& report) {
-  const CapacityPlan& plan = report.plan;
+Json machines_json(const CapacityPlan& plan) {
   Json machines = Json::array();
   for (const MachineOutcome& machine : plan.machines) {
     machines.push_back({{"topology", machine.choice.topology},
@@ -200,32 +217,58 @@ std::string plan_json(const PlanReport& report) {
     add_racks(machines.back(), machine.choice);
     if (!machine.choice.variant.empty()) machines.back()["variant"] = machine.choice.variant;
   }
+  return machines;
+}
+
+Json candidates_json(const CapacityPlan& plan) {
   Json candidates = Json::array();
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) candidates.push_back(candidate_json(plan, i));
-  Json upgrades = Json::array();
-  for (const Upgrade& each : report.upgrades)
-    upgrades.push_back({{"what", each.what},
-                        {"limit", each.limit},
-                        {"step_time_s", each.step_time_s},
-                        {"faster_by", each.faster_by},
-                        {"layout", each.layout}});
-  Json trade_offs = Json::array();
-  for (const Objective each : plan.trade_offs) trade_offs.push_back(to_string(each));
+  return candidates;
+}
+
+Json objectives_json(const std::vector<Objective>& objectives) {
+  Json names = Json::array();
+  for (const Objective each : objectives) names.push_back(to_string(each));
+  return names;
+}
+
+Json upgrades_json(const std::vector<Upgrade>& upgrades) {
+  Json out = Json::array();
+  for (const Upgrade& each : upgrades)
+    out.push_back({{"what", each.what},
+                   {"limit", each.limit},
+                   {"step_time_s", each.step_time_s},
+                   {"faster_by", each.faster_by},
+                   {"layout", each.layout}});
+  return out;
+}
+
+Json likely_sizes_json(const CapacityPlan& plan) {
+  Json sizes = Json::array();
+  for (const LikelySize& each : likely_sizes(plan))
+    sizes.push_back({{"topology", each.topology}, {"probability", each.probability}, {"gpus", each.gpus}});
+  return sizes;
+}
+
+}  // namespace
+
+std::string plan_json(const PlanReport& report) {
+  const CapacityPlan& plan = report.plan;
   Json out = {{"scenario", report.scenario},
               {"objective", to_string(plan.objective)},
               {"tokens", plan.target.tokens},
               {"failures", report.failures},
               {"economics", report.economics.name},
-              {"machines", machines},
+              {"machines", machines_json(plan)},
               {"left_out", report.left_out},
               {"unpriced", unpriced(plan)},
               {"without_power", without_power(plan)},
               {"not_searched", unsearched_keys(plan)},
-              {"offers", candidates},
-              {"trade_offs", trade_offs},
+              {"offers", candidates_json(plan)},
+              {"trade_offs", objectives_json(plan.trade_offs)},
               {"pareto", plan.pareto},
               {"limit", plan.limit},
-              {"upgrades", upgrades}};
+              {"upgrades", upgrades_json(report.upgrades)}};
   if (!report.economics.name.empty()) {
     out["term"] = to_string(report.economics.term);
     if (!report.economics.region.empty()) out["region"] = report.economics.region;
@@ -235,18 +278,12 @@ std::string plan_json(const PlanReport& report) {
   out["complete"] = report.complete;
   if (!report.refusal.empty()) out["refusal"] = report.refusal;
   if (!report.hints.empty()) out["hints"] = report.hints;
-  Json sizes = Json::array();
-  for (const LikelySize& each : likely_sizes(plan))
-    sizes.push_back({{"topology", each.topology}, {"probability", each.probability}, {"gpus", each.gpus}});
-  if (!sizes.empty()) out["likely_sizes"] = sizes;
-  if (report.own) {
-    const Candidate& first = plan.candidates.front();
-    out["own"] = own_json(*report.own, first.evaluation, choice_of(plan, first).gpus);
-  }
-  if (report.recipe && !plan.candidates.empty()) {
-    const Candidate& first = plan.candidates.front();
-    out["recipe"] = recipe_json(*report.recipe, first.evaluation.step_time_s, choice_of(plan, first).gpus);
-  }
+  if (const Json sizes = likely_sizes_json(plan); !sizes.empty()) out["likely_sizes"] = sizes;
+  if (plan.candidates.empty()) return json_file(out);
+  const Evaluation& best = plan.candidates.front().evaluation;
+  const int gpus = choice_of(plan, plan.candidates.front()).gpus;
+  if (report.own) out["own"] = own_json(*report.own, best, gpus);
+  if (report.recipe) out["recipe"] = recipe_json(*report.recipe, best.step_time_s, gpus);
   return json_file(out);
 }
 

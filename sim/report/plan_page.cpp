@@ -5,17 +5,12 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
-#include "sim/report/evidence_page.hpp"
 #include "sim/report/plan_money.hpp"
 #include "sim/report/plan_report.hpp"
 #include "sim/search/space.hpp"
 
 namespace tracecast {
 namespace {
-
-const MachineOutcome& machine_of(const CapacityPlan& plan, const Candidate& candidate) {
-  return plan.machines[static_cast<std::size_t>(candidate.machine)];
-}
 
 /// 92.4 million USD (61.3 to 154)
 std::string money(const Range3& usd) {
@@ -87,55 +82,68 @@ std::string against_first(const CapacityPlan& plan, std::size_t index) {
                      more > 0 ? "more expensive" : "cheaper");
 }
 
-std::string candidate_lines(const PlanReport& report, std::size_t index, const TextStyle& style) {
-  const CapacityPlan& plan = report.plan;
-  const Candidate& candidate = plan.candidates[index];
-  const MachineOutcome& machine = machine_of(plan, candidate);
-  const Evaluation& e = candidate.evaluation;
-  const std::string rank = fmt::format("{:2} ", index + 1);
-  const std::string cut = describe_cut(machine.choice.scenario, e.layout);
+/// "1 1,024 x dgx-h100 · TP 8 …, the scenario's own".
+std::string candidate_title(const MachineChoice& machine, std::size_t index, const Layout& layout,
+                            const TextStyle& style) {
+  const std::string cut = describe_cut(machine.scenario, layout);
   const std::string what =
       paragraph("   ",
-                fmt::format("{} {} {}{}{}{}{}{}", number(machine.choice.gpus, 1), times(style),
-                            machine_text(machine.choice), separator(style), describe(e.layout, machine.choice.gpus),
-                            cut.empty() ? "" : ", ", cut, e.layout.id == kOwnLayout ? ", the scenario's own" : ""),
+                fmt::format("{} {} {}{}{}{}{}{}", number(machine.gpus, 1), times(style), machine_text(machine),
+                            separator(style), describe(layout, machine.gpus), cut.empty() ? "" : ", ", cut,
+                            layout.id == kOwnLayout ? ", the scenario's own" : ""),
                 style);
-  std::string text =
-      paint(rank, index == 0 ? Colour::green : Colour::grey, style) + paint(what.substr(3), Colour::bold, style);
+  return paint(fmt::format("{:2} ", index + 1), index == 0 ? Colour::green : Colour::grey, style) +
+         paint(what.substr(3), Colour::bold, style);
+}
+
+/// "step 15.1 s · MFU 41.2 % · 463.1 tokens/s per GPU · 61.2 of 80.0 GiB".
+std::string step_facts(const CapacityPlan& plan, const Candidate& candidate, const TextStyle& style) {
+  const MachineChoice& machine = choice_of(plan, candidate);
+  const Evaluation& e = candidate.evaluation;
   const std::string batch =
       several_batches(plan)
-          ? fmt::format("global batch {}{}", machine.choice.scenario.training.global_batch_size, separator(style))
+          ? fmt::format("global batch {}{}", machine.scenario.training.global_batch_size, separator(style))
           : "";
-  std::string facts =
-      batch + fmt::format("step {}{}{}MFU {}{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB", time_text(e.step_time_s),
-                          candidate.step_quantiles_s && candidate.days <= 0
-                              ? fmt::format(" (P10 {}, P90 {})", time_text(candidate.step_quantiles_s->p10),
-                                            time_text(candidate.step_quantiles_s->p90))
-                              : "",
-                          separator(style), percent(e.mfu), separator(style), number(candidate.tokens_per_s_per_gpu),
-                          separator(style), gib(e.memory), gib(machine.choice.scenario.profile.memory));
-  text += paragraph("   ", facts, style);
-  std::string job;
-  const auto add = [&](const std::string& part) { job += (job.empty() ? "" : std::string(separator(style))) + part; };
+  const std::string tails = candidate.step_quantiles_s && candidate.days <= 0
+                                ? fmt::format(" (P10 {}, P90 {})", time_text(candidate.step_quantiles_s->p10),
+                                              time_text(candidate.step_quantiles_s->p90))
+                                : "";
+  return fmt::format("{}step {}{}{}MFU {}{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB", batch, time_text(e.step_time_s),
+                     tails, separator(style), percent(e.mfu), separator(style), number(candidate.tokens_per_s_per_gpu),
+                     separator(style), gib(e.memory), gib(machine.scenario.profile.memory));
+}
+
+/// "23.8 days at 96.1 % goodput · 92.4 million USD (61.3 to 154) · 3,210 MWh": what the whole training takes.
+std::string training_facts(const CapacityPlan& plan, const Candidate& candidate, const TextStyle& style) {
+  std::vector<std::string> facts;
   if (candidate.days > 0)
-    add(fmt::format("{} at {} goodput", with_tails(candidate.days, candidate.days_quantiles, " days"),
-                    percent(candidate.goodput)));
+    facts.push_back(fmt::format("{} at {} goodput", with_tails(candidate.days, candidate.days_quantiles, " days"),
+                                percent(candidate.goodput)));
   if (candidate.within_days)
-    add(fmt::format("{} likely within {:g} days", percent(*candidate.within_days, 0), plan.target.days));
+    facts.push_back(fmt::format("{} likely within {:g} days", percent(*candidate.within_days, 0), plan.target.days));
   if (candidate.cost_usd)
-    add(money_with_tails(*candidate.cost_usd, candidate.cost_quantiles_usd) + idle_text(candidate.paid));
-  if (candidate.within_budget) add(fmt::format("{} likely within the budget", percent(*candidate.within_budget, 0)));
+    facts.push_back(money_with_tails(*candidate.cost_usd, candidate.cost_quantiles_usd) + idle_text(candidate.paid));
+  if (candidate.within_budget)
+    facts.push_back(fmt::format("{} likely within the budget", percent(*candidate.within_budget, 0)));
   if (!candidate.cost_usd && candidate.usd_per_million_tokens)
-    add(money(*candidate.usd_per_million_tokens) + " per million tokens");
+    facts.push_back(money(*candidate.usd_per_million_tokens) + " per million tokens");
   if (candidate.energy_mwh && candidate.days <= 0 && plan.objective == Objective::energy)
-    add(kilowatt_hours(candidate));
+    facts.push_back(kilowatt_hours(candidate));
   if (candidate.energy_mwh && candidate.days > 0)
-    add(candidate.energy_quantiles_mwh
-            ? with_tails(candidate.energy_mwh->typical, candidate.energy_quantiles_mwh, " MWh")
-            : fmt::format("{} MWh ({} to {})", number(candidate.energy_mwh->typical, 3),
-                          number(candidate.energy_mwh->low, 3), number(candidate.energy_mwh->high, 3)));
-  if (candidate.co2_tonnes) add(fmt::format("{} t CO2", number(candidate.co2_tonnes->typical, 3)));
-  if (!job.empty()) text += paragraph("   ", job, style);
+    facts.push_back(candidate.energy_quantiles_mwh
+                        ? with_tails(candidate.energy_mwh->typical, candidate.energy_quantiles_mwh, " MWh")
+                        : fmt::format("{} MWh ({} to {})", number(candidate.energy_mwh->typical, 3),
+                                      number(candidate.energy_mwh->low, 3), number(candidate.energy_mwh->high, 3)));
+  if (candidate.co2_tonnes) facts.push_back(fmt::format("{} t CO2", number(candidate.co2_tonnes->typical, 3)));
+  return fmt::format("{}", fmt::join(facts, separator(style)));
+}
+
+std::string candidate_lines(const CapacityPlan& plan, std::size_t index, const TextStyle& style) {
+  const Candidate& candidate = plan.candidates[index];
+  std::string text = candidate_title(choice_of(plan, candidate), index, candidate.evaluation.layout, style);
+  text += paragraph("   ", step_facts(plan, candidate, style), style);
+  if (const std::string training = training_facts(plan, candidate, style); !training.empty())
+    text += paragraph("   ", training, style);
   if (!candidate.misses.empty())
     text += paragraph("   ", paint("misses: " + candidate.misses, Colour::red, style), style);
   std::string why = index > 0 ? against_first(plan, index) : "";
@@ -147,7 +155,7 @@ std::string candidate_lines(const PlanReport& report, std::size_t index, const T
 /// Compares the scenario's own layout with the best one.
 std::string own_lines(const Evaluation& own, const CapacityPlan& plan, const TextStyle& style) {
   const Candidate& first = plan.candidates.front();
-  const int gpus = machine_of(plan, first).choice.gpus;
+  const int gpus = choice_of(plan, first).gpus;
   std::string text = fmt::format("{}: step {}, {:.1f} GiB{}", describe(own.layout, gpus), time_text(own.step_time_s),
                                  gib(own.memory), own.fits ? "" : ", which does not fit");
   const Slowdown why = slower_than(own, first.evaluation);
@@ -295,66 +303,32 @@ std::string again_lines(const PlanReport& report) {
   return text + "\n";
 }
 
-/// GPUs of the candidates without what `known` asks for.
-std::vector<std::string> gpus_without(const CapacityPlan& plan, bool (*known)(const Candidate&)) {
-  std::vector<std::string> names;
-  for (const Candidate& candidate : plan.candidates) {
-    const std::string gpu = gpus_text(machine_of(plan, candidate).choice.scenario);
-    if (!known(candidate) && std::ranges::find(names, gpu) == names.end()) names.push_back(gpu);
+/// What the page rests on: launcher, failures, prices, and what was left out of the search.
+std::string basis_sentences(const PlanReport& report) {
+  const CapacityPlan& plan = report.plan;
+  std::string text;
+  if (!report.launcher.empty()) {
+    const std::string& stack = choice_of(plan, plan.candidates.front()).scenario.stack;
+    text += fmt::format("All layouts suit {}, and are forecast {}. ", report.launcher,
+                        stack.empty() ? "without a software stack (--set stack=NAME)" : "with the stack " + stack);
   }
-  return names;
+  if (!report.failures.empty()) text += fmt::format("Goodput: failure model {}. ", report.failures);
+  if (!report.economics.name.empty()) {
+    text += "Money and energy: " + report.economics.name;
+    if (const auto gpus = unpriced(plan); !gpus.empty())
+      text += fmt::format("; no price for {}{}", fmt::join(gpus, ", "), last_by(plan.objective));
+    if (const auto gpus = without_power(plan); !gpus.empty())
+      text += fmt::format("; no power (tdp) for {}, so no energy", fmt::join(gpus, ", "));
+    text += ". ";
+  }
+  if (!report.left_out.empty()) text += fmt::format("Left out: {}. ", fmt::join(report.left_out, "; "));
+  if (const std::vector<std::string> keys = unsearched_keys(plan); !keys.empty())
+    text += fmt::format("Not searched, but as in the scenario: {} (--sweep KEY=VALUE,VALUE searches one). ",
+                        fmt::join(keys, ", "));
+  return text;
 }
 
 }  // namespace
-
-std::vector<std::string> settings_of(const CapacityPlan& plan, const Candidate& candidate) {
-  const MachineChoice& machine = machine_of(plan, candidate).choice;
-  std::vector<std::string> settings = machine.overrides;
-  const std::vector<std::string> of_layout = layout_settings(machine.scenario, candidate.evaluation.layout);
-  settings.insert(settings.end(), of_layout.begin(), of_layout.end());
-  return settings;
-}
-
-std::vector<std::string> unpriced(const CapacityPlan& plan) {
-  return gpus_without(plan, [](const Candidate& candidate) { return candidate.usd_per_million_tokens.has_value(); });
-}
-
-std::vector<std::string> without_power(const CapacityPlan& plan) {
-  return gpus_without(plan, [](const Candidate& candidate) { return candidate.energy_mwh.has_value(); });
-}
-
-std::vector<std::string> unsearched_keys(const CapacityPlan& plan) {
-  std::vector<std::string> keys = {"training.dtype", "training.recompute_modules", "parallel.shard_group",
-                                   "parallel.rank_order"};
-  const auto has_experts = [](const MachineOutcome& machine) { return machine.choice.scenario.model.moe.has_value(); };
-  if (std::ranges::any_of(plan.machines, has_experts))
-    keys.insert(keys.end(), {"parallel.etp", "parallel.moe_dispatcher"});
-  const auto given = [&](const std::string& key) {
-    return std::ranges::any_of(plan.machines, [&](const MachineOutcome& machine) {
-      return std::ranges::any_of(machine.choice.overrides,
-                                 [&](const std::string& setting) { return setting.starts_with(key + "="); });
-    });
-  };
-  std::erase_if(keys, given);
-  return keys;
-}
-
-std::vector<std::string> closest_run_sentences(const CapacityPlan& plan) {
-  std::vector<std::pair<std::string, std::vector<std::size_t>>> runs;
-  for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
-    const Candidate& each = plan.candidates[i];
-    std::string run = closest_run_text(with_layout(choice_of(plan, each).scenario, each.evaluation.layout));
-    const auto known = std::ranges::find(runs, run, &std::pair<std::string, std::vector<std::size_t>>::first);
-    if (known != runs.end())
-      known->second.push_back(i + 1);
-    else
-      runs.emplace_back(std::move(run), std::vector{i + 1});
-  }
-  std::vector<std::string> sentences;
-  for (const auto& [run, numbers] : runs)
-    sentences.push_back(fmt::format("Measured run closest to {}: {}.", fmt::join(numbers, ", "), run));
-  return sentences;
-}
 
 std::string plan_page(const PlanReport& report, const TextStyle& style) {
   const CapacityPlan& plan = report.plan;
@@ -364,54 +338,32 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   if (!report.complete) text += paragraph("  ", "Stopped early: the best so far.", style);
   if (plan.candidates.empty())
     return text + "\n" + (report.refusal.empty() ? "No layout fits.\n" : paragraph("", report.refusal, style));
-  text += "\n" + heading("Best layouts", style) + "\n";
-  for (std::size_t i = 0; i < plan.candidates.size(); ++i) text += candidate_lines(report, i, style);
+  const auto section = [&](const std::string& title, const std::string& body) {
+    text += "\n" + heading(title, style) + "\n" + body;
+  };
+  const Candidate& best = plan.candidates.front();
+  section("Best layouts", "");
+  for (std::size_t i = 0; i < plan.candidates.size(); ++i) text += candidate_lines(plan, i, style);
   text += "\n";
   for (const std::string& each : closest_run_sentences(plan)) text += paragraph("  ", each, style);
-  const Candidate& best = plan.candidates.front();
-  if (report.own)
-    text += "\n" + heading("The scenario's own layout", style) + "\n" + own_lines(*report.own, plan, style);
-  text += "\n" + heading("Parts of the best step", style) + "\n" + paragraph("  ", plan.limit, style);
+  if (report.own) section("The scenario's own layout", own_lines(*report.own, plan, style));
+  section("Parts of the best step", paragraph("  ", plan.limit, style));
   if (!report.upgrades.empty())
-    text += "\n" + heading("Upgrades, each with a new search", style) + "\n" + upgrade_lines(report.upgrades, style) +
-            paragraph("  ", limits(report.upgrades), style);
-  if (report.recipe)
-    text += "\n" + heading("What a guide would choose", style) + "\n" +
-            guideline_lines(report.recipe->guideline, style) + "\n" +
-            heading("By hand: most data parallelism that fits, then one change at a time", style) + "\n" +
-            recipe_lines(*report.recipe, plan.candidates.front(), machine_of(plan, plan.candidates.front()).choice.gpus,
-                         style);
-  if (plan.pareto.size() > 1)
-    text += "\n" + heading("Best trade-offs of " + listed(plan.trade_offs), style) + "\n" + front_lines(plan, style);
-  if (!best.money.empty())
-    text += "\n" + heading("What the first costs at typical prices", style) + "\n" + money_lines(best);
-  if (!report.economics.name.empty()) text += "\n" + heading("Prices", style) + "\n" + price_lines(report, style);
-  if (report.sensitivity.tried > 0)
-    text += "\n" + heading("What would change the answer", style) + "\n" + sensitivity_lines(report, style);
-  if (!report.file.empty()) text += "\n" + heading("The best layout again", style) + "\n" + again_lines(report);
-  if (const std::string sizes = size_lines(plan, style); !sizes.empty())
-    text += "\n" + heading("GPUs that make it likely", style) + "\n" + sizes;
+    section("Upgrades, each with a new search",
+            upgrade_lines(report.upgrades, style) + paragraph("  ", limits(report.upgrades), style));
+  if (report.recipe) {
+    section("What a guide would choose", guideline_lines(report.recipe->guideline, style));
+    section("By hand: most data parallelism that fits, then one change at a time",
+            recipe_lines(*report.recipe, best, choice_of(plan, best).gpus, style));
+  }
+  if (plan.pareto.size() > 1) section("Best trade-offs of " + listed(plan.trade_offs), front_lines(plan, style));
+  if (!best.money.empty()) section("What the first costs at typical prices", money_lines(best));
+  if (!report.economics.name.empty()) section("Prices", price_lines(report, style));
+  if (report.sensitivity.tried > 0) section("What would change the answer", sensitivity_lines(report, style));
+  if (!report.file.empty()) section("The best layout again", again_lines(report));
+  if (const std::string sizes = size_lines(plan, style); !sizes.empty()) section("GPUs that make it likely", sizes);
   for (const std::string& hint : report.hints) text += "\n" + paragraph("  ", hint + ".", style);
-  std::string basis;
-  if (!report.launcher.empty()) {
-    const std::string& stack = machine_of(plan, plan.candidates.front()).choice.scenario.stack;
-    basis += fmt::format("All layouts suit {}, and are forecast {}. ", report.launcher,
-                         stack.empty() ? "without a software stack (--set stack=NAME)" : "with the stack " + stack);
-  }
-  if (!report.failures.empty()) basis += fmt::format("Goodput: failure model {}. ", report.failures);
-  if (!report.economics.name.empty()) {
-    basis += "Money and energy: " + report.economics.name;
-    if (const auto gpus = unpriced(plan); !gpus.empty())
-      basis += fmt::format("; no price for {}{}", fmt::join(gpus, ", "), last_by(plan.objective));
-    if (const auto gpus = without_power(plan); !gpus.empty())
-      basis += fmt::format("; no power (tdp) for {}, so no energy", fmt::join(gpus, ", "));
-    basis += ". ";
-  }
-  if (!report.left_out.empty()) basis += fmt::format("Left out: {}. ", fmt::join(report.left_out, "; "));
-  if (const std::vector<std::string> keys = unsearched_keys(plan); !keys.empty())
-    basis += fmt::format("Not searched, but as in the scenario: {} (--sweep KEY=VALUE,VALUE searches one). ",
-                         fmt::join(keys, ", "));
-  if (!basis.empty()) text += "\n" + paragraph("  ", basis, style);
+  if (const std::string basis = basis_sentences(report); !basis.empty()) text += "\n" + paragraph("  ", basis, style);
   return text;
 }
 

@@ -191,14 +191,14 @@ TopologyReport describe(const Topology& topology) {
 Result<TopologyReport> describe(const Topology& topology, const std::vector<std::string>& broken) {
   TopologyReport report = describe(topology);
   if (broken.empty()) return report;
-  if (topology.nodes() == 1) return fail({"", 0, "--broken", broken.front(), "needs a machine of several nodes"});
+  if (topology.nodes() == 1) return fail_key("--broken", broken.front(), "needs a machine of several nodes");
   BrokenVertices vertices;
   for (const std::string& name : broken) {
     const std::optional<int> vertex = switch_named(topology, name);
     if (!vertex)
-      return fail({"", 0, "--broken", name,
-                   fmt::format("is not a switch of the fabric (the first is '{}', the last '{}')",
-                               topology.name(topology.first_switch()), topology.name(topology.vertex_count() - 1))});
+      return fail_key("--broken", name,
+                      fmt::format("is not a switch of the fabric (the first is '{}', the last '{}')",
+                                  topology.name(topology.first_switch()), topology.name(topology.vertex_count() - 1)));
     vertices.insert(*vertex);
   }
   report.broken = {broken, report.bisection, {}};

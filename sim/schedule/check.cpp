@@ -11,9 +11,7 @@ namespace tracecast {
 
 namespace {
 
-Result<void> invalid(std::string message) {
-  return fail({.file = {}, .line = 0, .key = "schedule", .value = {}, .message = std::move(message)});
-}
+Result<void> invalid(std::string message) { return fail_key("schedule", "", std::move(message)); }
 
 bool has_shape(const Schedule& s) {
   const auto ranks = static_cast<std::size_t>(s.ranks);

@@ -41,11 +41,7 @@ tl::unexpected<Error> unknown_schedule(const std::string& name) {
   }
   const std::string near = nearest_match(plain(name), candidates);
   const std::string hint = near.empty() ? "" : "did you mean '" + near + "'? ";
-  return fail({.file = {},
-               .line = 0,
-               .key = "schedule",
-               .value = name,
-               .message = "unknown schedule (" + hint + "allowed: " + allowed + ")"});
+  return fail_key("schedule", name, "unknown schedule (" + hint + "allowed: " + allowed + ")");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace tracecast {
 
 /// The error of a request that a schedule cannot serve. `key` is stages, microbatches, virtual or times.
 inline tl::unexpected<Error> fail_key(const char* key, int value, std::string message) {
-  return fail({.file = {}, .line = 0, .key = key, .value = std::to_string(value), .message = std::move(message)});
+  return fail_key(std::string(key), std::to_string(value), std::move(message));
 }
 
 inline Action forward(int chunk, int microbatch) {

@@ -1,7 +1,10 @@
 /// \file
-/// Costs of the parts of a model on one rank, computed once for all layouts that share them: the time of one
-/// micro-batch if the compute stream waits only for the collectives inside its layers (time_alone in stage_times.hpp),
-/// the activations that it keeps, and the data-parallel traffic of FSDP per micro-batch.
+/// Costs of the parts of a model on one rank, computed once for all layouts that share them:
+///
+///   time          of one micro-batch, if the compute stream waits only for the collectives inside its layers (time_alone in
+///                 stage_times.hpp)
+///   activations   that it keeps
+///   traffic       of FSDP per micro-batch
 #pragma once
 
 #include <algorithm>

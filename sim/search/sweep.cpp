@@ -9,8 +9,8 @@
 namespace tracecast {
 namespace {
 
-tl::unexpected<Error> fail_key(std::string value, std::string message) {
-  return fail({.file = "", .line = 0, .key = "--sweep", .value = std::move(value), .message = std::move(message)});
+tl::unexpected<Error> fail_sweep(std::string value, std::string message) {
+  return fail_key("--sweep", std::move(value), std::move(message));
 }
 
 constexpr const char* kWorldSize = "cluster.world_size";
@@ -69,7 +69,7 @@ std::vector<GridPoint> weak_scaling(const SweepAxis& axis, const ReadScenario& r
 }  // namespace
 
 Result<SweepAxis> parse_sweep_axis(const std::string& text) {
-  const auto fail_format = [&] { return fail_key(text, "is not key=value,value (for example parallel.tp=1,2,4)"); };
+  const auto fail_format = [&] { return fail_sweep(text, "is not key=value,value (for example parallel.tp=1,2,4)"); };
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) return fail_format();
   SweepAxis axis{text.substr(0, equals), {""}};
@@ -94,9 +94,9 @@ Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& 
   std::size_t count = 1;
   for (const SweepAxis& axis : axes) {
     const auto same = [&](const SweepAxis& other) { return other.key == axis.key; };
-    if (std::count_if(axes.begin(), axes.end(), same) > 1) return fail_key(axis.key, "is given twice");
+    if (std::count_if(axes.begin(), axes.end(), same) > 1) return fail_sweep(axis.key, "is given twice");
     count *= axis.values.size();
-    if (count > kMaxSweepPoints) return fail_key(axis.key, "makes more than 10,000 points");
+    if (count > kMaxSweepPoints) return fail_sweep(axis.key, "makes more than 10,000 points");
   }
   Sweep sweep{"", axes, point_at(read, {}, options), {}, {}};
   for (std::size_t i = 0; i < count; ++i) {
@@ -112,7 +112,7 @@ Result<Sweep> run_sweep(const std::vector<SweepAxis>& axes, const ReadScenario& 
   }
   const auto failed = [](const GridPoint& point) { return !point.error.empty(); };
   if (std::all_of(sweep.points.begin(), sweep.points.end(), failed))
-    return fail_key("", "has no point that can be forecast; the first: " + sweep.points.front().error);
+    return fail_sweep("", "has no point that can be forecast; the first: " + sweep.points.front().error);
   if (axes.size() == 1 && axes.front().key == kWorldSize) sweep.weak = weak_scaling(axes.front(), read, options);
   return sweep;
 }

@@ -16,7 +16,7 @@
 #include "tests/support/shipped.hpp"
 #include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/memory_page.hpp"
-#include "tools/accuracy/row_machine.hpp"
+#include "tools/accuracy/rows/row_machine.hpp"
 #include "tools/accuracy/validation_report.hpp"
 
 using namespace tracecast;

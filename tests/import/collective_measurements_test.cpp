@@ -15,8 +15,6 @@ namespace {
 
 CollectiveMeasurements tests(const std::string& text) { return value_of(read_nccl_tests(text, "t")); }
 
-std::string sentence(const Result<CollectiveMeasurements>& result) { return error_text(result); }
-
 const std::string kTwoRanks =
     "# Using devices\n#  Rank  0 Group  0 Pid 1 on a device  0 [0x1b] GPU X\n"
     "#  Rank  1 Group  0 Pid 2 on b device  0 [0x40] GPU X\n";
@@ -147,10 +145,10 @@ TEST_CASE("nccl-tests: of ranks that are split into groups the table is of the f
 
 TEST_CASE("nccl-tests: a row whose check failed is no measurement", "[io][nccl-tests][error]") {
   const auto row = [](const std::string& wrong) {
-    return sentence(read_nccl_tests("# all_reduce_perf\n" + kTwoRanks + kHead +
-                                        " 8388608 2097152 float sum -1 100.0 83.89 83.89 " + wrong +
-                                        " 101.0 83.06 83.06 0\n",
-                                    "t"));
+    return error_text(read_nccl_tests("# all_reduce_perf\n" + kTwoRanks + kHead +
+                                          " 8388608 2097152 float sum -1 100.0 83.89 83.89 " + wrong +
+                                          " 101.0 83.06 83.06 0\n",
+                                      "t"));
   };
   CHECK(row("12") == "t:6: #wrong = 12: the check of this row failed: the collective did not compute what it should");
   CHECK(row("0").empty());
@@ -219,7 +217,7 @@ TEST_CASE("nccl-tests: the size of a type says whether a row counts the whole bu
     REQUIRE(whole);
     CHECK(whole->calls.at(0).measured.collective == Collective::send_recv);
     // Of the programs that count the share of one rank, none has these bandwidths.
-    CHECK(sentence(read(8'388'608 / size / 2)) ==
+    CHECK(error_text(read(8'388'608 / size / 2)) ==
           "t:5: has a table whose collective is not named and cannot be told from its bandwidths");
   }
 }
@@ -227,7 +225,7 @@ TEST_CASE("nccl-tests: the size of a type says whether a row counts the whole bu
 TEST_CASE("nccl-tests: collectives that a profile does not have are left out by name", "[io][nccl-tests]") {
   const std::string reduce =
       "# nThread 1\n" + kTwoRanks + kHead + " 8388608 2097152 float sum 0 100.0 83.89 83.89 0 101.0 83.06 83.06 0\n";
-  CHECK(sentence(read_nccl_tests(reduce, "t")) ==
+  CHECK(error_text(read_nccl_tests(reduce, "t")) ==
         "t: has reduce_perf alone, and a profile has no such collective (allowed: all_reduce_perf all_gather_perf "
         "reduce_scatter_perf "
         "alltoall_perf broadcast_perf sendrecv_perf)");
@@ -256,15 +254,15 @@ TEST_CASE("nccl-tests: a bandwidth that is not a number contradicts nothing", "[
 }
 
 TEST_CASE("nccl-tests: figures that contradict each other are rejected", "[io][nccl-tests][error]") {
-  CHECK(sentence(read_nccl_tests(
+  CHECK(error_text(read_nccl_tests(
             kTwoRanks + "# all_reduce_perf\n" + kHead + " 8388608 2097152 float sum -1 100.0 8.39 8.39 0\n", "t")) ==
         "t:6: algbw = 8.39: contradicts the row's size and time, which are 83.89 GB/s for all_reduce over 2 ranks");
-  CHECK(sentence(read_nccl_tests(
+  CHECK(error_text(read_nccl_tests(
             kTwoRanks + "# all_gather_perf\n" + kHead + " 8388608 1048576 float none -1 100.0 83.89 83.89 0\n", "t")) ==
         "t:6: busbw = 83.89: contradicts the row's size and time, which are 41.94 GB/s for all_gather over 2 ranks");
-  CHECK(sentence(read_nccl_tests(kTwoRanks + "# size count type redop root cputime algbw busbw #wrong\n"
-                                             " 8388608 2097152 float sum -1 3.1 83.89 83.89 0\n",
-                                 "t")) == "t:5: has times of the host (-C 1), which are not those of the collective");
+  CHECK(error_text(read_nccl_tests(kTwoRanks + "# size count type redop root cputime algbw busbw #wrong\n"
+                                               " 8388608 2097152 float sum -1 3.1 83.89 83.89 0\n",
+                                   "t")) == "t:5: has times of the host (-C 1), which are not those of the collective");
   const auto json = [](const std::string& place) {
     return R"({"devices": [{"hostname": "a"}, {"hostname": "a"}], "results": [{"size": 8388608, "experiment_name": )"
            R"("AllReduce", "out_of_place": )" +
@@ -281,11 +279,11 @@ TEST_CASE("nccl-tests: figures that contradict each other are rejected", "[io][n
     CHECK(rows->calls.front().measured.seconds == Approx(100e-6));
     CHECK(rows->notes == std::vector<std::string>{"1 rows without an out-of-place time were left out"});
   }
-  CHECK(sentence(read_nccl_tests(json(R"({"time": 100.0, "alg_bw": 41.9})"), "t")) ==
+  CHECK(error_text(read_nccl_tests(json(R"({"time": 100.0, "alg_bw": 41.9})"), "t")) ==
         "t:1: results.out_of_place.alg_bw = 41.900: contradicts size and time, which are 83.886 GB/s");
-  CHECK(sentence(read_nccl_tests(json(R"({"cpu_time": 3.0, "alg_bw": 83.886})"), "t")) ==
+  CHECK(error_text(read_nccl_tests(json(R"({"cpu_time": 3.0, "alg_bw": 83.886})"), "t")) ==
         "t:1: results.out_of_place.cpu_time: is a time of the host (-C 1), which is not that of the collective");
-  CHECK(sentence(read_nccl_tests(json(R"({"time": 100.0, "nwrong": 3.0})"), "t")) ==
+  CHECK(error_text(read_nccl_tests(json(R"({"time": 100.0, "nwrong": 3.0})"), "t")) ==
         "t:1: results.out_of_place.nwrong = 3: the check of this row failed: the collective did not compute what it "
         "should");
 }
@@ -293,9 +291,9 @@ TEST_CASE("nccl-tests: figures that contradict each other are rejected", "[io][n
 TEST_CASE("nccl-tests: fields of the JSON form that are missing or of another type are named",
           "[io][nccl-tests][error]") {
   const auto json = [](const std::string& device, const std::string& row) {
-    return sentence(read_nccl_tests(R"({"devices": [{"hostname": "a"}, {)" + device + R"(}], "results": [{)" + row +
-                                        R"(, "experiment_name": "AllReduce"}]})",
-                                    "t"));
+    return error_text(read_nccl_tests(R"({"devices": [{"hostname": "a"}, {)" + device + R"(}], "results": [{)" + row +
+                                          R"(, "experiment_name": "AllReduce"}]})",
+                                      "t"));
   };
   const std::string host = R"("hostname": "b")";
   CHECK(json(host, R"("size": "8388608", "out_of_place": {"time": 100.0})") ==
@@ -356,11 +354,11 @@ TEST_CASE("nccl-tests: a count that no machine has says nothing about the buffer
 }
 
 TEST_CASE("nccl-tests: ambiguous output is rejected", "[io][nccl-tests][error]") {
-  CHECK(sentence(read_nccl_tests("nothing", "t")) ==
+  CHECK(error_text(read_nccl_tests("nothing", "t")) ==
         "t: has no whole row of a table of nccl-tests (size, count, type, redop, times)");
-  CHECK(sentence(read_nccl_tests(kHead + " 8 2 float sum -1 50.0 1.00 1.00 0\n", "t")) ==
+  CHECK(error_text(read_nccl_tests(kHead + " 8 2 float sum -1 50.0 1.00 1.00 0\n", "t")) ==
         "t:2: has a table without the list of its ranks (# Using devices)");
-  CHECK(sentence(read_nccl_tests(kTwoRanks + kHead + " 8 2 float sum -1 50.0 1.00 0.30 0\n", "t")) ==
+  CHECK(error_text(read_nccl_tests(kTwoRanks + kHead + " 8 2 float sum -1 50.0 1.00 0.30 0\n", "t")) ==
         "t:5: has a table whose collective is not named and cannot be told from its bandwidths");
 }
 
@@ -381,129 +379,4 @@ TEST_CASE("nccl-tests: every sample of every generation", "[io][nccl-tests]") {
     CHECK(read.calls[0].measured.ranks == expected.ranks);
     CHECK(read.calls[0].nodes == expected.nodes);
   }
-}
-
-TEST_CASE("nccl-inspector: repeats of a size become one, with their spread", "[io][nccl-inspector]") {
-  std::string text;
-  for (const char* us : {"10", "30", "20"})
-    text += std::string(R"({"header":{"id":"0x1","rank":0,"n_ranks":4,"nnodes":1},"coll_perf":{"coll":"AllReduce",)") +
-            R"("coll_sn":8,"coll_msg_size_bytes":4096,"coll_exec_time_us":)" + us + "}}\n";
-  const Result<CollectiveMeasurements> read = read_nccl_inspector(text + "{\"header\":", "t");
-  REQUIRE(read);
-  REQUIRE(read->calls.size() == 1);
-  CHECK(read->calls[0].measured.seconds == Approx(20e-6));
-  CHECK(read->calls[0].measured.samples == 3);
-  CHECK(read->notes == std::vector<std::string>{"3 collectives lack records of some of their ranks: their times may "
-                                                "include waiting for others (give the files of all processes)",
-                                                "the last line is cut and was left out"});
-  CHECK(sentence(read_nccl_inspector("[]\n", "t")) == "t:1: '[]' is not a record of NCCL's inspector");
-}
-
-// The kernel of a rank waits for the others: the time of the rank that came last is that of the collective.
-TEST_CASE("nccl-inspector: of a collective that all processes recorded the shortest time counts",
-          "[io][nccl-inspector]") {
-  const auto record = [](int rank, int number, int us) {
-    return fmt::format(R"({{"header":{{"id":"0xa","rank":{},"n_ranks":2,"nnodes":2}},"coll_perf":{{"coll":"AllReduce",)"
-                       R"("coll_sn":{},"coll_msg_size_bytes":4096,"coll_exec_time_us":{}}}}}{})",
-                       rank, number, us, "\n");
-  };
-  const auto read = read_nccl_inspector(record(0, 1, 30) + record(0, 2, 50) + record(0, 3, 20) + "\n" +
-                                            record(1, 1, 90) + record(1, 2, 20) + record(1, 3, 21),
-                                        "t");
-  REQUIRE(read);
-  REQUIRE(read->calls.size() == 1);
-  CHECK(read->calls[0].nodes == 2);
-  CHECK(read->calls[0].measured.samples == 3);
-  CHECK(read->calls[0].measured.seconds == Approx(20e-6));  // of 30, 20 and 20
-  CHECK(read->notes.empty());
-}
-
-// As inspector_plugin.cc of NCCL 2.28 fills them; the first is the example of its README (docs/references.md#nccl-inspector).
-TEST_CASE("nccl-inspector: the size is one rank's share for all-gather and reduce-scatter", "[io][nccl-inspector]") {
-  const auto record = [](const std::string& perf) {
-    return R"({"header":{"id":"0xe62dedaa97644a","rank":4,"n_ranks":8,"nnodes":1},"metadata":{"inspector_output_format_version")"
-           R"(:"v4.0"},"coll_perf":{)" +
-           perf + "}}\n";
-  };
-  const std::string reduce_scatter =
-      R"("coll":"ReduceScatter","coll_sn":1231,"coll_msg_size_bytes":2147483648,"coll_exec_time_us":41057,)"
-      R"("coll_timing_source":"kernel_gpu","coll_algobw_gbs":418.439467,"coll_busbw_gbs":366.134533)";
-  const std::string all_reduce =
-      R"("coll":"AllReduce","coll_sn":1407,"coll_msg_size_bytes":17179869184,"coll_exec_time_us":61974,)"
-      R"("coll_algobw_gbs":277.210914,"coll_busbw_gbs":485.119099)";
-  const auto read = value_of(read_nccl_inspector(record(reduce_scatter) + record(all_reduce), "t"));
-  REQUIRE(read.calls.size() == 2);
-  CHECK(read.calls[0].measured.size == 16_GiB);
-  CHECK(read.calls[1].measured.collective == Collective::reduce_scatter);
-  CHECK(read.calls[1].measured.size == 16_GiB);
-  CHECK(to_csv(read).find("reduce_scatter,8,1,17179869184,41057.000,366.135,") != std::string::npos);
-  // without bandwidths, by what the writer means
-  const auto gather = read_nccl_inspector(
-      record(R"("coll":"AllGather","coll_sn":1,"coll_msg_size_bytes":1048576,"coll_exec_time_us":50)"), "t");
-  REQUIRE(gather);
-  CHECK(gather->calls[0].measured.size == 8_MiB);
-  CHECK(
-      sentence(read_nccl_inspector(
-          record(R"("coll":"AllGather","coll_sn":1,"coll_msg_size_bytes":1048576,"coll_exec_time_us":50,)"
-                 R"("coll_algobw_gbs":20.97152,"coll_busbw_gbs":18.35008)"),
-          "t")) ==
-      "t:1: coll_perf.coll_algobw_gbs = 20.97152: contradicts size and time of this all_gather over 8 ranks, which are "
-      "167.772160 GB/s");
-}
-
-TEST_CASE("nccl-inspector: of messages in communicators of several hosts it is not known whether they leave the host",
-          "[io][nccl-inspector]") {
-  const auto message = [](int ranks, int nodes, int us) {
-    return fmt::format(R"({{"header":{{"id":"0xa","rank":0,"n_ranks":{},"nnodes":{}}},"p2p_perf":{{"p2p":"Send",)"
-                       R"("p2p_sn":1,"p2p_peer":1,"p2p_msg_size_bytes":1048576,"p2p_exec_time_us":{}}}}}{})",
-                       ranks, nodes, us, "\n");
-  };
-  const auto read = read_nccl_inspector(message(16, 2, 60) + message(8, 1, 40) + message(2, 2, 90), "t");
-  REQUIRE(read);
-  REQUIRE(read->calls.size() == 2);
-  CHECK(read->calls[0].nodes == 1);
-  CHECK(read->calls[0].measured.seconds == Approx(40e-6));
-  CHECK(read->calls[1].nodes == 2);
-  CHECK(read->calls[1].measured.seconds == Approx(90e-6));
-  CHECK(read->notes == std::vector<std::string>{"1 messages in communicators of several hosts were left out: a record "
-                                                "does not say whether both ranks are on one host"});
-}
-
-TEST_CASE("nccl-inspector: ranks that disagree on the size, and times of the host", "[io][nccl-inspector][error]") {
-  const auto record = [](int rank, int bytes, const std::string& source) {
-    return fmt::format(R"({{"header":{{"id":"0xa","rank":{},"n_ranks":2,"nnodes":1}},"coll_perf":{{"coll":"AllReduce",)"
-                       R"("coll_sn":5,"coll_msg_size_bytes":{},"coll_exec_time_us":50,"coll_timing_source":"{}"}}}}{})",
-                       rank, bytes, source, "\n");
-  };
-  CHECK(
-      sentence(read_nccl_inspector(record(0, 4096, "kernel_gpu") + record(1, 8192, "kernel_gpu"), "t")) ==
-      "t:2: coll_perf.coll_msg_size_bytes = 8192: contradicts another rank, whose all_reduce with coll_sn = 5 has 4096 "
-      "bytes");
-  const auto host = read_nccl_inspector(record(0, 4096, "kernel_cpu") + record(1, 4096, "collective_cpu"), "t");
-  REQUIRE(host);
-  CHECK(host->notes ==
-        std::vector<std::string>{"2 times were taken on the host: they include launches, or how often it looked"});
-}
-
-TEST_CASE("nccl-inspector: the samples", "[io][nccl-inspector]") {
-  if (!have_samples()) return;
-  for (const char* file : {"allreduce_4x4090_rank0.jsonl", "allreduce_4x4090_rank1.jsonl"}) {
-    const Result<CollectiveMeasurements> read =
-        read_nccl_inspector(sample(std::string("nccl-inspector/") + file), file);
-    REQUIRE(read);
-    CHECK(read->calls.size() == 21);
-    int records = 0;
-    for (const MeasuredCall& call : read->calls) records += call.measured.samples;
-    CHECK(records == 400);
-  }
-  CHECK(sentence(read_nccl_inspector(sample("nccl-inspector/exporter_summary_AllReduce_1GiB.csv"), "s")) ==
-        "s:1: is the summary of the example exporter, which does not say of which collective; import the .log files");
-}
-
-TEST_CASE("nccl-inspector: a size that does not fit is refused", "[io][nccl-inspector][error]") {
-  const std::string text = fmt::format(
-      R"({{"header":{{"id":"0xa","rank":0,"n_ranks":{},"nnodes":1}},"coll_perf":{{"coll":"AllGather","coll_sn":1,)"
-      R"("coll_msg_size_bytes":{},"coll_exec_time_us":30}}}})",
-      1 << 24, kMaxCollectiveBytes);
-  CHECK(sentence(read_nccl_inspector(text + "\n", "t")).ends_with("is not a record of NCCL's inspector"));
 }

@@ -62,8 +62,8 @@ struct FitChoice {
 /// Errors: those of read_profile.
 Result<FitChoice> choice_of_profiles(const RowLibrary& library);
 
-/// How often faster a GPU runs a multiplication of `precision` than one of bf16, at most, over shapes of layers and all passes, as
-/// a share of what peaks and bytes allow; 0 for a precision or bf16 without a peak of its own.
+/// The largest gain of multiplications in `precision` over those in bf16, over shapes of layers and all passes, as a share of the
+/// gain that peaks and bytes allow. 0 if either precision has no peak.
 double narrow_gain(const Profile& profile, Precision precision);
 
 /// Factors of every architecture in `rows` or `choice.shipped`.   Requires scored rows, dense or MoE.

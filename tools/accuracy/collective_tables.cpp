@@ -4,7 +4,7 @@
 #include <map>
 
 #include "tools/accuracy/kernel_tables.hpp"
-#include "tools/accuracy/table_fields.hpp"
+#include "tools/accuracy/rows/table_fields.hpp"
 
 namespace tracecast::accuracy {
 namespace {

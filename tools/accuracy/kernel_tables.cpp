@@ -5,7 +5,7 @@
 
 #include "sim/base/words.hpp"
 #include "tools/accuracy/held_out.hpp"
-#include "tools/accuracy/table_fields.hpp"
+#include "tools/accuracy/rows/table_fields.hpp"
 
 namespace tracecast::accuracy {
 namespace {

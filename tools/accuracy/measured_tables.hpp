@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
-#include "tools/accuracy/row_library.hpp"
+#include "tools/accuracy/rows/row_library.hpp"
 
 namespace tracecast::accuracy {
 

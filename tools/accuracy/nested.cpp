@@ -7,7 +7,7 @@
 #include "sim/base/parallel_for.hpp"
 #include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/nested_simulation.hpp"
-#include "tools/accuracy/row_scenario.hpp"
+#include "tools/accuracy/rows/framework_names.hpp"
 
 namespace tracecast::accuracy {
 namespace {

@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "tools/accuracy/row_scenario.hpp"
+#include "tools/accuracy/rows/row_scenario.hpp"
 
 namespace tracecast::accuracy {
 namespace {

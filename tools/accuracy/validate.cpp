@@ -11,7 +11,7 @@
 #include "sim/base/parallel_for.hpp"
 #include "sim/base/words.hpp"
 #include "sim/forecast/evidence.hpp"
-#include "tools/accuracy/row_part.hpp"
+#include "tools/accuracy/rows/row_part.hpp"
 
 namespace tracecast::accuracy {
 namespace {

@@ -11,7 +11,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/sensitivities.hpp"
 #include "tools/accuracy/row_forecast.hpp"
-#include "tools/accuracy/row_scenario.hpp"
+#include "tools/accuracy/rows/row_scenario.hpp"
 
 namespace tracecast::accuracy {
 

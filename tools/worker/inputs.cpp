@@ -35,7 +35,7 @@ namespace {
 /// preconditioners have no kernels in this program.
 Result<Scenario> runnable(Result<Scenario> scenario) {
   const auto missing = [](const char* key, const std::string& value) {
-    return fail({"", 0, key, value, "can be forecast, but not run: there are no kernels of it here"});
+    return fail_key(key, value, "can be forecast, but not run: there are no kernels of it here");
   };
   if (scenario && scenario->model.linear_attention)
     return missing("model.layer_pattern", scenario->model.layer_pattern);

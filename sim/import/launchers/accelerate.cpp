@@ -45,8 +45,7 @@ void pass_over_wrapping(RunImport& run, bool second) {
   if (second) run.pass_over("fsdp_config.fsdp_backward_prefetch fsdp_config.fsdp_forward_prefetch");
 }
 
-/// Since 2025 FSDP of version 1 has its strategy as fsdp_reshard_after_forward: FULL_SHARD, which version 2 has as a
-/// switch.
+/// FSDP of version 1 may have its strategy as fsdp_reshard_after_forward: FULL_SHARD. Version 2 has a switch there.
 bool is_strategy(RunImport& run, Name key, std::span<const std::pair<Name, Name>> strategies) {
   return std::ranges::find(strategies, Name(run.word(key)), &std::pair<Name, Name>::first) != strategies.end();
 }
@@ -184,66 +183,103 @@ void import_accelerate(RunImport& run) {
   run.pass_over(kWithoutEffect);
 }
 
-EmittedRun emit_accelerate(const Scenario& scenario) {
+/// accelerate's name of a precision; empty: it has none.
+Name precision_name(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return "no";
+    case Precision::fp16:
+      return "fp16";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp8:
+      return "fp8";
+    default:
+      return {};
+  }
+}
+
+/// Degrees of a run in the words of accelerate.
+struct Mesh {
+  std::int64_t data_ranks;  ///< that share the work, those of a context included
+  std::int64_t group;       ///< of them divide one copy of the model
+  std::int64_t dp;
+  bool sharded;  ///< by FSDP
+};
+
+Mesh mesh_of(const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const std::int64_t data_ranks = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp);
+  return {data_ranks, p.shard_group > 0 ? p.shard_group : data_ranks, data_ranks / p.cp, p.zero_stage == 3};
+}
+
+/// What distributed_type decides: takes what it means, lists what it cannot say.
+void take_type(RunSettings& settings, const Scenario& scenario, const Mesh& mesh) {
   const Parallel& p = scenario.parallel;
   const Training& t = scenario.training;
-  RunSettings settings(scenario);
-  const bool sharded = p.zero_stage == 3;
-  const std::int64_t data_ranks = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp);
-  const std::int64_t group = p.shard_group > 0 ? p.shard_group : data_ranks;
-  const std::int64_t dp = data_ranks / p.cp;
-  std::string text = fmt::format("distributed_type: {}\nnum_processes: {}\nmixed_precision: '{}'\n",
-                                 sharded ? "FSDP" : "MULTI_GPU", scenario.cluster.world_size,
-                                 t.dtype == Precision::fp16   ? "fp16"
-                                 : t.dtype == Precision::fp32 ? "no"
-                                 : t.dtype == Precision::fp8  ? "fp8"
-                                                              : "bf16");
-  if (t.dtype == Precision::fp16 || t.dtype == Precision::fp32 || t.dtype == Precision::fp8 ||
-      t.dtype == Precision::bf16)
-    settings.take("training.dtype");
-  text += fmt::format("gradient_accumulation_steps: {}\n", t.global_batch_size / (t.micro_batch_size * dp));
   // Groups of one rank are copies that are not sharded.
-  const bool whole = sharded && group == p.cp;
-  settings.list_unless((sharded && !whole) || p.zero_stage == 0, "parallel.zero_stage");
-  settings.list_unless(p.shard_group == 0 || (sharded && !whole), "parallel.shard_group");
-  const bool by_type = !sharded                    ? t.grad_reduce_dtype == Precision::fp32
+  const bool divided = mesh.sharded && mesh.group != p.cp;
+  settings.list_unless(divided || p.zero_stage == 0, "parallel.zero_stage");
+  settings.list_unless(p.shard_group == 0 || divided, "parallel.shard_group");
+  const bool by_type = !mesh.sharded               ? t.grad_reduce_dtype == Precision::fp32
                        : t.dtype == Precision::fp8 ? t.grad_reduce_dtype == Precision::bf16
                                                    : t.grad_reduce_dtype == t.dtype;
   settings.list_unless(by_type, "training.grad_reduce_dtype");
-  settings.list_unless(p.data_parallel == (sharded ? DataParallelKind::automatic : DataParallelKind::ddp),
+  settings.list_unless(p.data_parallel == (mesh.sharded ? DataParallelKind::automatic : DataParallelKind::ddp),
                        "parallel.data_parallel");
+}
+
+std::string emit_fsdp(RunSettings& settings, const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const Training& t = scenario.training;
+  settings.list_unless(p.dtensor, "parallel.dtensor");
+  settings.list_unless(t.recompute_early_stop == (t.recompute == Recompute::full), "training.recompute_early_stop");
+  settings.list_unless(p.defer_grad_sync, "parallel.defer_grad_sync");
+  settings.list_unless(t.unfused_elementwise, "training.unfused_elementwise");
+  settings.list_unless(t.cross_entropy == CrossEntropy::pytorch, "training.cross_entropy");
+  settings.take("parallel.reshard_after_forward");
+  if (t.recompute == Recompute::full || t.recompute == Recompute::none) settings.take("training.recompute");
+  const bool offload = t.offload_parameters;  // which scenarios have with the optimizer only
+  if (offload || !t.offload_optimizer) settings.take("training.offload_optimizer");
+  settings.take("training.offload_parameters");
+  return fmt::format(
+      "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {}\n  fsdp_activation_checkpointing: {}\n"
+      "  fsdp_offload_params: {}\n",
+      p.reshard_after_forward, t.recompute == Recompute::full, offload);
+}
+
+std::string emit_mesh(RunSettings& settings, const Parallel& p, const Mesh& mesh) {
+  const auto line = [](Name key, const auto& value) {
+    return fmt::format("  {}: {}\n", key.substr(key.find('.') + 1), value);
+  };
+  std::string text = "parallelism_config:\n";
+  text += line("parallelism_config_dp_replicate_size", mesh.sharded ? mesh.data_ranks / mesh.group : mesh.dp);
+  text += line("parallelism_config_dp_shard_size", mesh.sharded ? mesh.group / p.cp : 1);
+  const bool ulysses = p.cp > 1 && p.cp_comm_type == ContextExchange::a2a;
+  if (ulysses) text += line("parallelism_config_sp_size", settings.take("parallel.cp").integer);
+  for (const auto& [key, value] : emit_rows(settings, std::span(kMeshRows).first(ulysses ? 1 : 2)))
+    text += line(key, value.integer);
+  if (p.cp > 1) settings.take("parallel.cp_comm_type");
+  if (p.cp > 1 && !ulysses) text += line(kRotation, p.cp_comm_type == ContextExchange::p2p ? "alltoall" : "allgather");
+  return text;
+}
+
+EmittedRun emit_accelerate(const Scenario& scenario) {
+  const Training& t = scenario.training;
+  const Mesh mesh = mesh_of(scenario);
+  const Name precision = precision_name(t.dtype);
+  RunSettings settings(scenario);
+  std::string text = fmt::format("distributed_type: {}\nnum_processes: {}\nmixed_precision: '{}'\n",
+                                 mesh.sharded ? "FSDP" : "MULTI_GPU", scenario.cluster.world_size,
+                                 precision.empty() ? "bf16" : precision);
+  if (!precision.empty()) settings.take("training.dtype");
+  text += fmt::format("gradient_accumulation_steps: {}\n", t.global_batch_size / (t.micro_batch_size * mesh.dp));
   // The data loader has the micro-batch, of one sequence unless a setting says so; with the accumulation it makes the global batch.
   settings.list_unless(t.micro_batch_size == 1, "training.micro_batch_size");
   settings.list_unless(t.micro_batch_size == 1, "training.global_batch_size");
-  if (sharded) {
-    settings.list_unless(p.dtensor, "parallel.dtensor");
-    settings.list_unless(t.recompute_early_stop == (t.recompute == Recompute::full), "training.recompute_early_stop");
-    settings.list_unless(p.defer_grad_sync, "parallel.defer_grad_sync");
-    settings.list_unless(t.unfused_elementwise, "training.unfused_elementwise");
-    settings.list_unless(t.cross_entropy == CrossEntropy::pytorch, "training.cross_entropy");
-    settings.take("parallel.reshard_after_forward");
-    if (t.recompute == Recompute::full || t.recompute == Recompute::none) settings.take("training.recompute");
-    const bool offload = t.offload_parameters;  // which scenarios have with the optimizer only
-    if (offload || !t.offload_optimizer) settings.take("training.offload_optimizer");
-    settings.take("training.offload_parameters");
-    text += fmt::format(
-        "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {}\n  fsdp_activation_checkpointing: {}\n"
-        "  fsdp_offload_params: {}\n",
-        p.reshard_after_forward, t.recompute == Recompute::full, offload);
-  }
-  text += "parallelism_config:\n";
-  text += fmt::format("  parallelism_config_dp_replicate_size: {}\n", sharded ? data_ranks / group : dp);
-  text += fmt::format("  parallelism_config_dp_shard_size: {}\n", sharded ? group / p.cp : 1);
-  const bool ulysses = p.cp > 1 && p.cp_comm_type == ContextExchange::a2a;
-  if (ulysses) text += fmt::format("  parallelism_config_sp_size: {}\n", settings.take("parallel.cp").integer);
-  for (const auto& [key, value] : emit_rows(settings, std::span(kMeshRows).first(ulysses ? 1 : 2)))
-    text += fmt::format("  {}: {}\n", key.substr(key.find('.') + 1), value.integer);
-  if (p.cp > 1 && !ulysses) {
-    settings.take("parallel.cp_comm_type");
-    text += fmt::format("  {}: {}\n", kRotation.substr(kRotation.find('.') + 1),
-                        p.cp_comm_type == ContextExchange::p2p ? "alltoall" : "allgather");
-  }
-  if (ulysses) settings.take("parallel.cp_comm_type");
+  take_type(settings, scenario, mesh);
+  if (mesh.sharded) text += emit_fsdp(settings, scenario);
+  text += emit_mesh(settings, scenario.parallel, mesh);
   for (const char* covered : {"parallel.dp", "training.seq_length", "training.train_tokens"}) settings.take(covered);
   return {text, settings.left()};
 }

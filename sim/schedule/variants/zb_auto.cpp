@@ -241,13 +241,8 @@ class Greedy {
 };
 
 Result<Schedule> search(const char* name, const ScheduleRequest& request, double microbatches_in_flight) {
-  if (microbatches_in_flight < 1) {
-    return fail({.file = {},
-                 .line = 0,
-                 .key = "memory_limit",
-                 .value = {},
-                 .message = std::string(name) + " needs memory for at least 1 micro-batch"});
-  }
+  if (microbatches_in_flight < 1)
+    return fail_key("memory_limit", "", std::string(name) + " needs memory for at least 1 micro-batch");
   const std::vector<ScheduledRank> ranks = ranks_of(request, microbatches_in_flight);
   std::optional<Greedy> best;
   for (const bool wait_for_first : kYesNo) {

@@ -7,30 +7,20 @@
 #include "sim/io/files.hpp"
 #include "tools/accuracy/fit/attention_kernels.hpp"
 #include "tools/accuracy/fit/gemm_fit.hpp"
+#include "tools/accuracy/fit/in_training.hpp"
 #include "tools/accuracy/fit/layouts.hpp"
-#include "tools/accuracy/fit/memory_fit.hpp"
+#include "tools/accuracy/fit/memory_bound.hpp"
 #include "tools/accuracy/fit/specification.hpp"
 
 namespace tracecast::accuracy {
 namespace {
 
-/// Share of the memory's bandwidth that copies of 1 GiB and more reach: simllm's on A100 and GH200, memory-bound GEMMs of B200.
-double copy_share(const std::string& architecture) {
-  return architecture == "Ampere" ? 0.82 : architecture == "Blackwell" ? 0.78 : 0.86;
-}
-
-// What a model loses by being carried to another GPU of its family: H100 to H200 6.9 % against 6.5 % of its own fit,
-// B200 14 % bias (docs/references.md#gemm-fit).
-constexpr double kTransferResidual = 0.05;
 // Batched multiplications whose head size is no multiple of 8 (see GemmModel::unaligned_factor). BLOOM's four rows with
 // head size 108 take 20-30 % longer steps, of which the score matrices are about 5 %
 // (docs/references.md#gemm-alignment).
 constexpr double kUnaligned = 5;
 constexpr const char* kDataSheets = "gpu-specs/gpu_specs.csv";
 constexpr const char* kRtxProAttention = "kernels/aiconfigurator/attn_causal_fwd_rtx_pro_6000_server.csv.gz";
-constexpr const char* kRuns = "docs/references.md#in-training-factors (657 published runs)";
-constexpr const char* kHostRuns =
-    "docs/references.md#in-training-host (657 published runs); graphs: docs/references.md#launch-fit";
 
 struct NarrowFormat {
   Precision precision;
@@ -41,25 +31,6 @@ constexpr NarrowFormat kFormats[] = {{Precision::bf16, "bfloat16"},
                                      {Precision::fp8_block, "fp8_block"},
                                      {Precision::nvfp4, "nvfp4"}};
 
-/// "h100_sxm" is called "H100-SXM" inside the tables.
-std::string upper_case(const std::string& table) {
-  std::string name;
-  for (const char c : table) name += c == '_' ? '-' : static_cast<char>(std::toupper(c));
-  return name;
-}
-
-/// Parameters that were not fitted on this GPU are marked by having no samples.
-Fit transferred(const Fit& fit, const std::string& from) {
-  return {"of " + from + ": " + fit.data, 0, fit.residual + kTransferResidual};
-}
-
-/// Share of the peak that large GEMMs reach in isolation.
-double large_gemm_share(const GemmModel& model, const GpuPeak& gpu, Precision precision) {
-  const GemmShape shape{8192, 8192, 8192};
-  const double flops = 2.0 * 8192 * 8192 * 8192;
-  return flops / (gpu.flops * gemm_seconds(model, gpu, shape, gemm_elements(precision)));
-}
-
 /// MXFP8's multiplications, which no table has, from those with a scale per tensor: cuBLAS takes as much longer for them on B300
 /// (docs/references.md#te-gemms).
 GemmModel microscaled(GemmModel model) {
@@ -68,61 +39,6 @@ GemmModel microscaled(GemmModel model) {
   model.benchmark = {};
   model.fit = {"of fp8, 1.05 times the time: " + model.fit.data, 0, model.fit.residual + kTransferResidual};
   return model;
-}
-
-/// Factors between isolated kernels and the shares found inside training steps
-/// (docs/references.md#in-training-factors).
-void set_in_training(Profile& profile, const Achieved& achieved) {
-  InTraining& factors = profile.in_training;
-  const auto share = [&](Precision precision) {
-    return large_gemm_share(profile.gemm.at(precision), peak_of(profile, precision), precision);
-  };
-  factors.gemm = achieved.gemm_factor;
-  factors.gemm_fp8 = factors.gemm;
-  if (achieved.gemm_fp8 > 0 && profile.gemm.contains(Precision::fp8))
-    factors.gemm_fp8 = share(Precision::fp8) / achieved.gemm_fp8;
-  // The rows that the share was found on name no kind of scales; block scales are fitted apart and start from the same
-  // share.
-  factors.gemm_fp8_block = factors.gemm_fp8;
-  if (achieved.gemm_fp8 > 0 && profile.gemm.contains(Precision::fp8_block))
-    factors.gemm_fp8_block = share(Precision::fp8_block) / achieved.gemm_fp8;
-  factors.gemm_fp4 = factors.gemm_fp8;
-  if (achieved.gemm_fp4 > 0 && profile.gemm.contains(Precision::nvfp4))
-    factors.gemm_fp4 = share(Precision::nvfp4) / achieved.gemm_fp4;
-  constexpr double kWeightGradient = 1.10;  // wgrad / dgrad, docs/references.md#in-training-factors
-  const double isolated = profile.gemm.empty() ? 1 : profile.gemm.begin()->second.wgrad_factor;
-  factors.weight_gradient = kWeightGradient / isolated;
-  factors.attention = achieved.attention > 0 ? profile.attention.front().forward_efficiency / achieved.attention : 1.25;
-  factors.scores = 1.06;
-  // Unfused softmax moves the bytes of docs/references.md#elementwise-bytes at 1.1 x the memory bandwidth: they count
-  // too many passes (docs/references.md#in-training-factors).
-  factors.softmax =
-      find_memory_model(profile, OperatorKind::softmax, Pass::forward)->efficiency / 1.1 * achieved.softmax_runs;
-  factors.fit = {kRuns, 657, 0.05};
-}
-
-/// What multiplications lose inside a step is what those of another GPU lose, times `relative`.
-void take_factors(const InTraining& other, double relative, InTraining& factors) {
-  for (double InTraining::*kind : {&InTraining::gemm, &InTraining::gemm_fp8, &InTraining::gemm_fp8_block,
-                                   &InTraining::gemm_fp4, &InTraining::attention})
-    factors.*kind = relative * other.*kind;
-}
-
-/// Host times depend on the server and the framework more than on the GPU.
-HostModel host_model(const Gpu& gpu) {
-  const std::string architecture = gpu.architecture;
-  HostModel host;
-  host.relative = gpu.host;
-  // Megatron-Core: 13 us per launch, 26 launches per layer forward (docs/references.md#in-training-host); a layer has
-  // about 11 operators here.
-  host.call = gpu.host * 13e-6;
-  host.launch = host.call * 26 / 11;
-  // A node of a CUDA graph, A100 with EPYC and GH200 (docs/references.md#launch-fit).
-  host.graph_launch = architecture == "Ampere" || architecture == "Volta" ? 0.79e-6 : 0.59e-6;
-  host.step_overhead = 4e-3;
-  host.step_overhead_per_rank = 0.8e-6;
-  host.fit = {kHostRuns, 657, 0.3};
-  return host;
 }
 
 }  // namespace
@@ -219,7 +135,11 @@ Result<void> Assembler::share_die(const Gpu& gpu, Profile& profile) {
 
 Result<void> Assembler::fit(const Gpu& gpu, Profile& profile) {
   profile.kind = "fitted";
-  fit_memory_bound(gpu, profile);
+  const MemoryTables memory{&table("kernels/vidur/layer_ops_a100.csv.gz"),
+                            &table("kernels/vidur/layer_ops_h100.csv.gz"),
+                            &table("kernels/cudnn-frontend/norms_fwd_bwd.csv"),
+                            &table("kernels/aiconfigurator/scale_matrix_perf.csv.gz"), &*timed_};
+  for (const NamedFit& own : fit_memory_bound(gpu, memory, profile)) note_fit(profile, own.group, own.fit);
   if (parts_ == Parts::all) {
     fit_gemms(gpu, profile);
     fit_layouts(profile);
@@ -419,84 +339,6 @@ void Assembler::fit_layouts(Profile& profile) {
                               profile.architecture == "Hopper" ? 0 : layouts.samples, layouts.residual};
   if (profile.architecture == "Blackwell" && profile.name != "b200")
     profile.grouped_gemm.fit = transferred(profile.grouped_gemm.fit, "another GPU");
-}
-
-void Assembler::fit_memory_bound(const Gpu& gpu, Profile& profile) {
-  const double bandwidth = profile.memory_bandwidth;
-  auto& models = profile.memory_bound;
-  const std::string architecture = gpu.architecture;
-  // On another architecture a kernel reaches as much less as copies do.
-  const auto put = [&](OperatorKind kind, Pass pass, MemoryModel model, const char* measured, bool own) {
-    if (!own) model.fit = transferred(model.fit, "another GPU");
-    model.efficiency *= copy_share(architecture) / copy_share(measured);
-    models[{kind, pass}] = model;
-    if (own) note_fit(profile, fmt::format("{} {}", to_string(kind), to_string(pass)), model.fit);
-  };
-  // Vidur's layers: A100 and H100; later GPUs take H100's shares of bandwidth.
-  const bool ampere = architecture == "Ampere";
-  const bool own_layers = ampere || profile.name == "h100";
-  const std::string layers_file = fmt::format("layer_ops_{}.csv.gz", ampere ? "a100" : "h100");
-  const CsvTable& layers = table("kernels/vidur/" + layers_file);
-  const double layers_bandwidth = ampere ? 2.039e12 : 3.35e12;
-  const std::pair<OperatorKind, const char*> columns[] = {{OperatorKind::residual, "add_ms"},
-                                                          {OperatorKind::rope, "attn_rope_ms"}};
-  for (const auto& [kind, column] : columns)
-    put(kind, Pass::forward,
-        fit_memory(read_vidur_samples(layers, column), layers_bandwidth,
-                   fmt::format("Vidur {} {}", layers_file, column)),
-        ampere ? "Ampere" : "Hopper", own_layers);
-  // Operators timed on H100; Vidur's activations and embeddings are those of a server of 2023, which reach less.
-  const std::pair<OperatorKind, Pass> timed[] = {{OperatorKind::activation, Pass::forward},
-                                                 {OperatorKind::activation, Pass::backward},
-                                                 {OperatorKind::embedding, Pass::forward},
-                                                 {OperatorKind::embedding, Pass::backward}};
-  for (const auto& [kind, pass] : timed)
-    put(kind, pass,
-        fit_memory(timed_samples(*timed_, kind, pass), timed_->memory_bandwidth,
-                   fmt::format("operators of {}", timed_->name)),
-        "Hopper", profile.name == "h100");
-  // cuDNN's norms: H200 and GB200.
-  const bool blackwell = architecture == "Blackwell";
-  const CsvTable& norms = table("kernels/cudnn-frontend/norms_fwd_bwd.csv");
-  const std::string norm_gpu = blackwell ? "NVIDIA GB200" : "NVIDIA H200";
-  for (const bool backward : {false, true})
-    put(OperatorKind::norm, backward ? Pass::backward : Pass::forward,
-        fit_memory(read_norm_samples(norms, norm_gpu, backward), blackwell ? 8e12 : 4.8e12,
-                   "cudnn-frontend norms_fwd_bwd " + norm_gpu),
-        blackwell ? "Blackwell" : "Hopper", profile.name == "h200");
-  // Quantisation: all but A100, which has no fp8.
-  const std::string quantise_gpu = ampere                           ? "H100-SXM"
-                                   : profile.name == "rtx-pro-6000" ? "RTX-PRO-6000"
-                                                                    : upper_case(gpu.gemm_table);
-  put(OperatorKind::cast, Pass::forward,
-      fit_memory(read_quantise_samples(table("kernels/aiconfigurator/scale_matrix_perf.csv.gz"), quantise_gpu),
-                 ampere ? 3.35e12 : bandwidth, "aiconfigurator scale_matrix " + quantise_gpu),
-      ampere ? "Hopper" : gpu.architecture, !ampere);
-  put_stated(profile);
-}
-
-/// Shares of bandwidth that are single published numbers.
-void Assembler::put_stated(Profile& profile) {
-  const std::string& architecture = profile.architecture;
-  const bool ampere = architecture == "Ampere";
-  const bool blackwell = architecture == "Blackwell";
-  const auto put = [&](OperatorKind kind, Pass pass, double efficiency, const std::string& data) {
-    profile.memory_bound[{kind, pass}] = {3e-6, efficiency, {data, 0, 0.2}};
-  };
-  const double copy = copy_share(architecture);
-  put(OperatorKind::copy, Pass::forward, copy, "simllm copies, docs/references.md#memory-bound-fit");
-  put(OperatorKind::cross_entropy, Pass::forward, 0.83 * copy / copy_share("Hopper"),
-      "PyTorch 2.11 on H100, docs/references.md#loss-bytes");
-  // SimuMax: A100 PCIe .188 of 1600 GB/s (its memory has 1935); B200 .501 of 8000 (7700).
-  put(OperatorKind::permute, Pass::forward,
-      ampere      ? 0.155
-      : blackwell ? 0.52
-                  : 0.34,
-      "SimuMax bandwidth_networks: permute; Hopper: mean");
-  put(OperatorKind::softmax, Pass::forward, 0.8,
-      "assumed: a streaming kernel; its level in training is in_training.softmax");
-  put(OperatorKind::optimizer, Pass::optimizer, 0.62,
-      "docs/references.md#in-training-factors: 62 % of memory bandwidth at 30 bytes per parameter");
 }
 
 void Assembler::note_fit(const Profile& profile, const std::string& group, const Fit& fit) {

@@ -57,8 +57,6 @@ class Assembler {
   void fit_gemms(const Gpu& gpu, Profile& profile);
   void fit_layouts(Profile& profile);
   void fit_attention_kernels(const Gpu& gpu, Profile& profile);
-  void fit_memory_bound(const Gpu& gpu, Profile& profile);
-  void put_stated(Profile& profile);
   void note_fit(const Profile& profile, const std::string& group, const Fit& fit);
 
   std::filesystem::path data_;

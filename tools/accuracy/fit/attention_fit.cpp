@@ -4,7 +4,7 @@
 #include <set>
 #include <tuple>
 
-#include "tools/accuracy/table_fields.hpp"
+#include "tools/accuracy/rows/table_fields.hpp"
 
 namespace tracecast::accuracy {
 namespace {

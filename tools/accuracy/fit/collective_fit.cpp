@@ -74,8 +74,8 @@ void add_between(const std::vector<Machine>& machines, const CollectiveTuning& s
     free.push_back(factor(&CollectiveTuning::net_mid_size, start, 1, 4));
     free.push_back(limit(&CollectiveTuning::net_mid_limit));
   }
-  // Two nodes do not tell the latency of a hop from that of a call, and a ring has a hop for each node: at most 70 us and 55 us a hop,
-  // what TCPXO takes (gcp-a3mega: 123 us for 8 bytes reduced over two nodes).
+  // Samples of two nodes cannot separate the latency of a hop from that of a call, which matters since a ring has a hop for each
+  // node. So a hop takes at most what TCPXO takes, 70 us and 55 us (gcp-a3mega: 123 us for 8 bytes reduced over two nodes).
   const bool known = any(machines, many_nodes);
   free.push_back(factor(&CollectiveTuning::net_hop_latency, start, 0.2, known ? 50 : 5));
   free.push_back(factor(&CollectiveTuning::net_ll_latency, start, 0.2, known ? 90 : 20));

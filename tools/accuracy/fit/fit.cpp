@@ -69,4 +69,8 @@ void LogError::add(double predicted, double measured, double weight) {
 double LogError::mean() const { return weight_ > 0 ? absolute_ / weight_ : 0; }
 double LogError::bias() const { return weight_ > 0 ? signed_ / weight_ : 0; }
 
+Fit transferred(const Fit& fit, const std::string& from) {
+  return {"of " + from + ": " + fit.data, 0, fit.residual + kTransferResidual};
+}
+
 }  // namespace tracecast::accuracy

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/cost/profile.hpp"
+
 namespace tracecast::accuracy {
 
 /// One parameter of a model. Positive parameters of unknown magnitude are searched on a logarithmic scale.
@@ -36,5 +38,12 @@ class LogError {
   double signed_ = 0;
   int samples_ = 0;
 };
+
+/// What a model loses by being carried to another GPU of its family: H100 to H200 6.9 % against 6.5 % of its own fit,
+/// B200 14 % bias (docs/references.md#gemm-fit).
+inline constexpr double kTransferResidual = 0.05;
+
+/// The fit of a model that was fitted on another GPU, which `from` names: it has no samples.
+Fit transferred(const Fit& fit, const std::string& from);
 
 }  // namespace tracecast::accuracy

@@ -24,7 +24,7 @@
 #include "tools/accuracy/calibration.hpp"
 #include "tools/accuracy/errors.hpp"
 #include "tools/accuracy/fit/catalogue.hpp"
-#include "tools/accuracy/row_library.hpp"
+#include "tools/accuracy/rows/row_library.hpp"
 #include "tools/accuracy/validate.hpp"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <future>
 
 #include "tools/accuracy/held_out.hpp"
-#include "tools/accuracy/table_fields.hpp"
+#include "tools/accuracy/rows/table_fields.hpp"
 
 namespace tracecast::accuracy {
 namespace {

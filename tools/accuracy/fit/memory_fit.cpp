@@ -1,7 +1,7 @@
 #include "tools/accuracy/fit/memory_fit.hpp"
 
 #include "sim/base/result.hpp"
-#include "tools/accuracy/table_fields.hpp"
+#include "tools/accuracy/rows/table_fields.hpp"
 
 namespace tracecast::accuracy {
 namespace {

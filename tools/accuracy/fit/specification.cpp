@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "tools/accuracy/table_fields.hpp"
+#include "tools/accuracy/rows/table_fields.hpp"
 
 namespace tracecast::accuracy {
 namespace {

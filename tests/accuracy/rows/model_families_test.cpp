@@ -1,0 +1,180 @@
+// What tables leave out of a model and its name says: docs/references.md#families
+#include "tools/accuracy/rows/model_families.hpp"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include "tests/accuracy/rows/one_row.hpp"
+#include "tools/accuracy/rows/model_names.hpp"
+
+using namespace tracecast;
+using namespace tracecast::accuracy;
+using tracecast::test::assumes;
+
+namespace {
+
+/// A run of a model of 8 layers; `values` begin with its name, hidden size and heads.
+Result<RowScenario> run(const std::string& columns, const std::string& values) {
+  const std::string text = "layers,seq_len,global_batch_seqs,gpu,gpu_count,model_name,hidden,heads" + columns +
+                           "\n8,4096,128,H100,16," + values + "\n";
+  return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value());
+}
+
+Model model(const std::string& columns, const std::string& values) {
+  return run(columns, values).value().scenario.model;
+}
+
+std::string skipped(const std::string& columns, const std::string& values) {
+  const Result<RowScenario> result = run(columns, values);
+  return result ? "" : to_string(result.error().diagnostics.front());
+}
+
+}  // namespace
+
+TEST_CASE("model families: names in one spelling", "[accuracy]") {
+  const std::pair<const char*, const char*> names[] = {
+      {"Qwen 3 30B", "qwen3-30b"},
+      {"Alibaba Qwen-3-30B-A3B", "qwen3-30b-a3b"},
+      {"meta-llama/Meta-Llama-3-70B", "llama3-70b"},
+      {"Llama 3 (8B)", "llama3-8b"},
+      {"Llama-3.1_8B", "llama3.1-8b"},
+      {"OpenAI GPT-OSS 120B", "gpt-oss-120b"},
+      {"gptoss-120b", "gpt-oss-120b"},
+      {"NVIDIA-Nemotron-4-15B", "nemotron4-15b"},
+      {"Google Gemma 3 27B", "gemma3-27b"},
+      {"GPT-3.6B", "gpt-3.6b"},
+      {"DeepSeek-V3-0324", "deepseek-v3-0324"},
+      {"DeepSeek-R1-Distill-Qwen-7B", "qwen-7b"},
+      {"DeepSeek R1 Distill Llama 70B", "llama-70b"},
+      {"DeepSeek-R1-0528-Qwen3-8B", "qwen3-8b"},
+      {"Meta", "meta"},
+  };
+  for (const auto& [name, family] : names) CHECK(family_name(name) == family);
+}
+
+TEST_CASE("model families: the head size is the family's where it is not hidden / heads", "[accuracy]") {
+  const std::pair<const char*, int> sizes[] = {
+      {"Qwen3-32B,5120,64", 128},          {"Qwen 3 4B,2560,32", 128},
+      {"OpenAI GPT-OSS 120B,2880,64", 64}, {"GLM-4.5,5120,96", 128},
+      {"Mistral-Small-24B,5120,32", 128},  {"google/gemma-3-27b-it,5376,32", 128},
+      {"Gemma 2 9B,3584,16", 256},         {"Ours,5120,64", 80}};
+  for (const auto& [values, size] : sizes) {
+    const RowScenario r = run("", values).value();
+    CHECK(r.scenario.model.head_dim == size);
+    CHECK(assumes(r, "head_dim not reported") == (size != 80));
+  }
+  CHECK(model(",head_dim", "Qwen3-32B,5120,64,80").head_dim == 80);
+  // 8 layers of Qwen3-32B: with heads of 80 there are 5.2e9 parameters, with heads of 128 5.5e9.
+  const char* columns = ",kv_heads,ffn_hidden,vocab,params_b";
+  CHECK(model(columns, "Ours,5120,64,8,25600,151936,5.46").head_dim == 128);
+  CHECK(model(columns, "Ours,5120,64,8,25600,151936,5.19").head_dim == 80);
+  CHECK(model(columns, "Ours,5120,64,8,25600,151936,5.9").head_dim == 80);
+}
+
+TEST_CASE("model families: sizes that a row leaves out are those of the shipped model of its name", "[accuracy]") {
+  const Model mixtral = model(",moe_experts,moe_topk", "mistralai/Mixtral 8x7B,4096,32,8,2");
+  CHECK(mixtral.num_query_groups == 8);
+  CHECK(mixtral.vocab_size == 32'000);
+  CHECK(mixtral.moe->ffn_hidden == 14'336);
+  CHECK(model("", "Llama-3-8B,4096,32").vocab_size == 128'256);
+  CHECK(model("", "Llama-3-8B,4096,32").ffn_hidden_size == 14'336);
+  CHECK(model(",ffn_hidden,vocab", "Llama-3-8B,4096,32,8192,64000").ffn_hidden_size == 8192);
+  CHECK(model("", "Llama-3-8B,2048,32").vocab_size == 51'200);  // another width: another model
+  CHECK(assumes(run("", "Llama-3-8B,4096,32").value(), "vocab not reported: 128256, of the shipped model llama-3-8b"));
+  const RowScenario phi = run(",ffn_hidden,moe_experts,moe_topk", "Phi-3.5-MoE,4096,32,6400,16,2").value();
+  CHECK(phi.scenario.model.moe->ffn_hidden == 6400);
+  CHECK(assumes(phi, "width of an expert not reported: ffn_hidden"));
+}
+
+TEST_CASE("model families: latent attention and its indexers and groups", "[accuracy]") {
+  struct Case {
+    const char* name;
+    const char* kind;
+    LatentAttention sizes;
+    int index_heads;
+    int groups;
+  };
+  const LatentAttention deepseek{1536, 512, 128, 64, 128}, glm{2048, 512, 192, 64, 256};
+  for (const Case& c :
+       {Case{"DeepSeek-V3", "", deepseek, 0, 8}, Case{"DeepSeek-V3.2-Exp", "", deepseek, 64, 8},
+        Case{"deepseek-ai/DeepSeek-V3.2", "DSA", deepseek, 64, 8}, Case{"Ours", "dsa", deepseek, 64, 8},
+        Case{"Ours", "mla", deepseek, 0, 8}, Case{"GLM-5", "", glm, 32, 0}, Case{"zai-org/GLM-5", "mla", glm, 32, 0},
+        Case{"GLM-4.7-Flash", "", {768, 512, 192, 64, 256}, 0, 0}, Case{"Mistral-Large-3", "", deepseek, 0, 0},
+        Case{"Pangu Ultra MoE", "", deepseek, 0, 0}, Case{"DeepSeek-V2-Lite", "mla", {0, 512, 128, 64, 128}, 0, 8}}) {
+    CAPTURE(c.name, c.kind);
+    const Model m = model(",attention_kind,moe_experts,moe_topk,moe_ffn_hidden",
+                          fmt::format("{},7168,128,{},256,8,2048", c.name, c.kind));
+    CHECK(m.latent_attention == c.sizes);
+    CHECK((m.sparse_attention ? m.sparse_attention->index_heads : 0) == c.index_heads);
+    CHECK(m.moe->routing_groups == c.groups);
+    CHECK(m.head_dim == c.sizes.nope_dim + c.sizes.rope_dim);
+  }
+  CHECK(run(",cp", "DeepSeek-V3.2,7168,128,2").value().scenario.parallel.cp_comm_type == ContextExchange::all_gather);
+  CHECK_FALSE(model("", "DeepSeek-R1-Distill-Llama-70B,8192,64").latent_attention.has_value());
+  CHECK_FALSE(model(",attention_kind", "GPT-3-175B,12288,96,sparse").latent_attention.has_value());
+}
+
+TEST_CASE("model families: hybrids are the shipped ones or skipped", "[accuracy]") {
+  const std::pair<const char*, const char*> shipped[] = {
+      {"Nemotron 3 Nano,2688,32", "nemotron-3-nano-30b-a3b"},
+      {"nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16,2688,32", "nemotron-3-nano-30b-a3b"},
+      {"Qwen3-Next-80B-A3B-Thinking-FP8,2048,16", "qwen3-next-80b-a3b"},
+      {"Qwen3-Next,2048,16", "qwen3-next-80b-a3b"},
+      {"Kimi-Linear,2304,32", "kimi-linear-48b-a3b"}};
+  for (const auto& [values, name] : shipped) CHECK(model("", values).name == name);
+  for (const char* name : {"Nemotron-3-Super", "Nemotron-H-47B", "NVIDIA-Nemotron-Nano-9B-v2", "Qwen3.5-27B",
+                           "Granite-4-H-Small", "ibm-granite/granite-4.0-h-small", "Falcon-H1-34B", "MiniMax-M1",
+                           "MiniMax-Text-01", "Jamba-1.5-Large", "Ring-2.5-1T", "LongCat-Flash", "DeepSeek-V4"}) {
+    CAPTURE(name);
+    CHECK(skipped("", fmt::format("{},4096,32", name)).find("is not a shipped hybrid") != std::string::npos);
+  }
+  CHECK(skipped("", "Nemotron-H-47B,8192,64") ==
+        "t.csv:2: model_name = Nemotron-H-47B: has layers of Mamba, for which tables have no columns, and is not a "
+        "shipped hybrid (tracecast list models)");
+  CHECK(skipped(",arch", "Ours,4096,32,hybrid") != "");
+  for (const char* name : {"MiniMax-M2", "Nemotron-3-8B", "Llama-3.1-Nemotron-Nano-8B", "Falcon3-10B"})
+    CHECK(skipped("", fmt::format("{},4096,32", name)) == "");
+}
+
+TEST_CASE("model families: a number of parameters that the shape does not have", "[accuracy]") {
+  const auto parameters = [](const char* billions) {  // 1.62 in the layers, 0.26 in the embeddings
+    const std::string values = fmt::format("Ours,4096,32,11008,32000,{},1", billions);
+    const std::string error = skipped(",ffn_hidden,vocab,params_b,gated_mlp", values);
+    if (!error.empty()) return error;
+    const RowScenario r = run(",ffn_hidden,vocab,params_b,gated_mlp", values).value();
+    return std::string(assumes(r, "params_b = ") ? "said" : "");
+  };
+  CHECK(parameters("1.88") == "");
+  CHECK(parameters("1.62") == "");  // without embeddings
+  CHECK(parameters("2.5") == "said");
+  CHECK(parameters("1.3") == "said");
+  CHECK(parameters("4") ==
+        "t.csv:2: params_b = 4: the model as it is read has 1.88 billion parameters: the row lacks or misstates "
+        "something "
+        "of its shape");
+  CHECK(skipped(",moe_experts,moe_topk,moe_ffn_hidden,params_b", "Ours,4096,32,64,2,2048,1.4") ==
+        "");  // those of a token
+}
+
+TEST_CASE("model families: gates, windows and layers with experts", "[accuracy]") {
+  CHECK(model("", "Falcon3-10B,3072,12").gated());
+  CHECK_FALSE(model("", "Falcon3-10B,3072,12").parallel_residual);
+  CHECK_FALSE(model("", "Falcon (40B),8192,128").gated());
+  CHECK(model("", "Falcon (40B),8192,128").parallel_residual);
+  CHECK_FALSE(model("", "GPT-39B,8192,64").gated());
+  CHECK(model("", "GPT-OSS-20B,2880,64").gated());
+  const Model apertus = model("", "swiss-ai/Apertus-70B,8192,64");
+  CHECK_FALSE(apertus.gated());
+  CHECK(apertus.norm == Norm::rms_norm);
+  CHECK(apertus.position == Position::rope);
+  CHECK_FALSE((apertus.mlp_bias || apertus.norm_bias));
+  const std::pair<const char*, int> windows[] = {{"Gemma 2 9B,3584,16", 4096},
+                                                 {"Google Gemma 3 27B,5376,32", 1024},
+                                                 {"gemma-3-1b,1152,4", 512},
+                                                 {"Gemma 4 31B,5376,32", 1024},
+                                                 {"Llama-3-8B,4096,32", 0}};
+  for (const auto& [values, window] : windows) CHECK(model("", values).sliding_window == window);
+  const char* columns = ",moe_experts,moe_topk,moe_ffn_hidden";
+  CHECK(model(columns, "Llama-4-Maverick,5120,40,128,1,8192").moe->layer_interval == 2);
+  CHECK(model(columns, "Llama-4-Scout,5120,40,16,1,8192").moe->layer_interval == 1);
+}

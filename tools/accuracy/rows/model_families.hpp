@@ -1,0 +1,56 @@
+/// \file
+/// What tables of runs leave out of a model, by its name. Source of every entry: docs/references.md#families
+///
+/// A family is the beginning of a `name` as family_name (model_names.hpp) spells it. Of several entries that match, the first counts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "sim/model/model.hpp"
+
+namespace tracecast::accuracy {
+
+/// Head size where a family's is not hidden / heads; 0: not known.
+std::int64_t head_size_of(std::string_view name);
+
+/// Layers of which all but every n-th attend to `tokens`.
+struct AttentionWindow {
+  const char* family;
+  int tokens;
+  int global_every;
+};
+/// nullptr: none.
+const AttentionWindow* window_of(std::string_view name);
+
+struct LatentFamily {
+  const char* family;
+  LatentAttention sizes;
+  int index_heads;  ///< of the indexer that chooses keys; 0: it has none
+};
+/// nullptr: another kind of attention.
+const LatentFamily* latent_family(std::string_view name);
+/// DeepSeek-V3.2's indexer with so many heads.
+SparseAttention sparse_attention(int index_heads);
+
+/// Feed-forward layers without a gate, and what goes with them.
+struct UngatedFamily {
+  const char* family;
+  Activation activation;
+  Norm norm;
+  Position position;
+  bool biases;  ///< in linear layers
+};
+/// GPT's for a family that is not known.
+const UngatedFamily& ungated_family(std::string_view name);
+/// True if the feed-forward layers of that family have no gate.
+bool is_ungated(std::string_view name);
+
+/// True if attention and feed-forward read the same input: docs/references.md#parallel-residual
+bool has_parallel_residual(std::string_view name);
+
+/// Layers that neither columns nor rules describe: "layers of Mamba"; "": none.
+std::string_view unmodelled_layers(std::string_view name);
+
+}  // namespace tracecast::accuracy

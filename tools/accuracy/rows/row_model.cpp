@@ -1,0 +1,322 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/base/integers.hpp"
+#include "sim/base/words.hpp"
+#include "sim/model/parameters.hpp"
+#include "tools/accuracy/rows/model_families.hpp"
+#include "tools/accuracy/rows/row_part.hpp"
+
+namespace tracecast::accuracy {
+namespace {
+
+constexpr std::int64_t kDefaultVocabulary = 51'200;
+constexpr std::int64_t kPackedSpan =
+    400;  ///< tokens that a packed token attends to, docs/references.md#packed-sequences
+
+/// Models with latent attention and so many experts limit the groups of a token: docs/references.md#deepseek-v3
+constexpr int kDeepSeekExperts = 256;
+
+class ModelReader : RowPart {
+ public:
+  explicit ModelReader(RowReading& row) : RowPart(row) {}
+
+  void read() {
+    Model& m = result_.scenario.model;
+    if (std::optional<Model> shipped = shipped_model()) {
+      m = std::move(*shipped);
+      if (m.position == Position::learned) m.max_position_embeddings = fields_.count("seq_len", 2048);
+      if (stack_ != nullptr && !m.gated()) m.dropout = stack_->dropout;
+      assume(fmt::format("the shipped model {}, whose shape the row {}", m.name,
+                         reported("layers") ? "cannot express" : "leaves out"));
+    } else {
+      read_shape(m);
+    }
+    if (predicts_two_tokens() && m.mtp_layers == 0) {
+      m.mtp_layers = 1;
+      assume("one layer of multi-token prediction");
+    }
+    if (is_fine_tuning() && (is_megatron_core() || is_packed())) {
+      m.sliding_window = kPackedSpan;
+      assume(fmt::format("packed fine-tuning: a token attends to {} others", kPackedSpan));
+    }
+  }
+
+  /// Megatron's --make-vocab-size-divisible-by 128.
+  void pad_vocabulary() {
+    std::int64_t& vocabulary = result_.scenario.model.vocab_size;
+    const std::int64_t tp = result_.scenario.parallel.tp;
+    if (vocabulary % tp == 0) return;
+    const std::int64_t block = 128 * tp;
+    const std::int64_t padded = round_up(vocabulary, block);
+    assume(fmt::format("vocabulary of {} padded to a multiple of 128 tp", vocabulary));
+    vocabulary = padded;
+  }
+
+  /// The keys that an indexer chooses may be anywhere, so ranks of a context gather all.
+  void gather_sparse_context() {
+    Parallel& p = result_.scenario.parallel;
+    if (!result_.scenario.model.sparse_attention || p.cp == 1 || p.cp_comm_type == ContextExchange::all_gather) return;
+    p.cp_comm_type = ContextExchange::all_gather;
+    assume("ranks of a context gather all keys, of which sparse attention chooses some");
+  }
+
+  void validate_model() {
+    Result<Model> model = validated(result_.scenario.model);
+    if (!model)
+      return add_error("layers", "describes an invalid model: " + to_string(model.error().diagnostics.front()));
+    result_.scenario.model = std::move(*model);
+    compare_parameters(result_.scenario.model);
+  }
+
+ private:
+  /// The shipped model of that name: of a row without layers, or of a hybrid, for whose layers tables have no columns.
+  std::optional<Model> shipped_model() const {
+    std::optional<Model> shipped = library_.model(text("model_name"));
+    const bool hybrid = shipped && shipped->linear_attention.has_value();
+    return reported("layers") && !hybrid ? std::nullopt : shipped;
+  }
+
+  void read_shape(Model& m) {
+    m.name = text("model_name");
+    if (const std::string_view layers = unmodelled(); !layers.empty())
+      return add_error(
+          "model_name",
+          fmt::format("has {}, for which tables have no columns, and is not a shipped hybrid (tracecast list models)",
+                      layers));
+    if (!reported("layers"))
+      return add_error("layers",
+                       "is not reported, and no shipped model has the row's model_name (tracecast list models)");
+    m.num_layers = static_cast<int>(std::min<std::int64_t>(fields_.required_size("layers"), 100'000));
+    m.hidden_size = fields_.required_size("hidden");
+    m.num_attention_heads = static_cast<int>(std::min<std::int64_t>(fields_.required_size("heads"), 1'000'000));
+    if (std::optional<Model> named = library_.model(text("model_name"));
+        named && named->hidden_size == m.hidden_size && named->num_attention_heads == m.num_attention_heads)
+      named_ = std::move(*named);
+    m.num_query_groups = static_cast<int>(size_or_shipped("kv_heads", named_.num_query_groups, m.num_attention_heads));
+    const bool only_experts =
+        named_.moe && named_.moe->leading_dense_layers == 0;  // whose width has a column of its own
+    m.ffn_hidden_size = size_or_shipped("ffn_hidden", only_experts ? 0 : named_.ffn_hidden_size, 4 * m.hidden_size);
+    m.vocab_size = size_or_shipped("vocab", named_.vocab_size, 0);
+    if (m.vocab_size == 0) {
+      m.vocab_size = stack_ != nullptr && stack_->vocabulary > 0 ? stack_->vocabulary : kDefaultVocabulary;
+      assume(fmt::format("vocabulary not reported: {}", m.vocab_size));
+    }
+    m.tied_embeddings = flag("tied_embeddings", named_.tied_embeddings);
+    set_latent_attention(m);
+    if (!m.latent_attention) set_head_size(m);
+    set_family(m);
+    if (reports_experts(fields_)) read_experts(m);
+    if (is_of("gpt-oss")) complete_gpt_oss(m);
+    m.qk_norm = is_of("qwen3") || is_of("apertus");
+    m.parallel_residual = mentions("parallel transformer block") || has_parallel_residual(family_);
+    set_window(m);
+    if (m.head_dim == 0 && !m.latent_attention) m.head_dim = head_size_by_parameters(m);
+  }
+
+  /// What columns cannot express: of a family, or of a row that calls its model a hybrid.
+  std::string_view unmodelled() const {
+    if (const std::string_view layers = unmodelled_layers(family_); !layers.empty()) return layers;
+    const std::string arch = lower_case(text("arch"));
+    return has_word(arch, "hybrid") || has_word(arch, "mamba") ? "other layers than attention" : "";
+  }
+
+  /// A size that the row leaves out is that of the shipped model of its name, if it has one.
+  std::int64_t size_or_shipped(const char* column, std::int64_t shipped, std::int64_t otherwise) {
+    if (reported(column) || shipped == 0) return fields_.count(column, otherwise);
+    assume(fmt::format("{} not reported: {}, of the shipped model {}", column, shipped, named_.name));
+    return shipped;
+  }
+
+  void set_head_size(Model& m) {
+    const bool shipped = named_.head_dim > 0 && !named_.latent_attention;
+    m.head_dim = fields_.count("head_dim", shipped ? named_.head_dim : head_size_of(family_));
+    if (!reported("head_dim") && m.head_dim > 0 && m.head_dim * m.num_attention_heads != m.hidden_size)
+      assume(fmt::format("head_dim not reported: {}, of its family", m.head_dim));
+  }
+
+  /// That with which the model has the parameters of `params_b`, if hidden / heads gives it too few. 0: none.
+  std::int64_t head_size_by_parameters(Model m) {
+    constexpr double kNear = 0.015, kFar = 0.05;
+    const auto missing = [&](std::int64_t size) {
+      m.head_dim = size;
+      const Result<Model> complete = validated(m);
+      const double reported_parameters = 1e9 * fields_.number("params_b", 0);
+      return complete ? 1 - static_cast<double>(parameter_count(*complete).total()) / reported_parameters : 1;
+    };
+    if (fields_.number("params_b", 0) <= 0 || reported("head_dim") || !reported("vocab") || missing(0) < kFar) return 0;
+    for (const std::int64_t size : {128, 256}) {
+      if (size * m.num_attention_heads <= m.hidden_size || std::abs(missing(size)) > kNear) continue;
+      assume(fmt::format("head_dim not reported: {}, as the number of parameters says", size));
+      return size;
+    }
+    return 0;
+  }
+
+  /// By the attention that the row names, else by the family. docs/references.md#families
+  void set_latent_attention(Model& m) {
+    const std::string kind = lower_case(text("attention_kind"));
+    const LatentFamily* family = latent_family(family_);
+    const auto says = [&](const char* word) { return kind.find(word) != std::string::npos; };
+    const bool sparse = says("dsa") || (family != nullptr && says("sparse"));
+    if (!sparse && !says("mla") && !says("latent") && (family == nullptr || !kind.empty())) return;
+    m.latent_attention = family != nullptr ? family->sizes : latent_family("deepseek-v3")->sizes;
+    m.num_query_groups = 0;
+    const int index_heads = family != nullptr && family->index_heads > 0 ? family->index_heads
+                            : sparse                                     ? latent_family("deepseek-v3.2")->index_heads
+                                                                         : 0;
+    if (index_heads > 0) m.sparse_attention = sparse_attention(index_heads);
+    assume(fmt::format("latent attention with the ranks and head sizes of {}{}",
+                       family != nullptr ? family->family : "deepseek-v3",
+                       index_heads > 0 ? ", which attends to the keys that an indexer chooses" : ""));
+  }
+
+  /// Local layers of families: docs/references.md#families
+  void set_window(Model& m) {
+    const AttentionWindow* window = window_of(family_);
+    if (window == nullptr) return;
+    m.sliding_window = window->tokens;
+    m.global_layer_interval = window->global_every;
+    assume(
+        fmt::format("Gemma: a window of {} tokens, but for every layer of {}", window->tokens, window->global_every));
+  }
+
+  bool is_packed() const {
+    for (const char* word : {"packed", "packing", "padding-free", "SQuAD"})
+      if (mentions(word)) return true;
+    return false;
+  }
+
+  /// A launcher's layout names layers of multi-token prediction; without one, the row says whether there is such a layer.
+  bool predicts_two_tokens() const {
+    if (reported("pp_layout")) return text("pp_layout").find('m') != std::string::npos;
+    for (const char* words : {"MTP layer", "MTP depth", "with MTP", "multi-token prediction", "MTP=1", "MTP: 1",
+                              "MTP on", "MTP enabled", "MTP is", "mtp_num_layers"})
+      if (affirms(text("notes"), words) || affirms(text("assumptions"), words)) return true;
+    return false;
+  }
+
+  /// As reported, else as the number of parameters says: a gated MLP has three matrices, another one two.
+  bool is_gated(Model m) {
+    if (reported("gated_mlp")) return flag("gated_mlp", true);
+    if (is_ungated(family_)) {
+      assume("feed-forward layers that are not gated, as those of this family");
+      return false;
+    }
+    const double reported_parameters = 1e9 * fields_.number("params_b", 0);
+    if (reported_parameters <= 0 || reports_experts(fields_)) return true;
+    const auto miss = [&](Activation activation) {
+      m.activation = activation;
+      const Result<Model> complete = validated(m);
+      return complete ? std::abs(static_cast<double>(parameter_count(*complete).total()) / reported_parameters - 1) : 1;
+    };
+    constexpr double kNear = 0.05, kFar = 0.1;
+    if (miss(Activation::gelu) > kNear || miss(Model{}.activation) < kFar) return true;
+    assume("feed-forward layers that are not gated, as the number of parameters says");
+    return false;
+  }
+
+  /// Blocks with a gated MLP are Llama's, others GPT's, but for those of some families: docs/references.md#families
+  void set_family(Model& m) {
+    if (is_gated(m)) return;
+    const UngatedFamily& family = ungated_family(family_);
+    m.activation = family.activation;
+    m.norm = family.norm;
+    m.position = family.position;
+    m.qkv_bias = m.attention_output_bias = m.mlp_bias = family.biases;
+    m.norm_bias = family.norm == Norm::layer_norm;
+    m.max_position_embeddings = family.position == Position::learned ? fields_.count("seq_len", 2048) : 0;
+    if (stack_ != nullptr) m.dropout = stack_->dropout;
+  }
+
+  /// Tables print no more than its sizes. docs/references.md#families
+  void complete_gpt_oss(Model& m) {
+    m.sliding_window = 128;
+    m.global_layer_interval = 2;
+    m.attention_sinks = m.yarn = m.qkv_bias = m.attention_output_bias = true;
+    if (m.moe) m.moe->router_bias = m.moe->expert_bias = m.moe->clamped_activation = true;
+    assume("GPT-OSS: a window of 128 tokens in every second layer, sinks, biases");
+  }
+
+  void read_experts(Model& m) {
+    MixtureOfExperts moe;
+    moe.experts = static_cast<int>(std::min<std::int64_t>(fields_.required_size("moe_experts"), 1'000'000));
+    moe.topk = static_cast<int>(std::min<std::int64_t>(fields_.required_size("moe_topk"), 1'000'000));
+    moe.ffn_hidden = width_of_experts();
+    moe.shared_ffn_hidden = fields_.count("moe_shared_ffn_hidden", 0);
+    moe.leading_dense_layers = fields_.small_count("moe_dense_layers", 0);
+    if (m.latent_attention && moe.experts == kDeepSeekExperts && (is_deepseek() || latent_family(family_) == nullptr)) {
+      moe.routing_groups = 8;
+      moe.routing_group_limit = 4;
+      assume("tokens routed to 4 of 8 groups of experts, as DeepSeek-V3's");
+    }
+    m.moe = moe;
+    if (is_of("llama4-maverick") && moe.leading_dense_layers == 0) {
+      m.moe->layer_interval = 2;
+      assume("experts in every second layer, as in Llama 4 Maverick");
+    } else if (has_experts_in_every_second_layer(m)) {
+      m.moe->layer_interval = 2;
+      assume("experts in every second layer, as the number of parameters says");
+    }
+  }
+
+  /// Without a column of their own, that of the feed-forward: config.json of Mixtral, GPT-OSS, Llama 4 … has only one.
+  std::int64_t width_of_experts() {
+    const char* column = "moe_ffn_hidden";
+    if (!reported(column) && named_.moe) return size_or_shipped(column, named_.moe->ffn_hidden, 0);
+    if (reported(column) || !reported("ffn_hidden")) return fields_.required_size(column);
+    assume("width of an expert not reported: ffn_hidden");
+    return fields_.required_size("ffn_hidden");
+  }
+
+  /// Says where the model has another number of parameters than `params_b`, and refuses one that is far off. The number may be that of
+  /// the parameters that a token passes, or leave out the embeddings.
+  void compare_parameters(const Model& m) {
+    constexpr double kSaid = 1.15, kFar = 1.5;
+    const double reported_parameters = 1e9 * fields_.number("params_b", 0);
+    if (reported_parameters <= 0) return;
+    const ParameterCount count = parameter_count(m);
+    double ratio = 0;
+    for (const std::int64_t parameters :
+         {count.total(), count.total() - count.embedding - count.output, active_parameters(m)}) {
+      const double quotient = static_cast<double>(parameters) / reported_parameters;
+      ratio = ratio == 0 || std::abs(std::log(quotient)) < std::abs(std::log(ratio)) ? quotient : ratio;
+    }
+    if (ratio < kSaid && ratio > 1 / kSaid) return;
+    const std::string what =
+        fmt::format("the model as it is read has {:.3g} billion parameters", static_cast<double>(count.total()) / 1e9);
+    if (ratio > kFar || ratio < 1 / kFar)
+      return add_error("params_b", what + ": the row lacks or misstates something of its shape");
+    assume(fmt::format("params_b = {}, but {}", text("params_b"), what));
+  }
+
+  /// Tables have no column for it; with experts in all layers, Llama 4 Maverick would have 1.9 times its parameters.
+  bool has_experts_in_every_second_layer(Model m) const {
+    const double reported = 1e9 * fields_.number("params_b", 0);
+    const auto parameters = [&](int interval) {
+      m.moe->layer_interval = interval;
+      return static_cast<double>(parameter_count(m).total());
+    };
+    constexpr double kMore = 1.5, kNear = 0.1;
+    return reported > 0 && m.moe->leading_dense_layers == 0 && parameters(1) > kMore * reported &&
+           std::abs(parameters(2) / reported - 1) < kNear;
+  }
+
+  Model named_;  ///< shipped, of the same name and width; without sizes if there is none
+};
+
+}  // namespace
+
+void read_row_model(RowReading& row) { ModelReader(row).read(); }
+
+void complete_row_model(RowReading& row) {
+  ModelReader reader(row);
+  reader.pad_vocabulary();
+  reader.gather_sparse_context();
+  reader.validate_model();
+}
+
+}  // namespace tracecast::accuracy
