@@ -21,16 +21,6 @@
 
 namespace tracecast {
 
-/// What the programs of a graph transfer.
-struct ProgramTransfers {
-  explicit ProgramTransfers(const StepGraph& graph) : called(called_collectives(graph)) {
-    for (std::size_t program = 0; program < graph.programs.size(); ++program)
-      sent.push_back(sent_messages(graph, program));
-  }
-  std::vector<CalledCollectives> called;                   ///< [program]
-  std::vector<std::map<std::int32_t, std::int32_t>> sent;  ///< [program] messages by channel
-};
-
 class StageUsers {
  public:
   /// Requires one rank for each stage, and paths that are not hashed
