@@ -98,6 +98,7 @@ const RunTimes& ContendedRuns::time_isolated(std::int32_t fused_run, const Speed
   if (!speeds.full()) isolated_progress_.add({kDistantPast, kUnknownEnd, speeds, kComputeStream});
   const FusedRun& run = compiled_.fused_runs.all[static_cast<std::size_t>(fused_run)];
   const std::span<const RunPart> parts = run.parts.of(compiled_.fused_runs.parts);
+  times.cuts.reserve(parts.size());
   begin(isolated_timing_, 0, kDistantPast);
   const auto distant_past = [](StreamId) { return kDistantPast; };
   for (std::size_t part = 0; part < parts.size(); ++part) {

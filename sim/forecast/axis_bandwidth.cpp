@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstddef>
-#include <map>
 #include <optional>
 
 #include "sim/graph/step_graph.hpp"
@@ -84,34 +83,37 @@ class Counter {
   Loads loads_of(const Rank& rank) const {
     Loads loads;
     const Calls& calls = calls_[static_cast<std::size_t>(rank.program)];
-    for (const auto& [payload, count] : calls.collectives) add_collective(loads, rank, payload, count);
-    for (const auto& [payload, count] : calls.messages) add_message(loads, rank, payload, count);
+    for (std::size_t i = 0; i < calls.collectives.size(); ++i)
+      if (calls.collectives[i] > 0) add_collective(loads, rank, i, calls.collectives[i]);
+    for (std::size_t i = 0; i < calls.messages.size(); ++i)
+      if (calls.messages[i] > 0) add_message(loads, rank, i, calls.messages[i]);
     return loads;
   }
 
  private:
-  /// [payload] number of calls that a program issues.
+  /// [collective or message] number of calls that a program issues.
   struct Calls {
-    std::map<std::int32_t, std::int64_t> collectives;
-    std::map<std::int32_t, std::int64_t> messages;
+    std::vector<std::int64_t> collectives;
+    std::vector<std::int64_t> messages;
   };
 
   Calls calls_of(const std::vector<ProgramItem>& program) const {
     std::vector<std::int64_t> runs(graph_.templates.size());
     for (const ProgramItem& item : program) ++runs[static_cast<std::size_t>(item.template_index)];
-    Calls calls;
+    Calls calls{std::vector<std::int64_t>(graph_.collectives.size()),
+                std::vector<std::int64_t>(graph_.messages.size())};
     for (std::size_t i = 0; i < runs.size(); ++i) {
       if (runs[i] == 0) continue;
       for (const Op& op : graph_.templates[i].ops) {
-        if (op.type == OpType::collective) calls.collectives[op.payload] += runs[i];
-        if (op.type == OpType::send) calls.messages[op.payload] += runs[i];
+        if (op.type == OpType::collective) calls.collectives[static_cast<std::size_t>(op.payload)] += runs[i];
+        if (op.type == OpType::send) calls.messages[static_cast<std::size_t>(op.payload)] += runs[i];
       }
     }
     return calls;
   }
 
-  void add_collective(Loads& loads, const Rank& rank, std::int32_t payload, std::int64_t count) const {
-    const CostedCollective& call = graph_.collectives[static_cast<std::size_t>(payload)];
+  void add_collective(Loads& loads, const Rank& rank, std::size_t number, std::int64_t count) const {
+    const CostedCollective& call = graph_.collectives[number];
     const std::optional<std::size_t> axis = axis_of(call.traffic);
     const std::int32_t communicator = rank.communicators[static_cast<std::size_t>(call.slot)];
     if (!axis || communicator < 0) return;
@@ -124,8 +126,8 @@ class Counter {
     add(loads[*axis][1], out, nic_share(cluster_.node, group.nics, group.ranks_per_node), group.ranks, group.nodes);
   }
 
-  void add_message(Loads& loads, const Rank& rank, std::int32_t payload, std::int64_t count) const {
-    const Message& message = graph_.messages[static_cast<std::size_t>(payload)];
+  void add_message(Loads& loads, const Rank& rank, std::size_t number, std::int64_t count) const {
+    const Message& message = graph_.messages[number];
     const ChannelEnd& end = rank.channels[static_cast<std::size_t>(message.channel)];
     if (end.rank < 0) return;
     // The other end may be simulated by a rank of another replica; the real one differs only in its pipeline rank.

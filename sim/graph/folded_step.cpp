@@ -43,13 +43,10 @@ class Linker {
       : links_(links),
         orbits_(links.orbits(links.gpus()).value()),
         shapes_(links),
-        called_(called_collectives(graph)),
+        transfers_(graph),
         slots_(slots_of(graph)),
         step_{graph, {}, {}, labels_of(graph, slots_), {}} {
-    for (std::size_t program = 0; program < graph.programs.size(); ++program) {
-      const auto sent = sent_messages(graph, program);
-      sent_.emplace_back(sent.begin(), sent.end());
-    }
+    for (const auto& sent : transfers_.sent) sent_.emplace_back(sent.begin(), sent.end());
     divisions_.resize(sent_.size());
     known_shapes_of_.assign(graph.communicators.size(), -1);
     for (std::int32_t link = 0; link < links.count(); ++link)
@@ -78,7 +75,7 @@ class Linker {
 
   const std::vector<std::int32_t>& collectives_of(std::int32_t communicator) const {
     static const std::vector<std::int32_t> kNone;
-    const auto& called = called_[index(first_member(communicator).program)];
+    const auto& called = transfers_.called[index(first_member(communicator).program)];
     const auto found = called.find(slots_[index(communicator)]);
     return found == called.end() ? kNone : found->second;
   }
@@ -263,10 +260,10 @@ class Linker {
   const ClusterLinks& links_;
   const LinkOrbits orbits_;  ///< each link by itself
   TransferShapes shapes_;
-  std::vector<CalledCollectives> called_;  ///< [program]
-  std::vector<std::int32_t> slots_;        ///< [communicator]
-  std::vector<Channels> sent_;             ///< [program]
-  std::vector<Division> divisions_;        ///< [program] of the last rank that differed
+  ProgramTransfers transfers_;
+  std::vector<std::int32_t> slots_;  ///< [communicator]
+  std::vector<Channels> sent_;       ///< [program]
+  std::vector<Division> divisions_;  ///< [program] of the last rank that differed
   std::map<std::pair<std::int32_t, std::vector<Duration>>, std::int32_t> known_labels_;
   std::map<std::vector<std::int32_t>, std::vector<Pattern>> patterns_;   ///< by collectives, place and relative ranks
   std::vector<std::vector<TransferShape>> known_shapes_;                 ///< of patterns; without loads

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <tuple>
 
 #include "sim/base/result.hpp"
@@ -12,41 +11,49 @@ namespace {
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
-/// The templates that a program runs, ascending.
-std::vector<std::int32_t> templates_of(const StepGraph& graph, std::size_t program) {
-  std::vector<bool> runs(graph.templates.size());
-  for (const ProgramItem& item : graph.programs[program]) runs[at(item.template_index)] = true;
-  std::vector<std::int32_t> templates;
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (runs[i]) templates.push_back(static_cast<std::int32_t>(i));
-  return templates;
+void sort_once_each(std::vector<std::int32_t>& numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
+
+/// [template] payloads of its operations of this type, each once.
+std::vector<std::vector<std::int32_t>> payloads_of(const StepGraph& graph, OpType type) {
+  std::vector<std::vector<std::int32_t>> payloads;
+  for (const Template& each : graph.templates) {
+    payloads.emplace_back();
+    for (const Op& op : each.ops)
+      if (op.type == type) payloads.back().push_back(op.payload);
+    sort_once_each(payloads.back());
+  }
+  return payloads;
 }
 
 }  // namespace
 
-std::vector<CalledCollectives> called_collectives(const StepGraph& graph) {
-  std::vector<CalledCollectives> called;
-  for (std::size_t program = 0; program < graph.programs.size(); ++program) {
-    std::set<std::int32_t> found;
-    for (const std::int32_t each : templates_of(graph, program))
-      for (const Op& op : graph.templates[at(each)].ops)
-        if (op.type == OpType::collective) found.insert(op.payload);
-    called.emplace_back();
-    for (const std::int32_t each : found) called.back()[graph.collectives[at(each)].slot].push_back(each);
-  }
-  return called;
-}
-
-std::map<std::int32_t, std::int32_t> sent_messages(const StepGraph& graph, std::size_t program) {
-  std::map<std::int32_t, std::int32_t> sent;
-  for (const std::int32_t each : templates_of(graph, program))
-    for (const Op& op : graph.templates[at(each)].ops) {
-      if (op.type != OpType::send) continue;
-      const std::int32_t channel = graph.messages[static_cast<std::size_t>(op.payload)].channel;
-      const auto [found, added] = sent.try_emplace(channel, op.payload);
-      TRACECAST_ASSERT(added || found->second == op.payload, "a channel carries messages of one kind");
+ProgramTransfers::ProgramTransfers(const StepGraph& graph) {
+  const std::vector<std::vector<std::int32_t>> calls = payloads_of(graph, OpType::collective);
+  const std::vector<std::vector<std::int32_t>> sends = payloads_of(graph, OpType::send);
+  for (const std::vector<ProgramItem>& program : graph.programs) {
+    std::vector<bool> known(graph.templates.size());
+    std::vector<std::int32_t> collectives;
+    std::vector<std::int32_t> messages;
+    for (const ProgramItem& item : program) {
+      const std::size_t own = at(item.template_index);
+      if (known[own]) continue;
+      known[own] = true;
+      collectives.insert(collectives.end(), calls[own].begin(), calls[own].end());
+      messages.insert(messages.end(), sends[own].begin(), sends[own].end());
     }
-  return sent;
+    sort_once_each(collectives);
+    sort_once_each(messages);
+    called.emplace_back();
+    for (const std::int32_t each : collectives) called.back()[graph.collectives[at(each)].slot].push_back(each);
+    sent.emplace_back();
+    for (const std::int32_t each : messages) {
+      const bool added = sent.back().try_emplace(graph.messages[at(each)].channel, each).second;
+      TRACECAST_ASSERT(added, "a channel carries messages of one kind");
+    }
+  }
 }
 
 bool loads_links(const CollectiveCall& call, const CollectiveCost& cost, std::size_t ranks) {

@@ -20,13 +20,12 @@
 
 namespace tracecast {
 
-/// Messages that a program sends: [channel] -> index into StepGraph::messages.
-std::map<std::int32_t, std::int32_t> sent_messages(const StepGraph& graph, std::size_t program);
-
-/// Collectives that a program calls, by slot.
-using CalledCollectives = std::map<std::int32_t, std::vector<std::int32_t>>;
-/// [program]
-std::vector<CalledCollectives> called_collectives(const StepGraph& graph);
+/// What the programs of a graph transfer.
+struct ProgramTransfers {
+  explicit ProgramTransfers(const StepGraph& graph);
+  std::vector<std::map<std::int32_t, std::vector<std::int32_t>>> called;  ///< [program] collectives by slot
+  std::vector<std::map<std::int32_t, std::int32_t>> sent;                 ///< [program] messages by channel
+};
 
 /// Transfers up to this size load no link: gradient norms and flags only take their latency.
 inline constexpr Bytes kLoadsNothing{4096};

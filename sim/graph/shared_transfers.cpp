@@ -1,7 +1,6 @@
 #include "sim/graph/shared_transfers.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "sim/base/result.hpp"
@@ -84,12 +83,10 @@ class SharedTransfers::Builder {
   }
 
   void add_messages() {
-    std::vector<std::map<std::int32_t, std::int32_t>> sent;
-    for (std::size_t program = 0; program < graph_.programs.size(); ++program)
-      sent.push_back(sent_messages(graph_, program));
+    const ProgramTransfers transfers(graph_);
     for (std::size_t r = 0; r < graph_.ranks.size(); ++r) {
       sent_by_rank_.clear();
-      for (const auto& [channel, payload] : sent[static_cast<std::size_t>(graph_.ranks[r].program)]) {
+      for (const auto& [channel, payload] : transfers.sent[static_cast<std::size_t>(graph_.ranks[r].program)]) {
         const Message& message = graph_.messages[static_cast<std::size_t>(payload)];
         const ChannelEnd to = graph_.ranks[r].channels[static_cast<std::size_t>(channel)];
         const std::size_t place = r * out_.channels_ + static_cast<std::size_t>(channel);

@@ -19,6 +19,8 @@ bool StageUsers::add() {
   if (orbits_.order() > 1) users_.use_symmetry(orbits_.order(), link_copies());
   for (int slot = 0; slot < kSlots; ++slot)
     if (loads_links_in(slot) && !add_groups(static_cast<Slot>(slot))) return false;
+  senders_ = plan_.grid.group(0, {Axis::dp, Axis::cp, Axis::tp});
+  std::erase_if(senders_, [&](int sender) { return !orbits_.is_first_rank(sender); });
   for (int pp = 0; pp < plan_.parallel.pp; ++pp)
     if (!add_messages(pp)) return false;
   users_.drop_unshared_links(orbits_.count(), together_);
@@ -261,8 +263,6 @@ bool StageUsers::add_messages(int pp) {
           rate_alone(message.cost, message_flows(message.size)),
           {}}});
   }
-  senders_ = plan_.grid.group(pp * plan_.grid.stride(Axis::pp), {Axis::dp, Axis::cp, Axis::tp});
-  std::erase_if(senders_, [&](int sender) { return !orbits_.is_first_rank(sender); });
   for (auto& [to, transfers] : by_receiver) {
     const std::int32_t user_class = class_count();
     list_of_class_.push_back(add_list(std::move(transfers)));
@@ -278,7 +278,8 @@ bool StageUsers::add_senders(int pp, int to, std::int32_t list, std::int32_t use
   const int ahead = (to - pp) * plan_.grid.stride(Axis::pp);
   const int first = pp * plan_.grid.stride(Axis::pp);
   if (!rotates_path(first, first + ahead)) return false;
-  for (const int rank : senders_) {
+  for (const int sender : senders_) {
+    const int rank = first + sender;
     path_.clear();
     links_.append_route(rank, rank + ahead, -1, path_);
     moved_.clear();

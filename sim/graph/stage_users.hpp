@@ -21,16 +21,6 @@
 
 namespace tracecast {
 
-/// What the programs of a graph transfer.
-struct ProgramTransfers {
-  explicit ProgramTransfers(const StepGraph& graph) : called(called_collectives(graph)) {
-    for (std::size_t program = 0; program < graph.programs.size(); ++program)
-      sent.push_back(sent_messages(graph, program));
-  }
-  std::vector<CalledCollectives> called;                   ///< [program]
-  std::vector<std::map<std::int32_t, std::int32_t>> sent;  ///< [program] messages by channel
-};
-
 class StageUsers {
  public:
   /// Requires one rank for each stage, and paths that are not hashed
@@ -98,7 +88,7 @@ class StageUsers {
   bool rotations_keep_stages() const;
   std::vector<std::int32_t> link_copies() const;
   bool loads_links_in(int slot) const;
-  int pp_of(int rank) const { return plan_.grid.coordinates(rank)[Axis::pp]; }
+  int pp_of(int rank) const { return rank / plan_.grid.stride(Axis::pp) % plan_.parallel.pp; }
 
   bool add_groups(Slot slot);
   int first_rank(const Group& group) const {
@@ -149,7 +139,7 @@ class StageUsers {
   std::map<std::pair<int, std::vector<std::int32_t>>, Patterns> patterns_;  ///< by part and collectives
   std::vector<Patterns*> patterns_of_program_;  ///< for the current part; null: not looked up
   std::vector<LinkUsers::Load> moved_;
-  std::vector<int> senders_;  ///< of the current pipeline rank: one rank of each orbit
+  std::vector<int> senders_;  ///< of pipeline rank 0, one of each orbit; those of the others are as many strides higher
   LinkPath path_;
 };
 
