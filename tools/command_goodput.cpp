@@ -114,6 +114,8 @@ Result<GoodputRequest> load(const GoodputCommandOptions& options) {
   if (!options.log.empty()) {
     Result<IncidentLog> log = of_this_project(read_incident_log(options.log), options.log, "a log of incidents");
     if (!log) return tl::unexpected(log.error());
+    if (std::ranges::all_of(log->fits, [](const FittedKind& fit) { return fit.failures == 0; }))
+      return fail_key("--incidents", options.log, "has no failures, which leaves nothing to simulate");
     request.failures.model = std::move(log->model);
     request.fits = std::move(log->fits);
   }
@@ -123,6 +125,9 @@ Result<GoodputRequest> load(const GoodputCommandOptions& options) {
   request.mtbf_s = *mtbf;
   request.step_time_s = *step;
   request.goal_tokens = static_cast<std::int64_t>(options.tokens);
+  if (options.price > 0 && options.tokens <= 0 && tokens_to_train(scenario->training) == 0)
+    return fail_key("--price", fmt::format("{:g}", options.price),
+                    "needs the tokens to train (--tokens, or training.train_tokens)");
   request.price_per_gpu_hour = options.price;
   request.find_best_interval = !options.no_best && options.sweep.empty();
   request.options = options.simulation;

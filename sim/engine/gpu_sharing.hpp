@@ -27,9 +27,10 @@
 /// instant count together. So the result depends neither on the order of events nor on how time is divided. On a slow rank,
 /// the duration is the slowed one.
 ///
-/// Compared with Galvatron's overlap coefficient of 8-GPU A100 nodes, 1.126 (12 of 108 SMs). Leaves out: transfers that wait for
-/// the kernels before them or are slowed by compute, transfers that move less per second on shared links, caches, clocks, and
-/// pipeline messages, which copy engines move.
+/// Compared with Galvatron's overlap coefficient of 8-GPU A100 nodes, 1.126 (12 of 108 SMs). Leaves out: other kinds of
+/// GPUs in the job (`perturb.gpus`), which transfers slow as they slow the first kind; transfers that wait for the kernels before
+/// them or are slowed by compute, transfers that move less per second on shared links, caches, clocks, and pipeline messages, which
+/// copy engines move.
 #pragma once
 
 #include <algorithm>

@@ -424,6 +424,14 @@ TEST_CASE("endless and damaged input is refused before it fills the memory", "[e
   const Outcome incidents = sandbox.run(
       "head -c 5000000 /dev/zero | tr '\\0' a >long.csv; tracecast goodput llama3-405b-1024 --incidents long.csv");
   CHECK(incidents.code == 2);
+  const Outcome quiet = sandbox.run(
+      "printf '# gpus = 1024\\n# gpus_per_node = 8\\n# start = 2025-01-01\\n# end = "
+      "2025-03-01\\ntime,component,part,effect\\n' "
+      ">quiet.csv; tracecast goodput llama3-405b-1024 --incidents quiet.csv");
+  CHECK(quiet.code == 2);
+  CHECK(quiet.err == "--incidents = quiet.csv: has no failures, which leaves nothing to simulate\n");
+  const Outcome price = sandbox.run("tracecast goodput llama3-405b-1024 --price 2 --histories 16");
+  CHECK(price.err == "--price = 2: needs the tokens to train (--tokens, or training.train_tokens)\n");
   CHECK(incidents.err.size() < 4000);
   const Outcome dots = sandbox.run("tracecast predict pipeline-1f1b --set $(head -c 60000 /dev/zero | tr '\\0' .)=1");
   CHECK(dots.code == 2);
