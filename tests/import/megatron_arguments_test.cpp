@@ -183,6 +183,22 @@ TEST_CASE("launchers: Megatron's experts in every third layer, after dense ones"
   CHECK(moe("[0]*3+[1]*4") == std::pair{3, 1});
 }
 
+TEST_CASE("launchers: Megatron's sliding windows", "[io][launch]") {
+  const std::string run =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --ffn-hidden-size 256 --vocab-size 512 --swiglu "
+      "--max-position-embeddings 64 --micro-batch-size 1 --global-batch-size 4 --seq-length 64 --bf16 ";
+  const RunGivens givens{.model = "", .topology = "dgx-h100", .gpus = 1, .overrides = {}};
+  const auto windows = [&](const std::string& more) {
+    const Model model = imported("megatron", run + more, "a.sh", givens).scenario.model;
+    return fmt::format("{} {}", model.sliding_window, model.global_layer_interval);
+  };
+  CHECK(windows("--window-size 15,0 --window-attn-skip-freq 2") == "16 2");
+  CHECK(windows("--window-size '(15,0)'") == "16 0");
+  CHECK(windows("--window-size -1,0") == "0 0");
+  CHECK(refusal("megatron", run + "--window-size 15", "a.sh", givens)
+            .find("window-size = 15: is not a causal window (allowed: 127,0)") != std::string::npos);
+}
+
 TEST_CASE("launchers: Megatron's pipeline layouts", "[io][launch]") {
   CHECK(parse_pipeline_layout("Et*2|(tt|)*5t|tmL") == Layers{2, 2, 2, 2, 2, 2, 1, 1});  // of its own tests: 14 layers
   CHECK(parse_pipeline_layout("E|t,t|L") == Layers{0, 2, 0});

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/integers.hpp"
+#include "sim/base/words.hpp"
 #include "sim/import/launchers/bridge_document.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
@@ -148,6 +149,23 @@ void import_query_groups(RunImport& run, bool recipe) {
   if (!grouped && groups) run.assume(fmt::format("{} has no effect without --{}", kGroups, kFlag));
 }
 
+/// Keys before and behind that of a query, "127,0", so a window of one more; with -1 before it all. In every n-th layer the window
+/// has no effect.
+void import_windows(RunImport& run) {
+  constexpr Name kWindow = "window-size";
+  constexpr Name kFrequency = "window-attn-skip-freq";
+  const JsonNode* const window = run.find(kWindow);
+  if (window == nullptr || window->kind == JsonNode::Kind::null) return;
+  const std::string text = window->items.empty() ? run.word(kWindow) : window->setting_text();
+  const std::vector<std::string_view> sides = split_words(text, " ,()[]");
+  const auto before = sides.empty() ? std::nullopt : parse_number<std::int64_t>(sides.front());
+  if (sides.size() != 2 || !before || *before < -1 || sides.back() != "0")
+    return run.error(kWindow, "is not a causal window (allowed: 127,0)");
+  if (*before == -1) return;
+  run.put("model.sliding_window", *before + 1, kWindow);
+  if (const auto every = run.count(kFrequency)) run.put("model.global_layer_interval", *every, kFrequency);
+}
+
 /// The model that was given, written out; nullptr: none was.
 JsonNode* model_of(JsonNode& ours) {
   for (JsonMember& member : ours.members)
@@ -171,6 +189,7 @@ void import_megatron_model(RunImport& run, bool recipe) {
     std::erase_if(model->members, [](const JsonMember& member) { return member.key == "head_dim"; });
   import_rows(run, kSizes, AbsentFlag::is_open);
   import_query_groups(run, recipe);
+  import_windows(run);
   if (own) {
     import_activation(run);
     import_norms_and_biases(run);
