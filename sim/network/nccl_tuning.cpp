@@ -155,7 +155,7 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
   const double inside = group.ranks_per_node == 1 ? network : gpu;
   const double flow = ring_rate(ladder_inter(architecture), network, inside, channels) / channels;
   comm.ring = {channels, flow, flow};
-  if (group.ranks_per_node > 1 && cluster.node.link == IntraLink::nvswitch)
+  if (group.ranks_per_node > 1 && (cluster.node.link == IntraLink::nvswitch || comm.pcie))
     comm.ring_inside = total_rate(fill(ladder_intra(architecture), gpu));
   // Two nodes exchange each half of a tree once: twice the ring's rate, if the GPUs keep up.
   comm.tree = {channels, std::min(inside, 2 * network) / channels, flow};

@@ -71,7 +71,7 @@ struct NcclCost {
   int inter_hops = 0;   ///< number of hops between nodes
   double bandwidth = 0;
   double inside =
-      0;  ///< of NVLS and rings over several nodes: the bandwidth that the links in the nodes allow; 0: not known
+      0;  ///< of NVLS, rings and (PCIe) trees over several nodes: the bandwidth that the links in the nodes allow; 0: not known
   int channels = 0;
   double latency_us() const { return base_us + intra_us + inter_us; }
 };

@@ -186,6 +186,20 @@ TEST_CASE("analytic: on no shipped machine with NVSwitches a ring over nodes is 
   CHECK(compared > 15);
 }
 
+TEST_CASE("analytic: cards on PCIe are no faster over several nodes than inside one", "[network][property]") {
+  Cluster cluster = read_topology(source_dir() / "topologies/rtx-pro-6000-pcie.json").value();
+  cluster.max_nodes = 0;
+  cluster.node.nics = 8;
+  cluster.node.nic_rate = 400_Gbps;
+  const Collective collective = GENERATE(Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter);
+  const auto rate = [&](int nodes) {
+    cluster.world_size = nodes * cluster.node.gpus;
+    return busbw_GBps(cluster, "Blackwell", {collective, 4_GiB});
+  };
+  CHECK(rate(4) <= 1.05 * rate(1));
+  CHECK(rate(4) > 0.5 * rate(1));
+}
+
 TEST_CASE("Hops of single-rank rings cost what training runs showed", "[network]") {
   // 63 hops of at most 2.8 us + 0.5 us for the spine, and the base latency.
   const Cluster cluster = dgx_h100(512);

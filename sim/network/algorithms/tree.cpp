@@ -22,6 +22,7 @@ void tune(const TunerContext& c, NcclCost& cost) {
     bus = std::min(bus * (c.comm.nodes == 1 ? 7.0 / 9 : 120.0 / 128), c.cap(c.limits().tree_ll128, graph));
   cost.channels = graph.channels;
   cost.bandwidth = bus * 0.5;
+  if (c.comm.pcie) cost.inside = 0.92 * 0.5 * c.comm.ring_inside;  // as in one node
   cost.base_us = kBase[c.p];
   cost.inter_hops = 2 * static_cast<int>(log2_floor(c.comm.nodes));
   const double local = static_cast<double>(c.comm.ranks) / c.comm.nodes;
