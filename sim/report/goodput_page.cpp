@@ -76,7 +76,7 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
   const std::string mean = percent(g.mean, 2);
   std::string text = fact("goodput",
                           fmt::format("{}, 95 % interval {} to {}, {} histories", mean, percent(g.low, 2),
-                                      percent(g.high, 2), number(r.goodput.histories, 1)),
+                                      percent(std::min(1.0, g.high), 2), number(r.goodput.histories, 1)),
                           style);
   text.replace(text.find(mean), mean.size(), paint(mean, Colour::bold, style));
   text += fact("one history",
