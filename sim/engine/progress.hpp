@@ -42,8 +42,7 @@ inline void add_by_start(std::vector<MovingTransfer>& transfers, const MovingTra
     std::swap(transfers[i - 1], transfers[i]);
 }
 
-/// Transfers of one rank, by start. Thousands may have been queued for later, so no function but add() looks at those that have not
-/// started.
+/// Transfers of one rank, by start. Thousands may be queued for later; dropping one and looking for an open one stop before them.
 class MovingTransfers {
  public:
   bool empty() const { return first_ == all_.size(); }

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "sim/network/rack_use.hpp"
 #include "sim/plan/group_spans.hpp"
 
@@ -45,9 +47,15 @@ void use_racks(Cluster& cluster, const Parallel& parallel, int gpus_per_rack) {
                                           : gpus_per_rack);
 }
 
-Bandwidth pcie_of(const Profile& profile) {
+std::string limit_pcie(NodeSpec& node, const Profile& profile) {
   constexpr double kReached = 0.84;
-  return {std::llround(kReached * profile.host_bandwidth)};
+  constexpr std::int64_t kRounding = 1'000'000'000;
+  const Bandwidth board{std::llround(kReached * profile.host_bandwidth)};
+  const bool slower = board.bytes_per_second + kRounding < node.pcie.bytes_per_second;
+  if (node.link != IntraLink::pcie || profile.host_bandwidth <= 0 || !slower) return "";
+  node.pcie = board;
+  return fmt::format("PCIe carries {:.1f} GB/s, which is what the board of {} can",
+                     static_cast<double>(board.bytes_per_second) * 1e-9, profile.name);
 }
 
 }  // namespace tracecast

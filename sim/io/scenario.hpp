@@ -64,8 +64,9 @@ Error located(Error error, const Scenario& scenario);
 /// layout. With missing GPUs the rule does not apply: the scenario already says what the job uses.
 void use_racks(Cluster& cluster, const Parallel& parallel, int gpus_per_rack);
 
-/// What a copy over PCIe reaches on a GPU's board: 0.84 of the profile's `host_bandwidth`, 53 of 63 GB/s
-/// (docs/references.md#pcie-copies). 0: not known.
-Bandwidth pcie_of(const Profile& profile);
+/// Lowers the rate of PCIe between the GPUs of a node to what a copy reaches on the board of this GPU, which may be of an older
+/// generation than the node's slots: 0.84 of `host_bandwidth`, 53 of 63 GB/s (docs/references.md#pcie-copies). Returns a sentence
+/// for the report, "" if nothing changes.
+std::string limit_pcie(NodeSpec& node, const Profile& profile);
 
 }  // namespace tracecast

@@ -207,7 +207,8 @@ class ScenarioReader {
     if (!keys.profile.empty()) {
       if (const auto file = find(reader, "profile", keys.profile, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
-      limit_pcie();
+      if (std::string note = limit_pcie(cluster.node, scenario_.profile); !note.empty())
+        scenario_.notes.push_back(std::move(note));
     } else if (!cluster.gpu.empty()) {
       if (const Result<fs::path> file = find_file(cluster.gpu, data_->profiles, "profile"))
         take(read_profile(*file), scenario_.profile);
@@ -287,18 +288,6 @@ class ScenarioReader {
     const std::string error =
         gpus_per_rack_error(cluster.node, cluster.max_nodes, cluster.world_size, scenario_.gpus_per_rack);
     if (!error.empty()) reader.error("gpus_per_rack", error);
-  }
-
-  /// A board of an older generation than the slots of the machine.
-  void limit_pcie() {
-    NodeSpec& node = scenario_.cluster.node;
-    const Bandwidth board = pcie_of(scenario_.profile);
-    constexpr std::int64_t kRounding = 1'000'000'000;
-    const bool slower = board.bytes_per_second + kRounding < node.pcie.bytes_per_second;
-    if (node.link != IntraLink::pcie || board == Bandwidth{} || !slower) return;
-    node.pcie = board;
-    scenario_.notes.push_back(fmt::format("PCIe carries {:.1f} GB/s, which is what the board of {} can",
-                                          static_cast<double>(board.bytes_per_second) * 1e-9, scenario_.profile.name));
   }
 
   /// For every GPU of the job. Where ranks have individual speeds, the slowest is already one of them.

@@ -128,7 +128,7 @@ TEST_CASE("row: machines that lack something say what", "[error][accuracy]") {
   CHECK(message("abacus,8", ",") == "t.csv:2: gpu = abacus: unknown GPU (allowed: " + known_gpus() + ")");
   CHECK(message("A100,16", "PCIe Gen4,") == "t.csv:2: inter_node_link: must say how nodes of 8 GPUs are connected");
   CHECK(message("A100,16", "PCIe Gen4,2x HDR") == "rtx-pro-6000-pcie 26.5");  // its board is of Gen4
-  CHECK(message("RTX PRO 6000,8", ",") == "rtx-pro-6000-pcie 52.9");
+  CHECK(message("RTX PRO 6000,8", ",") == "rtx-pro-6000-pcie 53.0");
 }
 
 TEST_CASE("row: a node as reported, and listed", "[accuracy]") {

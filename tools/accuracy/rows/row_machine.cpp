@@ -107,8 +107,7 @@ class MachineReader : RowPart {
     adapt_memory(s.profile, memory_of(reported_machine));
     s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, 16'777'216));
     s.cluster.max_nodes = 0;  // a machine of this kind, of any size
-    if (const Bandwidth board = pcie_of(s.profile); s.cluster.node.link == IntraLink::pcie && board > Bandwidth{})
-      s.cluster.node.pcie = board;
+    limit_pcie(s.cluster.node, s.profile);
     if (std::string changed = adapt_node(s.cluster, reported_machine, machine->by_network); !changed.empty())
       assume(std::move(changed));
     if (!reported("gpus_per_node") && reported_machine.gpus_per_node == s.cluster.node.gpus)
