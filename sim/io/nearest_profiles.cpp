@@ -24,6 +24,7 @@ constexpr Generation kGenerations[] = {
     {"sm-120 sm-121 rtx-5090 rtx-5080 rtx-pro-5000 rtx-pro-4500", "rtx-pro-6000"},
     {"sm-100", "b200 or gb200"},
     {"sm-103", "b300 or gb300"},
+    {"rubin vera-rubin r100 r200", "vr200"},
     {"gfx908 gfx90a mi100 mi250", "mi250x"},
     {"gfx942 mi300a mi308x", "mi300x"},
     {"gfx950 mi350x", "mi350x"}};

@@ -106,7 +106,7 @@ std::size_t index(Protocol protocol) {
 NcclArchitecture nccl_architecture(std::string_view name) {
   if (name == "Volta") return NcclArchitecture::volta;
   if (name == "Hopper") return NcclArchitecture::hopper;
-  if (name == "Blackwell") return NcclArchitecture::blackwell;
+  if (name == "Blackwell" || name == "Rubin") return NcclArchitecture::blackwell;
   return NcclArchitecture::ampere;
 }
 
@@ -119,15 +119,16 @@ double nccl_gpu_rate(const NodeSpec& node, const GroupPlacement& group, NcclArch
 }
 
 std::string_view architecture_of_gpu(std::string_view gpu) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFamilies{{{"v100", "Volta"},
-                                                                                    {"a100", "Ampere"},
-                                                                                    {"h100", "Hopper"},
-                                                                                    {"h200", "Hopper"},
-                                                                                    {"h800", "Hopper"},
-                                                                                    {"b200", "Blackwell"},
-                                                                                    {"b300", "Blackwell"},
-                                                                                    {"gb", "Blackwell"},
-                                                                                    {"rtx-pro", "Blackwell"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kFamilies{{{"v100", "Volta"},
+                                                                                     {"a100", "Ampere"},
+                                                                                     {"h100", "Hopper"},
+                                                                                     {"h200", "Hopper"},
+                                                                                     {"h800", "Hopper"},
+                                                                                     {"b200", "Blackwell"},
+                                                                                     {"b300", "Blackwell"},
+                                                                                     {"gb", "Blackwell"},
+                                                                                     {"rtx-pro", "Blackwell"},
+                                                                                     {"vr", "Rubin"}}};
   for (const auto& [prefix, architecture] : kFamilies)
     if (gpu.substr(0, prefix.size()) == prefix) return architecture;
   return "";

@@ -394,6 +394,13 @@ TEST_CASE("launcher rules: ZeRO-3 and uneven stages are no reason to refuse", "[
   CHECK(emitted.text.find("--account-for") == std::string::npos);
   CHECK(emitted.text.find("--ckpt-format fsdp_dtensor") != std::string::npos);
   CHECK(emitted.text.starts_with("unset CUDA_DEVICE_MAX_CONNECTIONS"));
+  // From Blackwell on, Megatron-LM does not ask for one connection.
+  for (const auto& [topology, one_connection] :
+       {std::pair{"dgx-h100", true}, std::pair{"dgx-b200", false}, std::pair{"vr-nvl72", false}}) {
+    const Scenario other =
+        shipped_scenario("p5-llama3-70b-64", {std::string("cluster.topology=") + topology, "parallel.zero_stage=1"});
+    CHECK((emit_run("megatron", other).text.find(kExport) != std::string::npos) == one_connection);
+  }
   const Scenario margin = shipped_scenario("p5-llama3-70b-64", {"training.sm_margin=true"});
   CHECK(emit_run("megatron", margin).text.starts_with("export NVTE_EXT_MARGIN_SM=16\n"));
   // 28 virtual stages of 82 items follow from 3 layers per stage; 25 would follow from none.

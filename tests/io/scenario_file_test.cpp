@@ -260,6 +260,7 @@ TEST_CASE("scenario: a GPU without a profile has nearest ones, all of them shipp
   CHECK(nearest_profiles("sm-89") == nearest_profiles("l40"));
   CHECK(nearest_profiles("Tesla P100") == "v100-16gb");
   CHECK(nearest_profiles("gfx908") == "mi250x");
+  CHECK(nearest_profiles("NVIDIA Rubin") == "vr200");
   CHECK(nearest_profiles("toaster").empty());
   for (const char* gpu :
        {"a10", "l40", "p100", "t4", "a30", "rtx-5090", "h100-nvl", "sm-100", "sm-103", "gfx942", "gfx950"}) {

@@ -43,7 +43,7 @@ std::int64_t ep(File f) { return count(f, "expert-model-parallel-size"); }
 bool fsdp(File f) { return flag(f, "use-megatron-fsdp"); }
 bool distributed(File f) { return fsdp(f) || flag(f, "use-distributed-optimizer"); }
 bool has_experts(File f) { return f.scenario.model.moe.has_value(); }
-bool before_blackwell(File f) { return !f.scenario.profile.architecture.starts_with("Blackwell"); }
+bool before_blackwell(File f) { return tracecast::before_blackwell(f.scenario.profile.architecture); }
 bool one_connection(File f) { return f.text.find("export CUDA_DEVICE_MAX_CONNECTIONS=1\n") != Name::npos; }
 
 std::vector<int> layout(File f) {

@@ -248,12 +248,11 @@ std::string environment_of(const Scenario& scenario, RunSettings& settings) {
   // As many as NVIDIA's recipes leave (docs/references.md#sm-margins).
   const std::string margin = settings.take("training.sm_margin").boolean ? "export NVTE_EXT_MARGIN_SM=16\n" : "";
   const bool groups = p.tp > 1 || p.cp > 1;
-  const bool before_blackwell = !scenario.profile.architecture.starts_with("Blackwell");
+  const bool one_connection = groups && before_blackwell(scenario.profile.architecture);
   if (p.zero_stage > 1)
-    return margin +
-           fmt::format("unset CUDA_DEVICE_MAX_CONNECTIONS  # Megatron FSDP refuses 1{}\n",
-                       groups && before_blackwell ? ", which tensor and context parallelism would prefer" : "");
-  return margin + (groups && before_blackwell ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "");
+    return margin + fmt::format("unset CUDA_DEVICE_MAX_CONNECTIONS  # Megatron FSDP refuses 1{}\n",
+                                one_connection ? ", which tensor and context parallelism would prefer" : "");
+  return margin + (one_connection ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "");
 }
 
 /// The section and the name of a setting in Megatron-Bridge, and its value if it is a flag there.

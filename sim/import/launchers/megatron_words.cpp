@@ -139,4 +139,6 @@ std::optional<std::vector<int>> parse_layer_frequency(const std::string& text, i
   return list;
 }
 
+bool before_blackwell(std::string_view architecture) { return architecture != "Blackwell" && architecture != "Rubin"; }
+
 }  // namespace tracecast

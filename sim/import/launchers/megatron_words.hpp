@@ -28,4 +28,8 @@ std::optional<std::vector<int>> parse_layer_frequency(const std::string& text, i
 std::string_view megatron_module(std::string_view ours);
 std::string_view module_of_megatron(std::string_view theirs);
 
+/// True of GPUs before Blackwell (Profile::architecture): for these Megatron-LM demands CUDA_DEVICE_MAX_CONNECTIONS=1 of tensor and
+/// context parallelism.
+bool before_blackwell(std::string_view architecture);
+
 }  // namespace tracecast

@@ -92,6 +92,7 @@ TEST_CASE("row machine: short, glued and counted names", "[accuracy]") {
                                                        {"B200 (GB200 NVL72)", "GB200 0"},
                                                        {"B200 (GB200)", "GB200 0"},
                                                        {"B300 NVL16", "B300 0"},
+                                                       {"NVIDIA Vera Rubin NVL72", "VR200 0"},
                                                        {"H100 (DGX, not H200)", "H100 0"},
                                                        {"H100x8", "H100 0"},
                                                        {"H100s", "H100 0"},

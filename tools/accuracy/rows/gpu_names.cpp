@@ -58,8 +58,9 @@ std::string plain_word(std::string_view word) {
     const char* name;
     const char* part;
   };
-  constexpr Short kShort[] = {{"MI250", "MI250X"}, {"MI300", "MI300X"}, {"MI325", "MI325X"},  {"MI350", "MI350X"},
-                              {"MI355", "MI355X"}, {"PONTE", "PVC"},    {"4090", "RTX-4090"}, {"RTX4090", "RTX-4090"}};
+  constexpr Short kShort[] = {{"MI250", "MI250X"},  {"MI300", "MI300X"},     {"MI325", "MI325X"},
+                              {"MI350", "MI350X"},  {"MI355", "MI355X"},     {"PONTE", "PVC"},
+                              {"4090", "RTX-4090"}, {"RTX4090", "RTX-4090"}, {"RUBIN", "VR200"}};
   word = without_count(word);
   if (const std::size_t socket = word.find("SXM"); socket != std::string_view::npos && socket > 0)
     word = word.substr(0, socket);

@@ -48,6 +48,7 @@ constexpr MachineEntry kMachines[] = {
     {"B300", "", "", 0, 0, {"hgx-b300", "", false}},
     {"GB200", "", "", 0, 0, {"gb200-nvl72", "", false}},
     {"GB300", "", "", 0, 0, {"gb300-nvl72", "", false}},
+    {"VR200", "", "", 0, 0, {"vr-nvl72", "", false}},
     {"V100", "", "", 16, 0, {"dgx-v100", "v100-16gb", false}},
     {"V100", "", "", 0, -16, {"dgx-2h", "", false}},
     {"V100", "", "", 0, 0, {"dgx-v100", "", false}},
