@@ -60,9 +60,8 @@ Bandwidth in_node(const NodeSpec& node) {
   return links ? node.gpu_link : node.pcie;
 }
 
-/// Number of NICs through which `gpus` GPUs of a node send.
-Bandwidth nic_share(const NodeSpec& node, double nics, int gpus) {
-  return {static_cast<std::int64_t>(static_cast<double>(node.nic_rate.bytes_per_second) * nics / gpus)};
+Bandwidth nic_share(const NodeSpec& node, double nics) {
+  return {static_cast<std::int64_t>(static_cast<double>(node.nic_rate.bytes_per_second) * nics)};
 }
 
 /// Share of the sent bytes of a rank that leaves its node.
@@ -122,8 +121,9 @@ class Counter {
     const double sent =
         static_cast<double>(count) * bus_bandwidth(call.call.collective, group.ranks, call.call.size, from_seconds(1));
     const double out = leaving(call, group) * sent;
-    add(loads[*axis][0], sent - out, in_node(cluster_.node), group.ranks, group.nodes);
-    add(loads[*axis][1], out, nic_share(cluster_.node, group.nics, group.ranks_per_node), group.ranks, group.nodes);
+    const double forwarded = static_cast<double>(count) * static_cast<double>(call.call.forwarded.count);
+    add(loads[*axis][0], forwarded > 0 ? forwarded : sent - out, in_node(cluster_.node), group.ranks, group.nodes);
+    add(loads[*axis][1], out, nic_share(cluster_.node, group.nics_per_rank), group.ranks, group.nodes);
   }
 
   void add_message(Loads& loads, const Rank& rank, std::size_t number, std::int64_t count) const {
@@ -139,7 +139,7 @@ class Counter {
     const int stages = plan_.grid.size(Axis::pp);
     const int nodes = near ? 1 : stages;
     add(loads[*axis_of(Traffic::pipeline)][near ? 0 : 1], sent,
-        near ? in_node(node) : nic_share(node, node.nics, node.gpus_per_host), stages, nodes);
+        near ? in_node(node) : nic_share(node, static_cast<double>(node.nics) / node.gpus_per_host), stages, nodes);
   }
 
   const StepGraph& graph_;

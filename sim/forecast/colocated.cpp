@@ -106,9 +106,11 @@ Result<void> assign_nodes(std::vector<Scenario>& jobs, JobPlacement placement) {
   for (std::size_t node = 0; node < owners.size(); ++node)
     for (std::size_t job = 0; job < jobs.size(); ++job)
       if (owners[node] != job) jobs[job].cluster.faults.missing_gpus[static_cast<int>(node)] = gpus;
-  for (Scenario& each : jobs) {  // of the machine that all run on
-    each.cluster.routing = machine.routing;
-    each.cluster.routing_seed = machine.routing_seed;
+  for (Scenario& each : std::span(jobs).subspan(1)) {  // --set may have changed the machine of the first
+    Cluster own = std::exchange(each.cluster, machine);
+    each.cluster.world_size = own.world_size;
+    each.cluster.backend = own.backend;
+    each.cluster.faults = std::move(own.faults);
   }
   return {};
 }

@@ -366,11 +366,25 @@ void output_gate(OpWriter& writer, Pass pass) {
   writer.elementwise(OperatorKind::activation, pass, "output_gate", s.tokens * heads(s) * v_dim(s), moved.in(pass));
 }
 
+/// With sequence parallelism each tensor rank compresses its own tokens, and what is gathered are the latent vectors that the
+/// expanding matrices multiply, and the rotated part of the keys. DTensor gathers the hidden state.
+/// docs/references.md#mla-sequence-parallel
+bool gathers_latent(const LayerShape& s) {
+  return s.model.latent_attention && s.sequence_parallel && !s.uses_dtensor();
+}
+
+void attention_input_forward(OpWriter& writer, const Linear& linear) {
+  if (gathers_latent(writer.shape) && linear.split == MatrixSplit::column)
+    gather_sequence(writer, linear.precision, linear.in);
+  linear_forward(writer, linear);
+}
+
 void attention_forward(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   norm_forward(writer);
-  gather_sequence(writer, LinearPart::attention);
-  for (const Linear& linear : attention_inputs(s)) linear_forward(writer, linear);
+  if (!gathers_latent(s)) gather_sequence(writer, LinearPart::attention);
+  for (const Linear& linear : attention_inputs(s)) attention_input_forward(writer, linear);
+  if (gathers_latent(s)) gather_sequence(writer, wide_precision(s), s.model.latent_attention->rope_dim);
   copy_qkv(writer, Pass::forward);
   qk_norm(writer, Pass::forward);
   rope(writer, Pass::forward);
@@ -396,6 +410,8 @@ void attention_backward(OpWriter& writer, BackwardPart part, bool recompute_core
     qk_norm(writer, Pass::backward);
     copy_qkv(writer, Pass::backward);
   }
+  if (has_input_gradients(part) && gathers_latent(s))
+    writer.collective(Traffic::tensor_parallel, s.reduction(), s.tensor_message(s.model.latent_attention->rope_dim));
   const std::vector<Linear> inputs = attention_inputs(s);
   for (auto linear = inputs.rbegin(); linear != inputs.rend(); ++linear) column_backward(writer, *linear, part);
   if (has_input_gradients(part) && has_separate_inputs(s))

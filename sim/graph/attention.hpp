@@ -11,6 +11,8 @@ namespace tracecast {
 
 /// The projections before the attention core, in order.
 std::vector<Linear> attention_inputs(const LayerShape& shape);
+/// One of them, behind the gather of the latent vectors that it multiplies, if there is one.
+void attention_input_forward(OpWriter& writer, const Linear& linear);
 /// The same as PyTorch multiplies them: queries, keys and values one by one.
 std::vector<Linear> separate_attention_inputs(const LayerShape& shape);
 Linear attention_output(const LayerShape& shape);

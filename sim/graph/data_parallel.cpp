@@ -56,7 +56,8 @@ std::int64_t DataParallel::own_parameters(const Bucket& all) const {
 
 bool DataParallel::gathers_unit(const Stage& stage, int unit, UnitPass pass) const {
   if (!active() || !sharded(3)) return false;
-  if (pass == UnitPass::backward) return context_.plan.gathers_again(context_.units.is_root(stage, unit));
+  if (pass == UnitPass::backward)
+    return context_.plan.gathers_again(context_.units.is_root(stage, unit)) && context_.units.has_backward(stage, unit);
   return pass == UnitPass::first_forward || gathers_every_forward(context_.plan.parallel);
 }
 
@@ -349,6 +350,7 @@ void GradientBuckets::add(const Work& work) {
   if (!active_) return;
   std::int64_t& waiting = work.expert_parameters ? expert_ : dense_;
   waiting += work.parameters;
+  if (data_.reduces_units()) return;
   if (waiting >= data_.context().units.bucket_size(count_ == 0)) flush(work.expert_parameters);
 }
 

@@ -36,10 +36,7 @@ class DataParallel {
   bool gathers_unit(const Stage& stage, int unit, UnitPass pass) const;
   /// True if the first forward of a chunk gathers what later ones find.
   bool gathers_first() const { return active() && sharded(3) && !gathers_every_forward(context_.plan.parallel); }
-  /// True if gradients are reduced unit by unit, as FSDP does; DeepSpeed's stage 3 fills buckets.
-  bool reduces_units() const {
-    return sharded(3) && context_.plan.parallel.data_parallel != DataParallelKind::deepspeed;
-  }
+  bool reduces_units() const { return tracecast::reduces_units(context_.plan.parallel); }
   bool offloads() const { return context_.plan.training.offload_optimizer; }
   bool offloads_parameters() const { return context_.plan.training.offload_parameters; }
   bool servers() const { return has_servers(context_.plan.parallel); }

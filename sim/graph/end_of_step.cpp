@@ -7,11 +7,21 @@
 #include "sim/base/integers.hpp"
 #include "sim/graph/matrix_update.hpp"
 #include "sim/graph/optimizer_work.hpp"
+#include "sim/model/parameters.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/parameter_states.hpp"
 #include "sim/plan/precision.hpp"
 
 namespace tracecast {
+namespace {
+
+std::int64_t replicated_sum(const std::vector<ParameterGroup>& groups) {
+  std::int64_t parameters = 0;
+  for (const ParameterGroup& group : groups) parameters += group.split == Split::replicated ? group.count : 0;
+  return parameters;
+}
+
+}  // namespace
 
 Bucket EndOfStep::parameters_of(const std::vector<Chunk>& chunks) const {
   Bucket sum;
@@ -27,12 +37,12 @@ Operator EndOfStep::quantise_weights(std::int64_t parameters) const {
           ElementwiseShape{parameters, Bytes{std::llround(moved)}}};
 }
 
-/// Bytes that the update reads and writes for each parameter that is updated by itself (docs/references.md#elementwise-bytes).
+/// Bytes that the update reads and writes for each parameter that is updated by itself (docs/references.md#elementwise-bytes): its value,
+/// its states, and the 16-bit copy; and the gradient, which is read, in fp32 where the value is.
 std::int64_t EndOfStep::update_bytes() const {
   const Training& training = context_.plan.training;
-  const Optimizer& optimizer = optimizer_of(training.optimizer);
-  const std::int64_t state = optimizer.byte_states ? 1 : element_size(training.optimizer_state_dtype);
-  return 12 + 2 * optimizer.states * state + written_copy(training);
+  const std::int64_t value = data_.updated_bytes();
+  return 2 * value + std::max(value, data_.gradient_bytes()) + 2 * states_size(training) + written_copy(training);
 }
 
 std::int32_t EndOfStep::reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced,
@@ -44,7 +54,7 @@ std::int32_t EndOfStep::reduce_template(int pp, const std::vector<Chunk>& chunks
                                   reduce_copies(writer, chunks);
                                   for (EventRef event : reduced) writer.wait(event);
                                   reduce_embedding(writer, chunks);
-                                  reduce_norm_gradients(writer, chunks);
+                                  reduce_replicated(writer, chunks);
                                   gradient_norm(writer, chunks);
                                 });
 }
@@ -77,16 +87,30 @@ void EndOfStep::reduce_embedding(TemplateWriter& writer, const std::vector<Chunk
   writer.wait(writer.collective({Lane::embedding, Traffic::embedding, Slot::embedding, call}, {writer.mark()}));
 }
 
-/// With sequence parallelism tensor ranks process different tokens: norm gradients are summed, all in one call.
-void EndOfStep::reduce_norm_gradients(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
+/// Trained parameters of a layer that every tensor rank holds: norms, routers, compressing matrices of latent attention, biases after
+/// row-parallel matrices.
+std::int64_t EndOfStep::replicated_parameters(int layer) {
+  if (!trains_weights(context_.model, context_.plan.training, layer)) return 0;
+  const auto [found, added] = replicated_.try_emplace(context_.work.kind(layer));
+  if (added) found->second = replicated_sum(layer_parameter_groups(context_.model, layer));
+  return found->second;
+}
+
+/// With sequence parallelism tensor ranks process different tokens: gradients of what all of them hold are summed, in one call.
+/// docs/references.md#replicated-gradients
+void EndOfStep::reduce_replicated(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
   if (!context_.plan.parallel.sequence_parallel || context_.plan.parallel.tp == 1) return;
-  std::int64_t layers = 0;
-  for (const Chunk& chunk : chunks)
+  std::int64_t parameters = 0;
+  for (const Chunk& chunk : chunks) {
     for (int layer = chunk.stage.first_layer; layer < chunk.stage.first_layer + chunk.stage.num_layers; ++layer)
-      layers += trains_weights(context_.model, context_.plan.training, layer) ? 1 : 0;
-  const std::int64_t per_layer = context_.model.hidden_size * (context_.model.norm_bias ? 4 : 2);
-  const CollectiveCall call{Collective::all_reduce, Bytes{layers * per_layer * data_.gradient_bytes()}};
-  if (layers > 0)
+      parameters += replicated_parameters(layer);
+    if (!chunk.stage.head || !trains_weights(context_.model, context_.plan.training, -1)) continue;
+    parameters += replicated_sum(head_parameter_groups(context_.model));
+    for (int layer = 0; layer < context_.model.mtp_layers; ++layer)
+      parameters += replicated_sum(mtp_parameter_groups(context_.model));
+  }
+  const CollectiveCall call{Collective::all_reduce, Bytes{parameters * data_.gradient_bytes()}};
+  if (parameters > 0)
     writer.wait(writer.collective({Lane::tensor, Traffic::tensor_parallel, Slot::tensor, call}, {writer.mark()}));
 }
 

@@ -3,6 +3,7 @@
 /// optimizer.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ class EndOfStep {
   void reduce_mirror(TemplateWriter& writer, const std::vector<Chunk>& chunks);
   void reduce_chunk(TemplateWriter& writer, const Chunk& chunk);
   void reduce_embedding(TemplateWriter& writer, const std::vector<Chunk>& chunks);
-  void reduce_norm_gradients(TemplateWriter& writer, const std::vector<Chunk>& chunks);
+  std::int64_t replicated_parameters(int layer);
+  void reduce_replicated(TemplateWriter& writer, const std::vector<Chunk>& chunks);
   void all_reduce_scalar(TemplateWriter& writer, Bytes size);
   void layer_norms(TemplateWriter& writer, const std::vector<Chunk>& chunks);
   void update(TemplateWriter& writer, const std::vector<Chunk>& chunks, const Bucket& all);
@@ -42,6 +44,7 @@ class EndOfStep {
 
   DataParallel& data_;
   BuildContext& context_;
+  std::map<std::string, std::int64_t> replicated_;  ///< parameters, by LayerWork::kind(), as far as asked for
 };
 
 }  // namespace tracecast

@@ -5,6 +5,7 @@
 
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 namespace {
@@ -96,7 +97,7 @@ void bias_gradient(OpWriter& writer, const Linear& linear) {
 }
 
 void weight_gradient(OpWriter& writer, const Linear& linear) {
-  const bool adds = multiplication_adds(writer.shape.training);
+  const bool adds = multiplication_adds(writer.shape.plan.parallel, writer.shape.training);
   const std::int64_t n = rows(writer.shape, linear);
   const auto gemm = [&](const std::string& name, Precision precision, std::int64_t out, std::int64_t in) {
     writer.compute(OperatorKind::gemm, Pass::wgrad, precision, name, GemmShape{out, in, n, 1, adds});
@@ -113,10 +114,10 @@ void weight_gradient(OpWriter& writer, const Linear& linear) {
   writer.gradients(linear.trained());
 }
 
-/// The [T, h] message of a gather whose result is multiplied in this precision.
-Bytes gathered_message(const LayerShape& shape, Precision multiplied) {
-  if (!gathers_quantised(shape, multiplied)) return shape.tensor_message();
-  return Bytes{std::llround(static_cast<double>(shape.tokens * shape.model.hidden_size) * quantised_size(multiplied))};
+/// The [T, width] message of a gather whose result is multiplied in this precision.
+Bytes gathered_message(const LayerShape& shape, Precision multiplied, std::int64_t width) {
+  if (!gathers_quantised(shape, multiplied)) return shape.tensor_message(width);
+  return Bytes{std::llround(static_cast<double>(shape.tokens * width) * quantised_size(multiplied))};
 }
 
 /// DTensor: parts of a sequence to parts of the tensor, or back. Asynchronous tensor parallelism exchanges them in
@@ -127,11 +128,6 @@ void copy_whole_tensor(OpWriter& writer, Pass pass, Bytes tensor) {
   writer.compute(OperatorKind::copy, pass, Precision::bf16, "sequence_copy",
                  ElementwiseShape{shape.tokens * shape.model.hidden_size, tensor * 2});
   writer.share_launch();
-}
-
-/// What the tensor ranks reduce of the input gradient of a column-parallel layer.
-Bytes input_gradient_message(const LayerShape& shape, const Linear& linear) {
-  return shape.gathers_layers() ? Bytes{shape.tokens * linear.in * shape.element_bytes} : shape.tensor_message();
 }
 
 }  // namespace
@@ -152,13 +148,13 @@ Linear tuned(const LayerShape& shape, Linear linear, const std::string& target) 
 }
 
 void gather_sequence(OpWriter& writer, std::optional<LinearPart> part) {
-  gather_sequence(writer, part ? writer.shape.precision_of(*part) : Precision::bf16);
+  gather_sequence(writer, part ? writer.shape.precision_of(*part) : Precision::bf16, writer.shape.model.hidden_size);
 }
 
-void gather_sequence(OpWriter& writer, Precision multiplied) {
+void gather_sequence(OpWriter& writer, Precision multiplied, std::int64_t width) {
   const LayerShape& shape = writer.shape;
   if (!shape.sequence_parallel) return;
-  const Bytes message = gathered_message(shape, multiplied);
+  const Bytes message = gathered_message(shape, multiplied, width);
   writer.collective(Traffic::tensor_parallel, Collective::all_gather, message);
   const bool cast_between = is_narrow(multiplied) && shape.training.row_scales;
   if (cast_between) writer.do_not_tile();
@@ -168,8 +164,7 @@ void gather_sequence(OpWriter& writer, Precision multiplied) {
 void gather_result(OpWriter& writer, std::int64_t width) {
   const LayerShape& shape = writer.shape;
   if (shape.gathers_layers())
-    writer.collective(Traffic::tensor_parallel, Collective::all_gather,
-                      Bytes{shape.tokens * width * shape.element_bytes});
+    writer.collective(Traffic::tensor_parallel, Collective::all_gather, shape.tensor_message(width));
 }
 
 void reduce_partial_sums(OpWriter& writer) {
@@ -181,10 +176,6 @@ void reduce_partial_sums(OpWriter& writer) {
 
 void finish_block(OpWriter& writer) {
   writer.shape.gathers_layers() ? gather_result(writer, writer.shape.model.hidden_size) : reduce_partial_sums(writer);
-}
-
-bool multiplication_adds(const Training& training) {
-  return training.grad_reduce_dtype == Precision::fp32 && !adds_gradients_apart(training);
 }
 
 void add_gradients(OpWriter& writer, const std::string& name, std::int64_t elements) {
@@ -224,13 +215,13 @@ void column_backward(OpWriter& writer, const Linear& linear, BackwardPart part) 
   const bool beside_weights = !dtensor && (shape.sequence_parallel || shape.plan.parallel.tp_async_allreduce);
   const bool gathers = split && shape.sequence_parallel && weights && !dtensor && linear.gathers_input;
   if (gathers)
-    writer.collective(Traffic::tensor_parallel, Collective::all_gather, gathered_message(shape, linear.precision),
-                      Work::Kind::start, kGather);
+    writer.collective(Traffic::tensor_parallel, Collective::all_gather,
+                      gathered_message(shape, linear.precision, linear.in), Work::Kind::start, kGather);
   if (inputs) multiply(writer, linear, Pass::dgrad);
   const auto reduce = [&] {
     copy_whole_tensor(writer, Pass::backward, shape.tensor_message());
-    writer.collective(Traffic::tensor_parallel, shape.reduction(), input_gradient_message(shape, linear),
-                      Work::Kind::start, kReduce);
+    writer.collective(Traffic::tensor_parallel, shape.reduction(), shape.tensor_message(linear.in), Work::Kind::start,
+                      kReduce);
   };
   const bool reduces = split && inputs && linear.reduces_input_gradient;
   if (reduces && beside_weights) reduce();

@@ -41,8 +41,8 @@ Linear tuned(const LayerShape& shape, Linear linear, const std::string& target);
 /// With sequence parallelism: gathers [T, h] from the tensor ranks' parts of the sequence, for these linear layers or, without
 /// `part`, in 16 bits. What is multiplied in 8 or 4 bits is quantised before (docs/references.md#narrow-gathers).
 void gather_sequence(OpWriter& writer, std::optional<LinearPart> part = {});
-/// The same for what is multiplied in `multiplied`.
-void gather_sequence(OpWriter& writer, Precision multiplied);
+/// The same of [T, width] that is multiplied in `multiplied`.
+void gather_sequence(OpWriter& writer, Precision multiplied, std::int64_t width);
 /// With gathers_layers(): gathers the [T, width] result of a linear layer, or of attention.
 void gather_result(OpWriter& writer, std::int64_t width);
 /// Adds up the [T, h] partial sums of a row-parallel layer.
@@ -58,8 +58,6 @@ void quantise(OpWriter& writer, const std::string& name, Precision precision, Pa
 /// are made once per step (end_of_step.hpp).
 void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements);
 
-/// True if multiplications for weight gradients add to fp32 ones.
-bool multiplication_adds(const Training& training);
 /// Adds `elements` 16-bit weight gradients to the fp32 ones, where that is work of its own (adds_gradients_apart).
 void add_gradients(OpWriter& writer, const std::string& name, std::int64_t elements);
 

@@ -4,6 +4,7 @@
 
 #include "sim/base/integers.hpp"
 #include "sim/graph/optimizer_work.hpp"
+#include "sim/plan/parameter_states.hpp"
 
 namespace tracecast {
 namespace {
@@ -97,7 +98,7 @@ void MatrixUpdate::newton_schulz(TemplateWriter& writer, const Matrices& all) {
   const std::int64_t with_states = mode == MatrixSharding::gather_updates ? worked : own;
 
   // Gradient and momentum are read, momentum and its 16-bit copy are written.
-  const std::int64_t states = 2 * element_size(training().optimizer_state_dtype);
+  const std::int64_t states = 2 * state_size(training());
   writer.compute(optimizer_work("momentum", with_states, data_.gradient_bytes() + states + 2));
   if (moves) exchange(writer, all, Traffic::gradients, 2, mode == MatrixSharding::gather);
   writer.compute(optimizer_work("normalise", worked, 6));  // read for the norm, read and written to be divided by it
@@ -135,7 +136,7 @@ void MatrixUpdate::preconditioned(TemplateWriter& writer, const Matrices& all) {
   const MatrixSharding mode = sharding();
   const Matrices share = share_of(all);
   const std::int64_t worked = held_elements(share, false) + held_elements(share, true);
-  const std::int64_t state = 2 * element_size(training().optimizer_state_dtype);
+  const std::int64_t state = 2 * state_size(training());
   if (mode == MatrixSharding::gather || mode == MatrixSharding::all_to_all)
     exchange(writer, all, Traffic::gradients, 4, mode == MatrixSharding::gather);
   writer.compute(optimizer_work("momentum", worked, data_.gradient_bytes() + state));

@@ -8,6 +8,7 @@
 #include "sim/graph/feed_forward.hpp"
 #include "sim/graph/norm.hpp"
 #include "sim/plan/expert_routing.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 namespace {
@@ -43,17 +44,15 @@ std::int64_t expert_tokens(const LayerShape& s) {
   return scaled(routed_tokens(s) * s.plan.expert_token_parts(), s.plan.expert_load.fullest);
 }
 
-/// What one exchange moves: a copy of a token per expert, or with DeepEP and HybridEP per node (inside one node: per
-/// rank).
-Bytes exchange_size(const LayerShape& s, Precision precision) {
-  double copies = moe(s).topk;
-  if (s.plan.parallel.moe_dispatcher != MoeDispatcher::alltoall) {
-    MixtureOfExperts anywhere = moe(s);
-    anywhere.routing_groups = 0;
-    copies = s.expert_nodes > 1 ? nodes_reached(moe(s), s.expert_nodes) : nodes_reached(anywhere, s.plan.parallel.ep);
-  }
-  const std::int64_t sent = scaled(s.local_tokens, copies * s.plan.expert_load.fullest);
-  return Bytes{sent * s.model.hidden_size * element_size(precision)};
+/// Copies of each token that one exchange moves: one per expert, or with DeepEP and HybridEP per node (inside one node: per rank).
+double exchanged_copies(const LayerShape& s) {
+  if (s.plan.parallel.moe_dispatcher == MoeDispatcher::alltoall) return moe(s).topk;
+  return parts_reached(moe(s), s.expert_nodes > 1 ? s.expert_nodes : s.plan.parallel.ep);
+}
+
+Bytes moved_tokens(const LayerShape& s, double copies, Precision precision) {
+  return Bytes{scaled(s.local_tokens, copies * s.plan.expert_load.fullest) * s.model.hidden_size *
+               element_size(precision)};
 }
 
 /// DeepEP's kernels are for eight ranks that share NVLink (NUM_MAX_NVL_PEERS); with more of them in one domain they reach
@@ -61,12 +60,25 @@ Bytes exchange_size(const LayerShape& s, Precision precision) {
 constexpr int kDeepEpPeers = 8;
 constexpr Bandwidth kDeepEpDispatch{400'000'000'000};
 constexpr Bandwidth kDeepEpCombine{190'000'000'000};
+/// What one rank's kernels forward to the others of its node, or add up from them, beside the network. docs/references.md#deepep-forwarding
+constexpr double kDeepEpForwarded = 102e9;
 
-/// The rate that the dispatcher's kernels allow. 0: that of the links.
-Bandwidth exchange_limit(const LayerShape& s, bool to_experts) {
+/// Of one chunk of the tokens. Between nodes DeepEP and HybridEP send a token once to each node, to the rank with the
+/// sender's number, which forwards it to the ranks that have its experts; the way back adds up in the same places.
+CollectiveCall exchange(const LayerShape& s, Precision precision, bool to_experts) {
   const Parallel& p = s.plan.parallel;
-  if (p.moe_dispatcher != MoeDispatcher::deepep || s.expert_nodes > 1 || p.ep <= kDeepEpPeers) return {};
-  return to_experts ? kDeepEpDispatch : kDeepEpCombine;
+  CollectiveCall call{Collective::all_to_all, moved_tokens(s, exchanged_copies(s), precision) / chunks(s)};
+  if (p.moe_dispatcher == MoeDispatcher::alltoall) return call;
+  if (s.expert_nodes > 1) {
+    const double others = 1 - static_cast<double>(s.expert_nodes) / p.ep;
+    call.forwarded = moved_tokens(s, parts_reached(moe(s), p.ep) * others, precision) / chunks(s);
+    if (p.moe_dispatcher == MoeDispatcher::deepep && call.forwarded.count > 0)
+      call.limit = {std::llround(kDeepEpForwarded * static_cast<double>(call.size.count) /
+                                 static_cast<double>(call.forwarded.count))};
+  } else if (p.moe_dispatcher == MoeDispatcher::deepep && p.ep > kDeepEpPeers) {
+    call.limit = to_experts ? kDeepEpDispatch : kDeepEpCombine;
+  }
+  return call;
 }
 
 Linear router(const LayerShape& s) {
@@ -153,9 +165,7 @@ void exchange_tokens(OpWriter& writer, Pass pass, const std::function<void()>& e
   const LayerShape& s = writer.shape;
   const bool exchanges = s.plan.parallel.ep > 1;
   const auto start = [&](Precision moved, int ticket) {
-    if (exchanges)
-      writer.collective(Traffic::expert_parallel, Collective::all_to_all, exchange_size(s, moved) / chunks(s),
-                        Work::Kind::start, ticket, exchange_limit(s, ticket < kReturn));
+    if (exchanges) writer.exchange_experts(exchange(s, moved, ticket < kReturn), ticket);
   };
   const auto finish = [&](int ticket) {
     if (exchanges) writer.join(ticket);
@@ -203,9 +213,10 @@ void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t 
   const std::int64_t rows = ceil_div(expert_tokens(s), parts);
   const std::int64_t per_expert = ceil_div(rows, experts);
   const bool wgrad = pass == Pass::wgrad;
-  const GemmShape operands = wgrad ? GemmShape{out, in, per_expert, experts, multiplication_adds(s.training)}
-                             : pass == Pass::dgrad ? GemmShape{per_expert, in, out, experts, false}
-                                                   : GemmShape{per_expert, out, in, experts, false};
+  const GemmShape operands =
+      wgrad                 ? GemmShape{out, in, per_expert, experts, multiplication_adds(s.plan.parallel, s.training)}
+      : pass == Pass::dgrad ? GemmShape{per_expert, in, out, experts, false}
+                            : GemmShape{per_expert, out, in, experts, false};
   if (!wgrad) {
     quantise_weights(writer, name, precision, pass, out * in * experts);
     if (!quantised)

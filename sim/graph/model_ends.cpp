@@ -122,7 +122,7 @@ void head_forward(OpWriter& writer, bool again) {
   const Linear output = output_layer(writer.shape, again);
   if (writer.shape.model.final_norm) norm_forward(writer);
   OpWriter loss(labelled(writer.shape), writer.recomputed());
-  gather_sequence(loss, output.precision);
+  gather_sequence(loss, output.precision, output.in);
   linear_forward(loss, output);
   cross_entropy(loss, Pass::forward);
   loss_reductions(loss);

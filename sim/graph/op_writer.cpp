@@ -69,16 +69,20 @@ void OpWriter::capture(GraphModule module, const std::function<void()>& part) {
   for (std::size_t i = first + 1; i < list_.size(); ++i) list_[i].graphed = true;
 }
 
-void OpWriter::collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind, int ticket, Bandwidth limit) {
+void OpWriter::collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind, int ticket) {
   Work work;
   work.kind = kind;
   work.traffic = traffic;
   work.call.collective = what;
   work.call.size = size;
-  work.call.limit = limit;
   work.ticket = ticket;
   work.recomputed = recomputed_;
   list_.push_back(std::move(work));
+}
+
+void OpWriter::exchange_experts(const CollectiveCall& call, int ticket) {
+  collective(Traffic::expert_parallel, call.collective, call.size, Work::Kind::start, ticket);
+  list_.back().call = call;
 }
 
 void OpWriter::expert_tensor_collective(Collective what, Bytes size) {

@@ -55,7 +55,8 @@ struct LayerShape {
   /// Sequence parallelism of PyTorch's DTensor.
   bool uses_dtensor() const { return sequence_parallel && plan.parallel.dtensor; }
   /// The [T, h] message of tensor parallelism.
-  Bytes tensor_message() const { return Bytes{tokens * model.hidden_size * element_bytes}; }
+  Bytes tensor_message() const { return tensor_message(model.hidden_size); }
+  Bytes tensor_message(std::int64_t width) const { return Bytes{tokens * width * element_bytes}; }
   /// The collective that adds up partial sums of the tensor ranks.
   Collective reduction() const { return sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce; }
 };
@@ -88,7 +89,9 @@ class OpWriter {
   /// casts and scales.
   void launch_by_calls(std::int64_t calls) { list_.back().calls = static_cast<int>(calls); }
   void collective(Traffic traffic, Collective what, Bytes size, Work::Kind kind = Work::Kind::collective,
-                  int ticket = 0, Bandwidth limit = {});
+                  int ticket = 0);
+  /// Starts an exchange of the tokens of experts.
+  void exchange_experts(const CollectiveCall& call, int ticket);
   /// The last collective is exposed in full, with tp_comm_overlap, too.
   void do_not_tile() { list_.back().untiled = true; }
   /// Between the ranks that share each expert. Userbuffers, which tile, are for dense layers.

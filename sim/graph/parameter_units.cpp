@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
 
 namespace tracecast {
@@ -27,6 +28,12 @@ Bytes ParameterUnits::gather_bytes(std::int64_t all, std::int64_t trained, std::
   if (!training.fp8_param_gather) return Bytes{gathered * wide};
   const std::int64_t narrow = std::min(gathered, quantised);
   return Bytes{(gathered - narrow) * wide + std::llround(quantised_size(training.dtype) * static_cast<double>(narrow))};
+}
+
+bool ParameterUnits::has_backward(const Stage& stage, int unit) const {
+  if (stage.embedding && unit == 0) return trains_embedding(plan_.training);
+  return (stage.head && unit == head(stage)) ||
+         trains_layer(model_, plan_.training, stage.first_layer + unit - (stage.embedding ? 1 : 0));
 }
 
 RankParameters ParameterUnits::parameters_of(const Stage& stage, int unit) const {

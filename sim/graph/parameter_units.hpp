@@ -41,6 +41,9 @@ class ParameterUnits {
     return (stage.embedding && unit == 0) || (stage.head && unit == head(stage));
   }
 
+  /// False for what lies below the first trained layer.
+  bool has_backward(const Stage& stage, int unit) const;
+
   Bucket unit(const Stage& stage, int unit) const;
   /// What ZeRO-3 gathers of a unit: without the small tensors that DeepSpeed leaves whole
   /// (param_persistence_threshold).

@@ -43,7 +43,7 @@ void recompute_modules(OpWriter& writer) {
   const bool attends = s.model.mixer(s.layer) == Mixer::attention;
   if (attends && repeats(s.training, RecomputeModule::mla_up) && s.model.latent_attention) {
     for (const Linear& linear : attention_inputs(s))
-      if (linear.split == MatrixSplit::column) linear_forward(writer, linear);
+      if (linear.split == MatrixSplit::column) attention_input_forward(writer, linear);
     rope(writer, Pass::forward);
   }
   if (moe_layer && repeats(s.training, RecomputeModule::moe)) return expert_block(writer);

@@ -146,11 +146,11 @@ void refuse_impossible(const JsonDocument& document, const Cluster& cluster, std
 }
 
 /// Default: NVLink and InfiniBand, which NCCL's constants are for (docs/references.md#link-latencies).
-void complete_references(Cluster& cluster) {
+void complete_references(Cluster& cluster, bool gives_link) {
   constexpr Duration kNvlink{1'000'000};
   constexpr Duration kInfiniband{1'500'000};
   const ReferenceLatencies given = std::exchange(cluster.reference, {});
-  if (cluster.node.link_latency != Duration{}) cluster.reference.link = given.link.value_or(kNvlink);
+  if (gives_link) cluster.reference.link = given.link.value_or(kNvlink);
   if (cluster.node.nics > 0) cluster.reference.nic = given.nic.value_or(kInfiniband);
 }
 
@@ -210,7 +210,8 @@ Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
   read_fields(root, cluster);
   if (auto node = root.get_object("node")) read_node(*node, cluster.node);
   if (auto fabric = root.get_object("fabric")) read_fabric(*fabric, cluster, errors);
-  complete_references(cluster);
+  const JsonNode* const node = document.root.find("node");
+  complete_references(cluster, node != nullptr && node->find("link_latency") != nullptr);
   refuse_impossible(document, cluster, errors);
   read_sources(root, document, cluster, errors);
   root.finish();

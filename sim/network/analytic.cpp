@@ -30,6 +30,8 @@ constexpr double kDirectBaseUs = 6.6;  ///< NCCL's LL base latency
 constexpr double kPeerUs = 0.3;        ///< per further peer: nccl_intranode alltoall, 2 to 8 ranks of A100 to B200
 constexpr double kNetworkHopUs = 5.0;  ///< NCCL's LL network hop between single ranks
 constexpr double kPostUs = 1.0;        ///< NCCL's cost of posting one message to a NIC
+/// Of a NIC's line rate what DeepEP's messages reach, several KB of tokens each: EP 64 on H800, docs/references.md#deepep-forwarding
+constexpr double kDispatcherWire = 0.89;
 constexpr double kDirectChannels =
     16;  ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
 
@@ -281,11 +283,10 @@ class AnalyticNetwork final : public NetworkModel {
     return size / (1000 * nccl_gpu_rate(cluster_.node, group, architecture_) * cluster_.tuning.direct_link);
   }
 
-  /// Microseconds for `size` bytes out of one GPU over its share of the group's NICs.
-  double outside_us(double size, const GroupPlacement& group) const {
-    const double share =
-        group.nics / group.ranks_per_node * static_cast<double>(cluster_.node.nic_rate.bytes_per_second);
-    return size / (share * std::min(cluster_.tuning.direct_bandwidth, 1 / group.uplink_slowdown())) * 1e6;
+  /// Microseconds for `size` bytes out of one GPU over its share of the group's NICs, of whose line rate messages reach `wire`.
+  double outside_us(double size, double wire, const GroupPlacement& group) const {
+    const double share = group.nics_per_rank * static_cast<double>(cluster_.node.nic_rate.bytes_per_second);
+    return size / (share * std::min(wire, 1 / group.uplink_slowdown())) * 1e6;
   }
 
   /// Peers that a rank sends to, inside its domain and outside.
@@ -304,16 +305,22 @@ class AnalyticNetwork final : public NetworkModel {
     const Peers to = peers(call, group);
     const double start = tuning.base_latency * (kDirectBaseUs + kPeerUs * std::max(0, to.inside - 1));
     if (to.outside == 0) return std::max(0.0, start + slower_link_us());
-    const double hop = tuning.net_ll_latency * (kNetworkHopUs + tuning.net_latency_us + kPostUs * (to.outside - 1));
+    const int posts =
+        call.forwarded.count > 0 ? group.nodes - 1 : to.outside;  // to the rank of the same number in each domain
+    const double hop = tuning.net_ll_latency * (kNetworkHopUs + tuning.net_latency_us + kPostUs * (posts - 1));
     return start + std::max(0.0, hop + slower_nic_us()) + microseconds(group.extra_latency);
   }
 
   double direct_us(const CollectiveCall& call, const GroupPlacement& group) const {
-    const double slower = 1 + fill(call.size, group, 1) / std::max(1.0, bytes(call.size));
+    const bool forwards = call.forwarded.count > 0;
+    const double slower = forwards ? 1 : 1 + fill(call.size, group, 1) / std::max(1.0, bytes(call.size));
     const double to_one = call.collective == Collective::send_recv ? bytes(call.size) : bytes(call.size) / group.ranks;
     const Peers to = peers(call, group);
-    const double moving_inside = to.inside > 0 ? inside_us(to_one * to.inside, group) : 0;
-    const double moving_outside = to.outside > 0 ? outside_us(to_one * to.outside, group) : 0;
+    const double inside = forwards ? bytes(call.forwarded) : to_one * to.inside;
+    const double moving_inside = to.inside > 0 ? inside_us(inside, group) : 0;
+    const double outside = call.collective == Collective::send_recv ? to.outside : group.outside_peers;
+    const double wire = forwards ? kDispatcherWire : cluster_.tuning.direct_bandwidth;
+    const double moving_outside = to.outside > 0 ? outside_us(to_one * outside, wire, group) : 0;
     const double limit = static_cast<double>(call.limit.bytes_per_second);
     const double kernels = limit > 0 ? bytes(call.size) / limit * 1e6 : 0;
     const double moving = std::max(std::max(moving_inside, moving_outside) * slower, kernels);

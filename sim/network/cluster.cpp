@@ -1,6 +1,7 @@
 #include "sim/network/cluster.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -167,19 +168,30 @@ double fault_share(const Cluster& cluster, const Domain& domain) {
 
 bool same_gpus(const Domain& a, const Domain& b) { return std::ranges::equal(a.gpus, b.gpus); }
 
-/// NICs of a domain available to one of `sharing` groups: its local ones, at most its share of all.
-double own_nics(const Cluster& cluster, const std::vector<Domain>& domains, int sharing) {
+/// Shares out NICs to one of `sharing` groups: in each domain its local ones, at most its share of all.
+void place_on_nics(const Cluster& cluster, const std::vector<Domain>& domains, int sharing, GroupPlacement& place) {
   const double all = static_cast<double>(cluster.node.nics) * cluster.node.gpus / cluster.node.gpus_per_host;
-  double own = all / sharing;
-  const Domain* before = nullptr;  // without a slow NIC of its own: its share is that of all with the same GPUs
+  place.nics = all / sharing;
+  std::map<std::size_t, double> fewest;  // NICs of a rank, by ranks of the domain
+  const Domain* before = nullptr;        // without a slow NIC of its own: its share is that of all with the same GPUs
   double share = 1;
   for (const Domain& domain : domains) {
     const bool slow_nic = has_slow_nic(cluster, domain.node);
     if (slow_nic || before == nullptr || !same_gpus(*before, domain)) share = fault_share(cluster, domain);
     before = slow_nic ? nullptr : &domain;
-    own = std::min(own, std::min(all / sharing, static_cast<double>(domain.nics)) * share);
+    const double own = std::min(all / sharing, static_cast<double>(domain.nics)) * share;
+    place.nics = std::min(place.nics, own);
+    const double each = own / static_cast<double>(domain.gpus.size());
+    const auto [found, added] = fewest.try_emplace(domain.gpus.size(), each);
+    found->second = std::min(found->second, each);
   }
-  return own;
+  place.nics_per_rank = fewest.begin()->second;
+  for (const auto& [ranks, nics] : fewest) place.nics_per_rank = std::min(place.nics_per_rank, nics);
+  for (const auto& [ranks, nics] : fewest)
+    if (nics > 0)
+      place.outside_peers =
+          std::max(place.outside_peers,
+                   (static_cast<double>(place.ranks) - static_cast<double>(ranks)) * place.nics_per_rank / nics);
 }
 
 /// True if a ring over the domains can stay on rails: the group has the same GPUs in every domain.
@@ -307,7 +319,7 @@ GroupPlacement place(const Cluster& cluster, const std::vector<Domain>& domains,
   place.nodes = static_cast<int>(domains.size());
   for (const Domain& domain : domains)
     place.ranks_per_node = std::max(place.ranks_per_node, static_cast<int>(domain.gpus.size()));
-  place.nics = own_nics(cluster, domains, sharing);
+  place_on_nics(cluster, domains, sharing, place);
   if (place.nodes > 1) place_in_fabric(cluster, domains, place);
   return place;
 }

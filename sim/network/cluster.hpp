@@ -261,9 +261,13 @@ std::vector<ImpossibleValue> impossible_values(const Cluster& cluster);
 /// How a group of ranks is placed in the cluster: what the cost of a symmetric collective depends on.
 struct GroupPlacement {
   int ranks = 1;
-  int nodes = 1;                ///< scale-up domains touched
-  int ranks_per_node = 1;       ///< in the fullest domain
-  double nics = 0;              ///< NICs available to this group in each node; the rest is for sibling groups
+  int nodes = 1;             ///< scale-up domains touched
+  int ranks_per_node = 1;    ///< in the fullest domain
+  double nics = 0;           ///< NICs available to this group in each node; the rest is for sibling groups
+  double nics_per_rank = 0;  ///< of the ranks that have fewest of these
+  /// Ranks outside of its domain to which a rank sends in an all-to-all, in the domain whose NICs that takes longest; where they are
+  /// more than nics_per_rank for each rank, that much fewer.
+  double outside_peers = 0;
   double oversubscription = 1;  ///< of the tier that slows the group most
   double crossing = 0;          ///< share of the nodes below that tier whose next member is outside of the unit
   int network_hops = 0;         ///< switches on the longest path between two of its nodes

@@ -34,8 +34,7 @@ int rounds(Collective collective, int ranks) {
 /// Bytes/s that one rank sends.
 double rank_rate(const Cluster& cluster, const GroupPlacement& group) {
   const double pcie = bytes_per_second(cluster.node.pcie);
-  const double share =
-      group.nics / group.ranks_per_node * bytes_per_second(cluster.node.nic_rate) / group.uplink_slowdown();
+  const double share = group.nics_per_rank * bytes_per_second(cluster.node.nic_rate) / group.uplink_slowdown();
   const double between = group.nodes > 1 ? share : pcie;
   return cluster.backend == Backend::gloo ? std::min(kGlooRate, between) : std::min(pcie, between);
 }

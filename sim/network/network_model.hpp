@@ -56,6 +56,9 @@ struct CollectiveCall {
   Algorithm algorithm = Algorithm::automatic;
   Protocol protocol = Protocol::automatic;
   Bandwidth limit = {};  ///< all_to_all: size / time that its kernels reach at most; 0: what the links allow
+  /// all_to_all of a dispatcher that forwards: what one rank sends to the others of its domain, their tokens from other domains among
+  /// it; 0: its share of `size`.
+  Bytes forwarded = {};
   auto operator<=>(const CollectiveCall&) const = default;
 };
 

@@ -16,7 +16,7 @@ ParameterServers parameter_servers(const Cluster& cluster, const GroupPlacement&
   setup.servers = servers;
   if (group.nodes > 1) {
     setup.server_rate = cluster.node.nics * bytes_per_second(cluster.node.nic_rate);
-    setup.worker_rate = group.nics / group.ranks_per_node * bytes_per_second(cluster.node.nic_rate);
+    setup.worker_rate = group.nics_per_rank * bytes_per_second(cluster.node.nic_rate);
   } else {
     const bool pcie = cluster.node.link == IntraLink::pcie || cluster.node.link == IntraLink::none;
     setup.server_rate = setup.worker_rate = bytes_per_second(pcie ? cluster.node.pcie : cluster.node.gpu_link);

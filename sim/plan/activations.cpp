@@ -28,13 +28,15 @@ constexpr double kE5M6 = 12.0 / 8;  ///< bytes
 struct Sizes {
   double element;  ///< bytes of an activation
   // Bytes of elements that may be kept narrower.
-  double attention_operand;  ///< inputs of attention's linear layers
-  double core;               ///< queries, keys and values as they wait for attention's backward
-  double mlp_operand;        ///< of the dense feed-forward's and the shared experts'
-  double expert_operand;
-  double attended;   ///< result of attention, for its own backward and for the projection
-  double activated;  ///< input of the activation function
-  bool gathered;     ///< tensor ranks keep whole results
+  double attention_operand;   ///< inputs of attention's linear layers before its core
+  double projection_operand;  ///< of the one after it
+  double core;                ///< queries, keys and values as they wait for attention's backward
+  double mlp_operand;         ///< of the dense feed-forward's and the shared experts' first matrices
+  double mlp_inner;           ///< and of their last one
+  double expert_operand;      ///< of the routed experts'
+  double attended;            ///< result of attention, for its own backward and for the projection
+  double activated;           ///< input of the activation function
+  bool gathered;              ///< tensor ranks keep whole results
   double hidden;
   double query;   ///< a d
   double key;     ///< k d, at least one head per tensor-parallel rank
@@ -47,23 +49,27 @@ struct Sizes {
 
 double element_of(const Training& training) { return static_cast<double>(activation_size(training)); }
 
-/// Bytes of an element that a linear layer reads, as it waits for the weight gradient.
-double operand_size(const Model& model, const Training& training, int layer, LinearPart part) {
+/// Bytes of an element that a linear layer reads, as it waits for the weight gradient; none where the matrix is frozen and has no
+/// adapter. `target`: its name among those that can have one (fine_tuning.hpp), null of others.
+double operand_size(const Model& model, const Training& training, int layer, LinearPart part, const char* target) {
+  if (training.lora_rank > 0 && (target == nullptr || !has_adapter(training, target))) return 0;
   const Precision precision = linear_precision(model, training, layer, part);
   return narrows(training, NarrowActivation::linear_inputs) && is_narrow(precision) ? quantised_size(precision)
                                                                                     : element_of(training);
 }
 
 void add_narrow_sizes(Sizes& s, const Model& model, const Training& training, int layer) {
-  s.attention_operand = operand_size(model, training, layer, LinearPart::attention);
+  s.attention_operand = operand_size(model, training, layer, LinearPart::attention, "qkv");
+  s.projection_operand = operand_size(model, training, layer, LinearPart::attention, "proj");
   const Precision core = linear_precision(model, training, layer, LinearPart::attention);
   s.core =
       training.fp8_attention && is_narrow(core) ? quantised_size(core) * (core == Precision::mxfp8 ? 2 : 1) : s.element;
-  s.mlp_operand = operand_size(model, training, layer, LinearPart::mlp);
-  s.expert_operand = operand_size(model, training, layer, LinearPart::experts);
-  const bool copied = s.attention_operand != s.element;
+  s.mlp_operand = operand_size(model, training, layer, LinearPart::mlp, "fc1");
+  s.mlp_inner = operand_size(model, training, layer, LinearPart::mlp, "fc2");
+  s.expert_operand = operand_size(model, training, layer, LinearPart::experts, nullptr);
+  const bool copied = s.projection_operand != s.element;
   s.attended =
-      narrows(training, NarrowActivation::attention_output) ? kE5M6 : s.element + (copied ? s.attention_operand : 0);
+      narrows(training, NarrowActivation::attention_output) ? kE5M6 : s.element + (copied ? s.projection_operand : 0);
   s.activated = narrows(training, NarrowActivation::activation_inputs) ? quantised_size(training.dtype) : s.element;
 }
 
@@ -156,7 +162,7 @@ TokenBytes linear_attention(const Model& model, const Plan& plan, const Sizes& s
     bytes.split += s.element * (2 * copied_keys + values + heads * linear.chunk_size);
     bytes.split += 4 * (model.mixer(layer) == Mixer::kimi_delta ? keys + heads : 2 * heads);
   }
-  bytes.split += s.element * (projected + values) + s.attention_operand * values;
+  bytes.split += s.element * (projected + values) + s.projection_operand * values;
   const double norm_result = repeats(plan.training, RecomputeModule::norm) ? 0 : s.attention_operand;
   bytes.whole += (s.element + norm_result) * s.hidden + (s.dropout ? s.hidden : 0);
   return bytes;
@@ -224,15 +230,17 @@ TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, in
   TokenBytes bytes;
   const bool repeated = repeats(plan.training, RecomputeModule::activation);
   const bool moe_layer = model.is_moe_layer(layer);
-  const InnerSizes inner{s.activated, repeated ? 0 : s.mlp_operand};
+  const InnerSizes inner{s.activated, repeated ? 0 : s.mlp_inner};
   if (moe_layer && !repeats(plan.training, RecomputeModule::moe)) {
     bytes = experts(model, plan, s, 1, inner, {s.activated, repeated ? 0 : s.expert_operand});
     bytes.whole += 4.0 * model.moe->experts;  // router scores, fp32
   } else if (!moe_layer) {
     bytes = dense_inner(model, s, inner);
   }
-  // The norm's input is the attention's when both read the same. The router reads the norm's result in 16 bit.
-  const double norm_result = moe_layer ? s.element : s.mlp_operand;
+  // The norm's input is the attention's when both read the same. The router reads the norm's result in 16 bit; frozen, it keeps none.
+  const bool routes = moe_layer && plan.training.lora_rank == 0;
+  const bool reads = !moe_layer || model.moe->shared_ffn_hidden > 0;
+  const double norm_result = routes ? s.element : reads ? s.mlp_operand : 0;
   bytes.whole += (model.parallel_residual ? 0 : s.element) * s.hidden + (s.dropout ? s.hidden : 0);
   if (!repeats(plan.training, RecomputeModule::norm)) bytes.whole += norm_result * s.hidden;
   return bytes;
@@ -276,8 +284,9 @@ bool keeps_gathered_inputs(const Plan& plan) {
 
 /// What that adds to the norms' results of one tensor rank.
 TokenBytes gathered_inputs(const Model& model, const Plan& plan, const Sizes& s, int layer) {
-  const int inputs = (model.mixer(layer) == Mixer::attention ? 1 : 0) +
-                     (model.has_feed_forward(layer) && !model.is_moe_layer(layer) ? 1 : 0);
+  const bool attention = model.mixer(layer) == Mixer::attention && s.attention_operand > 0;
+  const bool feed_forward = model.has_feed_forward(layer) && !model.is_moe_layer(layer) && s.mlp_operand > 0;
+  const int inputs = (attention ? 1 : 0) + (feed_forward ? 1 : 0);
   return {.local = inputs * s.element * s.hidden * (1 - 1.0 / plan.parallel.tp)};
 }
 
@@ -341,7 +350,7 @@ TokenBytes layer_weight_gradient_inputs(const Model& model, const Plan& plan, in
     bytes += attention_weight_inputs(model, s);
   if (attends_encoder(model, layer)) bytes += attention_weight_inputs(model, s);
   if (!model.has_feed_forward(layer)) return bytes;
-  const InnerSizes dense{s.mlp_operand, s.mlp_operand};
+  const InnerSizes dense{s.mlp_operand, s.mlp_inner};
   if (model.is_moe_layer(layer)) {
     // Rows of the input and of the output's gradient.
     bytes += experts(model, plan, s, 2, dense, {s.expert_operand, s.expert_operand});

@@ -71,6 +71,10 @@ void check_experts(PlanCheck& check, const Model& model, const Parallel& p, cons
   if (!(t.expert_imbalance >= 1)) {
     check.fault("training.expert_imbalance", fmt::to_string(t.expert_imbalance), "must be at least 1");
   }
+  if (model.moe && model.moe->topk > 0 && t.expert_imbalance * model.moe->topk > model.moe->experts)
+    check.fault("training.expert_imbalance", fmt::to_string(t.expert_imbalance),
+                fmt::format("is more than model.moe.experts / topk = {:.4g}: no expert gets more than every token once",
+                            static_cast<double>(model.moe->experts) / model.moe->topk));
   if (!(t.expert_capacity_factor >= 0)) {
     check.fault("training.expert_capacity_factor", fmt::to_string(t.expert_capacity_factor), "must be at least 0");
   }

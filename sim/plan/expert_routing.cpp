@@ -182,13 +182,19 @@ double tokens_in_exchange(const Parallel& p, const Training& training) {
   return sequences * static_cast<double>(training.micro_batch_size * training.seq_length) / p.moe_chunks;
 }
 
+/// Over the mean, the tokens of a rank whose experts all tokens choose.
+double fullest_possible(const MixtureOfExperts& moe, int ep) {
+  return std::min<double>(moe.topk, static_cast<double>(moe.experts) / ep) * ep / moe.topk;
+}
+
 }  // namespace
 
 ExpertLoad expert_load(const MixtureOfExperts& moe, const Parallel& parallel, const Training& training) {
   const double factor = training.expert_capacity_factor;
-  if (training.expert_routing == ExpertRouting::even && training.expert_tokens.empty())
-    return {factor > 0 ? std::min(training.expert_imbalance, factor) : training.expert_imbalance,
-            factor > 0 ? std::max(0.0, 1 - factor) : 0};
+  if (training.expert_routing == ExpertRouting::even && training.expert_tokens.empty()) {
+    const double imbalance = std::min(training.expert_imbalance, fullest_possible(moe, parallel.ep));
+    return {factor > 0 ? std::min(imbalance, factor) : imbalance, factor > 0 ? std::max(0.0, 1 - factor) : 0};
+  }
   RandomStream random(25, 0, 0);
   ExpertLoad mean{0, 0};
   for (int layer = 0; layer < kRoutingDraws; ++layer) {
@@ -200,13 +206,16 @@ ExpertLoad expert_load(const MixtureOfExperts& moe, const Parallel& parallel, co
   return mean;
 }
 
-double nodes_reached(const MixtureOfExperts& moe, int nodes) {
-  double candidates = nodes;
+double parts_reached(const MixtureOfExperts& moe, int parts) {
+  double candidates = parts;
   double experts = moe.experts;
-  const bool limited = moe.routing_groups > 0 && moe.routing_group_limit > 0;
-  if (limited && moe.routing_groups % nodes == 0 && moe.routing_group_limit < nodes) {
-    candidates = moe.routing_group_limit;
-    experts *= candidates / nodes;
+  if (moe.routing_groups > 0 && moe.routing_group_limit > 0) {
+    const double share = static_cast<double>(moe.routing_group_limit) / moe.routing_groups;
+    const bool whole_groups = moe.routing_groups % parts == 0 && moe.routing_group_limit < parts;
+    if (whole_groups || parts % moe.routing_groups == 0) {
+      candidates = whole_groups ? moe.routing_group_limit : parts * share;
+      experts *= candidates / parts;
+    }
   }
   return candidates * (1 - none_of(experts, experts / candidates, moe.topk));
 }

@@ -34,19 +34,19 @@ struct ExpertLoad {
   bool operator==(const ExpertLoad&) const = default;
 };
 
-/// With expert_routing even and without expert_tokens: expert_imbalance, bounded by expert_capacity_factor where one is set, and
-/// dropped copies only of a factor below 1: what an imbalance drops depends on loads that it does not say.
+/// With expert_routing even and without expert_tokens: expert_imbalance, bounded by what ranks get if every token chooses all experts
+/// of one (1 with ep 1) and by expert_capacity_factor where one is set, and dropped copies only of a factor below 1: what an imbalance drops depends on loads that it does not say.
 /// Requires   a checked model, ep dividing its experts, dp filled in
 ExpertLoad expert_load(const MixtureOfExperts& moe, const Parallel& parallel, const Training& training);
 
-/// Mean number of the `nodes` of an expert-parallel group that a token's experts lie on, its own included, routing
+/// Mean number of `parts` of an expert-parallel group, nodes or ranks, that a token's experts lie on, its own included, routing
 /// uniform, experts spread evenly:
 ///
-///   n (1 - C(x - x/n, k) / C(x, k))      x experts, k = topk, n nodes
+///   n (1 - C(x - x/n, k) / C(x, k))      x experts, k = topk, n parts
 ///
-/// With routing_groups the token first chooses routing_group_limit groups; where a node holds whole groups it reaches that
-/// many nodes at most, and its k experts lie in the experts of those.
+/// With routing_groups the token first chooses routing_group_limit groups; where a part holds whole groups it reaches that many parts at
+/// most, where a group has several parts those of the chosen groups, and its k experts lie in the experts of those.
 /// Source: DeepSeek-V3 (arXiv 2412.19437) 2.1.2 and 3.2.2 (at most 4 nodes of 8, 3.2 experts on each)
-double nodes_reached(const MixtureOfExperts& moe, int nodes);
+double parts_reached(const MixtureOfExperts& moe, int parts);
 
 }  // namespace tracecast

@@ -15,8 +15,8 @@
 /// tensor ranks. Routed experts and the router have no adapters.
 /// frozen_fraction: the first floor(fraction x layers) layers and the embedding are frozen; no gradient is needed below the
 /// first trained layer, so their backward is empty and they keep no activations.
-/// Left out: the reduction of replicated adapters' gradients over tensor ranks (r x h elements); that autograd drops inputs
-/// of frozen matrices that no adapter reads (activations are an upper bound with LoRA); 4-bit base weights (QLoRA).
+/// A frozen matrix keeps its input for the backward only if an adapter reads it (activations.cpp).
+/// Left out: the reduction of replicated adapters' gradients over tensor ranks (r x h elements); 4-bit base weights (QLoRA).
 /// Source: Hu et al., LoRA (arXiv 2106.09685); docs/references.md#hu-2021, docs/references.md#bytes-per-parameter
 #pragma once
 

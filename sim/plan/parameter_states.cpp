@@ -14,18 +14,6 @@ namespace {
 
 bool is_16_bit(Precision precision) { return precision == Precision::fp16 || precision == Precision::bf16; }
 
-/// Of one state of one parameter. Without master weights the states are as wide as the parameters.
-std::int64_t state_size(const Training& training) {
-  if (training.dtype != Precision::fp32 && !training.master_weights) return 2;
-  return element_size(training.optimizer_state_dtype);
-}
-
-/// Bytes of all states of one parameter that is updated by itself.
-std::int64_t states_size(const Training& training) {
-  const Optimizer& optimizer = optimizer_of(training.optimizer);
-  return optimizer.states * (optimizer.byte_states ? 1 : state_size(training));
-}
-
 /// Quantised copies of the weights, kept from one micro-batch to the next; without the 16-bit ones where those are not kept.
 /// With zero_stage 3 they come and go with the gathered weights.
 Bytes weight_copies(const RankParameters& parameters, const Plan& plan) {
@@ -115,6 +103,16 @@ bool gradients_wait_on_host(const Plan& plan) {
 
 }  // namespace
 
+std::int64_t state_size(const Training& training) {
+  if (training.dtype != Precision::fp32 && !training.master_weights) return 2;
+  return element_size(training.optimizer_state_dtype);
+}
+
+std::int64_t states_size(const Training& training) {
+  const Optimizer& optimizer = optimizer_of(training.optimizer);
+  return optimizer.states * (optimizer.byte_states ? 1 : state_size(training));
+}
+
 std::int64_t compute_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
 
 StateBytes bytes_per_parameter(const Training& training, int zero_stage) {
@@ -146,8 +144,9 @@ MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan
       (dense.weights + experts.weights + copies.weights + weight_copies(parameters, plan)) * weight_versions;
   memory.gradients = dense.gradients + experts.gradients + copies.gradients;
   memory.optimizer = dense.optimizer + experts.optimizer;
-  memory.optimizer += matrix_states(parameters, plan) + outer_states(parameters, plan);
+  memory.optimizer += matrix_states(parameters, plan);
   if (plan.training.offload_optimizer) memory.host = std::exchange(memory.optimizer, Bytes{});
+  memory.optimizer += outer_states(parameters, plan);
   if (gradients_wait_on_host(plan)) memory.host += std::exchange(memory.gradients, Bytes{});
   if (plan.training.offload_parameters) memory.host += std::exchange(memory.weights, Bytes{});
   if (has_servers(plan.parallel)) memory.optimizer = Bytes{};

@@ -31,6 +31,10 @@ struct StateBytes {
   std::int64_t total() const { return weights + gradients + optimizer; }
   bool operator==(const StateBytes&) const = default;
 };
+/// Of one state of one parameter. Without master weights the states are as wide as the parameters.
+std::int64_t state_size(const Training& training);
+/// Bytes of all states of one parameter that is updated by itself.
+std::int64_t states_size(const Training& training);
 StateBytes bytes_per_parameter(const Training& training, int zero_stage);
 
 /// The same for `parameters` of one rank whose copies are spread over `shards` ranks: zero_stage 1 divides the optimizer

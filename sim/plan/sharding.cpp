@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/plan/precision.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -122,6 +124,10 @@ void check_data_parallel(PlanCheck& check, const Parallel& p) {
                 "divides what ddp and parameter servers keep whole (allowed: 0)");
   if (has_servers(p) && (p.tp * p.pp * p.cp != 1 || p.ep != 1))
     check.fault("parallel.data_parallel", "", "parameter servers need workers with the whole model (tp, pp, cp, ep 1)");
+}
+
+bool multiplication_adds(const Parallel& parallel, const Training& training) {
+  return training.grad_reduce_dtype == Precision::fp32 && !adds_gradients_apart(training) && !reduces_units(parallel);
 }
 
 void check_offloading(PlanCheck& check, const Parallel& p, const Training& training) {

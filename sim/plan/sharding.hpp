@@ -46,6 +46,14 @@ inline bool reduces_every_microbatch(const Parallel& parallel) {
   return (parallel.zero_stage >= 3 && !waits) || (parallel.zero_stage == 2 && parallel.pp == 1);
 }
 
+/// True if gradients are reduced unit by unit, as FSDP does; DeepSpeed's stage 3 fills buckets.
+inline bool reduces_units(const Parallel& parallel) {
+  return parallel.zero_stage >= 3 && parallel.data_parallel != DataParallelKind::deepspeed;
+}
+
+/// True if multiplications for weight gradients add to fp32 ones. FSDP's write 16 bits, which it copies into what it reduces.
+bool multiplication_adds(const Parallel& parallel, const Training& training);
+
 /// With zero_stage 3: true if a unit is gathered in the forward of every micro-batch, not only in that of the first, which only FSDP
 /// can do.   Source: docs/references.md#fsdp-accumulation
 inline bool gathers_every_forward(const Parallel& parallel) {

@@ -55,6 +55,8 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp, KnownPacks&
     plan.training.cross_entropy = CrossEntropy::pytorch;
   PlanCheck no_faults;
   apply_strategy(no_faults, p);
+  // And of weight gradients those of FSDP, which are not added to fp32 ones.
+  if (multiplication_adds(p, plan.training)) plan.training.grad_reduce_dtype = Precision::bf16;
   p.dp = dp;
   if (p.etp == 0) p.etp = p.tp;
   if (scenario.model.moe) plan.expert_load = expert_load(*scenario.model.moe, p, plan.training);
@@ -170,7 +172,8 @@ UnitTraffic unit_traffic(OneRank& rank, int unit, int pp, bool mirrored) {
     sum.links += each.links * times;
   };
   // After the forward, parameters may be in smaller groups, which are left out here.
-  const bool again = plan.gathers_again(rank.units().is_root(rank.stage(), unit)) && plan.parallel.reshard_group == 0;
+  const bool again = plan.gathers_again(rank.units().is_root(rank.stage(), unit)) &&
+                     rank.units().has_backward(rank.stage(), unit) && plan.parallel.reshard_group == 0;
   const int times = (gathers_every_forward(plan.parallel) ? 1 : 0) + (again ? 1 : 0);
   add(sum.time.gathers, Collective::all_gather, Slot::gradients, bucket.dense_gathered, times);
   add(sum.time.expert_gathers, Collective::all_gather, Slot::expert_gradients, bucket.expert_gathered, times);

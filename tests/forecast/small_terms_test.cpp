@@ -39,6 +39,7 @@ GroupPlacement two_nodes() {
   group.nodes = 2;
   group.ranks_per_node = 4;
   group.nics = 4;
+  group.nics_per_rank = 1;
   return group;
 }
 
@@ -120,18 +121,90 @@ TEST_CASE("tied embeddings of two stages are added up once a step", "[oracle][gr
   CHECK(sizes_of(run, Traffic::embedding, Phase::optimizer) == std::vector<std::int64_t>{1024 * 1024 * 4});
 }
 
-TEST_CASE("with sequence parallelism the gradients of norms are summed", "[oracle][graph]") {
+/// DeepSeek-V3 in 16 bits.
+Scenario latent_on_two_tensor_ranks() {
+  return shipped_scenario(
+      "deepseek-v3-2048",
+      {"parallel.tp=2", "parallel.sequence_parallel=true", "parallel.pp=4", "parallel.pp_layout=[16,16,16,13]",
+       "parallel.pp_schedule=1f1b", "parallel.ep=8", "parallel.etp=1", "parallel.dp=8", "cluster.world_size=64",
+       "training.global_batch_size=64", "training.dtype=bf16", "training.low_precision_activations=[]",
+       "training.recompute_modules=[]"});
+}
+
+TEST_CASE("with sequence parallelism gradients of what all tensor ranks hold are summed", "[oracle][graph]") {
   Scenario scenario = small_scenario(2, 1, 1);
-  const auto norms = [&] {
+  const auto summed = [&] {
     const std::vector<std::int64_t> sizes =
         sizes_of(forecast(scenario).value(), Traffic::tensor_parallel, Phase::optimizer);
     REQUIRE(sizes.size() == 1);
     return sizes.front();
   };
-  // Two norms of h weights in 8 layers, fp32; layer norms have a bias as well.
-  CHECK(norms() == 8 * 2 * 1024 * 4);
+  // Two norms of h weights in 8 layers and the last one, fp32; layer norms have a bias as well.
+  CHECK(summed() == (8 * 2 + 1) * 1024 * 4);
   scenario.model.norm_bias = true;
-  CHECK(norms() == 8 * 4 * 1024 * 4);
+  CHECK(summed() == (8 * 4 + 2) * 1024 * 4);
+  // Latent attention: both compressing matrices with their norms; experts: the router.
+  const Scenario latent = latent_on_two_tensor_ranks();
+  const ForecastRun run = forecast(latent).value();
+  const std::int64_t layer = 2 * 7168 + 7168 * (1536 + 512 + 64) + 1536 + 512, router = (7168 + 1) * 256;
+  std::int64_t layers = 0, experts = 0;
+  const Stage& first = run.plan.stages.front();
+  for (int i = first.first_layer; i < first.first_layer + first.num_layers; ++i) {
+    ++layers;
+    experts += latent.model.is_moe_layer(i) ? 1 : 0;
+  }
+  CHECK(sizes_of(run, Traffic::tensor_parallel, Phase::optimizer).front() == (layers * layer + experts * router) * 4);
+}
+
+TEST_CASE("with sequence parallelism tensor ranks gather latent vectors, not the hidden state", "[oracle][graph]") {
+  const Scenario scenario = latent_on_two_tensor_ranks();
+  const std::vector<std::int64_t> sizes =
+      sizes_of(forecast(scenario).value(), Traffic::tensor_parallel, Phase::forward);
+  // Queries' and keys' ranks and the rotated part, then the sums of the projection; of 4,096 tokens in 16 bits.
+  const std::int64_t token = 2 * scenario.training.seq_length * scenario.training.micro_batch_size;
+  std::vector<std::int64_t> layer{1536 * token, 512 * token, 64 * token, 7168 * token};
+  CHECK(std::ranges::search(sizes, layer).size() == layer.size());
+}
+
+/// Calls of collectives that rank 0 issues in the passes of a phase.
+std::int64_t calls_of(const ForecastRun& run, Traffic traffic, Phase phase) {
+  return static_cast<std::int64_t>(sizes_of(run, traffic, phase).size());
+}
+
+TEST_CASE("FSDP gathers no frozen layer for a backward, and reduces each layer in one piece", "[graph][lora]") {
+  const std::vector<std::string> sharded{"parallel.zero_stage=3", "training.global_batch_size=8"};
+  const auto run = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), sharded.begin(), sharded.end());
+    return forecast(shipped_scenario("p5-llama2-7b-8", more)).value();
+  };
+  // 32 layers; the embedding and the output layer are gathered once.
+  const ForecastRun whole = run({});
+  CHECK(calls_of(whole, Traffic::parameters, Phase::forward) == 34);
+  CHECK(calls_of(whole, Traffic::parameters, Phase::backward) == 32);
+  CHECK(calls_of(whole, Traffic::gradients, Phase::backward) == 34);
+  CHECK(calls_of(run({"parallel.ddp_bucket_size=1000000"}), Traffic::gradients, Phase::backward) == 34);
+  const ForecastRun frozen = run({"training.frozen_fraction=0.75"});
+  CHECK(calls_of(frozen, Traffic::parameters, Phase::forward) == 34);
+  CHECK(calls_of(frozen, Traffic::parameters, Phase::backward) == 8);
+  CHECK(calls_of(frozen, Traffic::gradients, Phase::backward) == 9);
+}
+
+/// Bytes of each parameter that the update moves.
+double update_bytes(const std::vector<std::string>& overrides) {
+  const ForecastRun run = forecast(shipped_scenario("p5-llama2-7b-8", overrides)).value();
+  for (const Template& each : run.graph.templates)
+    for (const Op& op : each.ops)
+      if (op.type == OpType::compute && op.payload >= 0)
+        if (const Operator& work = run.graph.operators[static_cast<std::size_t>(op.payload)].op; work.name == "update")
+          return static_cast<double>(std::get<ElementwiseShape>(work.shape).traffic.count) /
+                 static_cast<double>(std::get<ElementwiseShape>(work.shape).elements);
+  return 0;
+}
+
+TEST_CASE("an update without master weights moves 16-bit values and states", "[oracle][graph]") {
+  CHECK(update_bytes({}) == 30);
+  CHECK(update_bytes({"training.master_weights=false", "training.grad_reduce_dtype=bf16"}) == 14);
+  CHECK(update_bytes({"training.master_weights=false", "training.grad_reduce_dtype=fp32"}) == 16);
 }
 
 TEST_CASE("an all-to-all sends what is for other nodes over the network", "[oracle][bandwidth]") {

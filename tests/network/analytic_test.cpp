@@ -270,6 +270,37 @@ TEST_CASE("All-to-all is as slow as the slower of its two ports", "[network]") {
   }
 }
 
+TEST_CASE("Groups with different numbers of ranks in their nodes: each rank has the NICs of its own node",
+          "[network]") {
+  // 17 ranks: those of full nodes send 9/17 of the buffer over a NIC each, the lone one 16/17.
+  const auto time = [](const Cluster& cluster, const CollectiveCall& call) {
+    return microseconds(on_all(cluster, "Hopper", call).duration);
+  };
+  const CollectiveCall exchange{Collective::all_to_all, 1_GiB};
+  const double size = static_cast<double>(Bytes{1_GiB}.count);
+  CHECK(time(dgx_h100(17), exchange) == Approx(size * 16 / 17 / 50e9 * 1e6).epsilon(0.02));
+  CHECK(time(dgx_h100(16), exchange) == Approx(size * 8 / 16 / 50e9 * 1e6).epsilon(0.02));
+  CHECK(time(dgx_h100(17), exchange) < 2 * time(dgx_h100(24), exchange));
+  Cluster cluster = dgx_h100(18);
+  cluster.backend = Backend::mpi;
+  Cluster full = dgx_h100(24);
+  full.backend = Backend::mpi;
+  CHECK(time(cluster, {Collective::all_reduce, 1_GiB}) <= time(full, {Collective::all_reduce, 1_GiB}));
+}
+
+TEST_CASE("A dispatcher that forwards takes what is slower, the network or the links inside its domain", "[network]") {
+  const auto time = [](Bytes forwarded) {
+    return microseconds(
+        on_all(dgx_h100(16), "Hopper", {.collective = Collective::all_to_all, .size = 64_MiB, .forwarded = forwarded})
+            .duration);
+  };
+  const double network = time(1_MiB);
+  CHECK(time(2_MiB) == network);
+  // Over NVLink as an all-to-all of one node whose ranks send as much.
+  const double links = microseconds(on_all(dgx_h100(8), "Hopper", {Collective::all_to_all, 1_GiB}).duration);
+  CHECK(time(Bytes{(1_GiB).count * 7 / 8}) == Approx(links).epsilon(0.02));
+}
+
 TEST_CASE("Time never falls with size within an algorithm and protocol, nor grows with bandwidth",
           "[property][network]") {
   const auto collective = GENERATE(Collective::all_reduce, Collective::all_gather, Collective::all_to_all);

@@ -20,11 +20,11 @@ MixtureOfExperts deepseek() { return {.experts = 256, .topk = 8, .routing_groups
 TEST_CASE("routing: nodes that a token reaches", "[oracle][plan][moe]") {
   MixtureOfExperts moe{.experts = 4, .topk = 2};
   // Two experts on each of two nodes; a second expert is beside the first in one case of three: 1/3 + 2 2/3.
-  CHECK(nodes_reached(moe, 2) == Approx(1.0 / 3 + 4.0 / 3));
-  CHECK(nodes_reached(moe, 1) == Approx(1));
-  CHECK(nodes_reached(moe, 4) == Approx(2));  // an expert on each
+  CHECK(parts_reached(moe, 2) == Approx(1.0 / 3 + 4.0 / 3));
+  CHECK(parts_reached(moe, 1) == Approx(1));
+  CHECK(parts_reached(moe, 4) == Approx(2));  // an expert on each
   moe.topk = 4;
-  CHECK(nodes_reached(moe, 4) == Approx(4));
+  CHECK(parts_reached(moe, 4) == Approx(4));
 }
 
 TEST_CASE("routing: groups limit the nodes to four of eight", "[oracle][plan][moe]") {
@@ -32,21 +32,30 @@ TEST_CASE("routing: groups limit the nodes to four of eight", "[oracle][plan][mo
   // 8 of the 128 experts of four nodes leave a node out with probability C(96,8)/C(128,8).
   double none = 1;
   for (int i = 0; i < 8; ++i) none *= (96.0 - i) / (128.0 - i);
-  CHECK(nodes_reached(limited, 8) == Approx(4 * (1 - none)));
-  CHECK(nodes_reached(limited, 8) < 4);
+  CHECK(parts_reached(limited, 8) == Approx(4 * (1 - none)));
+  CHECK(parts_reached(limited, 8) < 4);
   MixtureOfExperts anywhere = limited;
   anywhere.routing_groups = 0;
-  CHECK(nodes_reached(anywhere, 8) > 5);
+  CHECK(parts_reached(anywhere, 8) > 5);
   // Two groups on each of four nodes: the limit of four groups limits nothing.
-  CHECK(nodes_reached(limited, 4) == Approx(nodes_reached(anywhere, 4)));
+  CHECK(parts_reached(limited, 4) == Approx(parts_reached(anywhere, 4)));
 }
 
 TEST_CASE("routing: a given imbalance is bounded by the capacity", "[plan][moe]") {
   Training training;
-  const auto fullest = [&] { return expert_load(deepseek(), {}, training).fullest; };
+  Parallel parallel;
+  parallel.ep = 8;
+  const auto fullest = [&] { return expert_load(deepseek(), parallel, training).fullest; };
   CHECK(fullest() == 1);
   training.expert_imbalance = 1.5;
   CHECK(fullest() == 1.5);
+  // One rank with all experts has all tokens; 256 ranks with one each of the 8 that a token chooses at most 32 times the mean.
+  CHECK(expert_load(deepseek(), {}, training).fullest == 1);
+  parallel.ep = 256;
+  training.expert_imbalance = 40;
+  CHECK(fullest() == 32);
+  parallel.ep = 8;
+  training.expert_imbalance = 1.5;
   training.expert_capacity_factor = 1.25;
   CHECK(fullest() == 1.25);
   training.expert_imbalance = 1.1;

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/plan/activations.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/rank_parameters.hpp"
 #include "tests/plan/memory_fixtures.hpp"
@@ -60,6 +61,25 @@ TEST_CASE("lora: only adapters have gradients and optimizer states", "[oracle][p
   const MemoryByKind sharded = memory_of(model, attention_lora(16), 3, 8);
   CHECK(sharded.weights == Bytes{2 * base} / 8 + Bytes{4 * adapters} / 8);
   CHECK(sharded.optimizer == Bytes{8 * adapters} / 8);
+}
+
+TEST_CASE("lora: a frozen matrix keeps its input only for an adapter", "[oracle][plan][lora]") {
+  const Model model = llama_2_70b();
+  const auto bytes = [&](std::vector<std::string> targets) {
+    Training training = training_of();
+    training.recompute = Recompute::none;
+    training.lora_rank = 16;
+    training.lora_targets = std::move(targets);
+    const Plan plan = value_of(make_plan(model, Parallel{}, training, 1));
+    const TokenBytes all = layer_activations(model, plan, 0, Recompute::none);
+    return all.split + all.whole + all.local;
+  };
+  const double adapter = 2 * 16;
+  const double all = bytes({}) - 4 * adapter;
+  CHECK(bytes({"qkv", "proj", "fc1"}) - 3 * adapter == all - 2 * 28672);
+  CHECK(bytes({"qkv", "proj"}) - 2 * adapter == all - 2 * 28672 - 2 * 8192);
+  CHECK(bytes({"proj"}) - adapter == all - 2 * 28672 - 4 * 8192);
+  CHECK(bytes({"qkv"}) == bytes({"qkv", "proj"}) - adapter);  // attention's own backward reads its result
 }
 
 TEST_CASE("frozen layers change gradients and optimizer memory, not weights", "[row-2-9][requirements][plan][lora]") {

@@ -358,7 +358,7 @@ TEST_CASE(
     return forecast(hybrid_run).value().forecast.step_time_s / forecast(full_run).value().forecast.step_time_s;
   };
   CHECK(ratio(1, 4, true) == Approx(1).epsilon(0.1));
-  CHECK(ratio(1, 4) == Approx(0.88).epsilon(0.05));
+  CHECK(ratio(1, 4) == Approx(0.95).epsilon(0.03));
   CHECK(ratio(4, 4) < 0.9);
   CHECK(ratio(1, 32) < 0.9);
 }

@@ -40,11 +40,12 @@ FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelinin
             }};
   const std::int32_t local = size32(group.nodes.front().size());
   const std::int32_t outside = (group.node_count() - 1) * local;
-  return {{}, std::max(outside, local - 1), [&group, share, local, outside](std::int64_t number) {
+  const Bytes inside = call.forwarded.count > 0 && local > 1 ? call.forwarded / (local - 1) : share;
+  return {{}, std::max(outside, local - 1), [&group, share, inside, local, outside](std::int64_t number) {
             const auto i = static_cast<std::int32_t>(number);
             Round round;
             if (i < outside) add_shifted(group, 1 + i / local, i % local, share, round);
-            if (i < local - 1) add_shifted(group, 0, 1 + i, share, round);
+            if (i < local - 1) add_shifted(group, 0, 1 + i, inside, round);
             return round;
           }};
 }
