@@ -111,16 +111,26 @@ double deviation_of_days(const GoodputForecast& result, const Band& step) {
   return std::hypot(deviation_of(step.p5_s, step.p95_s), goodput);
 }
 
+/// Of the tokens that the histories trained on average; if none, of the first ones.
+Result<void> add_effective_rate(GoodputForecast& result, const StepTimes& steps) {
+  const double tokens = std::max(1.0, result.goodput.tokens.mean);
+  const Result<double> healthy_s = healthy_time_s(result.spec.course, steps, tokens);
+  if (!healthy_s) return tl::unexpected(healthy_s.error());
+  result.effective_tokens_per_s = tokens / *healthy_s * result.goodput.goodput.mean;
+  return {};
+}
+
 /// `step`: the band of its time; zeros: measured.
-void add_goal(GoodputForecast& result, const GoodputRequest& request, const Band& step) {
+Result<void> add_goal(GoodputForecast& result, const GoodputRequest& request, const StepTimes& steps,
+                      const Band& step) {
   Training training = request.scenario.training;
   if (request.goal_tokens > 0) training.train_tokens = request.goal_tokens;
   result.goal_tokens = std::llround(tokens_to_train(training));
-  if (result.goal_tokens == 0) return;
-  const double healthy_days = static_cast<double>(result.goal_tokens) / result.tokens_per_s() / kDay;
   const Estimate& g = result.goodput.goodput;
-  if (g.low <= 0) return;
-  result.goal_days = healthy_days / g.mean;
+  if (result.goal_tokens == 0 || g.low <= 0) return {};
+  const Result<double> healthy_s = healthy_time_s(result.spec.course, steps, static_cast<double>(result.goal_tokens));
+  if (!healthy_s) return tl::unexpected(healthy_s.error());
+  result.goal_days = *healthy_s / kDay / g.mean;
   const double middle = result.goal_days * (step.p50_s > 0 ? step.p50_s / seconds(result.healthy.time) : 1);
   const double tail = std::exp(kEightyPercent * deviation_of_days(result, step));
   result.goal_days_p10 = middle / tail;
@@ -129,6 +139,7 @@ void add_goal(GoodputForecast& result, const GoodputRequest& request, const Band
   const int spares = result.spec.recovery.spares * result.machine.gpus_per_node;
   const PaidGpus paid = paid_gpus(Term::on_demand, request.scenario.cluster.node, result.machine.gpus, spares);
   result.goal_usd = result.goal_days * 24 * paid.all() * request.price_per_gpu_hour;
+  return {};
 }
 
 void add_resume(GoodputForecast& result, const GoodputRequest& request) {
@@ -211,7 +222,9 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   choose_interval(result);
   if (const Result<void> simulated = simulate_job(result, request, steps); !simulated)
     return tl::unexpected(simulated.error());
-  add_goal(result, request, request.step_time_s > 0 ? Band{} : step.forecast.band);
+  if (const Result<void> added = add_effective_rate(result, steps); !added) return tl::unexpected(added.error());
+  const Band band = request.step_time_s > 0 ? Band{} : step.forecast.band;
+  if (const Result<void> added = add_goal(result, request, steps, band); !added) return tl::unexpected(added.error());
   add_resume(result, request);
   result.states = steps.known();
   return result;

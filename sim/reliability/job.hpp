@@ -206,6 +206,9 @@ struct History {
   double goodput() const;      ///< productive / wall
 };
 
+/// Time that a machine without failures needs for the first `tokens` of the course. Errors: those of the step times.
+Result<double> healthy_time_s(const TrainingCourse& course, const StepTimes& steps, double tokens);
+
 /// Errors: no end; checkpoints without a tier; a failure without a mean time or with a speed outside (0, 1]; more than 100,000
 /// failures expected in one history.
 Result<void> check(const JobSpec& spec);

@@ -323,6 +323,25 @@ TEST_CASE("the course of the training reaches the engine: each batch of the ramp
   CHECK(std::count(batches.begin(), batches.end(), 1024) == 1);
 }
 
+TEST_CASE("days to finish follow the batch ramp beyond the simulated days", "[oracle][reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=off",
+                                                    "run.batch_ramp=[{\"from_tokens\": 0, \"global_batch\": 1024}, "
+                                                    "{\"from_tokens\": 100000000000, \"global_batch\": 4096}]"});
+  request.failures.model.kinds.clear();
+  request.days = 0.01;
+  request.goal_tokens = 300'000'000'000;
+  const GoodputForecast report = forecast_goodput(request).value();
+  const EngineStepTimes steps(request.scenario);
+  const auto tokens_per_s = [&](std::int64_t batch) {
+    return static_cast<double>(batch) * 8192 / seconds(steps.of({.global_batch = batch}).value().time);
+  };
+  CHECK(report.goal_days * 86'400 == Approx(100e9 / tokens_per_s(1024) + 200e9 / tokens_per_s(4096)));
+  CHECK(report.goal_gpu_hours == Approx(report.goal_days * 24 * 16'384));
+  const nlohmann::json json = nlohmann::json::parse(goodput_json(report));
+  CHECK(json["effective_tokens_per_s"].get<double>() == Approx(tokens_per_s(1024)));
+  CHECK(json["tokens_per_s"].get<double>() == Approx(tokens_per_s(2048)));  // the scenario's batch
+}
+
 TEST_CASE("the restart of the closed form is the sum of its phases", "[oracle][reliability]") {
   const GoodputRequest request =
       llama("llama3-54-days", {"recovery.crash_detection=11 s", "recovery.diagnosis=13 s", "recovery.scheduler=17 s",
