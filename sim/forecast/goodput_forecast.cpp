@@ -88,20 +88,20 @@ void add_closed_forms(GoodputForecast& result) {
   result.optimal_s = optimal_interval_s(stall, result.mtbf_s);
 }
 
+std::int64_t whole_steps(double steps) {
+  constexpr double kMost = 1e15;  // more than a history has
+  return steps > 0 ? std::max<std::int64_t>(1, std::llround(std::min(steps, kMost))) : 0;
+}
+
 /// The given interval, or the optimum in closed form, but at least the time until a copy is safe.
-double interval_of(const GoodputForecast& result) {
-  const CheckpointSettings& settings = result.checkpoint;
+std::int64_t interval_steps_of(const GoodputForecast& result) {
+  const double step = seconds(result.healthy.time);
   if (result.spec.checkpoint.tiers.empty()) return 0;
-  if (settings.interval_s > 0) return settings.interval_s;
+  if (result.checkpoint.interval_s > 0) return whole_steps(result.checkpoint.interval_s / step);
   double persist = 0;
   for (const CheckpointTier& tier : result.spec.checkpoint.tiers)
     persist = std::max(persist, seconds(tier.persist) / tier.every);
-  return std::max(result.optimal_s, persist);
-}
-
-std::int64_t whole_steps(double interval_s, const StepTime& step) {
-  constexpr double kMost = 1e15;  // more than a history has
-  return interval_s > 0 ? std::max<std::int64_t>(1, std::llround(std::min(interval_s / seconds(step.time), kMost))) : 0;
+  return std::max(whole_steps(result.optimal_s / step), whole_steps(std::ceil(persist / step)));
 }
 
 /// Standard deviation of the logarithm of the days: of the step's time, and of the goodput over so many days.
@@ -175,7 +175,7 @@ void choose_interval(GoodputForecast& result) {
   result.mtbf_s = rate > 0 ? 1 / rate : std::numeric_limits<double>::infinity();
   result.restart_s = crash_to_work_s(result.spec);
   add_closed_forms(result);
-  result.spec.checkpoint.interval_steps = whole_steps(interval_of(result), result.healthy);
+  result.spec.checkpoint.interval_steps = interval_steps_of(result);
   result.interval_s = static_cast<double>(result.spec.checkpoint.interval_steps) * seconds(result.healthy.time);
   if (result.interval_s > 0 && rate > 0)
     result.closed_goodput = segment_goodput(
@@ -192,7 +192,8 @@ Result<void> simulate_job(GoodputForecast& result, const GoodputRequest& request
   result.sample = std::move(*sample);
   if (!request.find_best_interval || result.spec.checkpoint.interval_steps == 0 || !std::isfinite(result.mtbf_s))
     return {};
-  const std::int64_t around = whole_steps(result.optimal_s > 0 ? result.optimal_s : result.interval_s, result.healthy);
+  const std::int64_t around =
+      whole_steps((result.optimal_s > 0 ? result.optimal_s : result.interval_s) / seconds(result.healthy.time));
   Result<BestInterval> best = best_interval(result.spec, steps, around, request.options);
   if (!best) return tl::unexpected(best.error());
   result.best = std::move(*best);

@@ -342,6 +342,16 @@ TEST_CASE("days to finish follow the batch ramp beyond the simulated days", "[or
   CHECK(json["tokens_per_s"].get<double>() == Approx(tokens_per_s(2048)));  // the scenario's batch
 }
 
+TEST_CASE("the best interval is not shorter than the writing of a checkpoint", "[reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=async", "checkpoint.storage_write=50 GB/s"});
+  request.step_time_s = 50;
+  const GoodputForecast report = forecast_goodput(request).value();
+  const double persist = seconds(report.spec.checkpoint.tiers.front().persist);
+  CHECK(report.optimal_s < persist);
+  CHECK(persist < 2.5 * 50);  // nearer to two steps than to three
+  CHECK(report.spec.checkpoint.interval_steps == 3);
+}
+
 TEST_CASE("the restart of the closed form is the sum of its phases", "[oracle][reliability]") {
   const GoodputRequest request =
       llama("llama3-54-days", {"recovery.crash_detection=11 s", "recovery.diagnosis=13 s", "recovery.scheduler=17 s",
