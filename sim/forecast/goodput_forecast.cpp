@@ -60,13 +60,13 @@ JobSpec spec_of(const GoodputRequest& request, const CheckpointSettings& checkpo
   spec.replicas = p.dp > 0 ? p.dp : p.replicas_on(scenario.cluster.world_size);
   spec.replicas_per_node = std::clamp(spec.machine.gpus_per_node / std::max(1, p.tp * p.cp), 1, spec.replicas);
   spec.failures = request.failures.model;
-  if (request.mtbf_s > 0) {
-    const double rate = interruption_rate_s(spec.failures, spec.machine);
-    if (rate > 0) spec.failures = scaled(spec.failures, 1 / (request.mtbf_s * rate));
-  }
   spec.recovery = request.failures.recovery;
-  if (!request.failures.spares_given)
-    spec.recovery.spares = enough_spares(spec.failures, spec.machine, spec.recovery.repair);
+  if (request.mtbf_s > 0) {
+    const JobTime flap_budget = spec.recovery.flap_budget;
+    const double rate = interruption_rate_s(spec.failures, spec.machine, flap_budget);
+    if (rate > 0) spec.failures = scaled(spec.failures, 1 / (request.mtbf_s * rate), flap_budget);
+  }
+  if (!request.failures.spares_given) spec.recovery.spares = enough_spares(spec.failures, spec.machine, spec.recovery);
   spec.checkpoint.tiers = make_tiers(checkpoint, shape);
   spec.course = request.failures.course;
   spec.horizon = job_time(request.days * kDay);
@@ -171,7 +171,7 @@ void describe_job(GoodputForecast& result, const GoodputRequest& request) {
 
 /// The interval between checkpoints, and the goodput that it has in closed form.   Requires the time of a step
 void choose_interval(GoodputForecast& result) {
-  const double rate = interruption_rate_s(result.spec.failures, result.machine);
+  const double rate = interruption_rate_s(result.spec.failures, result.machine, result.spec.recovery.flap_budget);
   result.mtbf_s = rate > 0 ? 1 / rate : std::numeric_limits<double>::infinity();
   result.restart_s = crash_to_work_s(result.spec);
   add_closed_forms(result);

@@ -27,13 +27,15 @@ JobTime restart_time(const RecoveryPolicy& r, const Machine& machine, SpareState
   return time;
 }
 
-int enough_spares(const FailureModel& failures, const Machine& machine, const Law& repair) {
+int enough_spares(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery) {
   constexpr double kShortage = 1e-3;
   constexpr double kMost = 1e6;
   std::map<int, double> in_repair;  // nodes that fail together: mean number of such groups
   for (const FailureKind& kind : failures.kinds) {
-    const int nodes = interrupts(kind.effect) ? nodes_taken(kind.scope, failures, machine) : 0;
-    if (nodes > 0) in_repair[nodes] += rate_s(kind, failures, machine) * kind.replace_probability * repair.mean_s;
+    const int nodes = nodes_taken(kind.scope, failures, machine);
+    if (nodes > 0)
+      in_repair[nodes] += interruption_rate_s(kind, failures, machine, recovery.flap_budget) *
+                          kind.replace_probability * recovery.repair.mean_s;
   }
   double spares = 0;
   for (const auto& [nodes, mean] : in_repair)

@@ -34,7 +34,7 @@ TEST_CASE("an incident log becomes rates with intervals", "[io][reliability]") {
   CHECK(log.model.kinds[0].per == RateUnit::gpu);
   CHECK(log.model.kinds[1].effect == Effect::hang);
   CHECK(log.model.kinds[1].per == RateUnit::job);
-  CHECK(interruption_rate_s(log.model, log.machine) * log.duration_s == Approx(3));
+  CHECK(interruption_rate_s(log.model, log.machine, {}) * log.duration_s == Approx(3));
 }
 
 TEST_CASE("save and load: a log written from a Weibull fleet gives back its law", "[property][io][reliability]") {

@@ -447,7 +447,7 @@ TEST_CASE("causes per job with a power of size: none at 64 GPUs, many at 100,000
   FailureModel model;
   const auto per_day = [&](int gpus) {
     model.kinds = {bug};
-    return interruption_rate_s(model, {gpus, 8}) * 86'400;
+    return interruption_rate_s(model, {gpus, 8}, {}) * 86'400;
   };
   CHECK(per_day(64) == Approx(1));  // growth 0: the same for a job of any size
   bug.growth = 1;
@@ -464,7 +464,8 @@ TEST_CASE("spares: the nodes in repair exceed them in a thousandth of the time",
   FailureModel model;
   model.nodes_per_rack = 18;
   model.kinds = {node};
-  const Law day{LawKind::fixed, 86'400, 1};
+  RecoveryPolicy day;
+  day.repair = {LawKind::fixed, 86'400, 1};
   // Poisson with mean 2: P(N > 7) = 0.0011, P(N > 8) = 0.0002. With mean 0.008: P(N > 0) = 0.008, P(N > 1) = 3e-5.
   CHECK(enough_spares(model, {16'000, 8}, day) == 8);
   CHECK(enough_spares(model, {64, 8}, day) == 1);
@@ -475,7 +476,8 @@ TEST_CASE("spares: the nodes in repair exceed them in a thousandth of the time",
   CHECK(enough_spares(model, {16'000, 8}, day) == 8 + 2 * 18);
   model.kinds.front().replace_probability = 0;
   CHECK(enough_spares(model, {16'000, 8}, day) == 2 * 18);
-  CHECK(enough_spares(model, {16'000, 8}, {LawKind::fixed, 1e300, 1}) == 1'000'000);  // the most there may be
+  day.repair.mean_s = 1e300;
+  CHECK(enough_spares(model, {16'000, 8}, day) == 1'000'000);  // the most there may be
 }
 
 TEST_CASE("a repair that takes longer than there are ticks lasts to the end of the history", "[oracle][reliability]") {

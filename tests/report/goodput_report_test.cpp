@@ -352,6 +352,24 @@ TEST_CASE("the best interval is not shorter than the writing of a checkpoint", "
   CHECK(report.spec.checkpoint.interval_steps == 3);
 }
 
+TEST_CASE("link flaps that outlast the budget count in the mean time between failures", "[oracle][reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=off", "recovery.flap_budget=30 s"});
+  request.step_time_s = 7;
+  request.options.min_histories = request.options.max_histories = 2;
+  FailureKind flap{.name = "flap", .effect = Effect::link_flap, .scope = RateUnit::job};
+  flap.law.mean_s = 3600;
+  const auto mtbf_s = [&](const Law& lasts, double wanted_s = 0) {
+    flap.lasts = lasts;
+    request.failures.model.kinds = {flap};
+    request.mtbf_s = wanted_s;
+    return forecast_goodput(request).value().mtbf_s;
+  };
+  CHECK(mtbf_s({LawKind::exponential, 120, 1}) == Approx(3600 * std::exp(30.0 / 120)));
+  CHECK(mtbf_s({LawKind::fixed, 30, 1}) == 3600);
+  CHECK(std::isinf(mtbf_s({LawKind::fixed, 29, 1})));
+  CHECK(mtbf_s({LawKind::exponential, 120, 1}, 7200) == Approx(7200));
+}
+
 TEST_CASE("the restart of the closed form is the sum of its phases", "[oracle][reliability]") {
   const GoodputRequest request =
       llama("llama3-54-days", {"recovery.crash_detection=11 s", "recovery.diagnosis=13 s", "recovery.scheduler=17 s",
