@@ -88,8 +88,8 @@ struct EnumNames<SpareState> {
 };
 
 struct RecoveryPolicy {
-  JobTime crash_detection{};             ///< a process that died is noticed after this
-  JobTime collective_timeout{};          ///< the communication library notices a hang after this
+  JobTime crash_detection{};                     ///< a process that died is noticed after this
+  JobTime collective_timeout = job_time(600.0);  ///< the communication library notices a hang (PyTorch's default)
   JobTime watchdog_poll{};               ///< a watchdog checks the progress of the job this often (0: no watchdog)
   JobTime watchdog_threshold{};          ///< and reports a hang after this long without progress
   JobTime diagnosis{};                   ///< finding and removing what failed

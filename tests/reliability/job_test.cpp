@@ -140,6 +140,19 @@ TEST_CASE("hangs: the collective's timeout or the watchdog, whichever is earlier
   CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(100));
 }
 
+TEST_CASE("without a timeout of collectives a hang is noticed by the watchdog, or after PyTorch's default",
+          "[oracle][reliability]") {
+  JobSpec spec = quiet_job();
+  spec.failures.kinds = {once(1000, Effect::hang)};
+  spec.horizon = s(2000);
+  CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(600));
+  spec.recovery.watchdog_poll = s(60);
+  spec.recovery.watchdog_threshold = s(120);
+  const JobTime watched = of(run(spec, one_second_steps()), TimeCategory::detection);
+  CHECK(watched > s(120));
+  CHECK(watched <= s(180));
+}
+
 TEST_CASE("without a spare the job waits for the repair, with one for the swap", "[oracle][reliability]") {
   JobSpec spec = quiet_job(2);
   FailureKind kind = once(100);
