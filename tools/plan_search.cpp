@@ -60,7 +60,7 @@ Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& eva
   if (!report) return tl::unexpected(report.error());
   facts.goodput = report->goodput.goodput.mean;
   facts.spare_gpus = report->spec.recovery.spares * report->machine.gpus_per_node;
-  facts.history_days = request.days;
+  facts.history_days = report->goodput.wall_s.mean / 86400;
   facts.goodput_sd = standard_deviation(report->goodput.goodputs);
   return facts;
 }

@@ -107,7 +107,7 @@ std::int64_t interval_steps_of(const GoodputForecast& result) {
 /// Standard deviation of the logarithm of the days: of the step's time, and of the goodput over so many days.
 double deviation_of_days(const GoodputForecast& result, const Band& step) {
   const double goodput = standard_deviation(result.goodput.goodputs) / result.goodput.goodput.mean *
-                         std::sqrt(seconds(result.spec.horizon) / kDay / std::max(result.goal_days, 1.0));
+                         std::sqrt(result.goodput.wall_s.mean / kDay / std::max(result.goal_days, 1.0));
   return std::hypot(deviation_of(step.p5_s, step.p95_s), goodput);
 }
 

@@ -90,7 +90,7 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
       style);
   text += fact("interruptions",
                fmt::format("{:.1f} in {}; one every {} on average", r.goodput.interruptions.mean,
-                           duration_in_words(seconds(r.spec.horizon)), span_text(r.mtbf_s)),
+                           duration_in_words(r.goodput.wall_s.mean), span_text(r.mtbf_s)),
                style);
   if (std::isfinite(r.mtbf_s))
     text += fact("restart",

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/quantity_text.hpp"
 #include "sim/forecast/engine_step_times.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
@@ -368,6 +369,21 @@ TEST_CASE("link flaps that outlast the budget count in the mean time between fai
   CHECK(mtbf_s({LawKind::fixed, 30, 1}) == 3600);
   CHECK(std::isinf(mtbf_s({LawKind::fixed, 29, 1})));
   CHECK(mtbf_s({LawKind::exponential, 120, 1}, 7200) == Approx(7200));
+}
+
+TEST_CASE("the page counts interruptions in the days that were simulated", "[report][reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"run.target_tokens=200e9"});
+  request.step_time_s = 7;
+  request.goal_tokens = 15'600'000'000'000;
+  GoodputForecast report = forecast_goodput(request).value();
+  CHECK(report.goodput.wall_s.mean < 2 * 86'400);
+  const std::string page = goodput_page(report, {.width = 100});
+  CHECK(page.find(" in 54.0 days; one every") == std::string::npos);
+  CHECK(page.find(" in " + duration_in_words(report.goodput.wall_s.mean) + "; one every") != std::string::npos);
+  // Histories end at the target, whatever the longest one: P10 and P90 of the days to finish are the same.
+  request.days = 216;
+  const GoodputForecast longer = forecast_goodput(request).value();
+  CHECK(longer.goal_days_p90 == report.goal_days_p90);
 }
 
 TEST_CASE("the restart of the closed form is the sum of its phases", "[oracle][reliability]") {
