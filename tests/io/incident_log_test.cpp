@@ -53,6 +53,30 @@ TEST_CASE("save and load: a log written from a Weibull fleet gives back its law"
   CHECK(log.model.kinds[0].law.kind == LawKind::weibull);
 }
 
+TEST_CASE("hangs of a component that crashes as well are a kind of their own", "[io][reliability]") {
+  const auto log_of = [](int hangs) {
+    std::string text = kHead + "time,component,effect\n";
+    for (int failure = 0; failure < 40; ++failure)
+      text += fmt::format("{},gpu,{}\n", 10 + 30 * failure, failure < hangs ? "hang" : "crash");
+    return parse_incident_log(text, "log.csv").value();
+  };
+  for (const int hangs : {0, 10, 20, 39, 40}) {
+    const IncidentLog log = log_of(hangs);
+    CAPTURE(hangs);
+    double counted = 0;
+    for (const FailureKind& kind : log.model.kinds)
+      if (kind.effect == Effect::hang) counted += rate_s(kind, log.model, log.machine) * log.duration_s;
+    CHECK(counted == Approx(hangs));
+    CHECK(interruption_rate_s(log.model, log.machine, {}) * log.duration_s == Approx(40));
+    CHECK(log.fits.size() == log.model.kinds.size());
+  }
+  REQUIRE(log_of(10).fits.size() == 2);
+  CHECK(log_of(10).fits[0].name == "gpu");
+  CHECK(log_of(10).fits[1].name == "gpu (hang)");
+  CHECK(log_of(10).model.kinds[1].component == Component::gpu);
+  CHECK(log_of(40).fits[0].name == "gpu");
+}
+
 TEST_CASE("failures of named parts give a law over each part's age, of unnamed parts none", "[io][reliability]") {
   // Two runs of two GPUs that fail alike; only the first log says which GPU it was. A single one needs no name.
   const auto weibull = [](int gpus, bool named) {
