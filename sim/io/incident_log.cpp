@@ -178,14 +178,13 @@ class LogReader {
     log_.fits.push_back(fitted);
   }
 
-  /// Named parts: times from the start, or from the part's last failure, to its next one. Parts that still work are
-  /// censored. Parts without names, and components with a single part: the gaps between failures.
+  /// Times from the start, or from the part's last failure, to its next one. Parts that still work are censored. Nothing
+  /// unless each failure names one of `count` parts, and at least three parts failed.
   Lifetimes lifetimes(const Incidents& incidents, std::int64_t count) const {
     std::map<std::string, std::vector<double>> by_part;
-    for (const Incident& incident : incidents) {
-      if (count > 1 && incident.part.empty()) return {};
-      by_part[count > 1 ? incident.part : ""].push_back(incident.time_s);
-    }
+    for (const Incident& incident : incidents) by_part[incident.part].push_back(incident.time_s);
+    const auto failed = static_cast<std::int64_t>(by_part.size());
+    if (by_part.count("") > 0 || failed < 3 || failed > count) return {};
     Lifetimes lifetimes;
     for (auto& [part, times] : by_part) {
       std::sort(times.begin(), times.end());
@@ -196,8 +195,7 @@ class LogReader {
       }
       lifetimes.censored_s.push_back(log_.duration_s - before);
     }
-    for (auto i = static_cast<std::int64_t>(by_part.size()); i < count; ++i)
-      lifetimes.censored_s.push_back(log_.duration_s);
+    lifetimes.censored_s.insert(lifetimes.censored_s.end(), static_cast<std::size_t>(count - failed), log_.duration_s);
     return lifetimes;
   }
 

@@ -31,7 +31,7 @@ struct FittedKind {
   int failures = 0;
   std::int64_t parts = 1;
   IntervalEstimate exponential_mean_s;  ///< of one part
-  std::optional<WeibullFit> weibull;    ///< when parts are named and at least three failed
+  std::optional<WeibullFit> weibull;    ///< when all failed parts are named and at least three failed
 };
 
 struct IncidentLog {

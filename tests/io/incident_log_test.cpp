@@ -77,8 +77,9 @@ TEST_CASE("hangs of a component that crashes as well are a kind of their own", "
   CHECK(log_of(40).fits[0].name == "gpu");
 }
 
-TEST_CASE("failures of named parts give a law over each part's age, of unnamed parts none", "[io][reliability]") {
-  // Two runs of two GPUs that fail alike; only the first log says which GPU it was. A single one needs no name.
+TEST_CASE("three named parts that failed give a law over each part's age, fewer or unnamed parts none",
+          "[io][reliability]") {
+  // Two runs of three GPUs that fail alike; only the first log says which GPU it was.
   const auto weibull = [](int gpus, bool named) {
     std::string text =
         fmt::format("# gpus = {}\n# start = 2025-01-01\n# end = 2025-03-02\ntime,component,part\n", gpus);
@@ -86,9 +87,20 @@ TEST_CASE("failures of named parts give a law over each part's age, of unnamed p
       text += fmt::format("{},gpu,{}\n", 10 + 30 * failure, named ? fmt::format("n{}", failure % gpus) : "");
     return parse_incident_log(text, "log.csv").value().fits[0].weibull;
   };
-  CHECK(weibull(2, true).has_value());
-  CHECK_FALSE(weibull(2, false).has_value());
-  CHECK(weibull(1, false).has_value());
+  CHECK(weibull(3, true).has_value());
+  CHECK_FALSE(weibull(3, false).has_value());
+  CHECK_FALSE(weibull(2, true).has_value());
+  CHECK_FALSE(weibull(1, true).has_value());
+  CHECK_FALSE(weibull(1, false).has_value());
+}
+
+TEST_CASE("failures of the job itself have no parts, so their law is exponential", "[io][reliability]") {
+  std::string text = kHead + "time,component,part\n";
+  for (const double hours : {100.0, 100.1, 100.2, 100.3, 900.0, 900.1, 900.2})  // in bursts
+    text += fmt::format("{},software,p{}\n", hours, hours);
+  const IncidentLog log = parse_incident_log(text, "log.csv").value();
+  CHECK_FALSE(log.fits[0].weibull.has_value());
+  CHECK(log.model.kinds[0].law.kind == LawKind::exponential);
 }
 
 TEST_CASE("errors in an incident log name line and column", "[error][io][reliability]") {
