@@ -122,7 +122,8 @@ JobTime communicator_time(const RecoveryPolicy& recovery, const Machine& machine
 /// before; cold without such nodes.
 JobTime restart_time(const RecoveryPolicy& recovery, const Machine& machine, SpareState spare);
 /// Spares with which more nodes are in repair in at most 0.1 % of the time (docs/references.md#spares): for each number
-/// of nodes that fail together, the number of such groups in repair is Poisson distributed (M/G/infinity).
+/// of nodes that fail together, the number of such groups in repair is Poisson distributed (M/G/infinity). Idle spares are
+/// in repair for repair / (spare_mtbf + repair) of the time.
 int enough_spares(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery);
 
 /// From `from_tokens` on, steps have `global_batch` sequences.

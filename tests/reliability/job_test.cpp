@@ -482,6 +482,20 @@ TEST_CASE("spares: the nodes in repair exceed them in a thousandth of the time",
   // Poisson with mean 2: P(N > 7) = 0.0011, P(N > 8) = 0.0002. With mean 0.008: P(N > 0) = 0.008, P(N > 1) = 3e-5.
   CHECK(enough_spares(model, {16'000, 8}, day) == 8);
   CHECK(enough_spares(model, {64, 8}, day) == 1);
+  // Spares that fail once a day while they are idle, and are repaired for a day, are in repair for half of that time.
+  day.spare_mtbf = s(850 * 86'400.0);
+  CHECK(enough_spares(model, {16'000, 8}, day) == 8);
+  day.spare_mtbf = s(86'400);
+  const auto shortage = [](int spares) {
+    const double mean = 2 + (spares - 2) / 2.0;
+    double term = std::exp(-mean), sum = term;
+    for (int nodes = 1; nodes <= spares; ++nodes) sum += term *= mean / nodes;
+    return 1 - sum;
+  };
+  const int spares = enough_spares(model, {16'000, 8}, day);
+  CHECK(shortage(spares) <= 1e-3);
+  CHECK(shortage(spares - 1) > 1e-3);
+  day.spare_mtbf = {};
   // A rack that fails takes 18 nodes: mean 2000/18 racks / 1000 = 0.112, P(N > 2) = 0.0002, so 36 spares more.
   FailureKind rack = node;
   rack.per = rack.scope = RateUnit::rack;
