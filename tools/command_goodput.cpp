@@ -162,32 +162,16 @@ Result<Sweep> parse_sweep(const std::string& text) {
   return sweep;
 }
 
-/// Another number of GPUs changes the number of data-parallel replicas, and the batch in proportion.
-Result<void> set_gpus(GoodputCommandOptions& options, const std::string& value) {
-  const Result<GoodputRequest> base = load(options);
-  if (!base) return tl::unexpected(base.error());
-  const Scenario& s = base->scenario;
-  const std::int64_t block = s.parallel.model_ranks();
-  const int gpus = parse_number<int>(value).value_or(0);
-  if (gpus <= 0 || gpus % block != 0)
-    return fail_key("gpus", value, fmt::format("is not a multiple of tp x pp x cp = {}", block));
-  const std::int64_t per_replica = s.training.global_batch_size / (s.cluster.world_size / block);
-  options.overrides.push_back(fmt::format("cluster.world_size={}", gpus));
-  options.overrides.push_back(fmt::format("parallel.dp={}", gpus / block));
-  options.overrides.push_back(fmt::format("training.global_batch_size={}", per_replica * (gpus / block)));
-  return {};
-}
-
-Result<GoodputCommandOptions> at(GoodputCommandOptions options, const std::string& key, const std::string& value) {
+GoodputCommandOptions at(GoodputCommandOptions options, const std::string& key, const std::string& value) {
   if (key == "mtbf")
     options.mtbf = value;
   else if (key == "checkpoint")
     options.checkpoint = value;
   else if (key == "spares")
     options.overrides.push_back("recovery.spares=" + value);
-  else if (key == "gpus") {
-    if (Result<void> done = set_gpus(options, value); !done) return tl::unexpected(done.error());
-  } else
+  else if (key == "gpus")
+    options.overrides.push_back("cluster.world_size=" + value);
+  else
     options.overrides.push_back(key + "=" + value);
   return options;
 }
@@ -197,9 +181,7 @@ Result<ExitCode> sweep(const GoodputCommandOptions& options, const Context& cont
   if (!asked) return tl::unexpected(asked.error());
   std::vector<SweepPoint> points;
   for (const std::string& value : asked->values) {
-    const Result<GoodputCommandOptions> here = at(options, asked->key, value);
-    if (!here) return tl::unexpected(here.error());
-    Result<GoodputForecast> report = report_of(*here, context);
+    Result<GoodputForecast> report = report_of(at(options, asked->key, value), context);
     if (!report) return tl::unexpected(report.error());
     points.push_back({value, std::move(*report)});
   }
@@ -313,7 +295,8 @@ Run add_goodput_options(CLI::App& app) {
                  "checkpoint.*, run.*); may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--sweep", options->sweep, "KEY=VALUE,VALUE,… for mtbf, checkpoint, spares, gpus or a key of --set")
+  app.add_option("--sweep", options->sweep,
+                 "KEY=VALUE,VALUE,… for mtbf, checkpoint, spares, gpus (the global batch stays) or a key of --set")
       ->type_name("SWEEP");
   add_run(app, *options);
   add_failures(app, *options);

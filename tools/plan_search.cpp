@@ -31,8 +31,8 @@ void set_spares(GoodputRequest& request, bool spare_money) {
   FailureFile& file = request.failures;
   if (file.spares_given || !spare_money) return;
   const Machine machine{request.scenario.cluster.world_size, request.scenario.cluster.node.gpus_per_host};
-  const int enough = enough_spares(file.model, machine, file.recovery.repair);
-  file.recovery.spares = cheapest_spares(file.model, machine, file.recovery.repair, enough);
+  const int enough = enough_spares(file.model, machine, file.recovery);
+  file.recovery.spares = cheapest_spares(file.model, machine, file.recovery, enough);
   file.spares_given = true;
 }
 
@@ -60,7 +60,7 @@ Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& eva
   if (!report) return tl::unexpected(report.error());
   facts.goodput = report->goodput.goodput.mean;
   facts.spare_gpus = report->spec.recovery.spares * report->machine.gpus_per_node;
-  facts.history_days = request.days;
+  facts.history_days = report->goodput.wall_s.mean / 86400;
   facts.goodput_sd = standard_deviation(report->goodput.goodputs);
   return facts;
 }

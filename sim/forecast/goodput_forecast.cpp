@@ -60,13 +60,13 @@ JobSpec spec_of(const GoodputRequest& request, const CheckpointSettings& checkpo
   spec.replicas = p.dp > 0 ? p.dp : p.replicas_on(scenario.cluster.world_size);
   spec.replicas_per_node = std::clamp(spec.machine.gpus_per_node / std::max(1, p.tp * p.cp), 1, spec.replicas);
   spec.failures = request.failures.model;
-  if (request.mtbf_s > 0) {
-    const double rate = interruption_rate_s(spec.failures, spec.machine);
-    if (rate > 0) spec.failures = scaled(spec.failures, 1 / (request.mtbf_s * rate));
-  }
   spec.recovery = request.failures.recovery;
-  if (!request.failures.spares_given)
-    spec.recovery.spares = enough_spares(spec.failures, spec.machine, spec.recovery.repair);
+  if (request.mtbf_s > 0) {
+    const JobTime flap_budget = spec.recovery.flap_budget;
+    const double rate = interruption_rate_s(spec.failures, spec.machine, flap_budget);
+    if (rate > 0) spec.failures = scaled(spec.failures, 1 / (request.mtbf_s * rate), flap_budget);
+  }
+  if (!request.failures.spares_given) spec.recovery.spares = enough_spares(spec.failures, spec.machine, spec.recovery);
   spec.checkpoint.tiers = make_tiers(checkpoint, shape);
   spec.course = request.failures.course;
   spec.horizon = job_time(request.days * kDay);
@@ -88,39 +88,49 @@ void add_closed_forms(GoodputForecast& result) {
   result.optimal_s = optimal_interval_s(stall, result.mtbf_s);
 }
 
+std::int64_t whole_steps(double steps) {
+  constexpr double kMost = 1e15;  // more than a history has
+  return steps > 0 ? std::max<std::int64_t>(1, std::llround(std::min(steps, kMost))) : 0;
+}
+
 /// The given interval, or the optimum in closed form, but at least the time until a copy is safe.
-double interval_of(const GoodputForecast& result) {
-  const CheckpointSettings& settings = result.checkpoint;
+std::int64_t interval_steps_of(const GoodputForecast& result) {
+  const double step = seconds(result.healthy.time);
   if (result.spec.checkpoint.tiers.empty()) return 0;
-  if (settings.interval_s > 0) return settings.interval_s;
+  if (result.checkpoint.interval_s > 0) return whole_steps(result.checkpoint.interval_s / step);
   double persist = 0;
   for (const CheckpointTier& tier : result.spec.checkpoint.tiers)
     persist = std::max(persist, seconds(tier.persist) / tier.every);
-  return std::max(result.optimal_s, persist);
-}
-
-std::int64_t whole_steps(double interval_s, const StepTime& step) {
-  constexpr double kMost = 1e15;  // more than a history has
-  return interval_s > 0 ? std::max<std::int64_t>(1, std::llround(std::min(interval_s / seconds(step.time), kMost))) : 0;
+  return std::max(whole_steps(result.optimal_s / step), whole_steps(std::ceil(persist / step)));
 }
 
 /// Standard deviation of the logarithm of the days: of the step's time, and of the goodput over so many days.
 double deviation_of_days(const GoodputForecast& result, const Band& step) {
   const double goodput = standard_deviation(result.goodput.goodputs) / result.goodput.goodput.mean *
-                         std::sqrt(seconds(result.spec.horizon) / kDay / std::max(result.goal_days, 1.0));
+                         std::sqrt(result.goodput.wall_s.mean / kDay / std::max(result.goal_days, 1.0));
   return std::hypot(deviation_of(step.p5_s, step.p95_s), goodput);
 }
 
+/// Of the tokens that the histories trained on average; if none, of the first ones.
+Result<void> add_effective_rate(GoodputForecast& result, const StepTimes& steps) {
+  const double tokens = std::max(1.0, result.goodput.tokens.mean);
+  const Result<double> healthy_s = healthy_time_s(result.spec.course, steps, tokens);
+  if (!healthy_s) return tl::unexpected(healthy_s.error());
+  result.effective_tokens_per_s = tokens / *healthy_s * result.goodput.goodput.mean;
+  return {};
+}
+
 /// `step`: the band of its time; zeros: measured.
-void add_goal(GoodputForecast& result, const GoodputRequest& request, const Band& step) {
+Result<void> add_goal(GoodputForecast& result, const GoodputRequest& request, const StepTimes& steps,
+                      const Band& step) {
   Training training = request.scenario.training;
   if (request.goal_tokens > 0) training.train_tokens = request.goal_tokens;
   result.goal_tokens = std::llround(tokens_to_train(training));
-  if (result.goal_tokens == 0) return;
-  const double healthy_days = static_cast<double>(result.goal_tokens) / result.tokens_per_s() / kDay;
   const Estimate& g = result.goodput.goodput;
-  if (g.low <= 0) return;
-  result.goal_days = healthy_days / g.mean;
+  if (result.goal_tokens == 0 || g.low <= 0) return {};
+  const Result<double> healthy_s = healthy_time_s(result.spec.course, steps, static_cast<double>(result.goal_tokens));
+  if (!healthy_s) return tl::unexpected(healthy_s.error());
+  result.goal_days = *healthy_s / kDay / g.mean;
   const double middle = result.goal_days * (step.p50_s > 0 ? step.p50_s / seconds(result.healthy.time) : 1);
   const double tail = std::exp(kEightyPercent * deviation_of_days(result, step));
   result.goal_days_p10 = middle / tail;
@@ -129,6 +139,7 @@ void add_goal(GoodputForecast& result, const GoodputRequest& request, const Band
   const int spares = result.spec.recovery.spares * result.machine.gpus_per_node;
   const PaidGpus paid = paid_gpus(Term::on_demand, request.scenario.cluster.node, result.machine.gpus, spares);
   result.goal_usd = result.goal_days * 24 * paid.all() * request.price_per_gpu_hour;
+  return {};
 }
 
 void add_resume(GoodputForecast& result, const GoodputRequest& request) {
@@ -160,11 +171,11 @@ void describe_job(GoodputForecast& result, const GoodputRequest& request) {
 
 /// The interval between checkpoints, and the goodput that it has in closed form.   Requires the time of a step
 void choose_interval(GoodputForecast& result) {
-  const double rate = interruption_rate_s(result.spec.failures, result.machine);
+  const double rate = interruption_rate_s(result.spec.failures, result.machine, result.spec.recovery.flap_budget);
   result.mtbf_s = rate > 0 ? 1 / rate : std::numeric_limits<double>::infinity();
   result.restart_s = crash_to_work_s(result.spec);
   add_closed_forms(result);
-  result.spec.checkpoint.interval_steps = whole_steps(interval_of(result), result.healthy);
+  result.spec.checkpoint.interval_steps = interval_steps_of(result);
   result.interval_s = static_cast<double>(result.spec.checkpoint.interval_steps) * seconds(result.healthy.time);
   if (result.interval_s > 0 && rate > 0)
     result.closed_goodput = segment_goodput(
@@ -181,7 +192,8 @@ Result<void> simulate_job(GoodputForecast& result, const GoodputRequest& request
   result.sample = std::move(*sample);
   if (!request.find_best_interval || result.spec.checkpoint.interval_steps == 0 || !std::isfinite(result.mtbf_s))
     return {};
-  const std::int64_t around = whole_steps(result.optimal_s > 0 ? result.optimal_s : result.interval_s, result.healthy);
+  const std::int64_t around =
+      whole_steps((result.optimal_s > 0 ? result.optimal_s : result.interval_s) / seconds(result.healthy.time));
   Result<BestInterval> best = best_interval(result.spec, steps, around, request.options);
   if (!best) return tl::unexpected(best.error());
   result.best = std::move(*best);
@@ -211,7 +223,9 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   choose_interval(result);
   if (const Result<void> simulated = simulate_job(result, request, steps); !simulated)
     return tl::unexpected(simulated.error());
-  add_goal(result, request, request.step_time_s > 0 ? Band{} : step.forecast.band);
+  if (const Result<void> added = add_effective_rate(result, steps); !added) return tl::unexpected(added.error());
+  const Band band = request.step_time_s > 0 ? Band{} : step.forecast.band;
+  if (const Result<void> added = add_goal(result, request, steps, band); !added) return tl::unexpected(added.error());
   add_resume(result, request);
   result.states = steps.known();
   return result;

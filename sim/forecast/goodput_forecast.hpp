@@ -78,6 +78,7 @@ struct GoodputForecast {
   double optimal_s = 0;
   double closed_goodput = 0;  ///< Daly's expectation at interval_s, crashes only
   std::optional<BestInterval> best;
+  double effective_tokens_per_s = 0;  ///< including failures, at the batches of the ramp that the histories reached
   std::int64_t goal_tokens = 0;
   /// From the band of the step, unless its time is measured, and the spread of histories, as `tracecast plan` has them.
   double goal_days = 0;
@@ -88,7 +89,7 @@ struct GoodputForecast {
   std::vector<FittedKind> fits;
   std::optional<Resume> resume;
   std::vector<std::pair<MachineState, StepTime>> states;  ///< that the engine simulated
-  double tokens_per_s() const;                            ///< of the healthy machine
+  double tokens_per_s() const;                            ///< of the healthy machine, at the scenario's batch
 };
 
 /// A checkpoint interval shorter than a step is one step. Errors: those of forecast() and of check(JobSpec).

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -53,10 +54,7 @@ struct Incident {
   std::string part;
 };
 
-struct Group {
-  std::vector<Incident> incidents;
-  int hangs = 0;
-};
+using Incidents = std::vector<Incident>;
 
 class LogReader {
  public:
@@ -135,9 +133,8 @@ class LogReader {
     if (!effect.empty() && effect != "crash" && effect != "hang")
       return add_error("effect", effect, "is unknown (allowed: crash hang)");
     if (cell["component"].empty()) return add_error("component", "", "is empty");
-    Group& group = groups_[cell["component"]];
-    group.incidents.push_back({*time - *start_, cell["part"]});
-    group.hangs += effect == "hang" ? 1 : 0;
+    groups_[{cell["component"], effect == "hang" ? Effect::hang : Effect::crash}].push_back(
+        {*time - *start_, cell["part"]});
   }
 
   void check_head() {
@@ -151,27 +148,28 @@ class LogReader {
     log_.duration_s = *end_ - *start_;
     log_.model.name = std::filesystem::path(file_).stem().string();
     log_.model.source = file_;
-    for (const auto& [name, group] : groups_) add_kind(name, group);
+    for (const auto& [group, incidents] : groups_) add_kind(group.first, group.second, incidents);
   }
 
-  void add_kind(const std::string& name, const Group& group) {
+  void add_kind(const std::string& component, Effect effect, const Incidents& incidents) {
     FailureKind kind;
-    kind.name = name;
-    kind.component = parse_enum<Component>(name).value_or(Component::unknown);
+    const bool crashes_as_well = effect == Effect::hang && groups_.count({component, Effect::crash}) > 0;
+    kind.name = component + (crashes_as_well ? " (hang)" : "");
+    kind.component = parse_enum<Component>(component).value_or(Component::unknown);
     const Component c = kind.component;
     const bool of_gpu = c == Component::gpu || c == Component::hbm || c == Component::nvlink || c == Component::nic;
     const bool of_node = c == Component::host || c == Component::power;
     kind.per = of_gpu ? RateUnit::gpu : of_node ? RateUnit::node : RateUnit::job;
     kind.scope = of_gpu || of_node ? RateUnit::node : RateUnit::job;
-    kind.effect = 2 * group.hangs > static_cast<int>(group.incidents.size()) ? Effect::hang : Effect::crash;
+    kind.effect = effect;
 
     FittedKind fitted;
-    fitted.name = name;
-    fitted.failures = static_cast<int>(group.incidents.size());
+    fitted.name = kind.name;
+    fitted.failures = static_cast<int>(incidents.size());
     fitted.parts = parts(kind, log_.model, log_.machine);
     fitted.exponential_mean_s =
         exponential_mean_s(fitted.failures, static_cast<double>(fitted.parts) * log_.duration_s, confidence_);
-    if (const Result<WeibullFit> weibull = fit_weibull(lifetimes(group, fitted.parts), confidence_); weibull)
+    if (const Result<WeibullFit> weibull = fit_weibull(lifetimes(incidents, fitted.parts), confidence_); weibull)
       fitted.weibull = *weibull;
     kind.law = {LawKind::exponential, fitted.exponential_mean_s.value, 1};
     if (fitted.weibull && fitted.weibull->p_value < 0.05)
@@ -180,14 +178,13 @@ class LogReader {
     log_.fits.push_back(fitted);
   }
 
-  /// Named parts: times from the start, or from the part's last failure, to its next one. Parts that still work are
-  /// censored. Parts without names, and components with a single part: the gaps between failures.
-  Lifetimes lifetimes(const Group& group, std::int64_t count) const {
+  /// Times from the start, or from the part's last failure, to its next one. Parts that still work are censored. Nothing
+  /// unless each failure names one of `count` parts, and at least three parts failed.
+  Lifetimes lifetimes(const Incidents& incidents, std::int64_t count) const {
     std::map<std::string, std::vector<double>> by_part;
-    for (const Incident& incident : group.incidents) {
-      if (count > 1 && incident.part.empty()) return {};
-      by_part[count > 1 ? incident.part : ""].push_back(incident.time_s);
-    }
+    for (const Incident& incident : incidents) by_part[incident.part].push_back(incident.time_s);
+    const auto failed = static_cast<std::int64_t>(by_part.size());
+    if (by_part.count("") > 0 || failed < 3 || failed > count) return {};
     Lifetimes lifetimes;
     for (auto& [part, times] : by_part) {
       std::sort(times.begin(), times.end());
@@ -198,8 +195,7 @@ class LogReader {
       }
       lifetimes.censored_s.push_back(log_.duration_s - before);
     }
-    for (auto i = static_cast<std::int64_t>(by_part.size()); i < count; ++i)
-      lifetimes.censored_s.push_back(log_.duration_s);
+    lifetimes.censored_s.insert(lifetimes.censored_s.end(), static_cast<std::size_t>(count - failed), log_.duration_s);
     return lifetimes;
   }
 
@@ -211,7 +207,7 @@ class LogReader {
   std::optional<double> start_;
   std::optional<double> end_;
   bool has_gpus_ = false;
-  std::map<std::string, Group> groups_;
+  std::map<std::pair<std::string, Effect>, Incidents> groups_;  ///< of a component and an effect
   std::vector<Diagnostic> errors_;
   IncidentLog log_;
 };

@@ -10,8 +10,8 @@
 ///     2025-01-09T11:30,software,,hang
 ///
 /// `time` is a date, or date and time (UTC), or hours since the start; `component` is a word (the known ones are those
-/// of Component; lines are grouped by the word); `part`, optional, names the part uniquely; `effect`, optional, is
-/// crash or hang. docs/formats/incidents.md.
+/// of Component; lines are grouped by the word and the effect); `part`, optional, names the part uniquely; `effect`,
+/// optional, is crash or hang. docs/formats/incidents.md.
 #pragma once
 
 #include <filesystem>
@@ -25,13 +25,13 @@
 
 namespace tracecast {
 
-/// What was fitted to one component.
+/// What was fitted to the crashes or the hangs of one component.
 struct FittedKind {
   std::string name;
   int failures = 0;
   std::int64_t parts = 1;
   IntervalEstimate exponential_mean_s;  ///< of one part
-  std::optional<WeibullFit> weibull;    ///< when parts are named and at least three failed
+  std::optional<WeibullFit> weibull;    ///< when all failed parts are named and at least three failed
 };
 
 struct IncidentLog {

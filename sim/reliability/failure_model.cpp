@@ -57,22 +57,42 @@ int nodes_taken(RateUnit scope, const FailureModel& model, const Machine& machin
   return 0;
 }
 
-bool interrupts(Effect effect) {
-  return effect == Effect::crash || effect == Effect::hang || effect == Effect::corruption ||
-         effect == Effect::loss_spike;
+double interrupting_share(const FailureKind& kind, JobTime flap_budget) {
+  switch (kind.effect) {
+    case Effect::crash:
+    case Effect::hang:
+    case Effect::corruption:
+    case Effect::loss_spike:
+      return 1;
+    case Effect::link_flap:
+      return survival(kind.lasts, flap_budget);
+    case Effect::slow_gpu:
+    case Effect::slow_link:
+    case Effect::lost_rail:
+    case Effect::slow_uplink:
+    case Effect::slow_storage:
+    case Effect::planned:
+      return 0;
+  }
+  return 0;
 }
 
-double interruption_rate_s(const FailureModel& model, const Machine& machine) {
+double interruption_rate_s(const FailureKind& kind, const FailureModel& model, const Machine& machine,
+                           JobTime flap_budget) {
+  const double share = interrupting_share(kind, flap_budget);
+  return share > 0 ? share * rate_s(kind, model, machine) : 0;
+}
+
+double interruption_rate_s(const FailureModel& model, const Machine& machine, JobTime flap_budget) {
   double rate = 0;
-  for (const FailureKind& kind : model.kinds)
-    if (interrupts(kind.effect)) rate += rate_s(kind, model, machine);
+  for (const FailureKind& kind : model.kinds) rate += interruption_rate_s(kind, model, machine, flap_budget);
   return rate;
 }
 
-FailureModel scaled(FailureModel model, double factor) {
+FailureModel scaled(FailureModel model, double factor, JobTime flap_budget) {
   TRACECAST_ASSERT(factor > 0, "a rate is positive");
   for (FailureKind& kind : model.kinds)
-    if (interrupts(kind.effect)) kind.law.mean_s /= factor;
+    if (interrupting_share(kind, flap_budget) > 0) kind.law.mean_s /= factor;
   return model;
 }
 

@@ -119,13 +119,16 @@ std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Mac
 /// Nodes that one failure with this scope takes down: 0 for job, 1 for gpu and node; at most those of the machine.
 int nodes_taken(RateUnit scope, const FailureModel& model, const Machine& machine);
 
-/// Is it an unplanned stop of the job?
-bool interrupts(Effect effect);
+/// Share of the events of this kind that are unplanned stops of the job: all or none; of link flaps those that last as long
+/// as `flap_budget`, the retries of the transport.
+double interrupting_share(const FailureKind& kind, JobTime flap_budget);
 
-/// Unplanned interruptions of the whole machine per second. Link flaps are not counted, since most of them pass.
-double interruption_rate_s(const FailureModel& model, const Machine& machine);
+/// Unplanned interruptions of the whole machine per second: those of one kind, and all.
+double interruption_rate_s(const FailureKind& kind, const FailureModel& model, const Machine& machine,
+                           JobTime flap_budget);
+double interruption_rate_s(const FailureModel& model, const Machine& machine, JobTime flap_budget);
 
 /// The same model with every interruption `factor` times as often. Requires factor > 0.
-FailureModel scaled(FailureModel model, double factor);
+FailureModel scaled(FailureModel model, double factor, JobTime flap_budget);
 
 }  // namespace tracecast

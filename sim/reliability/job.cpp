@@ -1,5 +1,7 @@
 #include "sim/reliability/job.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "sim/reliability/job_simulation.hpp"
@@ -14,6 +16,21 @@ JobTime total(const Waterfall& waterfall) {
 
 double History::goodput() const {
   return wall == JobTime{} ? 0 : seconds(waterfall[static_cast<std::size_t>(TimeCategory::productive)]) / seconds(wall);
+}
+
+Result<double> healthy_time_s(const TrainingCourse& course, const StepTimes& steps, double tokens) {
+  std::vector<BatchRamp> parts = course.ramp;
+  parts.insert(parts.begin(), BatchRamp{});  // the scenario's batch until the ramp begins
+  double time = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto begin = static_cast<double>(parts[i].from_tokens);
+    const double end = i + 1 < parts.size() ? std::min(tokens, static_cast<double>(parts[i + 1].from_tokens)) : tokens;
+    if (end <= begin) continue;
+    const Result<StepTime> step = steps.of({.global_batch = parts[i].global_batch});
+    if (!step) return tl::unexpected(step.error());
+    time += (end - begin) / static_cast<double>(step->tokens) * seconds(step->time);
+  }
+  return time;
 }
 
 namespace {

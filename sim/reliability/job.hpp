@@ -88,8 +88,8 @@ struct EnumNames<SpareState> {
 };
 
 struct RecoveryPolicy {
-  JobTime crash_detection{};             ///< a process that died is noticed after this
-  JobTime collective_timeout{};          ///< the communication library notices a hang after this
+  JobTime crash_detection{};                     ///< a process that died is noticed after this
+  JobTime collective_timeout = job_time(600.0);  ///< the communication library notices a hang (PyTorch's default)
   JobTime watchdog_poll{};               ///< a watchdog checks the progress of the job this often (0: no watchdog)
   JobTime watchdog_threshold{};          ///< and reports a hang after this long without progress
   JobTime diagnosis{};                   ///< finding and removing what failed
@@ -122,8 +122,9 @@ JobTime communicator_time(const RecoveryPolicy& recovery, const Machine& machine
 /// before; cold without such nodes.
 JobTime restart_time(const RecoveryPolicy& recovery, const Machine& machine, SpareState spare);
 /// Spares with which more nodes are in repair in at most 0.1 % of the time (docs/references.md#spares): for each number
-/// of nodes that fail together, the number of such groups in repair is Poisson distributed (M/G/infinity).
-int enough_spares(const FailureModel& failures, const Machine& machine, const Law& repair);
+/// of nodes that fail together, the number of such groups in repair is Poisson distributed (M/G/infinity). Idle spares are
+/// in repair for repair / (spare_mtbf + repair) of the time.
+int enough_spares(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery);
 
 /// From `from_tokens` on, steps have `global_batch` sequences.
 struct BatchRamp {
@@ -205,6 +206,9 @@ struct History {
   std::vector<JobSpan> spans;  ///< if recorded
   double goodput() const;      ///< productive / wall
 };
+
+/// Time that a machine without failures needs for the first `tokens` of the course. Errors: those of the step times.
+Result<double> healthy_time_s(const TrainingCourse& course, const StepTimes& steps, double tokens);
 
 /// Errors: no end; checkpoints without a tier; a failure without a mean time or with a speed outside (0, 1]; more than 100,000
 /// failures expected in one history.

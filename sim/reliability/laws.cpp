@@ -28,6 +28,19 @@ double draw_s(const Law& law, RandomStream& random) {
   return 0;
 }
 
+double survival(const Law& law, JobTime least) {
+  if (least <= JobTime{}) return 1;
+  switch (law.kind) {
+    case LawKind::exponential:
+      return std::exp(-seconds(least) / law.mean_s);
+    case LawKind::weibull:
+      return std::exp(-std::pow(seconds(least) / weibull_scale_s(law), law.shape));
+    case LawKind::fixed:
+      return job_time(law.mean_s) >= least ? 1 : 0;
+  }
+  return 0;
+}
+
 FleetFailures::FleetFailures(const Law& law, std::int64_t parts, FleetAge age, RandomStream random)
     : law_(law), age_(age), random_(random), original_(parts) {
   TRACECAST_ASSERT(parts >= 0 && law.mean_s > 0, "a fleet has parts that fail after some time");

@@ -10,6 +10,7 @@
 
 #include "sim/base/enum_names.hpp"
 #include "sim/base/random.hpp"
+#include "sim/reliability/job_time.hpp"
 
 namespace tracecast {
 
@@ -36,6 +37,9 @@ double weibull_scale_s(const Law& law);
 
 /// One draw in seconds. 0 if the mean is 0.
 double draw_s(const Law& law, RandomStream& random);
+
+/// Probability that a draw is at least `least`.
+double survival(const Law& law, JobTime least);
 
 /// Age of the parts when the job starts. It has no effect with the exponential law.
 enum class FleetAge {

@@ -15,17 +15,17 @@ double erlang_loss(int servers, double load) {
   return loss;
 }
 
-double mean_in_repair(const FailureModel& failures, const Machine& machine, const Law& repair) {
+double mean_in_repair(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery) {
   double mean = 0;
   for (const FailureKind& kind : failures.kinds)
-    if (interrupts(kind.effect))
-      mean += nodes_taken(kind.scope, failures, machine) * rate_s(kind, failures, machine) * kind.replace_probability *
-              repair.mean_s;
+    mean += nodes_taken(kind.scope, failures, machine) *
+            interruption_rate_s(kind, failures, machine, recovery.flap_budget) * kind.replace_probability *
+            recovery.repair.mean_s;
   return mean;
 }
 
-int cheapest_spares(const FailureModel& failures, const Machine& machine, const Law& repair, int most) {
-  const double load = mean_in_repair(failures, machine, repair);
+int cheapest_spares(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery, int most) {
+  const double load = mean_in_repair(failures, machine, recovery);
   int best = 0;
   double least = 0;
   double loss = erlang_loss(1, load);

@@ -10,7 +10,7 @@
 /// Leaves out: that spares may fail while they wait, and restarts after a wait.
 #pragma once
 
-#include "sim/reliability/failure_model.hpp"
+#include "sim/reliability/job.hpp"
 
 namespace tracecast {
 
@@ -18,9 +18,9 @@ namespace tracecast {
 double erlang_loss(int servers, double load);
 
 /// Mean number of nodes in repair of a job that never waits; a failure of several nodes counts as so many.
-double mean_in_repair(const FailureModel& failures, const Machine& machine, const Law& repair);
+double mean_in_repair(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery);
 
 /// Spares with the least cost of progress, at most `most`.
-int cheapest_spares(const FailureModel& failures, const Machine& machine, const Law& repair, int most);
+int cheapest_spares(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery, int most);
 
 }  // namespace tracecast

@@ -124,7 +124,7 @@ Json report_json(const GoodputForecast& r) {
               {"step_time_s", seconds(r.healthy.time)},
               {"tokens_per_step", r.healthy.tokens},
               {"tokens_per_s", r.tokens_per_s()},
-              {"effective_tokens_per_s", r.tokens_per_s() * r.goodput.goodput.mean},
+              {"effective_tokens_per_s", r.effective_tokens_per_s},
               {"checkpoint", checkpoint_json(r)},
               {"states", states_json(r)}};
   if (!r.fits.empty()) out["fits"] = fits_json(r);

@@ -83,13 +83,14 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
                fmt::format("90 % of them between {} and {}", percent(quantile(r.goodput.goodputs, 0.05), 2),
                            percent(quantile(r.goodput.goodputs, 0.95), 2)),
                style);
-  text += fact("step",
-               fmt::format("{} healthy; {} tokens/s, {} including failures", to_text(r.healthy.time),
-                           number(r.tokens_per_s()), number(r.tokens_per_s() * g.mean)),
-               style);
+  text += fact(
+      "step",
+      fmt::format("{} healthy; {} tokens/s, {} including failures{}", to_text(r.healthy.time), number(r.tokens_per_s()),
+                  number(r.effective_tokens_per_s), r.spec.course.ramp.empty() ? "" : " and the batch ramp"),
+      style);
   text += fact("interruptions",
                fmt::format("{:.1f} in {}; one every {} on average", r.goodput.interruptions.mean,
-                           duration_in_words(seconds(r.spec.horizon)), span_text(r.mtbf_s)),
+                           duration_in_words(r.goodput.wall_s.mean), span_text(r.mtbf_s)),
                style);
   if (std::isfinite(r.mtbf_s))
     text += fact("restart",

@@ -167,8 +167,7 @@ std::string goodput_html(const GoodputForecast& report, const std::string& scena
   std::ranges::sort(goodputs);
   return report_page(
       "goodput",
-      fmt::format("{}: goodput over {} days", report.scenario, number(seconds(report.spec.horizon) / 86400, 3)),
-      metadata,
+      fmt::format("{}: goodput over {} days", report.scenario, number(report.goodput.wall_s.mean / 86400, 3)), metadata,
       fmt::format(R"("result":{},"scenario":{},"history":{},"goodputs":[{:.5f}])", goodput_json(report),
                   json_text(scenario_json), days, fmt::join(goodputs, ",")));
 }

@@ -364,6 +364,22 @@ TEST_CASE("goodput: times that no job has are refused, word for word", "[e2e][re
                       option, allowed));
 }
 
+TEST_CASE("goodput --sweep gpus keeps the global batch, as --set cluster.world_size does", "[e2e][reliability]") {
+  const Sandbox sandbox;
+  const std::string goodput = "tracecast goodput llama3-405b-1024 --no-best --histories 4 --json ";
+  const Outcome sweep = sandbox.run(goodput + "--sweep gpus=512,2048");
+  const Outcome set = sandbox.run(goodput + "--set cluster.world_size=2048");
+  REQUIRE(sweep.code == 0);
+  REQUIRE(set.code == 0);
+  const auto points = nlohmann::json::parse(sweep.out)["points"];
+  CHECK(points[0]["result"]["tokens_per_step"] == 512 * 8192);
+  CHECK(points[1]["result"]["tokens_per_step"] == 512 * 8192);
+  CHECK(points[1]["result"] == nlohmann::json::parse(set.out));
+  CHECK(sandbox.run(goodput + "--sweep gpus=768")
+            .err.ends_with("training.global_batch_size = 512: is not a multiple of micro_batch_size 1 x dp 6 = 6 "
+                           "(nearest: 510 or 516)\n"));
+}
+
 TEST_CASE("predict: GPUs of several kinds have no price, for no set of assumptions names such a mixture",
           "[e2e][economics]") {
   const Sandbox sandbox;

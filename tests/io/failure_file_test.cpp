@@ -47,7 +47,7 @@ TEST_CASE("every shipped failure model is read and names its source", "[io][reli
     const FailureFile file = value_of(read_failure_file(entry.path()));
     CHECK(!file.model.source.empty());
     CHECK(!file.model.kinds.empty());
-    CHECK(interruption_rate_s(file.model, {16384, 8}) > 0);
+    CHECK(interruption_rate_s(file.model, {16384, 8}, {}) > 0);
     ++files;
   }
   CHECK(files >= 7);
@@ -56,7 +56,7 @@ TEST_CASE("every shipped failure model is read and names its source", "[io][reli
 TEST_CASE("Llama 3's file holds its 419 unexpected and 47 planned interruptions", "[oracle][io][reliability]") {
   const FailureFile file = read_failure_file(kShipped / "llama3-54-days.json").value();
   const double days54 = 54 * 86400.0;
-  CHECK(interruption_rate_s(file.model, {16384, 8}) * days54 == Approx(419));
+  CHECK(interruption_rate_s(file.model, {16384, 8}, {}) * days54 == Approx(419));
   double planned = 0, gpu = 0;
   for (const FailureKind& kind : file.model.kinds) {
     const double count = static_cast<double>(parts(kind, file.model, {16384, 8})) * days54 / kind.law.mean_s;
@@ -69,7 +69,7 @@ TEST_CASE("Llama 3's file holds its 419 unexpected and 47 planned interruptions"
 
 TEST_CASE("other clusters' files bracket Llama 3's interruptions", "[oracle][io][reliability]") {
   const auto expected = [](const char* name) {
-    return interruption_rate_s(read_failure_file(kShipped / name).value().model, {16384, 8}) * 54 * 86400.0;
+    return interruption_rate_s(read_failure_file(kShipped / name).value().model, {16384, 8}, {}) * 54 * 86400.0;
   };
   CHECK(expected("meta-rsc-1.json") == Approx(718.8).epsilon(1e-3));
   CHECK(expected("meta-rsc-2.json") == Approx(258.8).epsilon(1e-3));

@@ -34,7 +34,7 @@ TEST_CASE("an incident log becomes rates with intervals", "[io][reliability]") {
   CHECK(log.model.kinds[0].per == RateUnit::gpu);
   CHECK(log.model.kinds[1].effect == Effect::hang);
   CHECK(log.model.kinds[1].per == RateUnit::job);
-  CHECK(interruption_rate_s(log.model, log.machine) * log.duration_s == Approx(3));
+  CHECK(interruption_rate_s(log.model, log.machine, {}) * log.duration_s == Approx(3));
 }
 
 TEST_CASE("save and load: a log written from a Weibull fleet gives back its law", "[property][io][reliability]") {
@@ -53,8 +53,33 @@ TEST_CASE("save and load: a log written from a Weibull fleet gives back its law"
   CHECK(log.model.kinds[0].law.kind == LawKind::weibull);
 }
 
-TEST_CASE("failures of named parts give a law over each part's age, of unnamed parts none", "[io][reliability]") {
-  // Two runs of two GPUs that fail alike; only the first log says which GPU it was. A single one needs no name.
+TEST_CASE("hangs of a component that crashes as well are a kind of their own", "[io][reliability]") {
+  const auto log_of = [](int hangs) {
+    std::string text = kHead + "time,component,effect\n";
+    for (int failure = 0; failure < 40; ++failure)
+      text += fmt::format("{},gpu,{}\n", 10 + 30 * failure, failure < hangs ? "hang" : "crash");
+    return parse_incident_log(text, "log.csv").value();
+  };
+  for (const int hangs : {0, 10, 20, 39, 40}) {
+    const IncidentLog log = log_of(hangs);
+    CAPTURE(hangs);
+    double counted = 0;
+    for (const FailureKind& kind : log.model.kinds)
+      if (kind.effect == Effect::hang) counted += rate_s(kind, log.model, log.machine) * log.duration_s;
+    CHECK(counted == Approx(hangs));
+    CHECK(interruption_rate_s(log.model, log.machine, {}) * log.duration_s == Approx(40));
+    CHECK(log.fits.size() == log.model.kinds.size());
+  }
+  REQUIRE(log_of(10).fits.size() == 2);
+  CHECK(log_of(10).fits[0].name == "gpu");
+  CHECK(log_of(10).fits[1].name == "gpu (hang)");
+  CHECK(log_of(10).model.kinds[1].component == Component::gpu);
+  CHECK(log_of(40).fits[0].name == "gpu");
+}
+
+TEST_CASE("three named parts that failed give a law over each part's age, fewer or unnamed parts none",
+          "[io][reliability]") {
+  // Two runs of three GPUs that fail alike; only the first log says which GPU it was.
   const auto weibull = [](int gpus, bool named) {
     std::string text =
         fmt::format("# gpus = {}\n# start = 2025-01-01\n# end = 2025-03-02\ntime,component,part\n", gpus);
@@ -62,9 +87,20 @@ TEST_CASE("failures of named parts give a law over each part's age, of unnamed p
       text += fmt::format("{},gpu,{}\n", 10 + 30 * failure, named ? fmt::format("n{}", failure % gpus) : "");
     return parse_incident_log(text, "log.csv").value().fits[0].weibull;
   };
-  CHECK(weibull(2, true).has_value());
-  CHECK_FALSE(weibull(2, false).has_value());
-  CHECK(weibull(1, false).has_value());
+  CHECK(weibull(3, true).has_value());
+  CHECK_FALSE(weibull(3, false).has_value());
+  CHECK_FALSE(weibull(2, true).has_value());
+  CHECK_FALSE(weibull(1, true).has_value());
+  CHECK_FALSE(weibull(1, false).has_value());
+}
+
+TEST_CASE("failures of the job itself have no parts, so their law is exponential", "[io][reliability]") {
+  std::string text = kHead + "time,component,part\n";
+  for (const double hours : {100.0, 100.1, 100.2, 100.3, 900.0, 900.1, 900.2})  // in bursts
+    text += fmt::format("{},software,p{}\n", hours, hours);
+  const IncidentLog log = parse_incident_log(text, "log.csv").value();
+  CHECK_FALSE(log.fits[0].weibull.has_value());
+  CHECK(log.model.kinds[0].law.kind == LawKind::exponential);
 }
 
 TEST_CASE("errors in an incident log name line and column", "[error][io][reliability]") {

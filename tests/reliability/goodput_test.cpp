@@ -177,7 +177,7 @@ TEST_CASE("the mean time to failure follows the model and falls with scale", "[o
   const double expected = 54 * 24 * nodes / 6334.6;  // 419 at 2048 nodes
   CHECK(goodput.interruptions.mean == Approx(expected).margin(3 * goodput.interruptions.standard_error));
   CHECK(goodput.interruptions.standard_error == Approx(std::sqrt(expected / 400)).epsilon(0.15));
-  CHECK(interruption_rate_s(spec.failures, spec.machine) * 54 * 86400 == Approx(expected));
+  CHECK(interruption_rate_s(spec.failures, spec.machine, {}) * 54 * 86400 == Approx(expected));
 }
 
 TEST_CASE("every tick is counted exactly once", "[property][reliability]") {
@@ -230,7 +230,7 @@ TEST_CASE("with common draws, more failures never give more goodput on average",
   const JobSpec base = spec;
   std::vector<double> before;
   for (const double factor : {0.25, 0.5, 1.0, 1.5, 2.0, 4.0}) {
-    spec.failures = scaled(base.failures, factor);
+    spec.failures = scaled(base.failures, factor, {});
     const Goodput now = simulate(spec, FullStepTimes{}, test::cases(1000));
     if (!before.empty()) {
       std::vector<double> rise(before.size());

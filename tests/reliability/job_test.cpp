@@ -140,6 +140,19 @@ TEST_CASE("hangs: the collective's timeout or the watchdog, whichever is earlier
   CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(100));
 }
 
+TEST_CASE("without a timeout of collectives a hang is noticed by the watchdog, or after PyTorch's default",
+          "[oracle][reliability]") {
+  JobSpec spec = quiet_job();
+  spec.failures.kinds = {once(1000, Effect::hang)};
+  spec.horizon = s(2000);
+  CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(600));
+  spec.recovery.watchdog_poll = s(60);
+  spec.recovery.watchdog_threshold = s(120);
+  const JobTime watched = of(run(spec, one_second_steps()), TimeCategory::detection);
+  CHECK(watched > s(120));
+  CHECK(watched <= s(180));
+}
+
 TEST_CASE("without a spare the job waits for the repair, with one for the swap", "[oracle][reliability]") {
   JobSpec spec = quiet_job(2);
   FailureKind kind = once(100);
@@ -447,7 +460,7 @@ TEST_CASE("causes per job with a power of size: none at 64 GPUs, many at 100,000
   FailureModel model;
   const auto per_day = [&](int gpus) {
     model.kinds = {bug};
-    return interruption_rate_s(model, {gpus, 8}) * 86'400;
+    return interruption_rate_s(model, {gpus, 8}, {}) * 86'400;
   };
   CHECK(per_day(64) == Approx(1));  // growth 0: the same for a job of any size
   bug.growth = 1;
@@ -464,10 +477,25 @@ TEST_CASE("spares: the nodes in repair exceed them in a thousandth of the time",
   FailureModel model;
   model.nodes_per_rack = 18;
   model.kinds = {node};
-  const Law day{LawKind::fixed, 86'400, 1};
+  RecoveryPolicy day;
+  day.repair = {LawKind::fixed, 86'400, 1};
   // Poisson with mean 2: P(N > 7) = 0.0011, P(N > 8) = 0.0002. With mean 0.008: P(N > 0) = 0.008, P(N > 1) = 3e-5.
   CHECK(enough_spares(model, {16'000, 8}, day) == 8);
   CHECK(enough_spares(model, {64, 8}, day) == 1);
+  // Spares that fail once a day while they are idle, and are repaired for a day, are in repair for half of that time.
+  day.spare_mtbf = s(850 * 86'400.0);
+  CHECK(enough_spares(model, {16'000, 8}, day) == 8);
+  day.spare_mtbf = s(86'400);
+  const auto shortage = [](int spares) {
+    const double mean = 2 + (spares - 2) / 2.0;
+    double term = std::exp(-mean), sum = term;
+    for (int nodes = 1; nodes <= spares; ++nodes) sum += term *= mean / nodes;
+    return 1 - sum;
+  };
+  const int spares = enough_spares(model, {16'000, 8}, day);
+  CHECK(shortage(spares) <= 1e-3);
+  CHECK(shortage(spares - 1) > 1e-3);
+  day.spare_mtbf = {};
   // A rack that fails takes 18 nodes: mean 2000/18 racks / 1000 = 0.112, P(N > 2) = 0.0002, so 36 spares more.
   FailureKind rack = node;
   rack.per = rack.scope = RateUnit::rack;
@@ -475,7 +503,8 @@ TEST_CASE("spares: the nodes in repair exceed them in a thousandth of the time",
   CHECK(enough_spares(model, {16'000, 8}, day) == 8 + 2 * 18);
   model.kinds.front().replace_probability = 0;
   CHECK(enough_spares(model, {16'000, 8}, day) == 2 * 18);
-  CHECK(enough_spares(model, {16'000, 8}, {LawKind::fixed, 1e300, 1}) == 1'000'000);  // the most there may be
+  day.repair.mean_s = 1e300;
+  CHECK(enough_spares(model, {16'000, 8}, day) == 1'000'000);  // the most there may be
 }
 
 TEST_CASE("a repair that takes longer than there are ticks lasts to the end of the history", "[oracle][reliability]") {

@@ -47,6 +47,22 @@ TEST_CASE("draws have the mean and variance of their law", "[property][reliabili
   CHECK(draw_s({LawKind::fixed, 7, 1}, random) == 7);
 }
 
+TEST_CASE("survival is the share of draws that last as long", "[property][reliability]") {
+  const double shape = GENERATE(0.7, 1.0, 2.5);
+  const JobTime minute = job_time(60.0);
+  const Law law = shape == 1 ? Law{LawKind::exponential, 100, 1} : Law{LawKind::weibull, 100, shape};
+  RandomStream random(1, 0, 0);
+  const int n = 40'000;
+  int lasting = 0;
+  for (int i = 0; i < n; ++i) lasting += draw_s(law, random) >= 60 ? 1 : 0;
+  const double p = survival(law, minute);
+  CHECK(lasting / double{n} == Approx(p).margin(3 * std::sqrt(p * (1 - p) / n)));
+  CHECK(survival(law, {}) == 1);
+  CHECK(survival({law.kind, 0, shape}, minute) == 0);
+  CHECK(survival({LawKind::fixed, 60, 1}, minute) == 1);
+  CHECK(survival({LawKind::fixed, 59, 1}, minute) == 0);
+}
+
 TEST_CASE("a fleet of exponential parts is a Poisson process", "[oracle][reliability]") {
   const Law law{LawKind::exponential, 1000, 1};
   int count = 0;

@@ -172,7 +172,7 @@ TEST_CASE("automatic resume is a restart policy", "[row-3-51][requirements][reli
     spec.machine = {16384, 8};
     spec.failures = file.model;
     spec.recovery = recovery;
-    spec.recovery.spares = enough_spares(spec.failures, spec.machine, recovery.repair);
+    spec.recovery.spares = enough_spares(spec.failures, spec.machine, recovery);
     spec.checkpoint = every_steps(400);
     spec.horizon = s(54 * 86'400.0);
     return mean_goodput(spec, one_second_steps(128), 64);

@@ -20,15 +20,15 @@ TEST_CASE("spares: the cheapest number has a dearer neighbour on each side", "[r
   const FailureKind kind{.per = RateUnit::node, .law = {LawKind::exponential, 100 * 86400.0, 1}};
   model.kinds = {kind};
   const Machine machine{8000, 8};
-  const Law repair{LawKind::exponential, 86400, 1};
-  CHECK(mean_in_repair(model, machine, repair) == Approx(10));
-  const int spares = cheapest_spares(model, machine, repair, 100);
+  const RecoveryPolicy recovery{.repair = {LawKind::exponential, 86400, 1}};
+  CHECK(mean_in_repair(model, machine, recovery) == Approx(10));
+  const int spares = cheapest_spares(model, machine, recovery, 100);
   const auto cost = [](int s) { return (1000 + s) / (1 - erlang_loss(s + 1, 10)); };
   CHECK(cost(spares) <= cost(spares - 1));
   CHECK(cost(spares) <= cost(spares + 1));
   CHECK(spares > 10);
   CHECK(spares < 25);
-  CHECK(cheapest_spares(model, machine, repair, 12) == 12);  // more are not allowed
+  CHECK(cheapest_spares(model, machine, recovery, 12) == 12);  // more are not allowed
   // They scale with the job: 80 GPUs have 0.1 node in repair.
-  CHECK(cheapest_spares(model, {80, 8}, repair, 100) <= 1);
+  CHECK(cheapest_spares(model, {80, 8}, recovery, 100) <= 1);
 }

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/quantity_text.hpp"
 #include "sim/forecast/engine_step_times.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
@@ -321,6 +322,68 @@ TEST_CASE("the course of the training reaches the engine: each batch of the ramp
   std::vector<std::int64_t> batches;
   for (const auto& [state, step] : report.states) batches.push_back(step.tokens / 8192);
   CHECK(std::count(batches.begin(), batches.end(), 1024) == 1);
+}
+
+TEST_CASE("days to finish follow the batch ramp beyond the simulated days", "[oracle][reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=off",
+                                                    "run.batch_ramp=[{\"from_tokens\": 0, \"global_batch\": 1024}, "
+                                                    "{\"from_tokens\": 100000000000, \"global_batch\": 4096}]"});
+  request.failures.model.kinds.clear();
+  request.days = 0.01;
+  request.goal_tokens = 300'000'000'000;
+  const GoodputForecast report = forecast_goodput(request).value();
+  const EngineStepTimes steps(request.scenario);
+  const auto tokens_per_s = [&](std::int64_t batch) {
+    return static_cast<double>(batch) * 8192 / seconds(steps.of({.global_batch = batch}).value().time);
+  };
+  CHECK(report.goal_days * 86'400 == Approx(100e9 / tokens_per_s(1024) + 200e9 / tokens_per_s(4096)));
+  CHECK(report.goal_gpu_hours == Approx(report.goal_days * 24 * 16'384));
+  const nlohmann::json json = nlohmann::json::parse(goodput_json(report));
+  CHECK(json["effective_tokens_per_s"].get<double>() == Approx(tokens_per_s(1024)));
+  CHECK(json["tokens_per_s"].get<double>() == Approx(tokens_per_s(2048)));  // the scenario's batch
+}
+
+TEST_CASE("the best interval is not shorter than the writing of a checkpoint", "[reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=async", "checkpoint.storage_write=50 GB/s"});
+  request.step_time_s = 50;
+  const GoodputForecast report = forecast_goodput(request).value();
+  const double persist = seconds(report.spec.checkpoint.tiers.front().persist);
+  CHECK(report.optimal_s < persist);
+  CHECK(persist < 2.5 * 50);  // nearer to two steps than to three
+  CHECK(report.spec.checkpoint.interval_steps == 3);
+}
+
+TEST_CASE("link flaps that outlast the budget count in the mean time between failures", "[oracle][reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=off", "recovery.flap_budget=30 s"});
+  request.step_time_s = 7;
+  request.options.min_histories = request.options.max_histories = 2;
+  FailureKind flap{.name = "flap", .effect = Effect::link_flap, .scope = RateUnit::job};
+  flap.law.mean_s = 3600;
+  const auto mtbf_s = [&](const Law& lasts, double wanted_s = 0) {
+    flap.lasts = lasts;
+    request.failures.model.kinds = {flap};
+    request.mtbf_s = wanted_s;
+    return forecast_goodput(request).value().mtbf_s;
+  };
+  CHECK(mtbf_s({LawKind::exponential, 120, 1}) == Approx(3600 * std::exp(30.0 / 120)));
+  CHECK(mtbf_s({LawKind::fixed, 30, 1}) == 3600);
+  CHECK(std::isinf(mtbf_s({LawKind::fixed, 29, 1})));
+  CHECK(mtbf_s({LawKind::exponential, 120, 1}, 7200) == Approx(7200));
+}
+
+TEST_CASE("the page counts interruptions in the days that were simulated", "[report][reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"run.target_tokens=200e9"});
+  request.step_time_s = 7;
+  request.goal_tokens = 15'600'000'000'000;
+  GoodputForecast report = forecast_goodput(request).value();
+  CHECK(report.goodput.wall_s.mean < 2 * 86'400);
+  const std::string page = goodput_page(report, {.width = 100});
+  CHECK(page.find(" in 54.0 days; one every") == std::string::npos);
+  CHECK(page.find(" in " + duration_in_words(report.goodput.wall_s.mean) + "; one every") != std::string::npos);
+  // Histories end at the target, whatever the longest one: P10 and P90 of the days to finish are the same.
+  request.days = 216;
+  const GoodputForecast longer = forecast_goodput(request).value();
+  CHECK(longer.goal_days_p90 == report.goal_days_p90);
 }
 
 TEST_CASE("the restart of the closed form is the sum of its phases", "[oracle][reliability]") {

@@ -148,7 +148,7 @@ class FigureForecaster {
       f.model = "llama3-54-days";
       return seconds(restart_time(file->recovery, machine, SpareState::warm)) / 60;
     }
-    if (quantity == "spares") return enough_spares(file->model, machine, file->recovery.repair);
+    if (quantity == "spares") return enough_spares(file->model, machine, file->recovery);
     if (quantity == "goodput") return goodput(f);
     if (quantity == "failures") return number_of_failures(*file, machine, f.unit);
     if (quantity == "nodes")
@@ -164,7 +164,7 @@ class FigureForecaster {
   static double rate(const FailureFile& file, const Machine& machine, Weight weight) {
     double sum = 0;
     for (const FailureKind& kind : file.model.kinds)
-      if (interrupts(kind.effect)) sum += weight(kind) * rate_s(kind, file.model, machine);
+      sum += weight(kind) * interruption_rate_s(kind, file.model, machine, file.recovery.flap_budget);
     return sum;
   }
 
