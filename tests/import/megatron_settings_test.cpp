@@ -90,6 +90,24 @@ TEST_CASE("launchers: false, none and null are no format of numbers", "[io][laun
         "run.sh:1: fp8-format = \"int8\": is not supported (allowed: hybrid e4m3 e5m2 true)");
 }
 
+// arguments.py of v2.5 (--activations-checkpoint-method), of v0.4 of Megatron-Core (--fp8-hybrid).
+TEST_CASE("launchers: Megatron-LM's older switches for recomputation and 8 bits", "[io][launch]") {
+  const auto recomputed = [](const std::string& arguments) {
+    const Training t = megatron(arguments).scenario.training;
+    return std::pair(t.recompute, t.recompute_num_layers);
+  };
+  CHECK(recomputed("--activations-checkpoint-method uniform") == std::pair(Recompute::full, 0));
+  CHECK(recomputed("--activations-checkpoint-method block") == std::pair(Recompute::full, 1));
+  CHECK(recomputed("--activations-checkpoint-method block --activations-checkpoint-num-layers 3") ==
+        std::pair(Recompute::full, 3));
+  CHECK(recomputed("--checkpoint-activations") == std::pair(Recompute::full, 0));
+  CHECK(assumes(megatron("--activations-checkpoint-method uniform --activations-checkpoint-num-layers 2"),
+                "activations-checkpoint-num-layers = 2: every layer keeps its input, not every 2th"));
+  CHECK(bridge("model:\n  activations_checkpoint_method: block\n").scenario.training.recompute == Recompute::none);
+  for (const char* format : {"--fp8-hybrid", "--fp8-e4m3"})
+    CHECK(megatron(format).scenario.training.dtype == Precision::fp8);
+}
+
 // megatron/bridge/training/mixed_precision.py (docs/references.md#format-megatron).
 TEST_CASE("launchers: recipes of Megatron-Bridge for numbers", "[io][launch]") {
   struct Expected {

@@ -126,7 +126,10 @@ void import_precision(RunImport& run, bool bridge) {
   const Name fp4 = run.first_of({"fp4-format", "fp4"});
   const std::optional<Name> recipe = run.choice<Name>("fp8-recipe", kRecipes);
   if (has_format(run, fp8, kFp8Formats)) run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
-  for (const Name format : {"fp8-hybrid", "fp8-e4m3"}) run.flag(format);  // which of NeMo's formats, of one size
+  for (const Name format : {"fp8-hybrid", "fp8-e4m3"}) {
+    const bool on = run.flag(format).value_or(false);  // NeMo's says which format, of one size
+    if (on && !bridge) run.put("training.dtype", std::string("fp8"), format);
+  }
   // With fp8-dot-product-attention: its operands arrive quantised, a saving that is left out.
   run.flag("fp8-multi-head-attention");
   if (has_format(run, fp4, kFp4Formats)) run.put("training.dtype", std::string("nvfp4"), fp4);
@@ -142,7 +145,8 @@ void import_precision(RunImport& run, bool bridge) {
   import_wide_layers(run, bridge);
 }
 
-void import_megatron_recompute(RunImport& run) {
+/// Megatron-LM 2.5 to 3.0 had no granularity: a method alone is full recomputation. NeMo's method is one of a granularity.
+void import_megatron_recompute(RunImport& run, bool bridge) {
   constexpr std::pair<Name, Name> kGranularities[] = {{"selective", "selective"}, {"full", "full"}};
   const Name granularity_key = run.first_of({"recompute-granularity", "activations-checkpoint-granularity"});
   const Name method_key = run.first_of({"recompute-method", "activations-checkpoint-method"});
@@ -151,14 +155,18 @@ void import_megatron_recompute(RunImport& run) {
   const std::string method = run.word(method_key);
   const auto layers = run.count(layers_key);
   const Name old = run.first_of({"recompute-activations", "checkpoint-activations"});
+  const bool by_method = !bridge && !granularity && !method.empty() && method_key.starts_with("activations");
   if (granularity)
     run.put("training.recompute", std::string(*granularity), granularity_key);
+  else if (by_method)
+    run.put("training.recompute", std::string("full"), method_key);
   else if (run.flag(old).value_or(false))
     run.put("training.recompute", std::string(old == "recompute-activations" ? "selective" : "full"), old);
-  if (granularity != Name("full") || !layers) return;
-  if (method == "block") run.put("training.recompute_num_layers", *layers, layers_key);
-  if (method == "uniform" && *layers > 1)
-    run.assume(fmt::format("{} = {}: every layer keeps its input, not every {}th", layers_key, *layers, *layers));
+  if (!(by_method || granularity == Name("full")) || !(by_method || layers)) return;
+  const std::int64_t count = layers.value_or(1);
+  if (method == "block") run.put("training.recompute_num_layers", count, layers ? layers_key : method_key);
+  if (method == "uniform" && count > 1)
+    run.assume(fmt::format("{} = {}: every layer keeps its input, not every {}th", layers_key, count, count));
 }
 
 /// --recompute-modules, with selective granularity; core_attn alone is Megatron's default.
@@ -402,7 +410,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_megatron_pipeline(run, layers);
   import_sharding(run, bridge);
   import_precision(run, bridge);
-  import_megatron_recompute(run);
+  import_megatron_recompute(run, bridge);
   import_recompute_modules(run);
   import_cuda_graphs(run);
   name_what_is_not_modelled(run);
