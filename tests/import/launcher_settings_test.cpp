@@ -7,6 +7,7 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
 #include "tests/import/launched.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
@@ -105,6 +106,55 @@ TEST_CASE("launchers: Accelerate starts DeepSpeed as its own file does", "[io][l
   const ImportedRun plain = accelerate("distributed_type: DEEPSPEED\n");
   CHECK(plain.scenario.parallel.zero_stage == 2);
   CHECK(assumes(plain, "deepspeed_config.zero_stage = 2, Accelerate's default"));
+}
+
+// MegatronLMPlugin.set_mixed_precision, and validate_args of Megatron-LM.
+TEST_CASE("launchers: Accelerate starts Megatron-LM with its own defaults", "[io][launch]") {
+  const RunGivens given = givens("llama-3.1-8b", 8);
+  for (const std::string& type : {"bf16", "fp16"}) {
+    const Scenario theirs =
+        imported("accelerate",
+                 "distributed_type: MEGATRON_LM\nmixed_precision: " + type +
+                     "\nmegatron_lm_config:\n  megatron_lm_num_micro_batches: 2\n  megatron_lm_pp_degree: 2\n"
+                     "  megatron_lm_tp_degree: 2\n  megatron_lm_use_distributed_optimizer: true\n"
+                     "  megatron_lm_recompute_activations: true\n",
+                 "a.yaml", given)
+            .scenario;
+    const Scenario ours = imported("megatron",
+                                   "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --micro-batch-size "
+                                   "1 --global-batch-size 4 --use-distributed-optimizer --recompute-activations --" +
+                                       type,
+                                   "a.sh", given)
+                              .scenario;
+    CHECK(RunSettings(theirs).left() == RunSettings(ours).left());
+    CHECK_FALSE(theirs.parallel.overlap_grad_reduce);
+    CHECK(theirs.training.grad_reduce_dtype == (type == "bf16" ? Precision::fp32 : Precision::fp16));
+  }
+}
+
+// commands/launch.py: without mixed_precision it is "no".
+TEST_CASE("launchers: Accelerate's precision is fp32 unless the file says another", "[io][launch]") {
+  const std::string assumed = "training.dtype = fp32: the file has no mixed_precision";
+  const auto run = [](const std::string& file, const std::vector<std::string>& settings) {
+    RunGivens given = givens("llama-3.1-8b", 8);
+    given.overrides.insert(given.overrides.end(), settings.begin(), settings.end());
+    return imported("accelerate", file, "a.yaml", given);
+  };
+  for (const std::string& type : {"FSDP", "DEEPSPEED", "MEGATRON_LM", "MULTI_GPU"}) {
+    const std::string file = "distributed_type: " + type + "\n";
+    CHECK(run(file, {}).scenario.training.dtype == Precision::fp32);
+    CHECK(run(file, {}).scenario.training.grad_reduce_dtype == Precision::fp32);
+    CHECK(assumes(run(file, {}), assumed));
+    CHECK_FALSE(assumes(run(file + "mixed_precision: 'no'\n", {}), assumed));
+  }
+  const ImportedRun chosen = run("distributed_type: FSDP\n", {"training.dtype=bf16"});
+  CHECK(chosen.scenario.training.grad_reduce_dtype == Precision::bf16);
+  CHECK_FALSE(assumes(chosen, assumed));
+  // A stack that --set gives does not shard what MULTI_GPU copies.
+  const Scenario copies = run("distributed_type: MULTI_GPU\n", {"stack=torchtitan"}).scenario;
+  CHECK(copies.parallel.zero_stage == 0);
+  CHECK(copies.stack == "torchtitan");
+  CHECK(run("distributed_type: MULTI_GPU\n", {}).scenario.stack == "hugging-face");
 }
 
 TEST_CASE("launchers: Accelerate's strategy of FSDP by either of its names", "[io][launch]") {
@@ -263,9 +313,10 @@ TEST_CASE("launchers: Accelerate's defaults are DDP, and FSDP where it is asked"
   };
   const auto ddp = numbers(training("MULTI_GPU", "bf16"));
   const auto fsdp = numbers(training("FSDP", "bf16"));
-  CHECK((ddp == numbers(by_hand({"parallel.data_parallel=ddp"}))));
-  const auto fsdp2 = numbers(training("FSDP", "bf16", "fsdp_config:\n  fsdp_version: 2\n"));
   const std::string stack = "stack=hugging-face";  // whose FSDP is version 1, Accelerate's default
+  CHECK((ddp == numbers(by_hand({stack, "parallel.zero_stage=0", "parallel.data_parallel=ddp",
+                                 "training.grad_reduce_dtype=fp32"}))));
+  const auto fsdp2 = numbers(training("FSDP", "bf16", "fsdp_config:\n  fsdp_version: 2\n"));
   CHECK((fsdp == numbers(by_hand({stack}))));
   CHECK((fsdp2 == numbers(by_hand({stack, "parallel.data_parallel=automatic"}))));
   CHECK(fsdp2.first != fsdp.first);
