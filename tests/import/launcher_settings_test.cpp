@@ -79,6 +79,45 @@ TEST_CASE("launchers: DeepSpeed's optimizers by their names, and settings that h
             .unmapped.empty());
 }
 
+// runtime/zero/config.py, and integrations/deepspeed.py of transformers.
+TEST_CASE("launchers: DeepSpeed's ZeRO as a switch, and its sizes by all their names", "[io][launch]") {
+  const auto zero = [](const std::string& settings) { return deepspeed(", \"zero_optimization\": " + settings); };
+  CHECK(zero("true").scenario.parallel.zero_stage == 1);
+  CHECK(zero("false").scenario.parallel.zero_stage == 0);
+  CHECK(zero("true").unmapped.empty());
+  const Parallel plain = zero(R"({"stage": 3, "prefetch_bucket_size": 7, "param_persistence_threshold": 8,
+      "gather_16bit_weights_on_model_save": true})")
+                             .scenario.parallel;
+  CHECK(plain.prefetch_bucket_size == 7);
+  CHECK(plain.param_persistence_threshold == 8);
+  const std::string open = R"("reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto",
+      "stage3_param_persistence_threshold": "auto")";
+  const ImportedRun filled = zero("{\"stage\": 3, " + open + "}");
+  CHECK(filled.scenario.parallel.reduce_bucket_size == 4096 * 4096);
+  CHECK(filled.scenario.parallel.prefetch_bucket_size == 4096 * 4096 * 9 / 10);
+  CHECK(filled.scenario.parallel.param_persistence_threshold == 40960);
+  CHECK(assumes(filled, "parallel.reduce_bucket_size = 16777216: zero_optimization.reduce_bucket_size is \"auto\""));
+  const Parallel second = zero("{\"stage\": 2, " + open + "}").scenario.parallel;
+  CHECK(second.reduce_bucket_size == 4096 * 4096);
+  CHECK(second.param_persistence_threshold == Parallel{}.param_persistence_threshold);
+  CHECK(unmapped(zero(R"({"stage": 3, "stage3_max_live_parameters": 1e8, "max_reuse_distance": 1e8})")) ==
+        Texts{"zero_optimization.stage3_max_live_parameters", "zero_optimization.max_reuse_distance"});
+  CHECK(zero(R"({"stage": 3, "stage3_max_live_parameters": 1e9, "max_reuse_distance": 1000000000})").unmapped.empty());
+}
+
+TEST_CASE("launchers: DeepSpeed's global batch alone is one micro-batch of every rank", "[io][launch]") {
+  const auto batch = [](const std::string& more) {
+    return imported("deepspeed", R"({"train_batch_size": 64, "bf16": {"enabled": true})" + more + "}", "ds.json",
+                    givens("llama-3.1-8b", 8));
+  };
+  CHECK(batch("").scenario.training.micro_batch_size == 8);
+  CHECK(assumes(batch(""), "training.micro_batch_size = 8, which follows from the global batch"));
+  CHECK(batch(R"(, "train_micro_batch_size_per_gpu": "auto")").scenario.training.micro_batch_size == 1);
+  CHECK(
+      refusal("deepspeed", R"({"train_batch_size": 12})", "ds.json", givens("llama-3.1-8b", 8)) ==
+      "ds.json:1: train_batch_size = 12: is not a multiple of gradient_accumulation_steps = 1 x 8 data-parallel ranks");
+}
+
 TEST_CASE("launchers: DeepSpeed's file does not say whose model it trains", "[io][launch]") {
   const std::string fused =
       "the model's operators are fused: of a model of Hugging Face they are not (--set "

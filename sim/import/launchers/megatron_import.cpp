@@ -358,7 +358,7 @@ void import_duration(RunImport& run) {
 void import_offloading(RunImport& run) {
   constexpr Name kOptimizer = "optimizer-cpu-offload";
   if (run.flag(kOptimizer).value_or(false)) run.put_flag("training.offload_optimizer", true, kOptimizer);
-  for (const Name whole : {"1", "1.0"}) run.pass_over_if("optimizer-offload-fraction", whole);
+  run.pass_over_if("optimizer-offload-fraction", "1");
   constexpr Name kLayers = "cpu-offloading-num-layers";
   const std::int64_t layers = run.count(kLayers).value_or(0);
   const bool on = run.flag("cpu-offloading").value_or(true);
