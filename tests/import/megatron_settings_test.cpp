@@ -182,6 +182,25 @@ TEST_CASE("launchers: a whole configuration of Megatron-Bridge says settings twi
   CHECK(whole("  fp8: null\n", "  fp8: hybrid\n").scenario.training.dtype == Precision::bf16);
 }
 
+TEST_CASE("launchers: models of Megatron-LM that are not GPTs are refused", "[io][launch][error]") {
+  const std::string sizes =
+      " --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --vocab-size 32000 "
+      "--max-position-embeddings 4096 --micro-batch-size 1 --bf16 ";
+  const std::string said = "names a model that is not a GPT, and only a GPT's arguments are read: give --model";
+  for (const char* program : {"pretrain_bert.py", "examples/t5/pretrain_t5.py", "pretrain_mamba.py"})
+    CHECK(refusal("megatron", "ARGS=1\ntorchrun " + std::string(program) + sizes, "run.sh", job("", 8)) ==
+          "run.sh:2: script program = \"" + std::string(program).substr(std::string(program).rfind('/') + 1) +
+              "\": " + said);
+  for (const char* more : {"--hybrid-override-pattern M-M*", "--hybrid-attention-ratio 0.08",
+                           "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec"})
+    CHECK(refusal("megatron", "torchrun pretrain.py" + sizes + more, "run.sh", job("", 8)).find(said) !=
+          std::string::npos);
+  const ImportedRun given =
+      imported("megatron", "torchrun pretrain_mamba.py" + sizes, "run.sh", job("llama-3.1-8b", 8));
+  CHECK(given.scenario.model.name == "llama-3.1-8b");
+  CHECK(assumes(given, "model: script program names one that is not a GPT: --model is used"));
+}
+
 TEST_CASE("launchers: lists of Megatron-Bridge say layers of experts and stages", "[io][launch]") {
   std::string frequency = "  num_moe_experts: 8\n  moe_ffn_hidden_size: 1024\n  moe_layer_freq:\n";
   for (int layer = 0; layer < 32; ++layer) frequency += layer < 3 ? "  - 0\n" : "  - 1\n";

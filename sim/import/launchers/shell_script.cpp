@@ -322,7 +322,7 @@ class ScriptReader {
     // torchrun --nnodes 2 pretrain_gpt.py $ARGS: the program and what it is given are no values of the argument before.
     const bool python = text.ends_with(".py");
     if (!quoted && python && owner_.empty()) {
-      script_.commands[*command_].python = true;
+      script_.commands[*command_].python = file_name(text);
       script_.commands[*command_].line = line;
     }
     const bool apart = !values_.empty() && (python || text.starts_with("$") || text.starts_with("`"));

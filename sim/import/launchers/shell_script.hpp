@@ -56,7 +56,7 @@ struct ShellVariable {
 struct ShellCommand {
   std::string program;   ///< its first word
   int line = 0;          ///< of the Python file, where there is one, else of the command
-  bool python = false;   ///< there is one
+  std::string python;    ///< its name without its folder; "": there is none
   bool is_text = false;  ///< written to the terminal or a file, and not run: words of echo, of a document for cat
   ShellContents held;
 };
