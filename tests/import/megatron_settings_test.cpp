@@ -182,6 +182,52 @@ TEST_CASE("launchers: a whole configuration of Megatron-Bridge says settings twi
   CHECK(whole("  fp8: null\n", "  fp8: hybrid\n").scenario.training.dtype == Precision::bf16);
 }
 
+TEST_CASE("launchers: what overrides of Megatron-Bridge leave to their recipe is assumed aloud", "[io][launch]") {
+  const auto open = [](const ImportedRun& run, const std::string& what) {
+    return assumes(run, what + ": the file leaves this to its recipe, which may set more");
+  };
+  const std::string gradients = "training.grad_reduce_dtype is the stack's";
+  const ImportedRun least = bridge("model:\n  seq_length: 4096\n");
+  CHECK(open(least, "parallel.tp, parallel.pp, parallel.cp = 1"));
+  CHECK(assumes(least, gradients));
+  CHECK(open(bridge("model:\n  tensor_model_parallel_size: 2\n  pipeline_model_parallel_size: 2\n"),
+             "parallel.vpp, parallel.cp = 1"));
+  const std::string all =
+      "model:\n  tensor_model_parallel_size: 2\n  pipeline_model_parallel_size: 1\n  context_parallel_size: 1\n";
+  CHECK_FALSE(open(bridge(all), "= 1"));
+  CHECK_FALSE(assumes(bridge(all + "ddp:\n  grad_reduce_in_fp32: true\n"), gradients));
+  CHECK(open(imported("megatron-bridge", "train:\n  micro_batch_size: 1\n" + all, "r.yaml", job("mixtral-8x7b", 8)),
+             "parallel.ep = 1"));
+  RunGivens given = job("llama-3.1-8b", 8);
+  for (const char* degree : {"parallel.tp=2", "parallel.pp=1", "parallel.cp=1", "training.grad_reduce_dtype=fp32"})
+    given.overrides.emplace_back(degree);
+  const ImportedRun set =
+      imported("megatron-bridge", "model:\n  seq_length: 4096\ntrain:\n  micro_batch_size: 1\n", "r.yaml", given);
+  CHECK_FALSE(open(set, "= 1"));
+  CHECK_FALSE(assumes(set, gradients));
+  CHECK_FALSE(open(whole("", ""), "= 1"));
+}
+
+// yaml_arguments.py of Megatron-LM.
+TEST_CASE("launchers: Megatron-LM's --yaml-cfg", "[io][launch]") {
+  const auto yaml = [](const std::string& model, const std::string& parallel) {
+    return imported("megatron",
+                    "language_model:\n  num_layers: 24\n  hidden_size: 1024\n  num_attention_heads: 16\n"
+                    "  max_position_embeddings: 4096\n" +
+                        model + "model_parallel:\n  bf16: True\n  pipeline_model_parallel_size: 2\n" + parallel +
+                        "micro_batch_size: 1\nvocab_size: 32000\n",
+                    "cfg.yaml", job("", 8));
+  };
+  const ImportedRun run = yaml("  add_bias_linear: False\n  activation_func: swiglu\n", "  overlap_p2p_comm: False\n");
+  CHECK_FALSE(run.scenario.model.mlp_bias);
+  CHECK(run.scenario.model.activation == Activation::swiglu);
+  CHECK_FALSE(run.scenario.parallel.overlap_p2p);
+  CHECK(run.unmapped.empty());
+  const ImportedRun plain = yaml("  add_bias_linear: True\n", "");
+  CHECK(plain.scenario.model.mlp_bias);
+  CHECK(plain.scenario.parallel.overlap_p2p);
+}
+
 TEST_CASE("launchers: models of Megatron-LM that are not GPTs are refused", "[io][launch][error]") {
   const std::string sizes =
       " --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --vocab-size 32000 "
@@ -199,6 +245,17 @@ TEST_CASE("launchers: models of Megatron-LM that are not GPTs are refused", "[io
       imported("megatron", "torchrun pretrain_mamba.py" + sizes, "run.sh", job("llama-3.1-8b", 8));
   CHECK(given.scenario.model.name == "llama-3.1-8b");
   CHECK(assumes(given, "model: script program names one that is not a GPT: --model is used"));
+}
+
+TEST_CASE("launchers: torchrun without a number of nodes has one", "[io][launch]") {
+  const ImportedRun run =
+      imported("megatron", "torchrun --nproc_per_node 8 " + kModel + "--num-layers 32\n", "run.sh", job("", 0));
+  CHECK(run.scenario.cluster.world_size == 8);
+  CHECK(assumes(run, "cluster.world_size = 8: one node, as nproc-per-node without a number of nodes says"));
+  CHECK(refusal("megatron", "torchrun --nproc_per_node gpu " + kModel + "--num-layers 32\n", "run.sh", job("", 0)) ==
+        "run.sh: does not say the number of GPUs: give --set cluster.world_size=N");
+  CHECK(imported("megatron", "torchrun --nproc_per_node 8 " + kModel + "--num-layers 32\n", "run.sh", job("", 16))
+            .scenario.cluster.world_size == 16);
 }
 
 TEST_CASE("launchers: lists of Megatron-Bridge say layers of experts and stages", "[io][launch]") {

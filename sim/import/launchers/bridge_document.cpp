@@ -133,7 +133,6 @@ void rewrite_activation(JsonNode& model) {
 /// The model's own settings as Megatron-LM's flags say them.
 void rewrite_model(JsonNode& model) {
   rewrite_activation(model);
-  negate(model, "add_bias_linear", "disable_bias_linear");
   negate(model, "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
   if (!is_true(model, "should_pad_vocab"))
     if (JsonNode* const multiple = member(model, "make_vocab_size_divisible_by")) *multiple = one(*multiple);

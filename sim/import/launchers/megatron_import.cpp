@@ -19,8 +19,8 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-/// The rows of Megatron-Bridge and NeMo that differ.
-constexpr SettingRow kBridgeRows[] = {
+/// The rows of YAML (Megatron-Bridge, NeMo, --yaml-cfg) that differ.
+constexpr SettingRow kYamlRows[] = {
     {"parallel.overlap_p2p", "overlap-p2p-comm", Kind::flag},
     {"parallel.ddp_bucket_size", "bucket-size", Kind::count},
 };
@@ -51,14 +51,34 @@ constexpr Name kWithoutEffectOfWhole = R"(
 void import_gpus(RunImport& run) {
   const Name nodes = run.first_of({"nnodes", "num-nodes"});
   const Name per_node = run.first_of({"nproc-per-node", "num-gpus", "devices"});
-  if (run.gpus > 0 || !run.has(nodes) || !run.has(per_node)) {
-    run.find(nodes);
-    run.find(per_node);
-    return;
-  }
-  const auto n = run.count(nodes);
+  const JsonNode* const devices = run.find(per_node);
+  const bool one = run.find(nodes) == nullptr && devices != nullptr && devices->kind == JsonNode::Kind::integer;
+  if (run.gpus > 0 || devices == nullptr || !(one || run.has(nodes))) return;
+  const auto n = one ? 1 : run.count(nodes);
   const auto g = run.count(per_node);
-  if (n && g && *n > 0 && *g > 0 && *n < 1'000'000 && *g < 1'000'000) run.put("cluster.world_size", *n * *g, nodes);
+  if (!n || !g || *n <= 0 || *g <= 0 || *n >= 1'000'000 || *g >= 1'000'000) return;
+  run.put("cluster.world_size", *n * *g, one ? per_node : nodes);
+  if (one)
+    run.assume(fmt::format("cluster.world_size = {}: one node, as {} without a number of nodes says", *g, per_node));
+}
+
+/// Overrides leave open what their recipe sets.
+void assume_of_recipe(RunImport& run) {
+  const JsonNode* const experts = run.given("model.moe");
+  const bool pipeline = run.given_count("parallel.pp", 1) > 1 && run.given("parallel.pp_layout") == nullptr;
+  const std::pair<const char*, bool> degrees[] = {
+      {"parallel.tp", true},
+      {"parallel.pp", true},
+      {"parallel.vpp", pipeline},
+      {"parallel.cp", true},
+      {"parallel.ep", experts != nullptr && experts->kind == JsonNode::Kind::object}};
+  std::string open;
+  for (const auto& [key, matters] : degrees)
+    if (matters && run.given(key) == nullptr && !run.is_overridden(key))
+      open += (open.empty() ? "" : ", ") + std::string(key);
+  if (!open.empty()) run.assume(open + " = 1: the file leaves this to its recipe, which may set more");
+  if (run.given("training.grad_reduce_dtype") == nullptr && !run.is_overridden("training.grad_reduce_dtype"))
+    run.assume("training.grad_reduce_dtype is the stack's: the file leaves grad_reduce_in_fp32 to its recipe");
 }
 
 void import_sharding(RunImport& run, bool bridge) {
@@ -400,7 +420,7 @@ void import_adapters(RunImport& run) {
 void import_megatron_settings(RunImport& run, bool bridge) {
   import_gpus(run);
   import_rows(run, kMegatronRows, bridge ? AbsentFlag::is_open : AbsentFlag::is_false);
-  if (bridge) import_rows(run, kBridgeRows, AbsentFlag::is_open);
+  import_rows(run, kYamlRows, AbsentFlag::is_open);
   if (run.given_count("parallel.tp", 1) <= 1) run.put_flag("parallel.sequence_parallel", false);  // as Megatron does
   const bool from_local = run.word("transformer-impl") == "local";
   if (!from_local) run.put("stack", std::string("megatron-core"));
@@ -410,6 +430,8 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_megatron_pipeline(run, layers);
   import_sharding(run, bridge);
   import_precision(run, bridge);
+  const bool whole = run.flag(kWholeConfiguration).value_or(false);
+  if (bridge && !whole) assume_of_recipe(run);
   import_megatron_recompute(run, bridge);
   import_recompute_modules(run);
   import_cuda_graphs(run);
@@ -432,7 +454,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
     run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", "use-flash-attn");
   run.pass_over_fusions();
   run.pass_over(kWithoutEffect);
-  if (run.flag(kWholeConfiguration).value_or(false)) {
+  if (whole) {
     run.pass_over(kWithoutEffectOfWhole);
     run.pass_over_off();
   }
