@@ -247,6 +247,42 @@ TEST_CASE("launchers: models of Megatron-LM that are not GPTs are refused", "[io
   CHECK(assumes(given, "model: script program names one that is not a GPT: --model is used"));
 }
 
+TEST_CASE("launchers: NeMo's YAML describes its model, in words of its own", "[io][launch]") {
+  const auto nemo = [](const std::string& words, const std::string& precision = "bf16-mixed",
+                       const std::string& model = "") {
+    return imported("megatron",
+                    "trainer:\n  devices: 8\n  num_nodes: 2\n  precision: " + precision +
+                        "\nmodel:\n  micro_batch_size: 4\n  global_batch_size: 64\n  encoder_seq_length: 512\n"
+                        "  max_position_embeddings: ${.encoder_seq_length}\n  num_layers: 12\n  hidden_size: 768\n"
+                        "  num_attention_heads: 12\n" +
+                        words + "  data:\n    seq_length: ${model.encoder_seq_length}\n",
+                    "nemo.yaml",
+                    {.model = model, .topology = "dgx-h100", .gpus = 0, .overrides = {"model.vocab_size=50304"}})
+        .scenario;
+  };
+  const Scenario plain = nemo("  activation: gelu\n  normalization: layernorm1p\n  bias: true\n");
+  CHECK(plain.cluster.world_size == 16);
+  CHECK(plain.training.seq_length == 512);
+  CHECK(plain.training.dtype == Precision::bf16);
+  CHECK(plain.model.max_position_embeddings == 512);
+  CHECK(plain.model.num_layers == 12);
+  CHECK(plain.model.norm == Norm::layer_norm);
+  CHECK(plain.model.activation == Activation::gelu);
+  CHECK(plain.model.mlp_bias);
+  CHECK(plain.model.tied_embeddings);
+  const Model llama = nemo(
+                          "  activation: fast-swiglu\n  normalization: rmsnorm\n  bias: false\n"
+                          "  share_embeddings_and_output_weights: false\n")
+                          .model;
+  CHECK(llama.activation == Activation::swiglu);
+  CHECK(llama.norm == Norm::rms_norm);
+  CHECK_FALSE(llama.mlp_bias);
+  CHECK_FALSE(llama.tied_embeddings);
+  CHECK(nemo("", "16").training.dtype == Precision::fp16);
+  CHECK(nemo("", "32").training.dtype == Precision::fp32);
+  CHECK(nemo("", "bf16", "gpt2-small").model.name == "gpt2-small");  // in place of the file's
+}
+
 TEST_CASE("launchers: torchrun without a number of nodes has one", "[io][launch]") {
   const ImportedRun run =
       imported("megatron", "torchrun --nproc_per_node 8 " + kModel + "--num-layers 32\n", "run.sh", job("", 0));

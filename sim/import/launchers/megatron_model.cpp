@@ -203,7 +203,9 @@ void refuse_family(RunImport& run, Name key) {
 void import_megatron_model(RunImport& run, bool recipe) {
   if (const Name key = other_family(run); !key.empty()) return refuse_family(run, key);
   const bool whole = run.flag(kWholeConfiguration).value_or(false);
-  const bool own = (!recipe || whole) && run.has("num-layers") && run.has("hidden-size");
+  const bool nemo = run.theirs().find("trainer") != nullptr;
+  const bool own =
+      (!recipe || whole || (nemo && run.given("model") == nullptr)) && run.has("num-layers") && run.has("hidden-size");
   const bool experts = run.has("num-experts") || run.has("num-moe-experts");
   if (!own && run.given("model") == nullptr) return;
   if (own && run.given("model") != nullptr) {
