@@ -289,7 +289,7 @@ TEST_CASE("hugging face: what a family fixes and what the file says", "[io][mode
   CHECK(read("{\"text_config\": " + config("qwen3_vl_text") + ", \"tie_word_embeddings\": true}")->tied_embeddings);
 }
 
-// MistralConfig, MixtralConfig, Ministral3Config, Qwen3Config, Qwen3MoeConfig of transformers (docs/references.md).
+// MistralConfig, MixtralConfig, Ministral3Config, Qwen3Config, Qwen3MoeConfig of transformers (docs/references.md#hugging-face-configs).
 TEST_CASE("hugging face: defaults of families that differ from Llama's", "[io][model]") {
   const auto model = [](const std::string& type, const std::string& more = "") {
     return read("{\"model_type\": \"" + type +
