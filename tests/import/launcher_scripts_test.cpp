@@ -282,6 +282,8 @@ TEST_CASE("scripts: arithmetic of known numbers, and defaults that are assigned"
   CHECK(tp("", "$((-2 * -${N:-1}))") == 2);
   CHECK(tp(": ${TP:=4}\n", "$TP") == 4);
   CHECK(tp("TP=2\n: \"${TP:=4}\"\n", "$TP") == 2);
+  CHECK(refusal("megatron", "pretrain_gpt.py --tensor-model-parallel-size $((8\n", "run.sh", givens("llama-3.1-8b", 8))
+            .starts_with("run.sh:1: tensor-model-parallel-size = \"$((8\""));  // not closed
   for (const char* unknown : {"$((N / 0))", "$((N / M))", "$((1 << 2))", "$((N * N * N * N))"})
     CHECK(refusal("megatron", "N=100000\npretrain_gpt.py --tensor-model-parallel-size " + std::string(unknown) + "\n",
                   "run.sh", givens("llama-3.1-8b", 8))

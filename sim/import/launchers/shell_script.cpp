@@ -415,7 +415,7 @@ class ScriptReader {
       std::optional<std::string> known;
       if (expansion.rest.empty() && !expansion.name.empty())
         known = text_of(expansion.name);
-      else if (text.starts_with("$(("))
+      else if (expansion.size > 0 && text.starts_with("$(("))
         known = known_text(text.substr(0, expansion.size), [this](Name name) { return text_of(name); });
       result += known.value_or(std::string(text.substr(0, 1)));
       text.remove_prefix(known ? expansion.size : 1);
