@@ -11,9 +11,26 @@
 namespace tracecast {
 namespace {
 
-void read_mistral(HuggingFaceConfig& config, Model& model) {
+void read_windowed(HuggingFaceConfig& config, Model& model) {
   read_llama(config, model);
   config.read("sliding_window", {"sliding_window"}, model.sliding_window);
+}
+
+/// Eight groups unless the file says otherwise (MistralConfig, MixtralConfig, Ministral3Config); null is as many as heads.
+void default_to_eight_groups(const HuggingFaceConfig& config, Model& model) {
+  if (!config.has("num_key_value_heads")) model.num_query_groups = 8;
+}
+
+void read_mistral(HuggingFaceConfig& config, Model& model) {
+  default_to_eight_groups(config, model);
+  if (!config.has("sliding_window")) model.sliding_window = 4096;
+  read_windowed(config, model);
+}
+
+void read_ministral3(HuggingFaceConfig& config, Model& model) {
+  default_to_eight_groups(config, model);
+  if (!config.has("head_dim")) model.head_dim = 128;
+  read_windowed(config, model);
 }
 
 /// Baichuan 13B has no max_position_embeddings: it uses ALiBi.
@@ -22,11 +39,16 @@ void read_baichuan(HuggingFaceConfig& config, Model& model) {
   if (config.present({"max_position_embeddings"}).empty()) model.position = Position::alibi;
 }
 
-void read_mixtral(HuggingFaceConfig& config, Model& model) {
-  read_mistral(config, model);
-  // One width for every expert, given as the MLP's own.
+/// One width for every expert, given as the MLP's own.
+void read_wide_experts(HuggingFaceConfig& config, Model& model) {
   read_experts(config, model, {"num_local_experts"}, {"num_experts_per_tok", "experts_per_token"},
                {"intermediate_size"});
+}
+
+void read_mixtral(HuggingFaceConfig& config, Model& model) {
+  default_to_eight_groups(config, model);
+  read_windowed(config, model);
+  read_wide_experts(config, model);
 }
 
 /// Which layers attend globally, as "every n-th". `narrow`: the word for others
@@ -37,11 +59,18 @@ void read_layer_types(HuggingFaceConfig& config, Model& model, std::string_view 
 }
 
 void read_gpt_oss(HuggingFaceConfig& config, Model& model) {
-  read_mixtral(config, model);
+  read_windowed(config, model);
+  read_wide_experts(config, model);
   model.attention_sinks = model.yarn = true;
   model.moe->router_bias = model.moe->expert_bias = model.moe->clamped_activation = true;
   if (model.sliding_window > 0) model.global_layer_interval = 2;
   read_layer_types(config, model, "sliding_attention");
+}
+
+/// Heads of 128 unless the file says otherwise (Qwen3Config, Qwen3VLTextConfig).
+void read_dense_qwen3(HuggingFaceConfig& config, Model& model) {
+  if (!config.has("head_dim")) model.head_dim = 128;
+  read_qwen3(config, model);
 }
 
 void read_qwen2_moe(HuggingFaceConfig& config, Model& model) {
@@ -219,22 +248,22 @@ constexpr Family kFamilies[] = {
     {"kimi_linear", read_kimi_linear},
     {"llama", read_llama},
     {"llama4_text", read_llama4},
-    {"ministral3", read_mistral},
+    {"ministral3", read_ministral3},
     {"mistral", read_mistral},
     {"mixtral", read_mixtral},
     {"nemotron", read_nemotron},
     {"nemotron_h", read_nemotron_h},
-    {"phi3", read_mistral},
+    {"phi3", read_windowed},
     {"qwen2", read_qwen2},
     {"qwen2_5_vl_text", read_qwen2},
     {"qwen2_moe", read_qwen2_moe},
-    {"qwen3", read_qwen3},
+    {"qwen3", read_dense_qwen3},
     {"qwen3_5_moe_text", read_qwen3_next},
     {"qwen3_5_text", read_qwen3_5},
     {"qwen3_moe", read_qwen3_moe},
     {"qwen3_next", read_qwen3_next},
     {"qwen3_vl_moe_text", read_qwen3_moe},
-    {"qwen3_vl_text", read_qwen3},
+    {"qwen3_vl_text", read_dense_qwen3},
     {"smollm3", read_smollm3},
 };
 

@@ -34,6 +34,9 @@ class HuggingFaceConfig {
     return "";
   }
 
+  /// Also if it is null.
+  bool has(std::string_view key) const { return node_->find(key) != nullptr; }
+
   /// `own` is the field's key in Tracecast's own model files.
   template <class T>
   bool read(const std::string& own, const std::vector<std::string>& keys, T& value) {

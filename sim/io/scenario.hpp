@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,11 +46,13 @@ struct Scenario {
   std::string topology;                 ///< as the scenario names it
   std::filesystem::path topology_file;  ///< that was read
   std::string stack;                    ///< software stack whose defaults it uses; empty: no stack
-  std::string profile_name;             ///< as the scenario names it; empty: the topology's GPU
-  int gpus_per_rack = 0;                ///< as the scenario gives it; 0: by rule (use_racks)
-  double gpu_spread = 0;                ///< between GPUs of one kind; `profile` has it (sim/cost/slowest_rank.hpp)
-  double power_limit = 1;  ///< share of the rated power; `profile` has its clock (sim/cost/power_limit.hpp)
-  double rack_watts = 0;   ///< that a rack of `rack_hosts` may draw, which decides `power_limit`; 0: not given
+  std::set<std::string>
+      against_stack;         ///< keys that it sets to their default without a stack, and its stack to another value
+  std::string profile_name;  ///< as the scenario names it; empty: the topology's GPU
+  int gpus_per_rack = 0;     ///< as the scenario gives it; 0: by rule (use_racks)
+  double gpu_spread = 0;     ///< between GPUs of one kind; `profile` has it (sim/cost/slowest_rank.hpp)
+  double power_limit = 1;    ///< share of the rated power; `profile` has its clock (sim/cost/power_limit.hpp)
+  double rack_watts = 0;     ///< that a rack of `rack_hosts` may draw, which decides `power_limit`; 0: not given
   int rack_hosts = 0;
   std::optional<Measured> measured;
   std::vector<std::string> notes;                ///< on how the file was read, for the report

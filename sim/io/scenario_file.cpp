@@ -52,7 +52,10 @@ class ScenarioReader {
     }
     if (std::optional<ObjectReader> training = root.get_object("training")) read_training(*training);
     if (std::optional<ObjectReader> cluster = root.get_object("cluster")) read_cluster(*cluster);
-    if (stack_) drop_unfit_settings();
+    if (stack_) {
+      drop_unfit_settings(scenario_);
+      note_what_is_against_stack();
+    }
     derive_degrees(scenario_);
     fill_shard_group();
     choose_racks(root);
@@ -79,21 +82,51 @@ class ScenarioReader {
 
   /// Resets settings of the stack that need tensor parallelism or experts, where there are none. Those of the scenario stay, and are
   /// errors of its plan.
-  void drop_unfit_settings() {
-    const auto is_of_stack = [&](const char* key) { return !scenario_.locations.contains(key); };
-    Parallel& p = scenario_.parallel;
+  static void drop_unfit_settings(Scenario& scenario) {
+    const auto is_of_stack = [&](const char* key) { return !scenario.locations.contains(key); };
+    Parallel& p = scenario.parallel;
     if (p.tp == 1 && is_of_stack("parallel.sequence_parallel")) p.sequence_parallel = false;
     // Userbuffers need sequence parallelism.
     const bool overlaps =
-        (p.tp == 1 || p.sequence_parallel) && recipes_overlap_tensor_ranks(scenario_.model, scenario_.training);
+        (p.tp == 1 || p.sequence_parallel) && recipes_overlap_tensor_ranks(scenario.model, scenario.training);
     if (!overlaps && is_of_stack("parallel.tp_comm_overlap")) p.tp_comm_overlap = false;
-    if (scenario_.model.moe) return;
+    if (scenario.model.moe) return;
     if (is_of_stack("parallel.moe_dispatcher")) p.moe_dispatcher = Parallel{}.moe_dispatcher;
     if (is_of_stack("training.moe_dispatch_dtype"))
-      scenario_.training.moe_dispatch_dtype = Training{}.moe_dispatch_dtype;
-    if (is_of_stack("training.expert_capacity_factor")) scenario_.training.expert_capacity_factor = 0;
-    if (is_of_stack("training.padded_experts")) scenario_.training.padded_experts = false;
-    if (is_of_stack("training.separate_expert_casts")) scenario_.training.separate_expert_casts = false;
+      scenario.training.moe_dispatch_dtype = Training{}.moe_dispatch_dtype;
+    if (is_of_stack("training.expert_capacity_factor")) scenario.training.expert_capacity_factor = 0;
+    if (is_of_stack("training.padded_experts")) scenario.training.padded_experts = false;
+    if (is_of_stack("training.separate_expert_casts")) scenario.training.separate_expert_casts = false;
+  }
+
+  /// What the scenario would have of its stack alone is compared with what it has.
+  void note_what_is_against_stack() {
+    Scenario bare;
+    bare.model = scenario_.model;
+    bare.parallel = stack_->parallel;
+    bare.parallel.tp = scenario_.parallel.tp;
+    bare.training = stack_->training;
+    bare.training.dtype = scenario_.training.dtype;
+    drop_unfit_precision(*stack_, bare.training);
+    drop_unfit_settings(bare);
+    note_what_is_against_stack("parallel.", bare.parallel, scenario_.parallel);
+    note_what_is_against_stack("training.", bare.training, scenario_.training);
+  }
+
+  template <class Group>
+  void note_what_is_against_stack(const std::string& group, const Group& of_stack, const Group& own) {
+    const JsonNode defaults = write_fields(Group{}, true);
+    const JsonNode by_stack = write_fields(of_stack, true);
+    const JsonNode set = write_fields(own, true);
+    const auto text = [](const JsonNode& fields, const std::string& key) {
+      const JsonNode* const value = fields.find(key);
+      return value == nullptr ? std::string() : value->setting_text();
+    };
+    for (const JsonMember& each : defaults.members) {
+      const std::string usual = each.value.setting_text();
+      if (text(set, each.key) == usual && text(by_stack, each.key) != usual)
+        scenario_.against_stack.insert(group + each.key);
+    }
   }
 
   void read_model_of(ObjectReader& root) {

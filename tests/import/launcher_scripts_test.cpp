@@ -210,3 +210,82 @@ TEST_CASE("scripts: quotes, documents and commands inside words", "[io][launch]"
   REQUIRE(command.unmapped.size() == 1);
   CHECK(command.unmapped[0].key == "name");
 }
+
+TEST_CASE("scripts: quoted patterns of case, and words that are given by <<<", "[io][launch]") {
+  const std::string run = "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $TP\n";
+  CHECK(script(kArray + "TP=2\ncase \"$1\" in\n  \"8b\" | '70b') TP=4;;\nesac\n" + run).scenario.parallel.tp == 4);
+  const ImportedRun both = script(kArray + "case \"$1\" in\n\"8b\")\nTP=2\n;;\n\"70b\")\nTP=4\n;;\nesac\n" + run);
+  CHECK(both.scenario.parallel.tp == 4);
+  CHECK(notes(both) == std::vector{not_evaluated("lines 4, 7 set")});
+  for (const char* text : {"cat <<< \"$MSG\"\n", "cat <<<\"$MSG\"\n", "grep -q a <<< b && echo yes\n"})
+    CHECK(script(kArray + text + "TP=4\n" + run).scenario.parallel.tp == 4);
+  CHECK(refusal("megatron",
+                "TP=4\nread -r TP PP <<< \"2 1\"\ntorchrun pretrain_gpt.py --micro-batch-size 1 "
+                "--tensor-model-parallel-size $TP\n",
+                "run.sh", givens("llama-3.1-8b", 8)) ==
+        "run.sh:3: tensor-model-parallel-size = \"$TP\": is a variable that the file does not set (write the number)");
+}
+
+TEST_CASE("scripts: what a script itself decides is decided", "[io][launch]") {
+  const auto tp = [](const std::string& before) {
+    const ImportedRun run =
+        script(kArray + before + "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $TP\n");
+    return std::pair(run.scenario.parallel.tp, !notes(run).empty());
+  };
+  const auto decided = [](int tp) { return std::pair(tp, false); };
+  const auto open = [](int tp) { return std::pair(tp, true); };
+  const auto branch = [&](const std::string& test) {
+    return tp("A=bf16\nN=2\nTP=1\nif " + test + "; then TP=2; fi\n");
+  };
+  for (const char* holds : {"[ $A = bf16 ]", "[[ \"$A\" == \"bf16\" ]]", "[ \"${A}\" != fp8 ]", "[ -n \"$A\" ]",
+                            "test $N -ge 2", "[[ ! -z $A ]]", "! [ $A = fp8 ]", "[ $A = fp8 ] || [ $N -lt 3 ]",
+                            "[ \"$1\" ] || [ $N -eq 2 ]", "[ $((N * 2 - 1)) -eq 3 ]"})
+    CHECK_THAT(std::string(holds),
+               Catch::Predicate<std::string>([&](const std::string& test) { return branch(test) == decided(2); }));
+  for (const char* fails :
+       {"[ $A = fp8 ]", "[ \"$A\" != bf16 ]", "[[ -z $A ]]", "[ $N -gt 2 ]", "[ $A = fp8 ] && [ $1 = 8b ]"})
+    CHECK_THAT(std::string(fails),
+               Catch::Predicate<std::string>([&](const std::string& test) { return branch(test) == decided(1); }));
+  for (const char* unknown : {"[ $B = fp8 ]", "[[ $A == b* ]]", "[ -f $A ]", "[ $N -lt x ]", "grep -q $A file",
+                              "(( N > 2 ))", "[ $A = fp8 -a $N = 2 ]", "[ $N -eq $((1 / 0)) ]"})
+    CHECK_THAT(std::string(unknown),
+               Catch::Predicate<std::string>([&](const std::string& test) { return branch(test) == open(2); }));
+  // Of several branches, and inside them; a document of a branch that does not run.
+  const std::string chain =
+      "A=b\nif [ $A = a ]; then\nTP=8\nelif [ $A = b ]; then\nif [ $A = b ]; then TP=2; else TP=4; fi\n";
+  CHECK(tp(chain + "elif [ $A = b ]; then\nTP=4\nelse\nTP=8\nfi\n") == decided(2));
+  CHECK(tp("A=b\nTP=1\nif [ $A = a ]; then\ncat > a.sh <<EOF\nTP=8\nEOF\nX=(\n--tensor-model-parallel-size "
+           "8\n)\nelse\nTP=2\nfi\n") == decided(2));
+  CHECK(tp("A=b\nif [ $X = a ]; then TP=4; elif [ $A = b ]; then TP=2; else TP=8; fi\n") == open(2));
+  const std::string sizes = "case $A in\na) TP=8;;\n\"b\" | c) TP=2;;\n*) TP=4;;\nesac\n";
+  CHECK(tp("A=b\n" + sizes) == decided(2));
+  CHECK(tp("A=d\n" + sizes) == decided(4));
+  CHECK(tp("A=${A:-b}\n" + sizes) == open(4));
+  // A value that another one may have replaced is not known.
+  for (const char* other :
+       {"A=${1:-b}\n", "A=b\nif x; then A=a; fi\n", "A=b\nsource conf.sh\n", "for A in a b; do echo $A; done\n",
+        "A=b\nwhile getopts a: o; do A=$OPTARG; done\n", "A+=b\n"})
+    CHECK_THAT(std::string(other), Catch::Predicate<std::string>([&](const std::string& text) {
+                 return tp(text + "TP=1\nif [ $A = a ]; then TP=2; fi\n") == open(2);
+               }));
+  CHECK(tp("A=b\nTP=1\nrun() {\nif [ $A = a ]; then TP=2; fi\n}\nA=a\nrun\n") == open(2));
+}
+
+TEST_CASE("scripts: arithmetic of known numbers, and defaults that are assigned", "[io][launch]") {
+  const auto tp = [](const std::string& before, const std::string& value) {
+    return script(kArray + before + "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size " + value + "\n")
+        .scenario.parallel.tp;
+  };
+  CHECK(tp("N=8\nTP=$((N / 2))\n", "$TP") == 4);
+  CHECK(tp("N=8\n", "$(($N - 2 * (1 + 2) ))") == 2);
+  CHECK(tp("N=8\n", "$((${N:-1} % 6))") == 2);
+  CHECK(tp("", "$((-2 * -${N:-1}))") == 2);
+  CHECK(tp(": ${TP:=4}\n", "$TP") == 4);
+  CHECK(tp("TP=2\n: \"${TP:=4}\"\n", "$TP") == 2);
+  CHECK(refusal("megatron", "pretrain_gpt.py --tensor-model-parallel-size $((8\n", "run.sh", givens("llama-3.1-8b", 8))
+            .starts_with("run.sh:1: tensor-model-parallel-size = \"$((8\""));  // not closed
+  for (const char* unknown : {"$((N / 0))", "$((N / M))", "$((1 << 2))", "$((N * N * N * N))"})
+    CHECK(refusal("megatron", "N=100000\npretrain_gpt.py --tensor-model-parallel-size " + std::string(unknown) + "\n",
+                  "run.sh", givens("llama-3.1-8b", 8))
+              .starts_with("run.sh:2: tensor-model-parallel-size = \"$(("));
+}

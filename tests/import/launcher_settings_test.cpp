@@ -7,6 +7,7 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
 #include "tests/import/launched.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
@@ -78,6 +79,45 @@ TEST_CASE("launchers: DeepSpeed's optimizers by their names, and settings that h
             .unmapped.empty());
 }
 
+// runtime/zero/config.py, and integrations/deepspeed.py of transformers.
+TEST_CASE("launchers: DeepSpeed's ZeRO as a switch, and its sizes by all their names", "[io][launch]") {
+  const auto zero = [](const std::string& settings) { return deepspeed(", \"zero_optimization\": " + settings); };
+  CHECK(zero("true").scenario.parallel.zero_stage == 1);
+  CHECK(zero("false").scenario.parallel.zero_stage == 0);
+  CHECK(zero("true").unmapped.empty());
+  const Parallel plain = zero(R"({"stage": 3, "prefetch_bucket_size": 7, "param_persistence_threshold": 8,
+      "gather_16bit_weights_on_model_save": true})")
+                             .scenario.parallel;
+  CHECK(plain.prefetch_bucket_size == 7);
+  CHECK(plain.param_persistence_threshold == 8);
+  const std::string open = R"("reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto",
+      "stage3_param_persistence_threshold": "auto")";
+  const ImportedRun filled = zero("{\"stage\": 3, " + open + "}");
+  CHECK(filled.scenario.parallel.reduce_bucket_size == 4096 * 4096);
+  CHECK(filled.scenario.parallel.prefetch_bucket_size == 4096 * 4096 * 9 / 10);
+  CHECK(filled.scenario.parallel.param_persistence_threshold == 40960);
+  CHECK(assumes(filled, "parallel.reduce_bucket_size = 16777216: zero_optimization.reduce_bucket_size is \"auto\""));
+  const Parallel second = zero("{\"stage\": 2, " + open + "}").scenario.parallel;
+  CHECK(second.reduce_bucket_size == 4096 * 4096);
+  CHECK(second.param_persistence_threshold == Parallel{}.param_persistence_threshold);
+  CHECK(unmapped(zero(R"({"stage": 3, "stage3_max_live_parameters": 1e8, "max_reuse_distance": 1e8})")) ==
+        Texts{"zero_optimization.stage3_max_live_parameters", "zero_optimization.max_reuse_distance"});
+  CHECK(zero(R"({"stage": 3, "stage3_max_live_parameters": 1e9, "max_reuse_distance": 1000000000})").unmapped.empty());
+}
+
+TEST_CASE("launchers: DeepSpeed's global batch alone is one micro-batch of every rank", "[io][launch]") {
+  const auto batch = [](const std::string& more) {
+    return imported("deepspeed", R"({"train_batch_size": 64, "bf16": {"enabled": true})" + more + "}", "ds.json",
+                    givens("llama-3.1-8b", 8));
+  };
+  CHECK(batch("").scenario.training.micro_batch_size == 8);
+  CHECK(assumes(batch(""), "training.micro_batch_size = 8, which follows from the global batch"));
+  CHECK(batch(R"(, "train_micro_batch_size_per_gpu": "auto")").scenario.training.micro_batch_size == 1);
+  CHECK(
+      refusal("deepspeed", R"({"train_batch_size": 12})", "ds.json", givens("llama-3.1-8b", 8)) ==
+      "ds.json:1: train_batch_size = 12: is not a multiple of gradient_accumulation_steps = 1 x 8 data-parallel ranks");
+}
+
 TEST_CASE("launchers: DeepSpeed's file does not say whose model it trains", "[io][launch]") {
   const std::string fused =
       "the model's operators are fused: of a model of Hugging Face they are not (--set "
@@ -105,6 +145,55 @@ TEST_CASE("launchers: Accelerate starts DeepSpeed as its own file does", "[io][l
   const ImportedRun plain = accelerate("distributed_type: DEEPSPEED\n");
   CHECK(plain.scenario.parallel.zero_stage == 2);
   CHECK(assumes(plain, "deepspeed_config.zero_stage = 2, Accelerate's default"));
+}
+
+// MegatronLMPlugin.set_mixed_precision, and validate_args of Megatron-LM.
+TEST_CASE("launchers: Accelerate starts Megatron-LM with its own defaults", "[io][launch]") {
+  const RunGivens given = givens("llama-3.1-8b", 8);
+  for (const std::string& type : {"bf16", "fp16"}) {
+    const Scenario theirs =
+        imported("accelerate",
+                 "distributed_type: MEGATRON_LM\nmixed_precision: " + type +
+                     "\nmegatron_lm_config:\n  megatron_lm_num_micro_batches: 2\n  megatron_lm_pp_degree: 2\n"
+                     "  megatron_lm_tp_degree: 2\n  megatron_lm_use_distributed_optimizer: true\n"
+                     "  megatron_lm_recompute_activations: true\n",
+                 "a.yaml", given)
+            .scenario;
+    const Scenario ours = imported("megatron",
+                                   "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --micro-batch-size "
+                                   "1 --global-batch-size 4 --use-distributed-optimizer --recompute-activations --" +
+                                       type,
+                                   "a.sh", given)
+                              .scenario;
+    CHECK(RunSettings(theirs).left() == RunSettings(ours).left());
+    CHECK_FALSE(theirs.parallel.overlap_grad_reduce);
+    CHECK(theirs.training.grad_reduce_dtype == (type == "bf16" ? Precision::fp32 : Precision::fp16));
+  }
+}
+
+// commands/launch.py: without mixed_precision it is "no".
+TEST_CASE("launchers: Accelerate's precision is fp32 unless the file says another", "[io][launch]") {
+  const std::string assumed = "training.dtype = fp32: the file has no mixed_precision";
+  const auto run = [](const std::string& file, const std::vector<std::string>& settings) {
+    RunGivens given = givens("llama-3.1-8b", 8);
+    given.overrides.insert(given.overrides.end(), settings.begin(), settings.end());
+    return imported("accelerate", file, "a.yaml", given);
+  };
+  for (const std::string& type : {"FSDP", "DEEPSPEED", "MEGATRON_LM", "MULTI_GPU"}) {
+    const std::string file = "distributed_type: " + type + "\n";
+    CHECK(run(file, {}).scenario.training.dtype == Precision::fp32);
+    CHECK(run(file, {}).scenario.training.grad_reduce_dtype == Precision::fp32);
+    CHECK(assumes(run(file, {}), assumed));
+    CHECK_FALSE(assumes(run(file + "mixed_precision: 'no'\n", {}), assumed));
+  }
+  const ImportedRun chosen = run("distributed_type: FSDP\n", {"training.dtype=bf16"});
+  CHECK(chosen.scenario.training.grad_reduce_dtype == Precision::bf16);
+  CHECK_FALSE(assumes(chosen, assumed));
+  // A stack that --set gives does not shard what MULTI_GPU copies.
+  const Scenario copies = run("distributed_type: MULTI_GPU\n", {"stack=torchtitan"}).scenario;
+  CHECK(copies.parallel.zero_stage == 0);
+  CHECK(copies.stack == "torchtitan");
+  CHECK(run("distributed_type: MULTI_GPU\n", {}).scenario.stack == "hugging-face");
 }
 
 TEST_CASE("launchers: Accelerate's strategy of FSDP by either of its names", "[io][launch]") {
@@ -178,6 +267,29 @@ TEST_CASE("launchers: the sizes of a Hugging Face model have an effect", "[io][l
   CHECK(without_effect(R"({"model_type": "llama", )" + sizes + "}") == Texts{"use_cache"});
   CHECK(without_effect(R"({"model_type": "x", "text_config": {"model_type": "llama", )" + sizes + "}}") ==
         Texts{"model_type", "text_config.use_cache"});
+}
+
+TEST_CASE("launchers: what a Hugging Face file has beside its language model is said", "[io][launch]") {
+  const std::string sizes =
+      R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128,
+      "vocab_size": 256, "num_key_value_heads": 4)";
+  const auto config = [&](const std::string& text, const std::string& more) {
+    return imported("hugging-face",
+                    R"({"model_type": "x", "text_config": {"model_type": "llama", )" + sizes + text + "}" + more + "}",
+                    "config.json", givens("", 8));
+  };
+  const ImportedRun towers = config(
+      "", R"(, "vision_config": {"depth": 24, "hidden_size": 64}, "audio_config": {"a": 1}, "image_token_id": 3)");
+  CHECK(assumes(towers, "only the language model is forecast: vision_config, audio_config left out"));
+  CHECK(towers.passed_over == Texts{"model_type", "image_token_id"});
+  CHECK_FALSE(assumes(config("", ""), "only the language model"));
+  CHECK(assumes(config(R"(, "num_nextn_predict_layers": 1)", ""),
+                "text_config.num_nextn_predict_layers = 1: without prediction layers, as Transformers trains it (--set "
+                "model.mtp_layers=1)"));
+  CHECK_FALSE(assumes(config(R"(, "num_nextn_predict_layers": 0)", ""), "prediction layers"));
+  // Python's numbers.
+  const ImportedRun run = config(R"(, "limits": [0.0, Infinity, -Infinity, NaN], "name": "a \" Infinity")", "");
+  CHECK(run.scenario.model.num_layers == 2);
 }
 
 TEST_CASE("launchers: DeepSpeed moves the optimizer from stage 1 on, and parameters at stage 3", "[io][launch]") {
@@ -263,9 +375,10 @@ TEST_CASE("launchers: Accelerate's defaults are DDP, and FSDP where it is asked"
   };
   const auto ddp = numbers(training("MULTI_GPU", "bf16"));
   const auto fsdp = numbers(training("FSDP", "bf16"));
-  CHECK((ddp == numbers(by_hand({"parallel.data_parallel=ddp"}))));
-  const auto fsdp2 = numbers(training("FSDP", "bf16", "fsdp_config:\n  fsdp_version: 2\n"));
   const std::string stack = "stack=hugging-face";  // whose FSDP is version 1, Accelerate's default
+  CHECK((ddp == numbers(by_hand({stack, "parallel.zero_stage=0", "parallel.data_parallel=ddp",
+                                 "training.grad_reduce_dtype=fp32"}))));
+  const auto fsdp2 = numbers(training("FSDP", "bf16", "fsdp_config:\n  fsdp_version: 2\n"));
   CHECK((fsdp == numbers(by_hand({stack}))));
   CHECK((fsdp2 == numbers(by_hand({stack, "parallel.data_parallel=automatic"}))));
   CHECK(fsdp2.first != fsdp.first);

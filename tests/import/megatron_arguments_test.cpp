@@ -202,6 +202,8 @@ TEST_CASE("launchers: Megatron's sliding windows", "[io][launch]") {
 TEST_CASE("launchers: Megatron's pipeline layouts", "[io][launch]") {
   CHECK(parse_pipeline_layout("Et*2|(tt|)*5t|tmL") == Layers{2, 2, 2, 2, 2, 2, 1, 1});  // of its own tests: 14 layers
   CHECK(parse_pipeline_layout("E|t,t|L") == Layers{0, 2, 0});
+  CHECK(parse_pipeline_layout(R"(Et*3\\|\\(tt\\|\\)*6mL)") ==
+        Layers{3, 2, 2, 2, 2, 2, 2, 0});  // of its tests, for a shell
   for (const char* wrong : {"", "Etx", "(tt", "tt)", "t*", "((((((((((((((((((((((((t*9)*9)", "(t*99999)*99999"})
     CHECK_FALSE(parse_pipeline_layout(wrong).has_value());
   for (const Layers& layers : {Layers{7, 8, 8, 7}, Layers{0, 1, 2}})

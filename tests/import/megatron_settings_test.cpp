@@ -90,6 +90,24 @@ TEST_CASE("launchers: false, none and null are no format of numbers", "[io][laun
         "run.sh:1: fp8-format = \"int8\": is not supported (allowed: hybrid e4m3 e5m2 true)");
 }
 
+// arguments.py of v2.5 (--activations-checkpoint-method), of v0.4 of Megatron-Core (--fp8-hybrid).
+TEST_CASE("launchers: Megatron-LM's older switches for recomputation and 8 bits", "[io][launch]") {
+  const auto recomputed = [](const std::string& arguments) {
+    const Training t = megatron(arguments).scenario.training;
+    return std::pair(t.recompute, t.recompute_num_layers);
+  };
+  CHECK(recomputed("--activations-checkpoint-method uniform") == std::pair(Recompute::full, 0));
+  CHECK(recomputed("--activations-checkpoint-method block") == std::pair(Recompute::full, 1));
+  CHECK(recomputed("--activations-checkpoint-method block --activations-checkpoint-num-layers 3") ==
+        std::pair(Recompute::full, 3));
+  CHECK(recomputed("--checkpoint-activations") == std::pair(Recompute::full, 0));
+  CHECK(assumes(megatron("--activations-checkpoint-method uniform --activations-checkpoint-num-layers 2"),
+                "activations-checkpoint-num-layers = 2: every layer keeps its input, not every 2th"));
+  CHECK(bridge("model:\n  activations_checkpoint_method: block\n").scenario.training.recompute == Recompute::none);
+  for (const char* format : {"--fp8-hybrid", "--fp8-e4m3"})
+    CHECK(megatron(format).scenario.training.dtype == Precision::fp8);
+}
+
 // megatron/bridge/training/mixed_precision.py (docs/references.md#format-megatron).
 TEST_CASE("launchers: recipes of Megatron-Bridge for numbers", "[io][launch]") {
   struct Expected {
@@ -162,6 +180,118 @@ TEST_CASE("launchers: a whole configuration of Megatron-Bridge says settings twi
   CHECK(run.unmapped.empty());
   // null is no format, and it wins, too.
   CHECK(whole("  fp8: null\n", "  fp8: hybrid\n").scenario.training.dtype == Precision::bf16);
+}
+
+TEST_CASE("launchers: what overrides of Megatron-Bridge leave to their recipe is assumed aloud", "[io][launch]") {
+  const auto open = [](const ImportedRun& run, const std::string& what) {
+    return assumes(run, what + ": the file leaves this to its recipe, which may set more");
+  };
+  const std::string gradients = "training.grad_reduce_dtype is the stack's";
+  const ImportedRun least = bridge("model:\n  seq_length: 4096\n");
+  CHECK(open(least, "parallel.tp, parallel.pp, parallel.cp = 1"));
+  CHECK(assumes(least, gradients));
+  CHECK(open(bridge("model:\n  tensor_model_parallel_size: 2\n  pipeline_model_parallel_size: 2\n"),
+             "parallel.vpp, parallel.cp = 1"));
+  const std::string all =
+      "model:\n  tensor_model_parallel_size: 2\n  pipeline_model_parallel_size: 1\n  context_parallel_size: 1\n";
+  CHECK_FALSE(open(bridge(all), "= 1"));
+  CHECK_FALSE(assumes(bridge(all + "ddp:\n  grad_reduce_in_fp32: true\n"), gradients));
+  CHECK(open(imported("megatron-bridge", "train:\n  micro_batch_size: 1\n" + all, "r.yaml", job("mixtral-8x7b", 8)),
+             "parallel.ep = 1"));
+  RunGivens given = job("llama-3.1-8b", 8);
+  for (const char* degree : {"parallel.tp=2", "parallel.pp=1", "parallel.cp=1", "training.grad_reduce_dtype=fp32"})
+    given.overrides.emplace_back(degree);
+  const ImportedRun set =
+      imported("megatron-bridge", "model:\n  seq_length: 4096\ntrain:\n  micro_batch_size: 1\n", "r.yaml", given);
+  CHECK_FALSE(open(set, "= 1"));
+  CHECK_FALSE(assumes(set, gradients));
+  CHECK_FALSE(open(whole("", ""), "= 1"));
+}
+
+// yaml_arguments.py of Megatron-LM.
+TEST_CASE("launchers: Megatron-LM's --yaml-cfg", "[io][launch]") {
+  const auto yaml = [](const std::string& model, const std::string& parallel) {
+    return imported("megatron",
+                    "language_model:\n  num_layers: 24\n  hidden_size: 1024\n  num_attention_heads: 16\n"
+                    "  max_position_embeddings: 4096\n" +
+                        model + "model_parallel:\n  bf16: True\n  pipeline_model_parallel_size: 2\n" + parallel +
+                        "micro_batch_size: 1\nvocab_size: 32000\n",
+                    "cfg.yaml", job("", 8));
+  };
+  const ImportedRun run = yaml("  add_bias_linear: False\n  activation_func: swiglu\n", "  overlap_p2p_comm: False\n");
+  CHECK_FALSE(run.scenario.model.mlp_bias);
+  CHECK(run.scenario.model.activation == Activation::swiglu);
+  CHECK_FALSE(run.scenario.parallel.overlap_p2p);
+  CHECK(run.unmapped.empty());
+  const ImportedRun plain = yaml("  add_bias_linear: True\n", "");
+  CHECK(plain.scenario.model.mlp_bias);
+  CHECK(plain.scenario.parallel.overlap_p2p);
+}
+
+TEST_CASE("launchers: models of Megatron-LM that are not GPTs are refused", "[io][launch][error]") {
+  const std::string sizes =
+      " --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --vocab-size 32000 "
+      "--max-position-embeddings 4096 --micro-batch-size 1 --bf16 ";
+  const std::string said = "names a model that is not a GPT, and only a GPT's arguments are read: give --model";
+  for (const char* program : {"pretrain_bert.py", "examples/t5/pretrain_t5.py", "pretrain_mamba.py"})
+    CHECK(refusal("megatron", "ARGS=1\ntorchrun " + std::string(program) + sizes, "run.sh", job("", 8)) ==
+          "run.sh:2: script program = \"" + std::string(program).substr(std::string(program).rfind('/') + 1) +
+              "\": " + said);
+  for (const char* more : {"--hybrid-override-pattern M-M*", "--hybrid-attention-ratio 0.08",
+                           "--spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec"})
+    CHECK(refusal("megatron", "torchrun pretrain.py" + sizes + more, "run.sh", job("", 8)).find(said) !=
+          std::string::npos);
+  const ImportedRun given =
+      imported("megatron", "torchrun pretrain_mamba.py" + sizes, "run.sh", job("llama-3.1-8b", 8));
+  CHECK(given.scenario.model.name == "llama-3.1-8b");
+  CHECK(assumes(given, "model: script program names one that is not a GPT: --model is used"));
+}
+
+TEST_CASE("launchers: NeMo's YAML describes its model, in words of its own", "[io][launch]") {
+  const auto nemo = [](const std::string& words, const std::string& precision = "bf16-mixed",
+                       const std::string& model = "") {
+    return imported("megatron",
+                    "trainer:\n  devices: 8\n  num_nodes: 2\n  precision: " + precision +
+                        "\nmodel:\n  micro_batch_size: 4\n  global_batch_size: 64\n  encoder_seq_length: 512\n"
+                        "  max_position_embeddings: ${.encoder_seq_length}\n  num_layers: 12\n  hidden_size: 768\n"
+                        "  num_attention_heads: 12\n" +
+                        words + "  data:\n    seq_length: ${model.encoder_seq_length}\n",
+                    "nemo.yaml",
+                    {.model = model, .topology = "dgx-h100", .gpus = 0, .overrides = {"model.vocab_size=50304"}})
+        .scenario;
+  };
+  const Scenario plain = nemo("  activation: gelu\n  normalization: layernorm1p\n  bias: true\n");
+  CHECK(plain.cluster.world_size == 16);
+  CHECK(plain.training.seq_length == 512);
+  CHECK(plain.training.dtype == Precision::bf16);
+  CHECK(plain.model.max_position_embeddings == 512);
+  CHECK(plain.model.num_layers == 12);
+  CHECK(plain.model.norm == Norm::layer_norm);
+  CHECK(plain.model.activation == Activation::gelu);
+  CHECK(plain.model.mlp_bias);
+  CHECK(plain.model.tied_embeddings);
+  const Model llama = nemo(
+                          "  activation: fast-swiglu\n  normalization: rmsnorm\n  bias: false\n"
+                          "  share_embeddings_and_output_weights: false\n")
+                          .model;
+  CHECK(llama.activation == Activation::swiglu);
+  CHECK(llama.norm == Norm::rms_norm);
+  CHECK_FALSE(llama.mlp_bias);
+  CHECK_FALSE(llama.tied_embeddings);
+  CHECK(nemo("", "16").training.dtype == Precision::fp16);
+  CHECK(nemo("", "32").training.dtype == Precision::fp32);
+  CHECK(nemo("", "bf16", "gpt2-small").model.name == "gpt2-small");  // in place of the file's
+}
+
+TEST_CASE("launchers: torchrun without a number of nodes has one", "[io][launch]") {
+  const ImportedRun run =
+      imported("megatron", "torchrun --nproc_per_node 8 " + kModel + "--num-layers 32\n", "run.sh", job("", 0));
+  CHECK(run.scenario.cluster.world_size == 8);
+  CHECK(assumes(run, "cluster.world_size = 8: one node, as nproc-per-node without a number of nodes says"));
+  CHECK(refusal("megatron", "torchrun --nproc_per_node gpu " + kModel + "--num-layers 32\n", "run.sh", job("", 0)) ==
+        "run.sh: does not say the number of GPUs: give --set cluster.world_size=N");
+  CHECK(imported("megatron", "torchrun --nproc_per_node 8 " + kModel + "--num-layers 32\n", "run.sh", job("", 16))
+            .scenario.cluster.world_size == 16);
 }
 
 TEST_CASE("launchers: lists of Megatron-Bridge say layers of experts and stages", "[io][launch]") {

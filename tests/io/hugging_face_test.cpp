@@ -262,7 +262,9 @@ TEST_CASE("hugging face: what a family fixes and what the file says", "[io][mode
   CHECK(read(config("smollm3"))->tied_embeddings);  // SmolLM3Config
   CHECK_FALSE(read(config("smollm3", R"("tie_word_embeddings": false)"))->tied_embeddings);
   CHECK(read(config("llama", R"("hidden_act": "gelu_new")"))->activation == Activation::geglu);
-  CHECK(read(config("mistral", R"("sliding_window": 4096)"))->sliding_window == 4096);
+  const std::string four = R"("num_key_value_heads": 4)";
+  CHECK(read(config("mistral", four + R"(, "sliding_window": 512)"))->sliding_window == 512);
+  CHECK(read(config("mistral", four + R"(, "sliding_window": null)"))->sliding_window == 0);
   const Model qwen2 = read(config("qwen2", R"("use_sliding_window": false, "sliding_window": 4096)")).value();
   CHECK(qwen2.qkv_bias);
   CHECK_FALSE(qwen2.attention_output_bias);
@@ -285,6 +287,29 @@ TEST_CASE("hugging face: what a family fixes and what the file says", "[io][mode
   CHECK(read("{\"model_type\": \"qwen3_vl\", \"text_config\": {" + kSizes + "}}") == read(config("qwen3_vl_text")));
   // The tie of a multimodal file may stand outside its language model.
   CHECK(read("{\"text_config\": " + config("qwen3_vl_text") + ", \"tie_word_embeddings\": true}")->tied_embeddings);
+}
+
+// MistralConfig, MixtralConfig, Ministral3Config, Qwen3Config, Qwen3MoeConfig of transformers (docs/references.md#hugging-face-configs).
+TEST_CASE("hugging face: defaults of families that differ from Llama's", "[io][model]") {
+  const auto model = [](const std::string& type, const std::string& more = "") {
+    return read("{\"model_type\": \"" + type +
+                R"(", "hidden_size": 256, "num_attention_heads": 16, "num_hidden_layers": 2,
+        "vocab_size": 100, "intermediate_size": 256, "num_local_experts": 8, "num_experts_per_tok": 2, "num_experts": 8,
+        "moe_intermediate_size": 32)" +
+                more + "}")
+        .value();
+  };
+  const std::string none = R"(, "num_key_value_heads": null)";
+  for (const char* type : {"mistral", "mixtral", "ministral3"}) {
+    CHECK(model(type).num_query_groups == 8);
+    CHECK(model(type, none).num_query_groups == 16);
+    CHECK(model(type, R"(, "num_key_value_heads": 4)").num_query_groups == 4);
+  }
+  for (const char* type : {"llama", "phi3", "qwen3"}) CHECK(model(type).num_query_groups == 16);
+  CHECK(model("mistral").sliding_window == 4096);
+  CHECK(model("mixtral").sliding_window == 0);
+  for (const char* type : {"qwen3", "qwen3_vl_text", "ministral3"}) CHECK(model(type).head_dim == 128);
+  for (const char* type : {"mistral", "qwen3_moe"}) CHECK(model(type).head_dim == 16);
 }
 
 TEST_CASE("hugging face: what cannot be read is an error, word for word", "[io][model][error]") {

@@ -6,6 +6,7 @@
 
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/deepspeed_settings.hpp"
+#include "sim/import/launchers/megatron_settings.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "sim/import/recognise.hpp"
@@ -16,7 +17,7 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-constexpr SettingRow kMegatronRows[] = {
+constexpr SettingRow kMegatronSection[] = {
     {"parallel.tp", "megatron_lm_config.megatron_lm_tp_degree", Kind::size},
     {"parallel.pp", "megatron_lm_config.megatron_lm_pp_degree", Kind::size},
     {"parallel.sequence_parallel", "megatron_lm_config.megatron_lm_sequence_parallelism", Kind::flag},
@@ -138,7 +139,9 @@ void import_megatron_section(RunImport& run) {
   constexpr Name kRecompute = "megatron_lm_config.megatron_lm_recompute_activations";
   constexpr Name kDistributed = "megatron_lm_config.megatron_lm_use_distributed_optimizer";
   run.put("stack", std::string("megatron-core"));
-  import_rows(run, kMegatronRows, AbsentFlag::is_false);
+  import_rows(run, kMegatronRows, AbsentFlag::is_false);  // Megatron-LM's own arguments, none of which is given
+  run.put_flag("parallel.overlap_param_gather", false);
+  import_rows(run, kMegatronSection, AbsentFlag::is_false);
   run.put("training.cross_entropy", std::string("automatic"));  // without --cross-entropy-loss-fusion
   if (run.flag(kRecompute).value_or(false)) run.put("training.recompute", std::string("selective"), kRecompute);
   if (run.flag(kDistributed).value_or(false)) run.put("parallel.zero_stage", 1, kDistributed);
@@ -146,6 +149,29 @@ void import_megatron_section(RunImport& run) {
     run.accumulation = *count;
     run.accumulation_key = kMicro;
   }
+}
+
+void import_ddp(RunImport& run) {
+  run.put("stack", std::string("hugging-face"));
+  run.put("parallel.zero_stage", 0);
+  run.put("parallel.data_parallel", std::string("ddp"), "distributed_type");
+}
+
+/// FSDP and DeepSpeed reduce gradients in the type of mixed_precision. Without them, autocast leaves parameters and gradients in fp32.
+/// Megatron-LM (`megatron`) adds gradients of bf16 up in fp32, and has no fp8 here.
+void import_precision(RunImport& run, bool converted, bool megatron) {
+  constexpr Name kKey = "mixed_precision";
+  constexpr std::pair<Name, Name> kPrecisions[] = {{"no", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"fp8", "fp8"}};
+  const std::optional<Name> written = run.choice<Name>(kKey, kPrecisions);
+  const Name precision = written.value_or("fp32");
+  if (!written && converted && run.is_overridden("training.dtype")) return;  // the stack's reduction
+  if (!written && !run.has(kKey) && !run.is_overridden("training.dtype"))
+    run.assume(
+        "training.dtype = fp32: the file has no mixed_precision, and Accelerate's default is no; a training script may "
+        "choose another");
+  run.put("training.dtype", std::string(precision), kKey);
+  const bool narrow = converted ? precision != "fp32" : megatron && precision == "fp16";
+  run.put("training.grad_reduce_dtype", std::string(!narrow ? "fp32" : precision == "fp8" ? "bf16" : precision), kKey);
 }
 
 void import_accumulation(RunImport& run) {
@@ -159,8 +185,6 @@ void import_accumulation(RunImport& run) {
 void import_accelerate(RunImport& run) {
   constexpr std::pair<Name, int> kTypes[] = {
       {"FSDP", 0}, {"DEEPSPEED", 1}, {"MEGATRON_LM", 2}, {"MULTI_GPU", 3}, {"NO", 3}};
-  constexpr std::pair<Name, Name> kPrecisions[] = {{"no", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"fp8", "fp8"}};
-  constexpr std::pair<Name, Name> kReduced[] = {{"no", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"fp8", "bf16"}};
   if (!run.has("distributed_type"))
     return run.errors.push_back(
         {run.file(), 0, "distributed_type", "", "is missing (allowed: FSDP DEEPSPEED MEGATRON_LM MULTI_GPU NO)"});
@@ -169,17 +193,11 @@ void import_accelerate(RunImport& run) {
   if (type == 0) import_fsdp(run);
   if (type == 1) import_deepspeed_section(run);
   if (type == 2) import_megatron_section(run);
-  if (type == 3) run.put("parallel.data_parallel", std::string("ddp"), "distributed_type");
+  if (type == 3) import_ddp(run);
   import_mesh(run);
   if (const auto processes = run.count("num_processes"); processes && run.gpus == 0)
     run.put("cluster.world_size", *processes, "num_processes");
-  if (const auto precision = run.choice<Name>("mixed_precision", kPrecisions))
-    run.put("training.dtype", std::string(*precision), "mixed_precision");
-  // FSDP and DeepSpeed reduce in the type of mixed_precision; without them, autocast leaves parameters and gradients in
-  // fp32.
-  const bool converted = type == 0 || type == 1;
-  const Name reduced = converted ? run.choice<Name>("mixed_precision", kReduced).value_or("fp32") : Name("fp32");
-  if (converted || type == 3) run.put("training.grad_reduce_dtype", std::string(reduced), "mixed_precision");
+  import_precision(run, type == 0 || type == 1, type == 2);
   run.pass_over(kWithoutEffect);
 }
 
@@ -229,14 +247,21 @@ void take_type(RunSettings& settings, const Scenario& scenario, const Mesh& mesh
                        "parallel.data_parallel");
 }
 
-std::string emit_fsdp(RunSettings& settings, const Scenario& scenario) {
+/// An import has the stack hugging-face.
+void list_replaced_by_stack(RunSettings& settings, const Scenario& scenario, bool sharded) {
   const Parallel& p = scenario.parallel;
   const Training& t = scenario.training;
   settings.list_unless(p.dtensor, "parallel.dtensor");
-  settings.list_unless(t.recompute_early_stop == (t.recompute == Recompute::full), "training.recompute_early_stop");
+  settings.list_unless(t.recompute_early_stop == (t.recompute == Recompute::full && sharded),
+                       "training.recompute_early_stop");
   settings.list_unless(p.defer_grad_sync, "parallel.defer_grad_sync");
   settings.list_unless(t.unfused_elementwise, "training.unfused_elementwise");
   settings.list_unless(t.cross_entropy == CrossEntropy::pytorch, "training.cross_entropy");
+}
+
+std::string emit_fsdp(RunSettings& settings, const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const Training& t = scenario.training;
   settings.take("parallel.reshard_after_forward");
   if (t.recompute == Recompute::full || t.recompute == Recompute::none) settings.take("training.recompute");
   const bool offload = t.offload_parameters;  // which scenarios have with the optimizer only
@@ -278,6 +303,7 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
   settings.list_unless(t.micro_batch_size == 1, "training.micro_batch_size");
   settings.list_unless(t.micro_batch_size == 1, "training.global_batch_size");
   take_type(settings, scenario, mesh);
+  list_replaced_by_stack(settings, scenario, mesh.sharded);
   if (mesh.sharded) text += emit_fsdp(settings, scenario);
   text += emit_mesh(settings, scenario.parallel, mesh);
   for (const char* covered : {"parallel.dp", "training.seq_length", "training.train_tokens"}) settings.take(covered);

@@ -75,7 +75,14 @@ class ArgumentChoice {
       root.members.push_back({each->name, each->value});
     }
     notes_.kind = JsonNode::Kind::array;
-    if (!root.members.empty() && !notes_.items.empty()) root.members.push_back({kScriptNotes, std::move(notes_)});
+    if (root.members.empty()) return root;
+    if (!notes_.items.empty()) root.members.push_back({kScriptNotes, std::move(notes_)});
+    for (const ShellCommand* each : training_) {
+      if (each->python.empty()) continue;
+      root.members.push_back({kScriptProgram, node_of(each->python)});
+      root.members.back().value.line = each->line;
+      break;
+    }
     return root;
   }
 
@@ -107,7 +114,7 @@ class ArgumentChoice {
                           std::ranges::any_of(kTraining, [&](Name name) { return arguments.contains(name); });
       if (trains && !each.is_text)
         training_.push_back(&each);
-      else if (trains && each.python)
+      else if (trains && !each.python.empty())
         text.push_back(&each);
       if (!each.is_text) others.push_back(&each);
     }
@@ -137,11 +144,12 @@ class ArgumentChoice {
   }
 
   void note_several() {
-    const bool any_python = std::ranges::any_of(training_, [](const ShellCommand* each) { return each->python; });
+    const bool any_python =
+        std::ranges::any_of(training_, [](const ShellCommand* each) { return !each->python.empty(); });
     std::set<int> lines;
     std::set<std::map<Name, std::string>> different;
     for (const ShellCommand* each : training_) {
-      if (is_line_of_arguments(*each) || each->python != any_python) continue;
+      if (is_line_of_arguments(*each) || each->python.empty() == any_python) continue;
       lines.insert(each->line);
       different.insert(arguments_of(*each));
     }
@@ -167,7 +175,8 @@ class ArgumentChoice {
   void note_others() {
     std::set<int> lines;
     for (const ShellCommand& each : script_->commands)
-      if (each.python && !each.is_text && !is_training(each) && !arguments_of(each).empty()) lines.insert(each.line);
+      if (!each.python.empty() && !each.is_text && !is_training(each) && !arguments_of(each).empty())
+        lines.insert(each.line);
     if (!lines.empty())
       note(fmt::format("{} start{} another program than training: its arguments are left out", lines_of(lines),
                        lines.size() > 1 ? "" : "s"));

@@ -24,6 +24,9 @@ namespace tracecast {
 /// Key of a list of sentences: what was assumed of the script. No argument has a blank.
 inline constexpr const char* kScriptNotes = "script notes";
 
+/// Key of the file in Python that the training command runs, without its folder.
+inline constexpr const char* kScriptProgram = "script program";
+
 /// Errors: no argument in it; a quote that is not closed.
 Result<JsonDocument> parse_arguments(const std::string& text, const std::string& file);
 

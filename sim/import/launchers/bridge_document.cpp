@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/import/launchers/mixed_precision.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "sim/import/recognise.hpp"
@@ -133,7 +134,6 @@ void rewrite_activation(JsonNode& model) {
 /// The model's own settings as Megatron-LM's flags say them.
 void rewrite_model(JsonNode& model) {
   rewrite_activation(model);
-  negate(model, "add_bias_linear", "disable_bias_linear");
   negate(model, "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
   if (!is_true(model, "should_pad_vocab"))
     if (JsonNode* const multiple = member(model, "make_vocab_size_divisible_by")) *multiple = one(*multiple);
@@ -157,7 +157,80 @@ void rewrite(JsonNode& root) {
   set(root, kWholeConfiguration);
 }
 
+/// The scalar at a dotted path; nullptr: none.
+const JsonNode* scalar_at(const JsonNode* node, std::string_view path) {
+  for (const std::string_view key : split(path, '.')) {
+    if (node == nullptr || node->kind != JsonNode::Kind::object) return nullptr;
+    node = node->find(key);
+  }
+  return node == nullptr || node->kind == JsonNode::Kind::object ? nullptr : node;
+}
+
+/// ${.max_steps} is the setting beside it, ${model.hidden_size} that of the root.
+void interpolate(JsonNode& object, const JsonNode& root) {
+  for (JsonMember& each : object.members) {
+    if (each.value.kind == JsonNode::Kind::object) interpolate(each.value, root);
+    const std::string text = each.value.string;
+    if (each.value.kind != JsonNode::Kind::string || !text.starts_with("${") || !text.ends_with('}')) continue;
+    const bool beside = text.starts_with("${.");
+    const std::size_t begin = beside ? 3 : 2;
+    const JsonNode* const other = scalar_at(beside ? &object : &root, text.substr(begin, text.size() - begin - 1));
+    if (other == nullptr) continue;
+    JsonNode value = *other;
+    value.line = each.value.line;
+    each.value = std::move(value);
+  }
+}
+
+struct Word {
+  std::string_view theirs;
+  const char* flag;  ///< "": none
+};
+
+/// A word in place of flags; other words stay, and are then listed as not mapped.
+void write_flags(JsonNode& object, std::string_view key, std::initializer_list<Word> words) {
+  const JsonNode* const node = member(object, key);
+  if (node == nullptr) return;
+  const std::string word = lower_case(node->string);
+  const auto* const found = std::ranges::find(words, std::string_view(word), &Word::theirs);
+  if (found == words.end()) return;
+  drop(object, [=](std::string_view each) { return each == key; });
+  if (*found->flag != '\0') set(object, found->flag);
+}
+
 }  // namespace
+
+void write_out_nemo(JsonNode& root) {
+  const JsonNode whole = root;
+  interpolate(root, whole);
+  JsonNode* const model = member(root, "model");
+  JsonNode* const trainer = member(root, "trainer");
+  if (model == nullptr || trainer == nullptr) return;
+  const JsonNode* const data = model->find("data");
+  const bool has_length = data != nullptr && data->find("seq_length") != nullptr;
+  rename(*model, "encoder_seq_length", has_length ? "longest_seq_length" : "seq_length");
+  drop(*model, [](std::string_view key) { return key == "longest_seq_length"; });
+  rename(*model, "bias", "add_bias_linear");
+  negate(*model, "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
+  write_flags(*model, "activation",
+              {{"gelu", ""},
+               {"swiglu", "swiglu"},
+               {"fast-swiglu", "swiglu"},
+               {"geglu", "geglu"},
+               {"fast-geglu", "geglu"},
+               {"squared-relu", "squared_relu"}});
+  if (JsonNode* const norm = member(*model, "normalization"))
+    norm->string = norm->string == "rmsnorm"               ? "RMSNorm"
+                   : norm->string.starts_with("layernorm") ? "LayerNorm"
+                                                           : norm->string;
+  write_flags(
+      *trainer, "precision",
+      {{"bf16", ""}, {"bf16-mixed", ""}, {"16", "fp16"}, {"16-mixed", "fp16"}, {"32", "fp32"}, {"32-true", "fp32"}});
+  if (JsonNode* const single = member(*trainer, "fp32")) {
+    single->boolean = false;
+    rename(*trainer, "fp32", "bf16");
+  }
+}
 
 bool is_bridge_recipe(std::string_view content, std::string_view file) {
   return file.ends_with(".py") && head_contains(content, "megatron.bridge");

@@ -19,4 +19,8 @@ Result<JsonDocument> parse_bridge(const std::string& content, const std::string&
 /// Whether a text is Python that makes a configuration of Megatron-Bridge.
 bool is_bridge_recipe(std::string_view content, std::string_view file);
 
+/// NeMo's YAML, which has a section `trainer`: values of other settings are put in, and words that NeMo has in place of Megatron-LM's flags
+/// become these.
+void write_out_nemo(JsonNode& root);
+
 }  // namespace tracecast

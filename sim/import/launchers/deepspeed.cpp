@@ -32,11 +32,17 @@ constexpr SettingRow kDeepspeedRows[] = {
     {"training.global_batch_size", "train_batch_size", Kind::size},
 };
 
+/// The same by the names that their fields have.
+constexpr SettingRow kFieldNames[] = {
+    {"parallel.prefetch_bucket_size", "zero_optimization.prefetch_bucket_size", Kind::count},
+    {"parallel.param_persistence_threshold", "zero_optimization.param_persistence_threshold", Kind::count},
+};
+
 constexpr Name kWithoutEffect = R"(
     steps_per_print gradient_clipping scheduler wall_clock_breakdown optimizer.params fp16.loss_scale
     fp16.initial_scale_power fp16.hysteresis fp16.consecutive_hysteresis fp16.min_loss_scale
     bf16.check_grad_overflow zero_optimization.contiguous_gradients zero_optimization.stage3_gather
-    zero_optimization.stage3_max zero_optimization.sub_group_size zero_allow_untested_optimizer tensorboard wandb
+    zero_optimization.gather_16bit zero_optimization.sub_group_size zero_allow_untested_optimizer tensorboard wandb
     csv_monitor comms_logger flops_profiler dump_state)";
 
 constexpr const char* kNeedsZero = "needs ZeRO: DeepSpeed offloads the optimizer at stages 1, 2 and 3 only";
@@ -47,9 +53,12 @@ struct Default {
   Name value;
 };
 constexpr Default kDefaults[] = {{"zero_optimization.reduce_scatter", "true"},
+                                 {"zero_optimization.stage3_max_live_parameters", "1000000000"},
+                                 {"zero_optimization.stage3_max_reuse_distance", "1000000000"},
+                                 {"zero_optimization.max_live_parameters", "1000000000"},
+                                 {"zero_optimization.max_reuse_distance", "1000000000"},
                                  {"zero_optimization.allgather_partitions", "true"},
                                  {"zero_optimization.offload_optimizer.ratio", "1"},
-                                 {"zero_optimization.offload_optimizer.ratio", "1.0"},
                                  {"zero_optimization.offload_optimizer.pin_memory", "true"},
                                  {"zero_optimization.offload_param.pin_memory", "true"},
                                  {"fp16.fp16_master_weights_and_grads", "false"},
@@ -122,10 +131,38 @@ void import_offload(RunImport& run) {
 }
 
 void import_zero(RunImport& run) {
+  constexpr Name kSwitch = "zero_optimization";  // before the section of this name: stage 1
   constexpr Name kStage = "zero_optimization.stage";
   constexpr Name kOverlap = "zero_optimization.overlap_comm";
-  put_deepspeed_stage(run, run.count(kStage).value_or(0), kStage);
+  const bool on = run.flag(kSwitch).value_or(false);
+  put_deepspeed_stage(run, run.count(kStage).value_or(on ? 1 : 0), on ? kSwitch : kStage);
   if (const auto overlap = run.flag(kOverlap)) run.put_flag("parallel.overlap_grad_reduce", *overlap, kOverlap);
+}
+
+/// Sizes that are "auto" as Hugging Face's Trainer fills them in (integrations/deepspeed.py), the latter two at stage 3.
+void fill_in_sizes(RunImport& run) {
+  constexpr std::int64_t kMaxHidden = 1 << 30;
+  const std::int64_t hidden = std::min(run.given_count("model.hidden_size", 0), kMaxHidden);
+  const auto fill = [&](const char* ours, Name key, std::int64_t elements) {
+    if (!run.is_auto(key) || hidden <= 0) return;
+    run.put(ours, elements, key);
+    run.assume(fmt::format("{} = {}: {} is \"auto\", which Hugging Face's Trainer fills in so", ours, elements, key));
+  };
+  fill("parallel.reduce_bucket_size", "zero_optimization.reduce_bucket_size", hidden * hidden);
+  if (run.given_count("parallel.zero_stage", 0) < 3) return;
+  fill("parallel.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size", hidden * hidden * 9 / 10);
+  fill("parallel.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold", 10 * hidden);
+}
+
+/// A global batch alone is one micro-batch of every rank (_set_batch_related_parameters).
+void import_accumulation(RunImport& run) {
+  constexpr Name kSteps = "gradient_accumulation_steps", kMicro = "train_micro_batch_size_per_gpu";
+  const auto steps = run.count(kSteps);
+  const bool alone = run.has("train_batch_size") && !run.has(kMicro) && !run.is_auto(kMicro) && !run.is_auto(kSteps) &&
+                     !run.is_overridden("training.micro_batch_size");
+  if (!steps && !alone) return;
+  run.accumulation = steps.value_or(1);
+  run.accumulation_key = kSteps;
 }
 
 void set(nlohmann::ordered_json& root, const std::string& dotted, const JsonNode& value) {
@@ -149,14 +186,13 @@ void import_deepspeed(RunImport& run) {
   assume_fused_operators(run);
   import_zero(run);
   import_offload(run);
+  import_rows(run, kFieldNames, AbsentFlag::is_open);
   import_rows(run, kDeepspeedRows, AbsentFlag::is_open);
+  fill_in_sizes(run);
   import_groups(run);
   import_precision(run);
   import_optimizer(run);
-  if (const auto steps = run.count("gradient_accumulation_steps")) {
-    run.accumulation = *steps;
-    run.accumulation_key = "gradient_accumulation_steps";
-  }
+  import_accumulation(run);
   for (const auto& [key, value] : kDefaults) run.pass_over_if(key, value);
   run.pass_over(kWithoutEffect);
 }

@@ -1,4 +1,7 @@
 /// A model's config.json as the beginning of a scenario.
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 #include "sim/import/importers.hpp"
@@ -7,6 +10,45 @@
 
 namespace tracecast {
 namespace {
+
+/// Python writes Infinity and NaN, which JSON does not have: null, since no key that is read has such a number.
+Result<JsonDocument> parse_config(const std::string& content, const std::string& file) {
+  constexpr std::array<std::string_view, 3> kWords{"-Infinity", "Infinity", "NaN"};
+  std::string plain;
+  bool quoted = false;
+  for (std::size_t at = 0; at < content.size(); ++at) {
+    const auto* const word = std::ranges::find_if(
+        kWords, [&](std::string_view each) { return content.compare(at, each.size(), each) == 0; });
+    if (!quoted && word != kWords.end()) {
+      plain += "null";
+      at += word->size() - 1;
+      continue;
+    }
+    if (content[at] == '"') quoted = !quoted;
+    plain += content[at];
+    if (quoted && content[at] == '\\' && at + 1 < content.size()) plain += content[++at];
+  }
+  return parse_json(std::move(plain), file);
+}
+
+/// Towers for images and sound, and layers that predict further tokens, of the files whose language model is forecast.
+void name_what_is_left_out(RunImport& run) {
+  std::string towers;
+  for (const JsonMember& each : run.theirs().members) {
+    const bool section = each.key.ends_with("_config") && each.value.kind == JsonNode::Kind::object;
+    if (!section || each.key == "text_config" || each.key == "quantization_config") continue;
+    run.take(each.key);
+    towers += (towers.empty() ? "" : ", ") + shortened(each.key);
+  }
+  if (run.theirs().find("text_config") != nullptr && !towers.empty())
+    run.assume(fmt::format("only the language model is forecast: {} left out", towers));
+  for (const std::string prefix : {"", "text_config."})
+    for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers"})
+      if (const auto layers = run.count(prefix + key); layers && *layers > 0)
+        run.assume(
+            fmt::format("{} = {}: without prediction layers, as Transformers trains it (--set model.mtp_layers={})",
+                        prefix + key, *layers, *layers));
+}
 
 void import_hugging_face(RunImport& run) {
   if (run.given("model") != nullptr) return run.pass_over_rest();  // --model replaces the file's
@@ -25,6 +67,7 @@ void import_hugging_face(RunImport& run) {
         fmt::format("quantization_config{} is of the stored weights: training.dtype is the precision of training",
                     method == nullptr ? "" : " (" + method->text() + ")"));
   }
+  name_what_is_left_out(run);
   run.pass_over_rest();
 }
 
@@ -36,6 +79,6 @@ bool is_hugging_face_config(std::string_view content, std::string_view) {
 
 const Importer kHuggingFace{"hugging-face", "config.json of a Hugging Face model", "launchers.md",
                             is_hugging_face_config,
-                            Launcher{parse_json_settings, RunImport::Names::dotted, import_hugging_face, nullptr}};
+                            Launcher{parse_config, RunImport::Names::dotted, import_hugging_face, nullptr}};
 
 }  // namespace tracecast

@@ -26,6 +26,7 @@ Result<JsonDocument> parse_megatron(const std::string& content, const std::strin
   if (!is_yaml(file)) return parse_arguments(content, file);
   Result<JsonDocument> document = parse_yaml(content, file);
   const JsonNode* arguments = document ? document->root.find("MODEL_ARGS") : nullptr;
+  if (document && document->root.find("trainer") != nullptr) write_out_nemo(document->root);
   if (arguments == nullptr) return document;
   return JsonDocument{file, JsonNode(*arguments)};  // and nothing of the environment variables beside them
 }

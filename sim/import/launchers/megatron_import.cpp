@@ -19,8 +19,8 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
-/// The rows of Megatron-Bridge and NeMo that differ.
-constexpr SettingRow kBridgeRows[] = {
+/// The rows of YAML (Megatron-Bridge, NeMo, --yaml-cfg) that differ.
+constexpr SettingRow kYamlRows[] = {
     {"parallel.overlap_p2p", "overlap-p2p-comm", Kind::flag},
     {"parallel.ddp_bucket_size", "bucket-size", Kind::count},
 };
@@ -51,14 +51,34 @@ constexpr Name kWithoutEffectOfWhole = R"(
 void import_gpus(RunImport& run) {
   const Name nodes = run.first_of({"nnodes", "num-nodes"});
   const Name per_node = run.first_of({"nproc-per-node", "num-gpus", "devices"});
-  if (run.gpus > 0 || !run.has(nodes) || !run.has(per_node)) {
-    run.find(nodes);
-    run.find(per_node);
-    return;
-  }
-  const auto n = run.count(nodes);
+  const JsonNode* const devices = run.find(per_node);
+  const bool one = run.find(nodes) == nullptr && devices != nullptr && devices->kind == JsonNode::Kind::integer;
+  if (run.gpus > 0 || devices == nullptr || !(one || run.has(nodes))) return;
+  const auto n = one ? 1 : run.count(nodes);
   const auto g = run.count(per_node);
-  if (n && g && *n > 0 && *g > 0 && *n < 1'000'000 && *g < 1'000'000) run.put("cluster.world_size", *n * *g, nodes);
+  if (!n || !g || *n <= 0 || *g <= 0 || *n >= 1'000'000 || *g >= 1'000'000) return;
+  run.put("cluster.world_size", *n * *g, one ? per_node : nodes);
+  if (one)
+    run.assume(fmt::format("cluster.world_size = {}: one node, as {} without a number of nodes says", *g, per_node));
+}
+
+/// Overrides leave open what their recipe sets.
+void assume_of_recipe(RunImport& run) {
+  const JsonNode* const experts = run.given("model.moe");
+  const bool pipeline = run.given_count("parallel.pp", 1) > 1 && run.given("parallel.pp_layout") == nullptr;
+  const std::pair<const char*, bool> degrees[] = {
+      {"parallel.tp", true},
+      {"parallel.pp", true},
+      {"parallel.vpp", pipeline},
+      {"parallel.cp", true},
+      {"parallel.ep", experts != nullptr && experts->kind == JsonNode::Kind::object}};
+  std::string open;
+  for (const auto& [key, matters] : degrees)
+    if (matters && run.given(key) == nullptr && !run.is_overridden(key))
+      open += (open.empty() ? "" : ", ") + std::string(key);
+  if (!open.empty()) run.assume(open + " = 1: the file leaves this to its recipe, which may set more");
+  if (run.given("training.grad_reduce_dtype") == nullptr && !run.is_overridden("training.grad_reduce_dtype"))
+    run.assume("training.grad_reduce_dtype is the stack's: the file leaves grad_reduce_in_fp32 to its recipe");
 }
 
 void import_sharding(RunImport& run, bool bridge) {
@@ -126,7 +146,10 @@ void import_precision(RunImport& run, bool bridge) {
   const Name fp4 = run.first_of({"fp4-format", "fp4"});
   const std::optional<Name> recipe = run.choice<Name>("fp8-recipe", kRecipes);
   if (has_format(run, fp8, kFp8Formats)) run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
-  for (const Name format : {"fp8-hybrid", "fp8-e4m3"}) run.flag(format);  // which of NeMo's formats, of one size
+  for (const Name format : {"fp8-hybrid", "fp8-e4m3"}) {
+    const bool on = run.flag(format).value_or(false);  // NeMo's says which format, of one size
+    if (on && !bridge) run.put("training.dtype", std::string("fp8"), format);
+  }
   // With fp8-dot-product-attention: its operands arrive quantised, a saving that is left out.
   run.flag("fp8-multi-head-attention");
   if (has_format(run, fp4, kFp4Formats)) run.put("training.dtype", std::string("nvfp4"), fp4);
@@ -142,7 +165,8 @@ void import_precision(RunImport& run, bool bridge) {
   import_wide_layers(run, bridge);
 }
 
-void import_megatron_recompute(RunImport& run) {
+/// Megatron-LM 2.5 to 3.0 had no granularity: a method alone is full recomputation. NeMo's method is one of a granularity.
+void import_megatron_recompute(RunImport& run, bool bridge) {
   constexpr std::pair<Name, Name> kGranularities[] = {{"selective", "selective"}, {"full", "full"}};
   const Name granularity_key = run.first_of({"recompute-granularity", "activations-checkpoint-granularity"});
   const Name method_key = run.first_of({"recompute-method", "activations-checkpoint-method"});
@@ -151,14 +175,18 @@ void import_megatron_recompute(RunImport& run) {
   const std::string method = run.word(method_key);
   const auto layers = run.count(layers_key);
   const Name old = run.first_of({"recompute-activations", "checkpoint-activations"});
+  const bool by_method = !bridge && !granularity && !method.empty() && method_key.starts_with("activations");
   if (granularity)
     run.put("training.recompute", std::string(*granularity), granularity_key);
+  else if (by_method)
+    run.put("training.recompute", std::string("full"), method_key);
   else if (run.flag(old).value_or(false))
     run.put("training.recompute", std::string(old == "recompute-activations" ? "selective" : "full"), old);
-  if (granularity != Name("full") || !layers) return;
-  if (method == "block") run.put("training.recompute_num_layers", *layers, layers_key);
-  if (method == "uniform" && *layers > 1)
-    run.assume(fmt::format("{} = {}: every layer keeps its input, not every {}th", layers_key, *layers, *layers));
+  if (!(by_method || granularity == Name("full")) || !(by_method || layers)) return;
+  const std::int64_t count = layers.value_or(1);
+  if (method == "block") run.put("training.recompute_num_layers", count, layers ? layers_key : method_key);
+  if (method == "uniform" && count > 1)
+    run.assume(fmt::format("{} = {}: every layer keeps its input, not every {}th", layers_key, count, count));
 }
 
 /// --recompute-modules, with selective granularity; core_attn alone is Megatron's default.
@@ -350,7 +378,7 @@ void import_duration(RunImport& run) {
 void import_offloading(RunImport& run) {
   constexpr Name kOptimizer = "optimizer-cpu-offload";
   if (run.flag(kOptimizer).value_or(false)) run.put_flag("training.offload_optimizer", true, kOptimizer);
-  for (const Name whole : {"1", "1.0"}) run.pass_over_if("optimizer-offload-fraction", whole);
+  run.pass_over_if("optimizer-offload-fraction", "1");
   constexpr Name kLayers = "cpu-offloading-num-layers";
   const std::int64_t layers = run.count(kLayers).value_or(0);
   const bool on = run.flag("cpu-offloading").value_or(true);
@@ -392,7 +420,7 @@ void import_adapters(RunImport& run) {
 void import_megatron_settings(RunImport& run, bool bridge) {
   import_gpus(run);
   import_rows(run, kMegatronRows, bridge ? AbsentFlag::is_open : AbsentFlag::is_false);
-  if (bridge) import_rows(run, kBridgeRows, AbsentFlag::is_open);
+  import_rows(run, kYamlRows, AbsentFlag::is_open);
   if (run.given_count("parallel.tp", 1) <= 1) run.put_flag("parallel.sequence_parallel", false);  // as Megatron does
   const bool from_local = run.word("transformer-impl") == "local";
   if (!from_local) run.put("stack", std::string("megatron-core"));
@@ -402,7 +430,9 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_megatron_pipeline(run, layers);
   import_sharding(run, bridge);
   import_precision(run, bridge);
-  import_megatron_recompute(run);
+  const bool whole = run.flag(kWholeConfiguration).value_or(false);
+  if (bridge && !whole) assume_of_recipe(run);
+  import_megatron_recompute(run, bridge);
   import_recompute_modules(run);
   import_cuda_graphs(run);
   name_what_is_not_modelled(run);
@@ -424,7 +454,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
     run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", "use-flash-attn");
   run.pass_over_fusions();
   run.pass_over(kWithoutEffect);
-  if (run.flag(kWholeConfiguration).value_or(false)) {
+  if (whole) {
     run.pass_over(kWithoutEffectOfWhole);
     run.pass_over_off();
   }

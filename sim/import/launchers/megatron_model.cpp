@@ -6,6 +6,7 @@
 
 #include "sim/base/integers.hpp"
 #include "sim/base/words.hpp"
+#include "sim/import/launchers/argument_document.hpp"
 #include "sim/import/launchers/bridge_document.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
@@ -52,7 +53,9 @@ void import_activation(RunImport& run) {
   if (run.flag("gated-linear-unit").value_or(false))
     return run.error("activation-func", "is not supported with gated_linear_unit (allowed: silu gelu)");
   const bool geglu = run.flag("geglu").value_or(false);
-  const bool gated = run.flag("swiglu").value_or(false) || geglu;
+  const bool swiglu = run.says("activation-func", "\"swiglu\"");  // of --yaml-cfg
+  if (swiglu) run.take("activation-func");
+  const bool gated = run.flag("swiglu").value_or(swiglu) || geglu;
   const bool squared = run.flag("squared-relu").value_or(false);
   if (squared) run.assume("squared-relu: counted as ReLU, which multiplies as much");
   run.put("model.activation",
@@ -75,7 +78,8 @@ void import_norms_and_biases(RunImport& run) {
   const Name position = run.choice<Name>("position-embedding-type", kPositions)
                             .value_or(run.flag("use-rotary-position-embeddings").value_or(false) ? "rope" : "learned");
   run.put("model.position", std::string(position), "position-embedding-type");
-  const bool bias = !run.flag("disable-bias-linear").value_or(false);
+  const bool without = run.flag("disable-bias-linear").value_or(false);
+  const bool bias = run.flag("add-bias-linear").value_or(!without);  // as YAML has it
   const bool qkv_bias = run.flag("add-qkv-bias").value_or(false) || bias;
   run.put_flag("model.qkv_bias", qkv_bias, "disable-bias-linear");
   run.put_flag("model.attention_output_bias", bias, "disable-bias-linear");
@@ -173,11 +177,35 @@ JsonNode* model_of(JsonNode& ours) {
   return nullptr;
 }
 
+/// The setting that says that the model is not a GPT; "": none.
+Name other_family(RunImport& run) {
+  constexpr Name kPrograms[] = {"pretrain_bert", "pretrain_ict",    "pretrain_mamba", "pretrain_retro",
+                                "pretrain_t5",   "pretrain_vision", "pretrain_vlm"};
+  constexpr Name kHybrid[] = {"hybrid-override-pattern", "hybrid-layer-pattern", "hybrid-attention-ratio",
+                              "hybrid-mlp-ratio"};
+  const std::string program = run.word(kScriptProgram);
+  if (std::ranges::any_of(kPrograms, [&](Name each) { return program.starts_with(each); })) return kScriptProgram;
+  for (const Name key : kHybrid)
+    if (run.has(key)) return key;
+  return run.has("spec") && run.word("spec").find("mamba") != std::string::npos ? Name("spec") : Name();
+}
+
+/// Arguments of such a model are not read, and are listed as not mapped.
+void refuse_family(RunImport& run, Name key) {
+  if (run.given("model") != nullptr)
+    return run.assume(fmt::format("model: {} names one that is not a GPT: --model is used", key));
+  run.model_refused = true;
+  run.error(key, "names a model that is not a GPT, and only a GPT's arguments are read: give --model");
+}
+
 }  // namespace
 
 void import_megatron_model(RunImport& run, bool recipe) {
+  if (const Name key = other_family(run); !key.empty()) return refuse_family(run, key);
   const bool whole = run.flag(kWholeConfiguration).value_or(false);
-  const bool own = (!recipe || whole) && run.has("num-layers") && run.has("hidden-size");
+  const bool nemo = run.theirs().find("trainer") != nullptr;
+  const bool own =
+      (!recipe || whole || (nemo && run.given("model") == nullptr)) && run.has("num-layers") && run.has("hidden-size");
   const bool experts = run.has("num-experts") || run.has("num-moe-experts");
   if (!own && run.given("model") == nullptr) return;
   if (own && run.given("model") != nullptr) {

@@ -33,7 +33,7 @@ std::optional<std::string> expanded(const std::string& text, std::size_t& at, in
   std::string result;
   std::string last;
   for (; at < text.size() && text[at] != ')'; ++at) {
-    if (text[at] == ',' || text[at] == ' ') continue;
+    if (text[at] == ',' || text[at] == ' ' || text[at] == '\\') continue;
     if (text[at] == '(') {
       std::optional<std::string> group = depth < kMaxDepth ? expanded(text, ++at, depth + 1) : std::nullopt;
       if (!group || at >= text.size()) return std::nullopt;

@@ -12,7 +12,7 @@ namespace tracecast {
 /// Layers of each virtual stage of --pipeline-model-parallel-layout, stage 0 first.
 ///
 ///   "Et*2|(tt|)*5t|tmL"    E embedding, t layer, m extra prediction layer, L loss; | ends a stage, *n repeats the item or the
-///                          group before it, commas are decoration
+///                          group before it, commas are decoration, and so are backslashes (of a shell)
 ///
 /// Nothing: not in that language, or more than 100,000 stages and layers.   Source: docs/references.md#format-megatron
 std::optional<std::vector<int>> parse_pipeline_layout(const std::string& text);

@@ -242,7 +242,10 @@ void RunImport::pass_over_rest() {
 
 bool RunImport::says(std::string_view key, std::string_view value) const {
   const std::optional<std::size_t> at = index_of(key);
-  return at && settings_[*at].value->text() == value;
+  if (!at) return false;
+  const JsonNode& node = *settings_[*at].value;
+  const bool number = node.kind == JsonNode::Kind::integer || node.kind == JsonNode::Kind::number;
+  return number ? parse_number<double>(value) == node.number : node.text() == value;
 }
 
 void RunImport::pass_over_if(std::string_view key, std::string_view value) {

@@ -72,7 +72,7 @@ class RunImport {
   void pass_over(std::string_view beginnings);
   /// All settings that are left have no effect either.
   void pass_over_rest();
-  /// The setting has this value, as a message repeats it.
+  /// The setting has this value, as a message repeats it; of numbers any way to write them is the same.
   bool says(std::string_view key, std::string_view value) const;
   /// With this value the setting is what is forecast anyway.
   void pass_over_if(std::string_view key, std::string_view value);

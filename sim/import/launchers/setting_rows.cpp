@@ -27,6 +27,7 @@ RunSettings::RunSettings(const Scenario& scenario) {
   collect("training.", write_fields(scenario.training, true), values_);
   collect("parallel.", write_fields(Parallel{}, true), defaults_);
   collect("training.", write_fields(Training{}, true), defaults_);
+  for (const std::string& key : scenario.against_stack) listed_[key] = true;
 }
 
 const JsonNode& RunSettings::take(const std::string& ours) {

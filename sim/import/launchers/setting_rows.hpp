@@ -44,7 +44,8 @@ class RunSettings {
     listed_[ours] = true;
     if (same) take(ours);
   }
-  /// "parallel.tp=8", as --set takes it, of each setting that was not taken and differs from a scenario's default.
+  /// "parallel.tp=8", as --set takes it, of each setting that was not taken and differs from a scenario's default, or from what its
+  /// stack sets in place of that.
   std::vector<std::string> left() const;
 
  private:

@@ -10,6 +10,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/import/launchers/plain_scalar.hpp"
+#include "sim/import/launchers/shell_condition.hpp"
 #include "sim/io/fields.hpp"
 
 namespace tracecast {
@@ -36,19 +37,19 @@ class ScriptReader {
   void read(const ShellWord& word) {
     if (word.begins > 0) {
       if (command_) documents_[word.begins] = *command_;
+      if (branches_.dead()) skipped_.insert(word.begins);
       return;
     }
-    if (is_shown(word.document)) return;
+    if (is_shown(word.document) || skipped_.contains(word.document)) return;
+    if (reads_condition_) condition_.push_back(word);
     if (word.ends_line) return end_line(word.text);
-    if (!word.quoted && owner_.empty() && branches_.is_pattern(word.text)) {
-      begins_command_ = true;
-      return;
-    }
+    if (owner_.empty() && branches_.is_pattern(word.text)) return end_pattern();
     const bool first = std::exchange(begins_command_, false);
     if (!word.quoted && is_operator(word.text)) return;
     if (takes_target(word.text)) return;
     if ((first || word.text == "()") && !word.quoted) begin_command(word.text);
     if (begins_command_) return end_argument();
+    if (branches_.dead()) return;
     if (owner_.empty() && assigned_name_length(word.text) == 0) add_to_command(word);
     read_closing(word);
   }
@@ -109,7 +110,31 @@ class ScriptReader {
   void begin_command(Name word) {
     constexpr std::array<Name, 10> kBefore{"then", "do", "else", "elif", "if", "while", "until", "{", "!", "("};
     branches_.begin(word);
+    if (word == "then" && reads_condition_) {
+      condition_.pop_back();
+      branches_.decide(known_condition(condition_, fixed_));
+      reads_condition_ = false;
+    } else if (word == "if" || word == "elif") {
+      condition_.clear();
+      reads_condition_ = true;
+    }
     begins_command_ = is_one_of(kBefore, word) || branches_.expects_body();
+  }
+
+  /// A branch of case begins with the end of its patterns.
+  void end_pattern() {
+    begins_command_ = true;
+    const std::string patterns = branches_.take_patterns();
+    if (!patterns.empty()) branches_.decide(known_match(known_text(branches_.subject(), fixed_), patterns, fixed_));
+  }
+
+  /// What the command may change that the words do not say.
+  void note_changes(Name program, const std::string& word) {
+    if (program == "unset" || program == "read") script_.variables.erase(word);
+    if (program == "source" || program == "." || program == "eval")
+      for (auto& [name, variable] : script_.variables) variable.fixed = false;
+    const auto found = script_.variables.find(word);
+    if (found != script_.variables.end() && (program == "for" || program == "select")) found->second.fixed = false;
   }
 
   void add_to_command(const ShellWord& word) {
@@ -127,7 +152,7 @@ class ScriptReader {
     const std::string& program = script_.commands[*command_].program;
     is_program_ = is_new;
     if (is_new) return;
-    if (program == "unset") script_.variables.erase(word.text);
+    note_changes(program, word.text);
     if (program == "source" || program == ".") script_.sources[word.line] = word.text;
     if (!is_one_of(kWriters, program)) mentioned_.insert(file_name(word.text));
     if (program != "tee" || word.text.starts_with("-")) return;
@@ -194,8 +219,10 @@ class ScriptReader {
       if (const auto found = script_.variables.find(variable); found != script_.variables.end())
         before = found->second.text.value_or("");
     const std::string now = lists ? "" : before + substituted(text);
+    const bool fixed = !branches_.inside() && known_text(value, fixed_) && (!appends || fixed_(variable));
     assign(variable, appends, word.line);
     note_uses(text, variable);
+    script_.variables[variable].fixed = fixed && !lists;
     if (!lists) return set_text(variable, text, now, word.line);
     owner_ = variable;
     read_several(text, word.line);
@@ -222,6 +249,7 @@ class ScriptReader {
     if (!appends && !branches_.inside()) variable.branch_lines.clear();
     if (branches_.inside()) variable.branch_lines.insert(line);
     variable.text.reset();
+    variable.fixed = false;
   }
 
   /// A value that expands its own variable has what that had before.
@@ -294,7 +322,7 @@ class ScriptReader {
     // torchrun --nnodes 2 pretrain_gpt.py $ARGS: the program and what it is given are no values of the argument before.
     const bool python = text.ends_with(".py");
     if (!quoted && python && owner_.empty()) {
-      script_.commands[*command_].python = true;
+      script_.commands[*command_].python = file_name(text);
       script_.commands[*command_].line = line;
     }
     const bool apart = !values_.empty() && (python || text.starts_with("$") || text.starts_with("`"));
@@ -341,7 +369,7 @@ class ScriptReader {
     return rest == "[@]" || rest == "[*]" || (expansion.name.empty() && (rest.starts_with("@") || rest == "*"));
   }
 
-  /// ${TP:-8} and ${SP:+--sequence-parallel} replaced by what they stand for.
+  /// ${TP:-8} and ${SP:+--sequence-parallel} replaced by what they stand for; ${TP:=8} sets TP.
   std::string expanded(Name text, int line) {
     std::string result;
     while (!text.empty() && result.size() < kMaxShellValue) {
@@ -363,10 +391,19 @@ class ScriptReader {
       if (rest[0] == '?' || (rest[0] != '+' && set))
         result += holds || found == script_.variables.end() ? same : substituted(same);
       else if ((rest[0] == '+') == set)
-        result += expanded(rest.substr(1), line);
+        result += by_default(rest, std::string(expansion.name), line);
       text.remove_prefix(expansion.size);
     }
     return result.substr(0, kMaxShellValue);
+  }
+
+  std::string by_default(Name rest, const std::string& variable, int line) {
+    std::string value = expanded(rest.substr(1), line);
+    if (rest[0] == '=' && value.find("--") == std::string::npos) {
+      assign(variable, false, line);
+      script_.variables[variable].text = substituted(value);
+    }
+    return value;
   }
 
   /// With the texts of variables known so far; other expansions stay as they are. Variables in variables may double: they
@@ -375,13 +412,23 @@ class ScriptReader {
     std::string result;
     while (!text.empty() && result.size() < kMaxShellValue) {
       const Expansion expansion = expansion_at(text);
-      const auto found = expansion.rest.empty() ? script_.variables.find(expansion.name) : script_.variables.end();
-      const bool known = found != script_.variables.end() && found->second.text;
-      if (known) script_.branch_lines.insert(found->second.branch_lines.begin(), found->second.branch_lines.end());
-      result += known ? *found->second.text : std::string(text.substr(0, 1));
+      std::optional<std::string> known;
+      if (expansion.rest.empty() && !expansion.name.empty())
+        known = text_of(expansion.name);
+      else if (expansion.size > 0 && text.starts_with("$(("))
+        known = known_text(text.substr(0, expansion.size), [this](Name name) { return text_of(name); });
+      result += known.value_or(std::string(text.substr(0, 1)));
       text.remove_prefix(known ? expansion.size : 1);
     }
     return result.substr(0, kMaxShellValue);
+  }
+
+  /// A text that becomes a part of another one.
+  std::optional<std::string> text_of(Name name) {
+    const auto found = script_.variables.find(name);
+    if (found == script_.variables.end() || !found->second.text) return std::nullopt;
+    script_.branch_lines.insert(found->second.branch_lines.begin(), found->second.branch_lines.end());
+    return found->second.text;
   }
 
   /// Where a command's output goes, and which document it is in.
@@ -397,6 +444,14 @@ class ScriptReader {
   bool is_program_ = false;             ///< the word is the first of its command
   Target takes_target_ = Target::none;  ///< the next word is a file
   ShellBranches branches_;
+  bool reads_condition_ = false;      ///< the words up to then
+  std::vector<ShellWord> condition_;  ///< those read so far
+  std::set<int> skipped_;             ///< here-documents of branches that do not run
+  /// Texts that decide branches.
+  ShellLookup fixed_ = [this](Name name) -> std::optional<std::string> {
+    const auto found = script_.variables.find(name);
+    return found == script_.variables.end() || !found->second.fixed ? std::nullopt : found->second.text;
+  };
   std::vector<Output> outputs_;            ///< [command]
   std::optional<std::size_t> command_;     ///< that is read
   std::optional<std::size_t> feeding_;     ///< the one before '|'

@@ -2,8 +2,9 @@
 /// What the commands and variables of a shell script hold: arguments that begin with "--", and other variables.
 ///
 /// Commands are not run: of branches, loops and functions all are read, one after the other. '=' replaces what a variable had, '+=' adds to it;
-/// of the branches of one if or case, the last one that sets a variable counts. ${TP:-8} is 8 unless the script sets TP, ${TP:+--flag} is
-/// nothing. Not done: arithmetic, $(commands), sourced files.
+/// of the branches of one if or case, the last one that sets a variable counts, unless the script itself decides which of them runs
+/// (shell_condition.hpp). ${TP:-8} is 8 unless the script sets TP, ${TP:+--flag} is nothing, $((8 / 2)) is 4. Not done: $(commands),
+/// sourced files.
 #pragma once
 
 #include <map>
@@ -47,6 +48,7 @@ struct ShellContents {
 
 struct ShellVariable {
   std::optional<std::string> text;  ///< nothing: arguments
+  bool fixed = false;               ///< the text is the script's own, whatever it is given
   ShellContents held;
   std::set<int> branch_lines;  ///< lines in branches that set it
 };
@@ -54,7 +56,7 @@ struct ShellVariable {
 struct ShellCommand {
   std::string program;   ///< its first word
   int line = 0;          ///< of the Python file, where there is one, else of the command
-  bool python = false;   ///< there is one
+  std::string python;    ///< its name without its folder; "": there is none
   bool is_text = false;  ///< written to the terminal or a file, and not run: words of echo, of a document for cat
   ShellContents held;
 };

@@ -31,6 +31,10 @@ class WordReader {
       const char c = text_[at_];
       if (begins_document()) {
         note_document(words);
+      } else if (text_.compare(at_, 3, "<<<") == 0) {
+        close(words);
+        words.push_back(word("<<<"));
+        at_ += 2;
       } else if (c == '$' || c == '`') {
         put_expansion();
       } else if (c == '\'' || c == '"') {
@@ -100,7 +104,7 @@ class WordReader {
     --at_;
   }
 
-  /// <<EOF, and not <<< "text" or 1 << 2.
+  /// <<EOF, and not <<< "text" (a word of its own) or 1 << 2.
   bool begins_document() const {
     if (text_.compare(at_, 2, "<<") != 0 || at_ + 2 >= text_.size()) return false;
     const char next = text_[at_ + 2];

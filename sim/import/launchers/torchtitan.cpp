@@ -399,12 +399,11 @@ void import_compile(RunImport& run) {
   const bool loss = compiles("loss");
   run.put_flag("training.compiled", model, kCompile);
   run.put_flag("training.unfused_elementwise", !model, kCompile);
-  if (on)
-    run.put("training.cross_entropy",
-            std::string(model && loss ? "automatic"
-                        : loss        ? "compiled"
-                                      : "pytorch"),
-            all ? kCompile : kComponents);
+  run.put("training.cross_entropy",
+          std::string(!on || (model && loss) ? "automatic"
+                      : loss                 ? "compiled"
+                                             : "pytorch"),
+          all ? kCompile : kComponents);
 }
 
 void import_others(RunImport& run) {
