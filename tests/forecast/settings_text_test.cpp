@@ -89,6 +89,7 @@ TEST_CASE("settings text: routing of experts", "[report][moe]") {
   model.moe->experts = 256;
   model.moe->topk = 8;
   model.moe->shared_ffn_hidden = 2048;
+  parallel.ep = 8;
   training.expert_imbalance = 1.25;
   training.moe_dispatch_dtype = Precision::fp8;
   parallel.moe_dispatcher = MoeDispatcher::deepep;
