@@ -208,7 +208,7 @@ TEST_CASE("an update without master weights moves 16-bit values and states", "[o
 }
 
 TEST_CASE("an all-to-all sends what is for other nodes over the network", "[oracle][bandwidth]") {
-  Scenario scenario = shipped_scenario("deepseek-v3-2048");
+  Scenario scenario = shipped_scenario("deepseek-v3-2048", {"parallel.moe_dispatcher=alltoall"});
   const Forecast f = of(scenario);
   const int ep = scenario.parallel.ep, inside = scenario.cluster.node.gpus;
   double sent_inside = 0, sent_outside = 0;
