@@ -3,7 +3,7 @@
 ///
 /// One steady step, in this order on every rank: parameter gathers of the previous step (overlap_param_gather),
 /// the schedule's forwards and backwards, gradient reduction in buckets (during the last backward of each chunk when
-/// overlapped), embedding and norm gradients, gradient norm, optimizer, parameter gather (when not overlapped).
+/// overlapped), gradients of embeddings and of what tensor ranks share, gradient norm, optimizer, parameter gather (when not overlapped).
 ///
 /// One rank is simulated for each class of ranks that do the same at the same time (classes.hpp): one for each pipeline
 /// rank if all of its ranks have equivalent placements and one speed, which follows from the plan's coordinates.

@@ -15,7 +15,7 @@ class EndOfStep {
  public:
   explicit EndOfStep(DataParallel& data) : data_(data), context_(data.context()) {}
 
-  /// Reductions of `unreduced` chunks, embedding and norm gradients, overflow check, gradient norm.
+  /// Reductions of `unreduced` chunks, gradients of embeddings and of what tensor ranks share, overflow check, gradient norm.
   /// `reduced`: events of the reductions in flight.
   std::int32_t reduce_template(int pp, const std::vector<Chunk>& chunks, const std::vector<EventRef>& reduced,
                                const std::vector<Chunk>& unreduced);
