@@ -1,7 +1,6 @@
 #include "sim/network/cluster.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -171,9 +170,10 @@ bool same_gpus(const Domain& a, const Domain& b) { return std::ranges::equal(a.g
 /// Shares out NICs to one of `sharing` groups: in each domain its local ones, at most its share of all.
 void place_on_nics(const Cluster& cluster, const std::vector<Domain>& domains, int sharing, GroupPlacement& place) {
   const double all = static_cast<double>(cluster.node.nics) * cluster.node.gpus / cluster.node.gpus_per_host;
+  std::vector<double> each_rank;  // [domain]
+  each_rank.reserve(domains.size());
   place.nics = all / sharing;
-  std::map<std::size_t, double> fewest;  // NICs of a rank, by ranks of the domain
-  const Domain* before = nullptr;        // without a slow NIC of its own: its share is that of all with the same GPUs
+  const Domain* before = nullptr;  // without a slow NIC of its own: its share is that of all with the same GPUs
   double share = 1;
   for (const Domain& domain : domains) {
     const bool slow_nic = has_slow_nic(cluster, domain.node);
@@ -181,17 +181,14 @@ void place_on_nics(const Cluster& cluster, const std::vector<Domain>& domains, i
     before = slow_nic ? nullptr : &domain;
     const double own = std::min(all / sharing, static_cast<double>(domain.nics)) * share;
     place.nics = std::min(place.nics, own);
-    const double each = own / static_cast<double>(domain.gpus.size());
-    const auto [found, added] = fewest.try_emplace(domain.gpus.size(), each);
-    found->second = std::min(found->second, each);
+    each_rank.push_back(own / static_cast<double>(domain.gpus.size()));
   }
-  place.nics_per_rank = fewest.begin()->second;
-  for (const auto& [ranks, nics] : fewest) place.nics_per_rank = std::min(place.nics_per_rank, nics);
-  for (const auto& [ranks, nics] : fewest)
-    if (nics > 0)
-      place.outside_peers =
-          std::max(place.outside_peers,
-                   (static_cast<double>(place.ranks) - static_cast<double>(ranks)) * place.nics_per_rank / nics);
+  place.nics_per_rank = *std::min_element(each_rank.begin(), each_rank.end());
+  if (place.nics_per_rank <= 0) return;
+  for (std::size_t i = 0; i < domains.size(); ++i) {
+    const double outside = place.ranks - static_cast<double>(domains[i].gpus.size());
+    place.outside_peers = std::max(place.outside_peers, outside * place.nics_per_rank / each_rank[i]);
+  }
 }
 
 /// True if a ring over the domains can stay on rails: the group has the same GPUs in every domain.

@@ -2,12 +2,15 @@
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/axis_bandwidth.hpp"
+#include "sim/forecast/colocated.hpp"
 #include "sim/forecast/engine_step_times.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/scenario_document.hpp"
 #include "sim/network/host_collectives.hpp"
 #include "sim/network/parameter_server.hpp"
 #include "sim/plan/fine_tuning.hpp"
+#include "sim/plan/sharding.hpp"
 #include "tests/support/shipped.hpp"
 #include "tests/support/small_scenario.hpp"
 
@@ -205,6 +208,41 @@ TEST_CASE("an update without master weights moves 16-bit values and states", "[o
   CHECK(update_bytes({}) == 30);
   CHECK(update_bytes({"training.master_weights=false", "training.grad_reduce_dtype=bf16"}) == 14);
   CHECK(update_bytes({"training.master_weights=false", "training.grad_reduce_dtype=fp32"}) == 16);
+}
+
+TEST_CASE("multiplications add weight gradients to fp32 ones, but not FSDP's", "[oracle][plan]") {
+  const Training training{.grad_reduce_dtype = Precision::fp32};
+  CHECK(multiplication_adds({}, training));
+  CHECK_FALSE(multiplication_adds({.zero_stage = 3}, training));
+  CHECK(multiplication_adds({.zero_stage = 3, .data_parallel = DataParallelKind::deepspeed}, training));
+}
+
+TEST_CASE("DiLoCo's outer states stay on the GPU beside an optimizer on the host", "[oracle][plan]") {
+  const auto optimizer = [](const char* outer) {
+    const Scenario scenario =
+        shipped_scenario("diloco-10b", {"training.offload_optimizer=true", "parallel.averaging_bits=32",
+                                        std::string("parallel.outer_optimizer=") + outer});
+    return of(scenario).memory.front().optimizer;
+  };
+  CHECK(optimizer("nesterov") > optimizer("none"));
+}
+
+TEST_CASE("a link latency of zero is a latency, and shorter than another", "[oracle][network]") {
+  const auto link = [](const char* latency) {
+    return read_topology(shipped_data().topologies / "dgx-h100.json", {std::string("node.link_latency=") + latency})
+        .value()
+        .reference.link;
+  };
+  CHECK(link("0 us") == link("1 us"));
+  CHECK(link("1 us").has_value());
+}
+
+TEST_CASE("co-located jobs run on the machine of the first", "[oracle][network]") {
+  std::vector<Scenario> jobs{shipped_scenario("p5-llama2-7b-8"), shipped_scenario("p5-llama2-7b-8")};
+  jobs[0].cluster.node.nic_rate.bytes_per_second /= 2;
+  REQUIRE(jobs[0].cluster.node.nic_rate != jobs[1].cluster.node.nic_rate);
+  REQUIRE(assign_nodes(jobs, JobPlacement::compact));
+  CHECK(jobs[1].cluster.node.nic_rate == jobs[0].cluster.node.nic_rate);
 }
 
 TEST_CASE("an all-to-all sends what is for other nodes over the network", "[oracle][bandwidth]") {

@@ -140,6 +140,10 @@ TEST_CASE("routing: what contradicts itself is refused", "[error][plan][moe]") {
         "training.expert_tokens = 2 numbers: needs one for each of the 256 experts");
   std::vector<int> few(256);
   few[7] = -1;
+  CHECK(error({.expert_imbalance = 40}) ==
+        "training.expert_imbalance = 40: is more than model.moe.experts / topk = 32: no expert gets more than every "
+        "token once");
+  CHECK(error({.expert_imbalance = 32}).empty());
   CHECK(error({.expert_tokens = few}) == "training.expert_tokens = 256 numbers: has a negative one");
   few[7] = 0;
   few[0] = 5;
