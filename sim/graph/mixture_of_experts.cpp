@@ -55,13 +55,23 @@ Bytes moved_tokens(const LayerShape& s, double copies, Precision precision) {
                element_size(precision)};
 }
 
-/// DeepEP's kernels are for eight ranks that share NVLink (NUM_MAX_NVL_PEERS); with more of them in one domain they reach
-/// these rates, size / time of one rank, whatever NVLink allows. docs/references.md#deepep-nvl72
+/// What a dispatcher's kernels reach at most on a way to the experts, and on the way back.
+struct DispatcherRates {
+  double dispatch = 0;
+  double combine = 0;
+  double of(bool to_experts) const { return to_experts ? dispatch : combine; }
+};
+/// Of NVLink's rate, inside one domain, in bf16. docs/references.md#hybridep-rates
+constexpr DispatcherRates kLinkShare{0.69, 0.63};
+/// Bytes/s, size / time of one rank, of DeepEP's kernels, whatever NVLink allows: for eight ranks that share it (NUM_MAX_NVL_PEERS),
+/// on the 20 SMs that Megatron-Core gives them, and for more ranks in one domain. docs/references.md#deepep-nvl72
 constexpr int kDeepEpPeers = 8;
-constexpr Bandwidth kDeepEpDispatch{400'000'000'000};
-constexpr Bandwidth kDeepEpCombine{190'000'000'000};
-/// What one rank's kernels forward to the others of its node, or add up from them, beside the network. docs/references.md#deepep-forwarding
-constexpr double kDeepEpForwarded = 102e9;
+constexpr DispatcherRates kDeepEpEight{421e9, 361e9};
+constexpr DispatcherRates kDeepEpMany{400e9, 190e9};
+/// Bytes/s that one rank's kernels forward to the others of its node, or add up from them, beside the network.
+/// docs/references.md#deepep-forwarding, docs/references.md#hybridep-rates
+constexpr DispatcherRates kDeepEpForwarded{102e9, 102e9};
+constexpr DispatcherRates kHybridEpForwarded{207e9, 182e9};
 
 /// Of one chunk of the tokens. Between nodes DeepEP and HybridEP send a token once to each node, to the rank with the
 /// sender's number, which forwards it to the ranks that have its experts; the way back adds up in the same places.
@@ -69,14 +79,17 @@ CollectiveCall exchange(const LayerShape& s, Precision precision, bool to_expert
   const Parallel& p = s.plan.parallel;
   CollectiveCall call{Collective::all_to_all, moved_tokens(s, exchanged_copies(s), precision) / chunks(s)};
   if (p.moe_dispatcher == MoeDispatcher::alltoall) return call;
+  const bool deepep = p.moe_dispatcher == MoeDispatcher::deepep;
+  call.link_share = kLinkShare.of(to_experts);
   if (s.expert_nodes > 1) {
     const double others = 1 - static_cast<double>(s.expert_nodes) / p.ep;
     call.forwarded = moved_tokens(s, parts_reached(moe(s), p.ep) * others, precision) / chunks(s);
-    if (p.moe_dispatcher == MoeDispatcher::deepep && call.forwarded.count > 0)
-      call.limit = {std::llround(kDeepEpForwarded * static_cast<double>(call.size.count) /
-                                 static_cast<double>(call.forwarded.count))};
-  } else if (p.moe_dispatcher == MoeDispatcher::deepep && p.ep > kDeepEpPeers) {
-    call.limit = to_experts ? kDeepEpDispatch : kDeepEpCombine;
+    const double rate = (deepep ? kDeepEpForwarded : kHybridEpForwarded).of(to_experts);
+    if (call.forwarded.count > 0)
+      call.limit = {
+          std::llround(rate * static_cast<double>(call.size.count) / static_cast<double>(call.forwarded.count))};
+  } else if (deepep) {
+    call.limit = {std::llround((p.ep > kDeepEpPeers ? kDeepEpMany : kDeepEpEight).of(to_experts))};
   }
   return call;
 }

@@ -30,7 +30,8 @@ constexpr double kDirectBaseUs = 6.6;  ///< NCCL's LL base latency
 constexpr double kPeerUs = 0.3;        ///< per further peer: nccl_intranode alltoall, 2 to 8 ranks of A100 to B200
 constexpr double kNetworkHopUs = 5.0;  ///< NCCL's LL network hop between single ranks
 constexpr double kPostUs = 1.0;        ///< NCCL's cost of posting one message to a NIC
-/// Of a NIC's line rate what DeepEP's messages reach, several KB of tokens each: EP 64 on H800, docs/references.md#deepep-forwarding
+/// Of a NIC's line rate what messages of DeepEP and HybridEP reach, several KB of tokens each: EP 64 on H800, EP 32 and 64 on H100.
+/// docs/references.md#deepep-forwarding, docs/references.md#hybridep-rates
 constexpr double kDispatcherWire = 0.89;
 constexpr double kDirectChannels =
     16;  ///< thread blocks of send_recv and all_to_all: half of NCCL's usual 32 p2p channels
@@ -252,6 +253,7 @@ class AnalyticNetwork final : public NetworkModel {
   double copy_us(const CollectiveCall& call, const GroupPlacement& group) const {
     const double rate = static_cast<double>(cluster_.tuning.copy_bandwidth.bytes_per_second);
     if (rate == 0 || call.collective == Collective::broadcast || call.collective == Collective::send_recv) return 0;
+    if (call.link_share > 0) return 0;  // a dispatcher's kernel copies its rank's own tokens while it sends the others
     const double passes = call.collective == Collective::all_reduce ? 0.5 : 1;
     return passes * bytes(call.size) / group.ranks / rate * 1e6;
   }
@@ -279,7 +281,9 @@ class AnalyticNetwork final : public NetworkModel {
   }
 
   /// Microseconds for `size` bytes out of one GPU inside its domain.
-  double inside_us(double size, const GroupPlacement& group) const {
+  double inside_us(double size, const GroupPlacement& group, double link_share) const {
+    if (link_share > 0 && cluster_.node.link == IntraLink::nvswitch)
+      return size / (link_share * static_cast<double>(cluster_.node.gpu_link.bytes_per_second)) * 1e6;
     return size / (1000 * nccl_gpu_rate(cluster_.node, group, architecture_) * cluster_.tuning.direct_link);
   }
 
@@ -313,11 +317,12 @@ class AnalyticNetwork final : public NetworkModel {
 
   double direct_us(const CollectiveCall& call, const GroupPlacement& group) const {
     const bool forwards = call.forwarded.count > 0;
-    const double slower = forwards ? 1 : 1 + fill(call.size, group, 1) / std::max(1.0, bytes(call.size));
+    const double slower =
+        forwards || call.link_share > 0 ? 1 : 1 + fill(call.size, group, 1) / std::max(1.0, bytes(call.size));
     const double to_one = call.collective == Collective::send_recv ? bytes(call.size) : bytes(call.size) / group.ranks;
     const Peers to = peers(call, group);
     const double inside = forwards ? bytes(call.forwarded) : to_one * to.inside;
-    const double moving_inside = to.inside > 0 ? inside_us(inside, group) : 0;
+    const double moving_inside = to.inside > 0 ? inside_us(inside, group, call.link_share) : 0;
     const double outside = call.collective == Collective::send_recv ? to.outside : group.outside_peers;
     const double wire = forwards ? kDispatcherWire : cluster_.tuning.direct_bandwidth;
     const double moving_outside = to.outside > 0 ? outside_us(to_one * outside, wire, group) : 0;

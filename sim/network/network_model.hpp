@@ -59,6 +59,7 @@ struct CollectiveCall {
   /// all_to_all of a dispatcher that forwards: what one rank sends to the others of its domain, their tokens from other domains among
   /// it; 0: its share of `size`.
   Bytes forwarded = {};
+  double link_share = 0;  ///< all_to_all of a dispatcher: of NVLink's rate what its kernels reach; 0: as NCCL's
   auto operator<=>(const CollectiveCall&) const = default;
 };
 
