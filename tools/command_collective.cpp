@@ -16,6 +16,7 @@
 #include "sim/forecast/settings_text.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/scenario.hpp"
+#include "sim/network/cluster_links.hpp"
 #include "sim/network/flow_cost.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
@@ -122,6 +123,7 @@ Result<Question> read_question(const CollectiveOptions& options) {
         "simgrid)");
   const Result<Cluster> cluster = sized_cluster(options);
   if (!cluster) return tl::unexpected(cluster.error());
+  if (const Result<void> routed = check_routing(*cluster); !routed) return tl::unexpected(routed.error());
   const Result<Bytes> size = parse_bytes(options.bytes);
   if (!size) return fail_key("--bytes", options.bytes, size.error().diagnostics.front().message);
   if (size->count > kMaxCollectiveBytes)
@@ -143,7 +145,12 @@ Result<Question> read_question(const CollectiveOptions& options) {
 }
 
 Result<CollectiveCost> cost_of(const Question& question, const NetworkModel& analytic, const CollectiveCall& call) {
-  if (question.siblings.empty()) return analytic.cost(call, question.group);
+  const CollectiveCost alone = analytic.cost(call, question.group);
+  if (alone.duration > from_seconds(kSecondsPerDay))
+    return fail(
+        fmt::format("{} of {} takes more than a day on {} (allowed: up to a day; check the rates and latencies)",
+                    to_string(call.collective), to_text(call.size), question.cluster.name));
+  if (question.siblings.empty()) return alone;
   return flow_cost(question.network, question.cluster, question.architecture, {call, question.siblings});
 }
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/units.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
 #include "sim/io/data_files.hpp"
@@ -36,7 +37,6 @@ GoodputOptions histories(bool moving) {
           .progress = {}};
 }
 constexpr double kHoursPerDay = 24;
-constexpr double kSecondsPerDay = 86400;
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <compare>
 #include <cstdint>
+#include <limits>
 
 namespace tracecast {
 
@@ -56,8 +57,16 @@ constexpr Flops operator*(Flops a, double k) { return {a.count * k}; }
 constexpr Flops operator*(double k, Flops a) { return a * k; }
 constexpr Flops& operator+=(Flops& a, Flops b) { return a = a + b; }
 
-/// Rounds to the nearest picosecond, halves away from zero.
-inline Duration from_seconds(double seconds) { return {std::llround(seconds * 1e12)}; }
+inline constexpr double kSecondsPerHour = 3600;
+inline constexpr double kSecondsPerDay = 24 * kSecondsPerHour;
+inline constexpr Duration kLongestDuration{std::numeric_limits<std::int64_t>::max()};
+
+/// Rounds to the nearest picosecond, halves away from zero; kLongestDuration if it is longer.
+inline Duration from_seconds(double seconds) {
+  const double picoseconds = seconds * 1e12;
+  return picoseconds < static_cast<double>(kLongestDuration.picoseconds) ? Duration{std::llround(picoseconds)}
+                                                                         : kLongestDuration;
+}
 constexpr double seconds(Duration d) { return static_cast<double>(d.picoseconds) * 1e-12; }
 constexpr double microseconds(Duration d) { return static_cast<double>(d.picoseconds) * 1e-6; }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
 
 namespace tracecast {
@@ -38,7 +39,6 @@ std::vector<MovedPart> moved_parts(const Forecast& before, const Forecast& after
 }
 
 Range3 for_million_tokens(const Range3& per_gpu_hour, const Forecast& f) {
-  constexpr double kSecondsPerHour = 3600;
   return per_gpu_hour * (f.ranks * 1e6 / f.tokens_per_s / kSecondsPerHour);
 }
 

@@ -26,6 +26,7 @@
 #include "sim/graph/slow_groups.hpp"
 #include "sim/graph/stage_loads.hpp"
 #include "sim/graph/without_overlap.hpp"
+#include "sim/network/cluster_links.hpp"
 #include "sim/network/measured_network.hpp"
 #include "sim/plan/sharding.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -41,6 +42,7 @@ Result<void> check(const Scenario& scenario, const ForecastOptions& options) {
     return fail_key("cluster.routing", "ecmp",
                     "needs single cables, which the isolated network does not model (allowed: --network fluid, "
                     "--network simgrid; or routing even)");
+  if (Result<void> routed = check_routing(scenario.cluster); !routed) return routed;
   if (scenario.perturbation.speed_spread > 0 && scenario.cluster.world_size > kMostOwnSpeeds)
     return fail_key("perturb.speed_spread", fmt::format("{:g}", scenario.perturbation.speed_spread),
                     fmt::format("leaves no two of {} ranks alike, and each takes 32 KB (allowed: on at most {} ranks)",
@@ -220,12 +222,12 @@ using Summarise = void (*)(ForecastRun&, const Scenario&, const ForecastOptions&
 Result<ForecastRun> summarised(ForecastRun run, const Scenario& scenario, const ForecastOptions& options,
                                Summarise summarise) {
   summarise(run, scenario, options);
-  constexpr double kMostMfu = 2;  // 1, and attention counted without its causal mask is at most twice its work
-  if (run.forecast.mfu > kMostMfu && scenario.profile.overlap)
+  constexpr double kMostHfu = 2;  // 1, and attention counted without its causal mask is at most twice its work
+  if (run.forecast.hfu > kMostHfu && scenario.profile.overlap)
     return fail_key("cluster.profile", scenario.profile.name,
-                    fmt::format("makes a step of {:.4g} s, which is an MFU of {:.0f} % (allowed: what a GPU can "
+                    fmt::format("makes a step of {:.4g} s, which is an HFU of {:.0f} % (allowed: what a GPU can "
                                 "compute; check the measurements in the profile)",
-                                run.forecast.step_time_s, 100 * run.forecast.mfu));
+                                run.forecast.step_time_s, 100 * run.forecast.hfu));
   return run;
 }
 

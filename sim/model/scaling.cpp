@@ -4,11 +4,10 @@
 #include <cmath>
 
 #include "sim/base/result.hpp"
+#include "sim/base/units.hpp"
 
 namespace tracecast {
 namespace {
-
-constexpr double kSecondsPerDay = 86400;
 
 // Dense peaks (docs/references.md#gpu-data-sheets): 16 bit, A64FX fp32.
 constexpr double kA100 = 312e12;

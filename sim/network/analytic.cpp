@@ -176,10 +176,11 @@ class AnalyticNetwork final : public NetworkModel {
   }
 
   /// Channels of a ring or tree over those of the measured groups, which had whole nodes: they grow with the NICs that the group
-  /// uses, and beyond eight GPUs with its ranks in a domain.
+  /// uses on the node where it has the fewest, and beyond eight GPUs with its ranks in a domain.
   double share_of_channels(const GroupPlacement& group) const {
     const double nics = std::min(1.0, group.nics / std::max(1, cluster_.node.nics));
-    return std::max(nics, static_cast<double>(group.ranks_per_node) / kGpusOfANode);
+    const double ranks = static_cast<double>(group.ranks_per_node) / kGpusOfANode;
+    return ranks > 1 ? std::max(nics, ranks) : nics;
   }
 
   /// GB/s of algbw that the NICs of the busiest node allow, whatever factor was fitted to other groups.
@@ -261,8 +262,9 @@ class AnalyticNetwork final : public NetworkModel {
   double latency_us(const NcclCommunicator& communicator, const NcclCost& cost, const CollectiveCall& call,
                     const GroupPlacement& group) const {
     const double slack = nccl_latency_factor(communicator, cost, call.collective, call.size);
-    return slack * (cluster_.tuning.base_latency * cost.base_us + inside_hops_us(cost)) +
-           network_hops_us(cost, slack, group);
+    const double inside = slack * (cluster_.tuning.base_latency * cost.base_us + inside_hops_us(cost));
+    if (group.nodes == 1) return inside;
+    return inside + cluster_.tuning.net_call_us + network_hops_us(cost, slack, group);
   }
 
   double time_us(const NcclCommunicator& communicator, const NcclCost& cost, const CollectiveCall& call,
@@ -288,9 +290,9 @@ class AnalyticNetwork final : public NetworkModel {
   }
 
   /// Microseconds for `size` bytes out of one GPU over its share of the group's NICs, of whose line rate messages reach `wire`.
-  double outside_us(double size, double wire, const GroupPlacement& group) const {
+  double outside_us(double size, double wire, double slowdown, const GroupPlacement& group) const {
     const double share = group.nics_per_rank * static_cast<double>(cluster_.node.nic_rate.bytes_per_second);
-    return size / (share * std::min(wire, 1 / group.uplink_slowdown())) * 1e6;
+    return size / (share * std::min(wire, 1 / slowdown)) * 1e6;
   }
 
   /// Peers that a rank sends to, inside its domain and outside.
@@ -325,7 +327,9 @@ class AnalyticNetwork final : public NetworkModel {
     const double moving_inside = to.inside > 0 ? inside_us(inside, group, call.link_share) : 0;
     const double outside = call.collective == Collective::send_recv ? to.outside : group.outside_peers;
     const double wire = forwards ? kDispatcherWire : cluster_.tuning.direct_bandwidth;
-    const double moving_outside = to.outside > 0 ? outside_us(to_one * outside, wire, group) : 0;
+    const bool to_one_only = call.collective == Collective::send_recv;
+    const double uplinks = to_one_only ? group.uplink_slowdown() : group.all_to_all_slowdown;
+    const double moving_outside = to.outside > 0 ? outside_us(to_one * outside, wire, uplinks, group) : 0;
     const double limit = static_cast<double>(call.limit.bytes_per_second);
     const double kernels = limit > 0 ? bytes(call.size) / limit * 1e6 : 0;
     const double moving = std::max(std::max(moving_inside, moving_outside) * slower, kernels);

@@ -216,12 +216,26 @@ double oversubscription(const Cluster& cluster, const FabricTier& tier) {
   return lost == cluster.faults.lost_uplinks.end() ? tier.oversubscription : tier.oversubscription / (1 - lost->second);
 }
 
+/// Of what a domain sends to all others alike, the share that leaves its unit of `nodes` nodes; mean over the domains.
+double leaving_share(const std::vector<Domain>& domains, int nodes) {
+  const auto all = static_cast<double>(domains.size());
+  double inside = 0;
+  for (std::size_t first = 0; first < domains.size();) {
+    std::size_t last = first;
+    while (last < domains.size() && domains[last].node / nodes == domains[first].node / nodes) ++last;
+    inside += static_cast<double>((last - first) * (last - first - 1));
+    first = last;
+  }
+  return 1 - inside / (all * (all - 1));
+}
+
 void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains, GroupPlacement& place) {
   bool changes_rail = cluster.fabric == FabricKind::rail_optimized && !same_rails(domains);
   place.network_hops = 1;
   // Adjacent members of a group are at least one step of the torus apart.
   if (cluster.fabric == FabricKind::torus && !cluster.tiers.empty())
     place.extra_latency = cluster.tiers.front().hop_latency;
+  double oversubscribed = 1;  // uplinks of a tier against the NICs below
   for (const FabricTier& tier : cluster.tiers) {
     if (tier.nodes == 0) break;
     const bool leaves = domains.front().node / tier.nodes != domains.back().node / tier.nodes;
@@ -229,9 +243,11 @@ void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains,
     changes_rail = false;  // rails meet one level above the leaves
     place.network_hops += 2;
     place.extra_latency += tier.hop_latency;
+    oversubscribed *= oversubscription(cluster, tier);
     if (!leaves) continue;
+    place.all_to_all_slowdown =
+        std::max(place.all_to_all_slowdown, oversubscribed * leaving_share(domains, tier.nodes));
     const double crossing = std::min(1.0, stride(domains) / tier.nodes) * present_share(cluster, domains);
-    const double oversubscribed = oversubscription(cluster, tier);
     if (oversubscribed * crossing < place.oversubscription * place.crossing) continue;
     place.oversubscription = oversubscribed;
     place.crossing = crossing;

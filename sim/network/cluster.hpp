@@ -123,6 +123,7 @@ struct CollectiveTuning {
   double net_hop_latency = 1;  ///< factor on NCCL's latencies of hops between domains, Simple
   double net_ll_latency = 1;   ///< the same for LL and LL128
   double net_latency_us = 0;   ///< added per network hop: as the NIC plugin reports it (EFA 35 to 150 us)
+  double net_call_us = 0;      ///< added once to a collective between domains, beside its hops
   /// Largest latency of a ring's round when each node has one rank, where NCCL assumes up to 14 us and 1.4 times that, but no less
   /// than nic_latency. 2.8 (2 to 4.4) was found on published training runs of 8 to 16,384 GPUs (docs/references.md#ring-hop). It grows
   /// in proportion to the further ranks in a node up to NCCL's, which was measured on whole nodes. 0: NCCL's.
@@ -268,13 +269,14 @@ struct GroupPlacement {
   /// Ranks outside of its domain to which a rank sends in an all-to-all, in the domain whose NICs that takes longest; where they are
   /// more than nics_per_rank for each rank, that much fewer.
   double outside_peers = 0;
-  double oversubscription = 1;  ///< of the tier that slows the group most
+  double oversubscription = 1;  ///< of the tiers up to the one that slows the group most, multiplied
   double crossing = 0;          ///< share of the nodes below that tier whose next member is outside of the unit
   int network_hops = 0;         ///< switches on the longest path between two of its nodes
   Duration extra_latency;       ///< of the tiers it crosses
   /// Line rate of its NICs over its share of the fabric's uplinks, at least 1. What leaves a node has the lower of what the library
   /// reaches over NICs and that share.
   double uplink_slowdown() const { return std::max(1.0, oversubscription * crossing); }
+  double all_to_all_slowdown = 1;  ///< the same of traffic to all members alike
   bool operator==(const GroupPlacement&) const = default;
 };
 

@@ -19,6 +19,13 @@ Bandwidth reached(Bandwidth line_rate) {
 
 }  // namespace
 
+Result<void> check_routing(const Cluster& cluster) {
+  const bool rails = cluster.fabric == FabricKind::rail_optimized && cluster.node.nics > 1;
+  if (cluster.routing != RoutingPolicy::ecmp || !rails || cluster.tiers.size() > 1) return {};
+  return fail_key("cluster.routing", "ecmp",
+                  "needs a tier of the fabric above the leaves, which connects rails (allowed: with one tier, even)");
+}
+
 ClusterLinks::ClusterLinks(const Cluster& cluster, const std::string& architecture)
     : topology_(std::make_shared<const Topology>(
           cluster, cluster.routing == RoutingPolicy::ecmp ? FabricDetail::switches : FabricDetail::bundles)),

@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/result.hpp"
 #include "sim/base/units.hpp"
 #include "sim/network/cluster.hpp"
 #include "sim/network/link_orbits.hpp"
@@ -36,6 +37,9 @@ namespace tracecast {
 inline constexpr double kWireEfficiency = 0.975;
 
 using LinkPath = std::vector<std::int32_t>;
+
+/// Errors of hashed routing on a fabric whose rails no tier connects.
+Result<void> check_routing(const Cluster& cluster);
 
 class ClusterLinks {
  public:

@@ -23,8 +23,8 @@ std::int64_t share_of(Wide residual, std::int64_t weight) {
 }  // namespace
 
 std::int32_t MaxMin::add_link(Bandwidth capacity) {
-  TRACECAST_ASSERT(capacity.bytes_per_second > 0 && capacity.bytes_per_second >> 50 == 0,
-                   "the capacity of a link is positive, and below a petabyte per second");
+  TRACECAST_ASSERT(capacity.bytes_per_second > 0 && capacity.bytes_per_second >> 60 == 0,
+                   "the capacity of a link is positive, and below an exabyte per second");
   Link added;
   added.capacity = wide(capacity.bytes_per_second) * wide(kWeightOne);
   links_.push_back(std::move(added));

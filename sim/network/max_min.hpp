@@ -54,7 +54,7 @@ struct LinkWeight {
 
 class MaxMin {
  public:
-  /// Returns the link's number: 0, 1, 2 …   Requires 0 < capacity < 2^50
+  /// Returns the link's number: 0, 1, 2 …   Requires 0 < capacity < 2^60
   std::int32_t add_link(Bandwidth capacity);
 
   /// Returns the flow's number; numbers of removed flows are used again.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/markup.hpp"
+#include "sim/base/units.hpp"
 #include "sim/forecast/settings_text.hpp"
 
 namespace tracecast {
@@ -129,7 +130,6 @@ Json unchanged_json(const Unchanged& unchanged, const Forecast& after) {
 }
 
 Json training(const Training& training, const Forecast& f) {
-  constexpr double kSecondsPerDay = 86400;
   const double needed = tokens_to_train(training);
   Json out = {{"tokens", training.train_tokens},
               {"tokens_with_this_batch", needed},

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
 #include "sim/graph/perturbation.hpp"
 #include "sim/model/scaling.hpp"
@@ -20,8 +21,6 @@
 
 namespace tracecast {
 namespace {
-
-constexpr double kSecondsPerDay = 86400;
 
 /// Without outages.
 double progress_per_s(const CapacityPlan& plan, const Candidate& candidate) {

@@ -8,12 +8,11 @@
 
 #include "sim/base/quantile.hpp"
 #include "sim/base/random.hpp"
+#include "sim/base/units.hpp"
 #include "sim/forecast/evidence.hpp"
 
 namespace tracecast {
 namespace {
-
-constexpr double kSecondsPerDay = 86400;
 
 /// All candidates share these, so that they differ by what differs between them.
 struct Draw {

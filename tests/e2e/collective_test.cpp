@@ -23,6 +23,19 @@ TEST_CASE("collective: one object with time, algbw, busbw and what was chosen", 
   CHECK(row["busbw_gb_s"].get<double>() == Approx(algbw * 30 / 16).epsilon(1e-4));
 }
 
+TEST_CASE("collective: more than a day is refused", "[e2e][error][network]") {
+  const Sandbox sandbox;
+  auto machine = nlohmann::json::parse(content_of(source_dir() / "topologies/dgx-h100.json"));
+  machine["node"]["nic_rate"] = "1 B/s";
+  std::ofstream(sandbox.path() / "slow.json") << machine;
+  for (const char* network : {"isolated", "fluid"}) {
+    const Outcome outcome =
+        sandbox.run(std::string("tracecast collective --topology slow.json --ranks 16 --network ") + network);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err.find("takes more than a day on slow (allowed: up to a day") != std::string::npos);
+  }
+}
+
 TEST_CASE("import chakra --topology: collectives without a time take the network's", "[e2e][network][chakra]") {
   const Sandbox sandbox;
   // 10 us of computation, then an all-gather of 1 MiB of each of 16 ranks.

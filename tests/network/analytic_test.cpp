@@ -8,6 +8,7 @@
 #include "sim/network/network_model.hpp"
 #include "tests/network/clusters.hpp"
 #include "tests/support/paths.hpp"
+#include "tests/support/shipped.hpp"
 
 namespace tracecast {
 namespace {
@@ -165,6 +166,41 @@ TEST_CASE("analytic: behind slow uplinks a ring has the lower of what NICs reach
   CHECK(rate(1) == Approx(180).epsilon(1e-3));
   CHECK(rate(2) == Approx(180).epsilon(1e-3));
   CHECK(rate(4) == Approx(400 * 0.975 / 4).epsilon(1e-3));
+}
+
+TEST_CASE("analytic: a group with one rank on its last node fills few channels there", "[network]") {
+  // Three of four ranks are on one node; a faster NIC never makes the reduction longer.
+  Cluster cluster = shipped_topology("oci-bm-gpu4");
+  cluster.world_size = 32;
+  cluster.faults.missing_gpus = {{3, 1}};
+  const GroupPlacement group = place(cluster, std::vector<int>{28, 29, 30, 31}, 1);
+  double before = std::numeric_limits<double>::infinity();
+  for (const double rate : {100, 150, 200, 400}) {
+    CAPTURE(rate);
+    cluster.node.nic_rate = {static_cast<std::int64_t>(rate * 125'000'000)};
+    const CollectiveCall call{Collective::all_reduce, 16_MiB};
+    const double time = seconds(make_analytic_network(cluster, "Ampere")->cost(call, group).duration);
+    CHECK(time <= before * 1.001);
+    before = time;
+  }
+}
+
+TEST_CASE("analytic: no shipped fabric without a plugin takes longer for a hop with LL128 than with Simple",
+          "[property][network]") {
+  // The slope over nodes of a ring with one rank each: NCCL's Simple waits for whole buffers, LL128 does not.
+  for (const char* name : {"hgx-mi300x", "hgx-mi355x", "dgx-h100", "dgx-b200", "gb200-nvl72"}) {
+    CAPTURE(name);
+    Cluster cluster = shipped_topology(name);
+    const auto hop_us = [&](Protocol protocol) {
+      const auto time = [&](int nodes) {
+        cluster.world_size = nodes * cluster.node.gpus;
+        const CollectiveCall call{Collective::all_reduce, 64_KiB, Algorithm::tree, protocol};
+        return microseconds(on_all(cluster, std::string(architecture_of_gpu(cluster.gpu)), call).duration);
+      };
+      return time(64) - time(8);
+    };
+    CHECK(hop_us(Protocol::ll128) <= 1.05 * hop_us(Protocol::simple));
+  }
 }
 
 TEST_CASE("analytic: on no shipped machine with NVSwitches a ring over nodes is faster than inside one",

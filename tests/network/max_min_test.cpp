@@ -157,6 +157,18 @@ std::vector<double> grown_rates(const Problem& problem) {
   return rate;
 }
 
+TEST_CASE("max-min: a link of a large fabric carries petabytes per second", "[network]") {
+  MaxMin solver;
+  const std::int32_t core = solver.add_link({1'000'000'000'000'000'000});
+  const LinkWeight load{core, kWeightOne << 24};  // as many flows of one class
+  const std::int32_t flow = solver.add_flow({50'000'000'000}, {&load, 1});
+  solver.solve();
+  CHECK(solver.rate(flow) == Bandwidth{50'000'000'000});
+  const std::int32_t more = solver.add_flow({50'000'000'000}, {&load, 1});
+  solver.solve();
+  CHECK(solver.rate(more) == Bandwidth{1'000'000'000'000'000'000 / (2 << 24)});
+}
+
 TEST_CASE("Max-min on a dumbbell, with paper and pencil", "[oracle][network]") {
   MaxMin solver;
   const std::int32_t left = solver.add_link(10_GBps);

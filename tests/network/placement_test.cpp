@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
 
 #include "sim/network/cluster.hpp"
+#include "sim/network/network_model.hpp"
 #include "tests/network/clusters.hpp"
+#include "tests/support/shipped.hpp"
 
 namespace tracecast {
 namespace {
@@ -102,6 +104,30 @@ TEST_CASE("Oversubscription counts by the share of nodes that send across", "[ne
     CHECK(placed.oversubscription == 7);
     CHECK(placed.crossing == Approx(1.0 / 3));
   }
+}
+
+TEST_CASE("Oversubscribed tiers above each other multiply, and an all-to-all crosses with all that leaves",
+          "[network]") {
+  Cluster cluster = dgx_h100(8 * 8);
+  cluster.fabric = FabricKind::fat_tree;
+  cluster.tiers = {{"rack", 1, 3.5, 500_ns}, {"pod", 2, 7, 500_ns}, {"core", 0, 1, 0_ns}};
+  const GroupPlacement placed = place(cluster, range(64), 1);
+  // Every second neighbour is in another pod, whose uplinks have 1 / 24.5 of the NICs below.
+  CHECK(placed.uplink_slowdown() == Approx(0.5 * 3.5 * 7));
+  // Of seven other nodes six.
+  CHECK(placed.all_to_all_slowdown == Approx(3.5 * 7 * 6 / 7));
+  cluster.tiers[1].oversubscription = 1;
+  CHECK(place(cluster, range(64), 1).uplink_slowdown() == 3.5);
+}
+
+TEST_CASE("An all-to-all over oversubscribed uplinks takes what its flows take", "[network]") {
+  Cluster cluster = shipped_topology("meta-24k-h100");
+  cluster.world_size = 6144;
+  const CollectiveCall call{Collective::all_to_all, 4_GiB};
+  const double alone = seconds(make_analytic_network(cluster, "Hopper")->cost(call, place_world(cluster)).duration);
+  // Half of the GPUs are in the other pod of 7:1, behind 1 / 7 of their NICs' 50 GB/s.
+  const double bytes = 4.0 * (1 << 30) / 2;
+  CHECK(alone == Approx(bytes / (50e9 / 7)).epsilon(0.1));
 }
 
 }  // namespace

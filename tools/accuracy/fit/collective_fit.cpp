@@ -25,6 +25,12 @@ Free factor(double CollectiveTuning::*member, const CollectiveTuning& start, dou
           [member](CollectiveTuning& tuning, double value) { tuning.*member = std::exp(value); }};
 }
 
+/// From near 0 to `highest`.
+Free amount(double CollectiveTuning::*member, double start, double highest) {
+  return {{std::log(start), std::log(0.1), std::log(highest)},
+          [member](CollectiveTuning& tuning, double value) { tuning.*member = std::exp(value); }};
+}
+
 /// From 4 to 512 MiB.
 Free limit(Bytes CollectiveTuning::*member) {
   return {{std::log(32.0), std::log(4.0), std::log(512.0)}, [member](CollectiveTuning& tuning, double value) {
@@ -76,9 +82,14 @@ void add_between(const std::vector<Machine>& machines, const CollectiveTuning& s
   }
   // Samples of two nodes cannot separate the latency of a hop from that of a call, which matters since a ring has a hop for each
   // node. So a hop takes at most what TCPXO takes, 70 us and 55 us (gcp-a3mega: 123 us for 8 bytes reduced over two nodes).
+  // Where no plugin is in the way, a hop takes what it takes on similar nodes, and a call the rest.
   const bool known = any(machines, many_nodes);
-  free.push_back(factor(&CollectiveTuning::net_hop_latency, start, 0.2, known ? 50 : 5));
-  free.push_back(factor(&CollectiveTuning::net_ll_latency, start, 0.2, known ? 90 : 20));
+  if (machines.front().hops_of_parent) {
+    free.push_back(amount(&CollectiveTuning::net_call_us, 20, 500));
+  } else {
+    free.push_back(factor(&CollectiveTuning::net_hop_latency, start, 0.2, known ? 50 : 5));
+    free.push_back(factor(&CollectiveTuning::net_ll_latency, start, 0.2, known ? 90 : 20));
+  }
   if (any(machines, [](const PreparedSample& s) { return several_nodes(s) && direct(s); }))
     free.push_back(factor(&CollectiveTuning::direct_bandwidth, start, 0.05, 1.1));
 }
@@ -148,7 +159,11 @@ const std::vector<FabricKind>& fabric_kinds() {
        "B200 and B300 nodes",
        {"gb200-nvl72", "gb300-nvl72", "oci-gb200"},
        {"gb200-nvl72", "gb300-nvl72", "oci-gb200"}},
-      {"MI300X", "A100 nodes, InfiniBand or RoCE", {"hgx-mi300x"}, {"hgx-mi300x"}},
+      {.name = "MI300X",
+       .parent = "A100 nodes, InfiniBand or RoCE",
+       .measured = {"hgx-mi300x"},
+       .topologies = {"hgx-mi300x", "hgx-mi355x"},
+       .hops_of_parent = true},
       {"PCIe", "", {"rtx-pro-6000-pcie"}, {"rtx-pro-6000-pcie"}}};
   return kKinds;
 }

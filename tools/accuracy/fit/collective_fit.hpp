@@ -22,6 +22,8 @@ struct FabricKind {
   double net_latency_us = 0;
   bool ll128 = true;
   bool sharp = false;
+  /// Samples of two nodes cannot separate the latency of a hop from that of a call: a hop is taken to be the parent's, a call the rest.
+  bool hops_of_parent = false;
 };
 const std::vector<FabricKind>& fabric_kinds();
 
@@ -41,6 +43,7 @@ struct Machine {
   Cluster cluster;
   std::string architecture;
   std::vector<PreparedSample> samples;
+  bool hops_of_parent = false;  ///< of its kind
 };
 
 /// Weighted mean |log(predicted / measured)| under a tuning.

@@ -105,6 +105,7 @@ std::string to_json(const CollectiveTuning& t) {
   fields.number("net_hop_latency", t.net_hop_latency, 1);
   fields.number("net_ll_latency", t.net_ll_latency, 1);
   fields.number("net_latency_us", t.net_latency_us, 0);
+  fields.number("net_call_us", t.net_call_us, 0);
   fields.number("ring_step_us", t.ring_step_us, standard.ring_step_us);
   if (t.copy_bandwidth.bytes_per_second > 0)
     fields.text("copy_bandwidth",

@@ -56,7 +56,8 @@ std::vector<Machine> machines_of(const FabricKind& kind, const std::map<std::str
     std::vector<const CollectiveSample*> mine;
     for (const CollectiveSample& sample : samples)
       if (sample.topology == name) mine.push_back(&sample);
-    machines.push_back({cluster, std::string(architecture_of_gpu(cluster.gpu)), prepare(cluster, mine)});
+    machines.push_back(
+        {cluster, std::string(architecture_of_gpu(cluster.gpu)), prepare(cluster, mine), kind.hops_of_parent});
   }
   return machines;
 }
