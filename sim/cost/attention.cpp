@@ -76,6 +76,22 @@ const AttentionModel* nearest_attention_model(std::span<const AttentionModel> mo
   return nearest;
 }
 
+const AttentionModel* opposite_attention_model(std::span<const AttentionModel> models, const AttentionModel& nearest,
+                                               std::int64_t head_dim) {
+  const AttentionModel* opposite = nullptr;
+  const auto beyond = [&](std::int64_t size) {  // how far on the other side
+    return nearest.head_dim < head_dim ? size - head_dim : head_dim - size;
+  };
+  if (nearest.head_dim == head_dim) return nullptr;
+  for (const AttentionModel& model : models) {
+    if (model.kernel != nearest.kernel || model.causal != nearest.causal || model.precision != nearest.precision)
+      continue;
+    if (beyond(model.head_dim) < 0) continue;
+    if (opposite == nullptr || beyond(model.head_dim) < beyond(opposite->head_dim)) opposite = &model;
+  }
+  return opposite;
+}
+
 AttentionShape worked_shape(const AttentionModel& model, AttentionShape shape, bool backward) {
   if (backward && is_narrow(model.precision)) shape.window = 0;
   return shape;

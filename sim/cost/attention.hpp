@@ -12,6 +12,7 @@
 /// sum of the work, decides.
 /// Documents packed to one sequence are one kernel (variable-length attention): tc is the sum over its documents, each with its
 /// own s, the longest CTA that of the longest document, bytes those of all. How close kernels come to that sum was not measured.
+/// Between two head sizes with a model, the time is interpolated, in logarithms of both.
 /// In 8 bits (AttentionModel::precision) P is the peak of that precision; quantisation is work of its own (graph/attention.cpp).
 /// Left out: dropout, attention bias, split-KV (decoding), fewer bytes of 8-bit operands.
 /// Source: docs/references.md#attention-fit; parameters by head size and mask are in the profile.
@@ -40,6 +41,11 @@ bool has_attention_in(const Profile& profile, const std::string& kernel, Precisi
 /// there is none. A mask without a model borrows from the other mask, 8 bits without one from 16 bits.
 const AttentionModel* nearest_attention_model(std::span<const AttentionModel> models, const std::string& kernel,
                                               const AttentionShape& shape, Precision precision = Precision::bf16);
+
+/// The model of the same kernel, mask and precision on the other side of `head_dim`, the nearest; nullptr when there is none, or
+/// `nearest` is of this head size.
+const AttentionModel* opposite_attention_model(std::span<const AttentionModel> models, const AttentionModel& nearest,
+                                               std::int64_t head_dim);
 
 /// The shape that a kernel works on: backward in 8 bits cuDNN skips no key outside of a window (measured on GB200: the same
 /// time per pair of the causal mask with and without one).   Source: docs/references.md#attention-fit

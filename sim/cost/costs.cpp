@@ -191,23 +191,47 @@ GpuPeak Costs::attention_peak(const Operator& op, const AttentionModel& model, d
   return in_training_ ? at_sustained_clock(gpu, model, flops) : gpu;
 }
 
+double Costs::between_head_sizes(
+    const Operator& op, const std::function<double(const AttentionModel&, const AttentionShape&)>& seconds) const {
+  const auto& shape = std::get<AttentionShape>(op.shape);
+  const AttentionModel& nearest = attention_model(op);
+  const auto time = [&](const AttentionModel& model, const AttentionShape& worked) {
+    return seconds(model, worked_shape(model, worked, op.pass != Pass::forward));
+  };
+  const AttentionModel* opposite = opposite_attention_model(profile_.attention, nearest, shape.qk_dim);
+  if (opposite == nullptr) return time(nearest, shape);
+  const auto of_its_size = [&](const AttentionModel& model) {
+    AttentionShape own = shape;
+    own.qk_dim = model.head_dim;
+    own.v_dim = std::max<std::int64_t>(1, shape.v_dim * model.head_dim / shape.qk_dim);
+    return time(model, own);
+  };
+  const auto doublings = [&](std::int64_t size) {
+    return std::log2(static_cast<double>(size) / static_cast<double>(nearest.head_dim));
+  };
+  const double start = of_its_size(nearest);
+  return start * std::pow(of_its_size(*opposite) / start, doublings(shape.qk_dim) / doublings(opposite->head_dim));
+}
+
 Costs::Modelled Costs::modelled_attention(const Operator& op, double clock) const {
-  const AttentionModel& model = attention_model(op);
   const bool backward = op.pass != Pass::forward;
-  const AttentionShape shape = worked_shape(model, std::get<AttentionShape>(op.shape), backward);
-  const GpuPeak gpu = attention_peak(op, model, attention_flops(shape, backward), clock);
-  return {attention_seconds(model, gpu, shape, backward), &model.fit};
+  const double seconds = between_head_sizes(op, [&](const AttentionModel& model, const AttentionShape& shape) {
+    const GpuPeak gpu = attention_peak(op, model, attention_flops(shape, backward), clock);
+    return attention_seconds(model, gpu, shape, backward);
+  });
+  return {seconds, &attention_model(op).fit};
 }
 
 Duration Costs::over_documents(const Operator& op, std::span<const std::int32_t> lengths, std::int64_t sequence) const {
-  const AttentionModel& model = attention_model(op);
   const bool backward = op.pass != Pass::forward;
-  const AttentionShape shape = worked_shape(model, std::get<AttentionShape>(op.shape), backward);
-  double flops = 0;
-  for (const std::int32_t length : lengths) flops += attention_flops(document_shape(shape, length, sequence), backward);
-  const GpuPeak gpu = attention_peak(op, model, flops, profile_.clock);
-  return from_seconds(packed_attention_seconds(model, gpu, shape, lengths, sequence, backward) *
-                      factor_in_training(op) * profile_.in_training.slowest_gpu);
+  const double seconds = between_head_sizes(op, [&](const AttentionModel& model, const AttentionShape& shape) {
+    double flops = 0;
+    for (const std::int32_t length : lengths)
+      flops += attention_flops(document_shape(shape, length, sequence), backward);
+    const GpuPeak gpu = attention_peak(op, model, flops, profile_.clock);
+    return packed_attention_seconds(model, gpu, shape, lengths, sequence, backward);
+  });
+  return from_seconds(seconds * factor_in_training(op) * profile_.in_training.slowest_gpu);
 }
 
 Costs::Modelled Costs::modelled_memory_bound(const Operator& op) const {

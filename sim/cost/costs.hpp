@@ -64,6 +64,9 @@ class Costs {
   Modelled modelled_gemm(const Operator& op, double clock) const;
   Modelled modelled_attention(const Operator& op, double clock) const;
   const AttentionModel& attention_model(const Operator& op) const;
+  /// Interpolates between the head sizes of the nearest models, for which `seconds` gives the time.
+  double between_head_sizes(const Operator& op,
+                            const std::function<double(const AttentionModel&, const AttentionShape&)>& seconds) const;
   GpuPeak attention_peak(const Operator& op, const AttentionModel& model, double flops, double clock) const;
   Modelled modelled_memory_bound(const Operator& op) const;
   /// OperatorCost::beside_collectives: a multiplication takes `gemm_extra_waves` of its waves of tiles of 256 x 128 longer, at most

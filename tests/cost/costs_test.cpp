@@ -208,6 +208,28 @@ TEST_CASE("costs: weight gradients and unaligned operands cost their factor", "[
   CHECK(seconds(costs.of(scores(108)).duration) > 3.5 * seconds(costs.of(scores(112)).duration));
 }
 
+TEST_CASE("costs: between two head sizes attention takes a time between theirs", "[cost]") {
+  Profile profile = small_profile();
+  AttentionModel model{.kernel = "fa2", .head_dim = 128};
+  model.forward_efficiency = model.backward_efficiency = 0.77;
+  profile.attention.push_back(model);
+  model.head_dim = 64;
+  model.forward_efficiency = model.backward_efficiency = 0.41;  // as on L40S
+  profile.attention.push_back(model);
+  const auto time = [&](std::int64_t head_dim) {
+    const AttentionShape shape{4, 4096, 4096, 32, 32, head_dim, head_dim, true, 0};
+    return seconds(Costs(profile).of({OperatorKind::attention, Pass::forward, Precision::bf16, "", shape}).duration);
+  };
+  double before = 0;
+  for (std::int64_t head_dim = 48; head_dim <= 192; head_dim += 4) {
+    CAPTURE(head_dim);
+    CHECK(time(head_dim) >= before);
+    before = time(head_dim);
+  }
+  // Halfway in powers of two: the geometric mean.
+  CHECK(time(90) == Approx(std::sqrt(time(64) * time(128))).epsilon(0.01));
+}
+
 TEST_CASE("costs: fused attention runs on the kernel that is asked for, else on the profile's first", "[cost]") {
   Profile profile = small_profile();
   AttentionModel model{.kernel = "fa3", .head_dim = 128};

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/cost/power_limit.hpp"
+#include "sim/cost/rated_precision.hpp"
 #include "sim/io/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/results.hpp"
@@ -45,6 +47,20 @@ TEST_CASE("fit: every GPU of the catalogue has a profile of its kind", "[accurac
     CHECK_FALSE(profile.attention.empty());
     CHECK_FALSE(profile.peak_flops.empty());
     CHECK(profile.memory_bandwidth > 0);
+  }
+}
+
+TEST_CASE("fit: a borrowed latency leaves large multiplications near their share of the peak", "[accuracy][fit]") {
+  for (const Gpu& gpu : catalogue()) {
+    const Profile profile = shipped_profile(gpu.name);
+    for (const auto& [precision, model] : profile.gemm) {
+      INFO(gpu.name << " " << to_string(precision));
+      const GpuPeak peak{profile.peak_flops.at(rated_as(profile, precision)), profile.memory_bandwidth, profile.sms};
+      const double flops = 2.0 * 16384 * 16384 * 16384;
+      const double limit =
+          flops / (peak.flops * model.efficiency * power_loss(model.power_knee, model.power_exponent, flops));
+      CHECK(gemm_seconds(model, peak, {16384, 16384, 16384}, gemm_elements(precision)) < 1.5 * limit);
+    }
   }
 }
 

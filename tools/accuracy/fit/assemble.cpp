@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/cost/rated_precision.hpp"
 #include "sim/io/files.hpp"
 #include "tools/accuracy/fit/attention_kernels.hpp"
 #include "tools/accuracy/fit/gemm_fit.hpp"
@@ -192,6 +193,12 @@ double Assembler::l2_over_base(const Gpu& gpu) {
   return own > 0 && others > 0 ? own / others : 1;
 }
 
+/// Latencies of a tile hold the time of its multiplication, which the tensor cores of a later architecture do faster.
+void scale_latencies(GemmModel& model, double faster) {
+  model.tile_latency /= faster;
+  for (GemmTile& tile : model.tiles) tile.latency /= faster;
+}
+
 /// Everything but the specification from a GPU of the same family.
 void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
   profile.kind = "specification";
@@ -208,6 +215,8 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
     model.efficiency *= gpu.efficiency;
     model.benchmark.choices.clear();
     model.benchmark.l2_bytes *= l2_over_base(gpu);
+    const auto of_sm = [&](const Profile& of) { return of.peak_flops.at(rated_as(of, precision)) / of.sms; };
+    if (profile.architecture != base.architecture) scale_latencies(model, std::max(1.0, of_sm(profile) / of_sm(base)));
     model.fit = transferred(model.fit, base.name);
   }
   profile.grouped_gemm.efficiency *= gpu.efficiency;
