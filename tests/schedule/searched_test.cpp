@@ -61,6 +61,17 @@ TEST_CASE("zb-auto-2p reaches the released scheduler's makespans", "[schedule][o
   CHECK(run_of("zb-auto-2p", {.ranks = 4, .microbatches = 8}).makespan == 27);
 }
 
+TEST_CASE("zb-auto keeps as many forwards of later ranks where the first ones keep little", "[schedule]") {
+  // The first half of the ranks is frozen: short forwards, no weight gradients, nearly nothing kept.
+  ScheduleRequest request{.ranks = 4, .microbatches = 16};
+  request.rank_times = {{2, 0, 0}, {2, 0, 0}, {2, 2, 2}, {2, 2, 2}};
+  request.rank_bytes = {{0.01, 0}, {0.01, 0}, {1, 0.5}, {1, 0.5}};
+  const auto makespan = [&](const char* name) {
+    return simulate_pipeline(value_of(make_schedule(name, request)), times_of(request))->makespan;
+  };
+  CHECK(makespan("zb-auto-2p") <= makespan("zb-h1"));
+}
+
 TEST_CASE("zb-auto reaches the longest spans that the released scheduler prints", "[schedule][oracle]") {
   // docs/references.md#zero-bubble: the examples at the end of its auto_schedule.py, with 2 units kept from the forward
   // and 1 from the input gradient. Its limits are in those units: memory_limit is half of them.

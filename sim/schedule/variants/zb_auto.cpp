@@ -98,7 +98,7 @@ std::vector<ScheduledRank> ranks_of(const ScheduleRequest& request, double micro
     ranks[r].bytes.forward = std::max(ranks[r].bytes.forward, ranks[r].bytes.weight);
   }
   const double unit = std::max(ranks.front().bytes.forward, ranks[ranks.size() > 1 ? 1 : 0].bytes.forward);
-  for (ScheduledRank& rank : ranks) rank.limit = std::max(microbatches_in_flight * unit, rank.bytes.forward);
+  for (ScheduledRank& rank : ranks) rank.limit = microbatches_in_flight * std::max(unit, rank.bytes.forward);
   return ranks;
 }
 
