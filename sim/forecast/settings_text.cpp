@@ -273,7 +273,7 @@ std::string routing_text(const Model& model, const Parallel& parallel, const Tra
   if (training.expert_rebalance_steps > 0)
     text += fmt::format(", placed anew every {} steps", training.expert_rebalance_steps);
   if (load.dropped > 0.0005)
-    text += fmt::format(", {:.1f} % of the copies are dropped (MFU counts them)", 100 * load.dropped);
+    text += fmt::format(", {:.1f} % of the copies are dropped (MFU counts them, HFU does not)", 100 * load.dropped);
   text += fmt::format("; tokens dispatched in {} by {}", to_string(training.moe_dispatch_dtype),
                       to_string(parallel.moe_dispatcher));
   if (parallel.moe_chunks > 1) text += fmt::format(", in {} chunks", parallel.moe_chunks);

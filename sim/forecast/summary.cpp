@@ -225,7 +225,9 @@ void add_throughput(Forecast& forecast, const Scenario& scenario, const Plan& pl
   forecast.model_tflops_per_gpu = model_flops / rank_seconds * 1e-12;
   if (peak <= 0) return;
   forecast.mfu = model_flops / rank_seconds / peak;
-  forecast.hfu = forecast.mfu + mean.recomputed_flops / forecast.step_time_s / peak;
+  const double dropped =
+      plan.expert_load.dropped * forecast.tokens_per_step * expert_flops_per_token(scenario.model, training);
+  forecast.hfu = forecast.mfu - dropped / rank_seconds / peak + mean.recomputed_flops / forecast.step_time_s / peak;
 }
 
 void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, const Schedule& schedule) {

@@ -36,13 +36,22 @@ std::int64_t qkv_width(const LayerShape& s) { return heads(s) * qk_dim(s) + kv_h
 /// Encoder layers see the whole sequence, decoder layers the tokens so far.
 bool is_causal(const LayerShape& s) { return s.layer >= s.model.encoder_layers; }
 
+/// Pairs of chunks as long as the window, over those of a window that slides.
+double share_in_chunks(const LayerShape& s, const AttentionShape& shape) {
+  if (!s.model.chunked_attention || !shape.causal || shape.ring_ranks > 1 || shape.window == 0) return 1;
+  const auto keys = static_cast<double>(shape.kv_len);
+  return 1 / (2 - std::min(1.0, static_cast<double>(shape.window) / keys));
+}
+
 /// Share of the pairs of `shape` that are within one document, and of a ring's block in the window.
 double attended_share(const LayerShape& s, const AttentionShape& shape) {
-  if (!s.plan.packed || !s.training.documents->mask) return share_in_window(shape);
+  if (!s.plan.packed || !s.training.documents->mask) return share_in_window(shape) * share_in_chunks(s, shape);
   const PackedSteps& packed = *s.plan.packed;
   double pairs = 0;
-  for (const auto& [length, count] : packed.lengths)
-    pairs += static_cast<double>(count) * attention_pairs(document_shape(shape, length, packed.sequence));
+  for (const auto& [length, count] : packed.lengths) {
+    const AttentionShape document = document_shape(shape, length, packed.sequence);
+    pairs += static_cast<double>(count) * attention_pairs(document) * share_in_chunks(s, document);
+  }
   const double sequences = static_cast<double>(packed.steps) * packed.sequences;
   return pairs / (sequences * attention_pairs(shape));
 }
@@ -79,13 +88,8 @@ Linear input_projection(const LayerShape& s, const char* name, std::int64_t in, 
 
 // ---- The attention core -----------------------------------------------------------------------------------------
 
-/// Of attention that is not in 8 bits.
-Precision wide_precision(const LayerShape& s) {
-  return s.training.dtype == Precision::fp32 ? Precision::fp32 : Precision::bf16;
-}
-
 Precision core_precision(const LayerShape& s) {
-  return s.training.fp8_attention ? s.precision_of(LinearPart::attention) : wide_precision(s);
+  return s.training.fp8_attention ? s.precision_of(LinearPart::attention) : wide_precision(s.training);
 }
 
 /// What attention in 8 bits reads: forward queries, keys and values, backward the gradient of its result. The results of both
@@ -109,7 +113,7 @@ void unfused_core(OpWriter& writer, Pass pass) {
   const std::int64_t kv = sequence(s);
   const std::int64_t q = sequence(s) / context_ranks(s);
   const auto multiply = [&](const char* name, std::int64_t m, std::int64_t n, std::int64_t k) {
-    writer.compute(OperatorKind::scores, pass, wide_precision(s), name, GemmShape{m, n, k, batch, false});
+    writer.compute(OperatorKind::scores, pass, wide_precision(s.training), name, GemmShape{m, n, k, batch, false});
   };
   if (pass == Pass::forward) {
     multiply("qk", q, kv, qk_dim(s));
@@ -384,7 +388,7 @@ void attention_forward(OpWriter& writer) {
   norm_forward(writer);
   if (!gathers_latent(s)) gather_sequence(writer, LinearPart::attention);
   for (const Linear& linear : attention_inputs(s)) attention_input_forward(writer, linear);
-  if (gathers_latent(s)) gather_sequence(writer, wide_precision(s), s.model.latent_attention->rope_dim);
+  if (gathers_latent(s)) gather_sequence(writer, wide_precision(s.training), s.model.latent_attention->rope_dim);
   copy_qkv(writer, Pass::forward);
   qk_norm(writer, Pass::forward);
   rope(writer, Pass::forward);

@@ -244,8 +244,11 @@ Trained LayerWork::trained_head() const {
     return adapters;
   }
   const std::int64_t experts = head_expert_parameters();
-  const bool frozen_copy = copies_table() && !trains_embedding(plan_.training);
-  return {head_parameters() - experts - (frozen_copy ? embedding_parameters() : 0), experts};
+  std::int64_t dense = head_parameters() - experts;
+  if (copies_table() && !trains_embedding(plan_.training)) dense -= embedding_parameters();
+  const Linear output = output_layer(shape(kNoLayer));
+  if (output.frozen) dense -= output.parameters();
+  return {dense, experts};
 }
 
 }  // namespace tracecast

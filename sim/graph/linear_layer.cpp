@@ -38,7 +38,8 @@ void multiply_adapters(OpWriter& writer, const Linear& linear, Pass pass) {
   const std::int64_t n = rows(writer.shape, linear);
   const Columns width = columns(linear, pass);
   const auto multiply = [&](const char* name, std::int64_t to, std::int64_t from) {
-    writer.compute(OperatorKind::gemm, pass, Precision::bf16, linear.name + name, GemmShape{n, to, from, 1, false});
+    writer.compute(OperatorKind::gemm, pass, wide_precision(writer.shape.training), linear.name + name,
+                   GemmShape{n, to, from, 1, false});
     writer.launch_by_calls(1);
   };
   multiply(forward ? " lora_a" : " lora_b", linear.adapter_rank, width.from);
@@ -105,9 +106,9 @@ void weight_gradient(OpWriter& writer, const Linear& linear) {
   };
   if (!linear.frozen) gemm(linear.name, linear.precision, linear.out, linear.in);
   if (linear.adapter_rank > 0) {
-    gemm(linear.name + " lora_b", Precision::bf16, linear.out, linear.adapter_rank);
+    gemm(linear.name + " lora_b", wide_precision(writer.shape.training), linear.out, linear.adapter_rank);
     writer.launch_by_calls(1);
-    gemm(linear.name + " lora_a", Precision::bf16, linear.adapter_rank, linear.in);
+    gemm(linear.name + " lora_a", wide_precision(writer.shape.training), linear.adapter_rank, linear.in);
     writer.launch_by_calls(1);
   }
   bias_gradient(writer, linear);

@@ -14,9 +14,9 @@ namespace tracecast {
 namespace {
 
 /// Tickets of exchanges in flight; those of other traffic are below.
-constexpr int kRouting = 900;
-constexpr int kDispatch = 1000;
-constexpr int kReturn = 2000;
+constexpr int kRouting = 1 << 28;
+constexpr int kDispatch = 2 << 28;  ///< + chunk
+constexpr int kReturn = 3 << 28;    ///< + chunk
 
 // ---- Shapes -----------------------------------------------------------------------------------------------------
 
@@ -95,7 +95,8 @@ CollectiveCall exchange(const LayerShape& s, Precision precision, bool to_expert
 }
 
 Linear router(const LayerShape& s) {
-  return tuned(s, {"router", s.model.hidden_size, moe(s).experts, MatrixSplit::replicated, Precision::bf16}, "");
+  return tuned(s, {"router", s.model.hidden_size, moe(s).experts, MatrixSplit::replicated, wide_precision(s.training)},
+               "");
 }
 
 Linear shared_fc1(const LayerShape& s) {
@@ -184,7 +185,7 @@ void exchange_tokens(OpWriter& writer, Pass pass, const std::function<void()>& e
     if (exchanges) writer.join(ticket);
   };
   const Precision to_experts = s.training.moe_dispatch_dtype;
-  const Precision back = s.training.dtype == Precision::fp32 ? Precision::fp32 : Precision::bf16;
+  const Precision back = wide_precision(s.training);
   gather_routing(writer, pass);
   start(to_experts, kDispatch);
   if (overlapped) overlapped();

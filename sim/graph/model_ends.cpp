@@ -85,10 +85,10 @@ Linear prediction_projection(const LayerShape& s) {
 std::int64_t table_parameters(const LayerShape& s) { return vocabulary(s) * s.model.hidden_size; }
 
 Linear output_layer(const LayerShape& s, bool again) {
-  const Precision precision = s.training.fp8_output_layer ? s.training.dtype : Precision::bf16;
+  const Precision precision = s.training.fp8_output_layer ? s.training.dtype : wide_precision(s.training);
   Linear linear{"lm_head", s.model.hidden_size, vocabulary(s), MatrixSplit::column, precision};
   linear.tied = again || (s.model.tied_embeddings && s.plan.parallel.pp == 1);
-  linear.frozen = s.training.lora_rank > 0;
+  linear.frozen = !trains_output(s.model, s.training);
   return linear;
 }
 

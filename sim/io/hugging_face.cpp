@@ -144,6 +144,7 @@ void read_moe_layers(HuggingFaceConfig& config, MixtureOfExperts& moe, const Mod
 void read_chunked_layers(HuggingFaceConfig& config, Model& model) {
   config.read("sliding_window", {"attention_chunk_size"}, model.sliding_window);
   if (model.sliding_window == 0) return;
+  model.chunked_attention = true;
   model.global_layer_interval = 4;
   config.read("global_layer_interval", {"no_rope_layer_interval"}, model.global_layer_interval);
   if (const auto letters = layer_letters(config, model, "no_rope_layers", {{"0", '*'}, {"1", 's'}}))

@@ -154,9 +154,10 @@ void check_experts(ModelCheck& check, const Model& model) {
 }
 
 /// Keys that a query attends to on average, at most `window` of them (0: all); `masked`: those after it are cut off by the causal mask.
-double attended_keys(std::int64_t seq_length, std::int64_t window, bool masked) {
+double attended_keys(std::int64_t seq_length, std::int64_t window, bool masked, bool chunked = false) {
   const auto sequence = static_cast<double>(seq_length);
   const double keys = window > 0 ? std::min(static_cast<double>(window), sequence) : sequence;
+  if (masked && chunked) return keys / 2;
   return masked ? keys - keys * keys / (2 * sequence) : keys;
 }
 
@@ -227,14 +228,17 @@ bool Model::has_feed_forward(int layer) const {
   return layer_pattern.empty() || moe || ffn_hidden_size > 0;
 }
 
+int Model::as_layer(int layer) const { return std::min(layer, layers() - 1); }
+
 bool Model::is_moe_layer(int layer) const {
+  layer = as_layer(layer);
   if (single_blocks()) return letter(layer) == 'E';
   if (!moe || layer < moe->leading_dense_layers) return false;
   return (layer - moe->leading_dense_layers) % moe->layer_interval == moe->layer_interval - 1;
 }
 
 std::int64_t Model::window(int layer) const {
-  const bool global = global_layer_interval > 0 && (layer + 1) % global_layer_interval == 0;
+  const bool global = global_layer_interval > 0 && (as_layer(layer) + 1) % global_layer_interval == 0;
   return layer < 0 || global ? 0 : sliding_window;
 }
 
@@ -285,6 +289,8 @@ Result<Model> validated(Model model) {
   if (check.diagnostics().empty()) check_heads(check, model);
   if (model.linear_attention) check_linear_attention(check, *model.linear_attention);
   if (model.sparse_attention) check_sparse_attention(check, model);
+  if (model.chunked_attention && model.sliding_window == 0)
+    check.fault("chunked_attention", "true", "needs model.sliding_window, the length of a chunk");
   check_pattern(check, model);
   if (model.moe) check_experts(check, model);
   if (!check.diagnostics().empty()) return tl::unexpected(Error{check.diagnostics()});
@@ -297,12 +303,17 @@ LayerFlops layer_forward_flops(const Model& model, int layer, std::int64_t seq_l
   if (model.mixes_linearly(layer)) return {linear, recurrence_flops(model, layer)};
   const bool encoder = layer < model.encoder_layers;
   const bool masked = convention == FlopsConvention::model_causal && !encoder;
-  double keys = attended_keys(seq_length, model.window(layer), masked);
+  double keys = attended_keys(seq_length, model.window(layer), masked, model.chunked_attention);
   if (model.encoder_layers > 0 && !encoder) keys += static_cast<double>(seq_length);  // cross-attention sees all
   if (!model.sparse_attention) return {linear, 2 * keys * score_width(model)};
   const SparseAttention& sparse = *model.sparse_attention;
   const double scores = 2 * keys * sparse.index_heads * static_cast<double>(sparse.index_dim);
   return {linear, scores + 2 * attended_keys(seq_length, sparse.topk, masked) * score_width(model)};
+}
+
+LayerFlops prediction_forward_flops(const Model& model, std::int64_t seq_length, FlopsConvention convention) {
+  return {2 * multiplied_weights(model, mtp_parameter_groups(model)),
+          layer_forward_flops(model, model.layers() - 1, seq_length, convention).attention};
 }
 
 double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsConvention convention) {
@@ -313,9 +324,8 @@ double model_flops_per_token(const Model& model, std::int64_t seq_length, FlopsC
     forward += layer_flops.linear + layer_flops.attention;
   }
   if (model.mtp_layers > 0) {
-    const int last = model.layers() - 1;
-    const double scores = layer_forward_flops(model, last, seq_length, convention).attention;
-    forward += model.mtp_layers * (2 * multiplied_weights(model, mtp_parameter_groups(model)) + scores + head);
+    const LayerFlops prediction = prediction_forward_flops(model, seq_length, convention);
+    forward += model.mtp_layers * (prediction.linear + prediction.attention + head);
   }
   return 3 * forward;
 }

@@ -123,9 +123,10 @@ struct Model {
   bool parallel_residual = false;      ///< attention and MLP read the same input (GPT-NeoX)
   double dropout = 0;                  ///< hidden and attention dropout during training
   std::int64_t sliding_window = 0;     ///< attention span, 0 for all; applied to every layer that is not global
-  int global_layer_interval = 0;       ///< with sliding_window: every n-th layer attends globally; 0: none does
-  int encoder_layers = 0;              ///< encoder-decoder models: num_layers counts the decoder's
-  int mtp_layers = 0;                  ///< multi-token-prediction layers, not counted in num_layers
+  bool chunked_attention = false;  ///< sliding_window is the length of chunks; a token attends to those of its chunk
+  int global_layer_interval = 0;   ///< with sliding_window: every n-th layer attends globally; 0: none does
+  int encoder_layers = 0;          ///< encoder-decoder models: num_layers counts the decoder's
+  int mtp_layers = 0;              ///< multi-token-prediction layers, not counted in num_layers
   std::optional<LatentAttention> latent_attention = {};
   std::optional<LinearAttention> linear_attention = {};
   std::optional<SparseAttention> sparse_attention = {};  ///< with latent_attention, in every layer of attention
@@ -135,6 +136,8 @@ struct Model {
   bool gated() const { return activation == Activation::swiglu || activation == Activation::geglu; }
   /// All layers, an encoder's first: the numbers that `layer` runs over here and in Stage.
   int layers() const { return encoder_layers + num_layers; }
+  /// The layer whose kind a layer has: itself. Prediction layers, which follow all others, are as the last of these.
+  int as_layer(int layer) const;
   /// The letter of a layer in layer_pattern; of prediction layers and both ends (layer -1) that of the last layer.
   char letter(int layer) const;
   Mixer mixer(int layer) const;
@@ -205,5 +208,7 @@ struct LayerFlops {
   double attention = 0;
 };
 LayerFlops layer_forward_flops(const Model& model, int layer, std::int64_t seq_length, FlopsConvention convention);
+/// Of one layer of multi-token prediction, with its projection, without the output layer.
+LayerFlops prediction_forward_flops(const Model& model, std::int64_t seq_length, FlopsConvention convention);
 
 }  // namespace tracecast

@@ -445,4 +445,12 @@ TokenBytes gathered_keys(const Model& model, const Plan& plan) {
   return {.split = copies * (s.key + s.value)};
 }
 
+TokenBytes ring_buffers(const Model& model, const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  const bool ring = p.cp > 1 && p.cp_comm_type == ContextExchange::p2p && plan.training.flash_attention;
+  if (!ring || !plan.training.transformer_engine || model.sparse_attention) return {};
+  const Sizes s = sizes(model, plan, 0);
+  return {.split = p.cp * element_of(plan.training) * (s.key + s.value + s.output)};
+}
+
 }  // namespace tracecast

@@ -120,4 +120,8 @@ TokenBytes gathered_workspace(const Model& model, const Plan& plan);
 /// Source: docs/references.md#gathered-keys
 TokenBytes gathered_keys(const Model& model, const Plan& plan);
 
+/// Transformer Engine's ring (cp_comm_type p2p), in a forward of attention on the last rank: a buffer for keys and values of each
+/// step, and the result of each until all are added up.   Source: docs/references.md#gathered-keys
+TokenBytes ring_buffers(const Model& model, const Plan& plan);
+
 }  // namespace tracecast

@@ -23,7 +23,8 @@ void add_attention(std::vector<Target>& targets, const Model& model) {
   const std::int64_t h = model.hidden_size;
   const std::int64_t heads = model.num_attention_heads;
   if (!model.latent_attention) {
-    const std::int64_t width = (heads + std::int64_t{2} * model.num_query_groups) * model.head_dim;
+    const std::int64_t queries = (model.attention_output_gate ? 2 : 1) * heads;
+    const std::int64_t width = (queries + std::int64_t{2} * model.num_query_groups) * model.head_dim;
     targets.push_back({"qkv", h, width, Target::column});
     targets.push_back({"proj", heads * model.head_dim, h, Target::row});
     return;
@@ -60,13 +61,6 @@ std::vector<Target> targets_of(const Model& model, int layer) {
 
 int all_layers(const Model& model) { return model.layers() + model.mtp_layers; }
 
-std::int64_t multiplied(const std::vector<ParameterGroup>& groups) {
-  std::int64_t sum = 0;
-  for (const ParameterGroup& group : groups)
-    if (group.matrix) sum += group.count;
-  return sum;
-}
-
 }  // namespace
 
 bool has_adapter(const Training& training, const std::string& target) {
@@ -88,6 +82,10 @@ bool trains_weights(const Model& model, const Training& training, int layer) {
 }
 
 bool trains_embedding(const Training& training) { return training.lora_rank == 0 && training.frozen_fraction == 0; }
+
+bool trains_output(const Model& model, const Training& training) {
+  return model.tied_embeddings ? trains_embedding(training) : training.lora_rank == 0;
+}
 
 std::int64_t adapter_parameters(const Model& model, const Training& training, int layer, int tp) {
   if (training.lora_rank == 0 || !trains_layer(model, training, layer)) return 0;
@@ -142,11 +140,22 @@ double training_flops_per_token(const Model& model, const Training& training, Fl
     const LayerFlops forward = layer_forward_flops(model, layer, training.seq_length, convention);
     saved += layer < frozen ? 2 * (forward.linear + forward.attention) : forward.linear;
   }
-  if (training.lora_rank > 0) {
-    saved += 2 * training.loss_mask_fraction * head;
-    saved += 2.0 * model.mtp_layers * static_cast<double>(multiplied(mtp_parameter_groups(model)));
-  }
+  if (!trains_output(model, training)) saved += 2 * training.loss_mask_fraction * head;
+  if (training.lora_rank > 0 && model.mtp_layers > 0)
+    saved += model.mtp_layers * prediction_forward_flops(model, training.seq_length, convention).linear;
   return all - saved + 6 * static_cast<double>(adapter_parameters(model, training));
+}
+
+double expert_flops_per_token(const Model& model, const Training& training) {
+  if (!model.moe) return 0;
+  const double chosen = static_cast<double>(model.moe->topk) / model.moe->experts;
+  double sum = 0;
+  for (int layer = 0; layer < all_layers(model); ++layer) {
+    const int passes = !trains_layer(model, training, layer) ? 1 : training.lora_rank > 0 ? 2 : 3;
+    const auto experts = tracecast::sum(layer_parameter_groups(model, model.as_layer(layer)), Part::expert);
+    sum += 2 * passes * chosen * static_cast<double>(experts);
+  }
+  return sum;
 }
 
 }  // namespace tracecast

@@ -46,6 +46,8 @@ bool trains_layer(const Model& model, const Training& training, int layer);
 /// Are the layer's own matrices and norms trained? Layer -1: the output layer and the final norm.
 bool trains_weights(const Model& model, const Training& training, int layer);
 bool trains_embedding(const Training& training);
+/// Is the matrix of the output layer trained? With tied embeddings it is the embedding's.
+bool trains_output(const Model& model, const Training& training);
 
 /// Adapters of layer `layer` on one of `tp` tensor ranks; with tp 1 the whole layer's. Multi-token-prediction layers follow
 /// the others.
@@ -58,6 +60,8 @@ std::int64_t trainable_parameters(const Model& model, const Training& training);
 /// gradients; whole backwards of frozen first layers) and what the output layer does not compute (loss_mask_fraction), and with the
 /// adapters' 6 per parameter. About 4N for LoRA.
 double training_flops_per_token(const Model& model, const Training& training, FlopsConvention convention);
+/// Of these, those of the routed experts.
+double expert_flops_per_token(const Model& model, const Training& training);
 /// The mean over documents and padding of packed sequences; padding counts as documents of one token.
 double packed_flops_per_token(const Model& model, const Training& training, const PackedSteps& packed,
                               FlopsConvention convention);

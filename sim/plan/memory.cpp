@@ -190,7 +190,9 @@ Workspace workspace(const Model& model, const Plan& plan, const RankShare& share
   for (const Stage& stage : share.stages) {
     double layer = recomputed_bytes(model, plan, stage, keeping);
     if (stage.num_layers > 0) layer += rank_bytes(gathered_workspace(model, plan), plan);
-    if (attends(model, stage)) layer += rank_bytes(gathered_keys(model, plan), plan);
+    if (attends(model, stage))
+      layer =
+          std::max(layer + rank_bytes(gathered_keys(model, plan), plan), rank_bytes(ring_buffers(model, plan), plan));
     most.layer = std::max(most.layer, layer);
     if (stage.head) most.loss = std::max(most.loss, rank_bytes(loss_workspace(model, plan), plan));
   }

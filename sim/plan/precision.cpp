@@ -12,6 +12,10 @@ Precision linear_precision(const Model& model, const Training& training, int lay
   return at_end || named ? Precision::bf16 : training.dtype;
 }
 
+Precision wide_precision(const Training& training) {
+  return training.dtype == Precision::fp32 ? Precision::fp32 : Precision::bf16;
+}
+
 std::int64_t activation_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
 
 double weight_copy_bytes(Precision precision) { return is_narrow(precision) ? 2 * quantised_size(precision) : 0; }

@@ -23,6 +23,9 @@ struct EnumNames<LinearPart> {
 /// Of the linear layers of `part` in layer `layer`.
 Precision linear_precision(const Model& model, const Training& training, int layer, LinearPart part);
 
+/// Of what is never multiplied in fewer than 16 bits: 32 or 16.
+Precision wide_precision(const Training& training);
+
 /// Bytes of an element of an activation, as layers and pipeline stages hand it on: 4 with fp32, else 2, also where multiplications are
 /// narrower.
 std::int64_t activation_size(const Training& training);

@@ -103,13 +103,17 @@ RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, 
 }
 
 std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, const Stage& stage, bool shares_table) {
-  std::vector<RankParameters> units;
-  const auto add = [&](const std::vector<ParameterGroup>& groups, bool trained) {
-    units.push_back(with_trained(rank_parameters(groups, model, plan.parallel), trained));
-    if (trained) add_matrices(units.back(), groups, model, plan);
+  const Training& training = plan.training;
+  const auto unit = [&](const std::vector<ParameterGroup>& groups, bool trained) {
+    RankParameters parameters = with_trained(rank_parameters(groups, model, plan.parallel), trained);
+    if (trained) add_matrices(parameters, groups, model, plan);
+    for (const ParameterGroup& group : groups)
+      if (training.fp8_output_layer && group.part == Part::output && group.matrix)
+        parameters.quantised += share(group, model, plan.parallel);
+    return parameters;
   };
-  const bool trains_head = trains_weights(model, plan.training, -1);
-  if (stage.embedding) add(embedding_parameter_groups(model), trains_embedding(plan.training));
+  std::vector<RankParameters> units;
+  if (stage.embedding) units.push_back(unit(embedding_parameter_groups(model), trains_embedding(training)));
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer) {
     units.push_back(layer_rank_parameters(layer_parameter_groups(model, layer), model, plan, layer));
   }
@@ -117,18 +121,14 @@ std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, co
   for (int layer = model.layers(); layer < model.layers() + model.mtp_layers; ++layer) {
     units.push_back(layer_rank_parameters(mtp_parameter_groups(model), model, plan, layer));
   }
-  std::vector<ParameterGroup> head = head_parameter_groups(model);
-  if (model.tied_embeddings && !shares_table) {
-    head.push_back({Part::output, Split::tensor, model.vocab_size * model.hidden_size, true});
-  }
-  // Multi-token prediction looks words up again, in a table of its own stage.
-  if (model.mtp_layers > 0 && !shares_table && !model.tied_embeddings) {
-    head.push_back({Part::embedding, Split::tensor, model.vocab_size * model.hidden_size, false});
-  }
-  add(head, trains_head);
-  if (plan.training.fp8_output_layer)
-    for (const ParameterGroup& group : head)
-      if (group.part == Part::output && group.matrix) units.back().quantised += share(group, model, plan.parallel);
+  units.push_back(unit(head_parameter_groups(model), trains_weights(model, training, -1)));
+  if (shares_table) return units;
+  // A table of the last stage's own: tied embeddings multiply with it, multi-token prediction looks words up in it.
+  const std::int64_t table = model.vocab_size * model.hidden_size;
+  if (model.tied_embeddings)
+    units.back() += unit({{Part::output, Split::tensor, table, true}}, trains_embedding(training));
+  else if (model.mtp_layers > 0)
+    units.back() += unit({{Part::embedding, Split::tensor, table, false}}, trains_embedding(training));
   return units;
 }
 

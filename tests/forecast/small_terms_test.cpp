@@ -13,6 +13,7 @@
 #include "sim/plan/sharding.hpp"
 #include "tests/support/shipped.hpp"
 #include "tests/support/small_scenario.hpp"
+#include "tools/sweep_predict.hpp"
 
 using namespace tracecast;
 using tracecast::test::small_scenario;
@@ -113,6 +114,20 @@ TEST_CASE("HFU counts every recomputed FLOP once", "[oracle][forecast]") {
   const double output = 3 * 2 * plain.tokens_per_step * static_cast<double>(scenario.model.hidden_size) *
                         static_cast<double>(scenario.model.vocab_size);
   CHECK(full.hfu / full.mfu == Approx(1 + (model_flops - output) / 3 / model_flops).epsilon(1e-3));
+}
+
+TEST_CASE("HFU leaves out what dropped copies of tokens do not compute", "[oracle][forecast]") {
+  Scenario scenario = shipped_scenario("deepseek-v3-2048", {"training.recompute=none"});
+  scenario.training.expert_capacity_factor = 0.5;
+  const Forecast f = of(scenario);
+  const Model& model = scenario.model;
+  const double experts =
+      6.0 * 59 * 8 * 3 * 7168 * 2048;  // 8 experts of three matrices in 58 layers and in the prediction layer
+  CHECK(expert_flops_per_token(model, scenario.training) == Approx(experts));
+  const double all = training_flops_per_token(model, scenario.training, f.flops_convention);
+  scenario.training.expert_capacity_factor = 1;
+  const Forecast whole = of(scenario);
+  CHECK(whole.hfu / whole.mfu - f.hfu / f.mfu == Approx(0.5 * experts / all).epsilon(1e-3));
 }
 
 TEST_CASE("tied embeddings of two stages are added up once a step", "[oracle][graph]") {
@@ -225,6 +240,40 @@ TEST_CASE("DiLoCo's outer states stay on the GPU beside an optimizer on the host
     return of(scenario).memory.front().optimizer;
   };
   CHECK(optimizer("nesterov") > optimizer("none"));
+}
+
+TEST_CASE("a step that takes more picoseconds than there are is refused", "[error][forecast]") {
+  CHECK(from_seconds(1e9) == kLongestDuration);
+  for (const char* rate : {"1 B/s", "10 B/s", "1 kB/s"}) {
+    CAPTURE(rate);
+    const Result<ForecastRun> run =
+        forecast(cli::read_with_topology("llama2-7b-abci", {std::string("topology.node.nic_rate=") + rate}).value());
+    REQUIRE_FALSE(run);
+    CHECK(run.error().diagnostics.front().message.find("days of work for one rank (allowed: 1 day)") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("with fp32 the output layer, the router and adapters are multiplied in fp32", "[oracle][graph]") {
+  Scenario scenario = shipped_scenario("data-parallel-gpt2", {"training.dtype=fp32"});
+  const ForecastRun run = forecast(scenario).value();
+  for (const Template& each : run.graph.templates)
+    for (const Op& op : each.ops)
+      if (op.type == OpType::compute) {
+        const Operator& of = run.graph.operators[static_cast<std::size_t>(op.payload)].op;
+        if (of.kind == OperatorKind::gemm) CHECK(of.precision == Precision::fp32);
+      }
+}
+
+TEST_CASE("hashed routing needs a fabric that connects its rails", "[error][network]") {
+  Scenario scenario = shipped_scenario("data-parallel-gpt2", {"cluster.topology=dgx-h100", "cluster.world_size=16"});
+  scenario.cluster.tiers.resize(1);
+  scenario.cluster.tiers[0].nodes = 0;
+  scenario.cluster.routing = RoutingPolicy::ecmp;
+  const Result<ForecastRun> run = forecast(scenario);
+  REQUIRE_FALSE(run);
+  CHECK(run.error().diagnostics.front().message ==
+        "needs a tier of the fabric above the leaves, which connects rails (allowed: with one tier, even)");
 }
 
 TEST_CASE("a link latency of zero is a latency, and shorter than another", "[oracle][network]") {

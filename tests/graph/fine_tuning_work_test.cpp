@@ -76,6 +76,22 @@ TEST_CASE("frozen layers: an empty backward below the first trained layer", "[gr
   CHECK(matrix_flops(work.forward(1), Pass::forward) == matrix_flops(work.forward(2), Pass::forward));
 }
 
+TEST_CASE("frozen layers: a tied output layer has no weight gradient", "[graph][lora]") {
+  Model model = llama(4, 4096, 11008, 32, 32, 32000);
+  Training training = training_of();
+  training.frozen_fraction = 0.5;
+  for (const int stages : {1, 2}) {
+    CAPTURE(stages);
+    const auto head = [&](bool tied) {
+      model.tied_embeddings = tied;
+      return LayerWork(model, value_of(make_plan(model, {.pp = stages}, training, stages)));
+    };
+    CHECK(matrix_flops(head(false).head_backward(BackwardPart::all), Pass::wgrad) > 0);
+    CHECK(matrix_flops(head(true).head_backward(BackwardPart::all), Pass::wgrad) == 0);
+    CHECK(head(true).trained_head().dense == 4096);  // the final norm
+  }
+}
+
 TEST_CASE("mtp: the head of DeepSeek-V3 with one prediction module", "[oracle][graph][mtp]") {
   Model model = deepseek_v3();
   const Parallel parallel{.ep = 64};

@@ -184,6 +184,8 @@ TEST_CASE("hugging face: layers by lists of words, flags and numbers", "[io][mod
   CHECK(with("llama4_text", llama4 + R"(, "no_rope_layers": [1, 0])")->global_layer_interval == 2);
   CHECK(with("llama4_text", llama4 + R"(, "layer_types": ["chunked_attention", "chunked_attention"])")
             ->global_layer_interval == 0);
+  CHECK(with("llama4_text", llama4)->chunked_attention);
+  CHECK_FALSE(with("gpt_oss", R"("sliding_window": 16)")->chunked_attention);
   CHECK(with("llama4_text", llama4)->moe->layer_interval == 1);
   CHECK(with("llama4_text", llama4 + R"(, "moe_layers": [1])")->moe->layer_interval == 2);
   CHECK(

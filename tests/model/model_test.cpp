@@ -167,6 +167,31 @@ TEST_CASE("MoE counts active experts, router and shared expert; windows cap the 
         Approx(3 * (2 * weights + scores)).epsilon(1e-12));
 }
 
+TEST_CASE("prediction layers are of the last layer's kind", "[model]") {
+  Model model = mixtral_8x7b();
+  model.num_layers = 4;
+  model.moe->layer_interval = 2;  // layers 1 and 3 have experts
+  CHECK(model.is_moe_layer(4));
+  model.sliding_window = 128;
+  model.global_layer_interval = 2;
+  CHECK(model.window(4) == 0);
+  model.global_layer_interval = 3;
+  CHECK(model.window(5) == 128);
+}
+
+TEST_CASE("chunks of the sequence have half of a chunk to attend to, whatever its length", "[oracle][model]") {
+  Model model = llama(1, 4096, 14336, 32, 8, 32000);
+  const auto attention = [&](std::int64_t length) {
+    return layer_forward_flops(model, 0, length, FlopsConvention::model_causal).attention;
+  };
+  const double in_chunk = attention(8192);
+  model.sliding_window = 8192;
+  CHECK(attention(32768) == Approx(in_chunk * 1.75));
+  model.chunked_attention = true;
+  CHECK(attention(32768) == Approx(in_chunk));
+  CHECK(attention(4096) == Approx(in_chunk / 2));
+}
+
 TEST_CASE("what follows from the rest is filled in", "[model]") {
   Model model = llama3_8b();
   model.head_dim = 0;

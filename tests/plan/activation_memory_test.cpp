@@ -252,6 +252,22 @@ TEST_CASE("keys and values of the whole sequence, and their gradients, where con
   CHECK(transient(ContextExchange::p2p) == transient(ContextExchange::all_gather));
 }
 
+TEST_CASE("Transformer Engine's ring holds keys, values and results of all its steps", "[oracle][memory]") {
+  Training training = megatron();
+  training.seq_length = 1 << 20;
+  training.recompute = Recompute::full;
+  const Model model = llama3_8b();
+  const auto transient = [&](bool transformer_engine, ContextExchange exchange) {
+    training.transformer_engine = transformer_engine;
+    Plan plan = plan_of(model, {.cp = 64, .cp_comm_type = exchange}, training);
+    for (Stage& stage : plan.stages) stage.head = false;
+    return peak(model, plan).transient;
+  };
+  // 8 heads of keys and of values, 32 of results, of the whole sequence in 16 bit.
+  CHECK(transient(true, ContextExchange::p2p) == Bytes{2LL * (1 << 20) * (8 + 8 + 32) * 128});
+  CHECK(transient(false, ContextExchange::p2p) < transient(true, ContextExchange::p2p));
+}
+
 TEST_CASE("heads of keys that several context ranks have wait on each of them", "[oracle][memory]") {
   Training training = megatron();
   training.seq_length = 65536;

@@ -123,6 +123,60 @@ TEST_CASE("frozen parameters save weight gradients: 4N in place of 6N",
         Approx(40 * 2 * (layer.linear + layer.attention)));
 }
 
+TEST_CASE("lora: a prediction layer with experts saves the weight gradients of those that a token chooses",
+          "[oracle][plan][lora][mtp]") {
+  Model model = deepseek_v3();
+  Training training = attention_lora(16);
+  const auto flops = [&](int layers) {
+    model.mtp_layers = layers;
+    return training_flops_per_token(model, training, FlopsConvention::model_causal);
+  };
+  const double without = flops(0);
+  // Twice the forward, and the weight gradient of no matrix: prediction layer and output layer.
+  model.mtp_layers = 1;
+  const LayerFlops layer = prediction_forward_flops(model, 4096, FlopsConvention::model_causal);
+  const double adapters = 6 * static_cast<double>(adapter_parameters(model, training, 61, 1));
+  CHECK(flops(1) - without == Approx(2 * layer.linear + 3 * layer.attention + 4.0 * 7168 * 129280 + adapters));
+}
+
+TEST_CASE("lora: the query projection of a gated attention is twice as wide", "[oracle][plan][lora]") {
+  Model model = llama(1, 2048, 8192, 16, 2, 32768);
+  model.head_dim = 256;
+  Training training = training_of();
+  training.lora_rank = 256;
+  training.lora_targets = {"qkv"};
+  CHECK(adapter_parameters(model, training) == 256LL * (2048 + (16 + 4) * 256));
+  model.attention_output_gate = true;
+  CHECK(adapter_parameters(model, training) == 256LL * (2048 + (2 * 16 + 4) * 256));
+}
+
+TEST_CASE("frozen layers: a tied output layer is frozen with the embedding", "[oracle][plan][lora]") {
+  Model model = llama(16, 2048, 8192, 32, 8, 128256);
+  Training training = training_of();
+  training.frozen_fraction = 0.5;
+  const auto flops = [&] { return training_flops_per_token(model, training, FlopsConvention::model_causal); };
+  const std::int64_t table = 128256LL * 2048;
+  const auto gradients = [&](int stages) {
+    const Plan plan = value_of(make_plan(model, {.pp = stages}, training, stages));
+    std::int64_t sum = 0;
+    for (int stage = 0; stage < stages; ++stage)
+      for (const RankParameters& unit :
+           stage_units(model, plan, plan.stages[static_cast<std::size_t>(stage)], stages == 1))
+        sum += unit.trained;
+    return sum;
+  };
+  const double untied = flops();
+  const std::int64_t layers = gradients(1) - table;  // and the untied output layer
+  CHECK(gradients(2) == layers + table);
+  model.tied_embeddings = true;
+  CHECK(untied - flops() == Approx(2 * static_cast<double>(table)));
+  CHECK(gradients(1) == layers);
+  CHECK(gradients(2) == layers);  // the last stage's copy of the table is not trained
+  CHECK(trainable_parameters(model, training) == layers);
+  training.frozen_fraction = 0;
+  CHECK(trains_output(model, training));
+}
+
 TEST_CASE("lora: settings that mean nothing", "[error][plan][lora]") {
   const Model model = llama(32, 4096, 11008, 32, 32, 32000);
   Training training = training_of();
