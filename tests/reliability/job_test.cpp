@@ -386,6 +386,56 @@ TEST_CASE("a spare brings the replica back after the swap", "[oracle][reliabilit
   CHECK(history.tokens == 100'000 + 15 * 750 + 69'000);
 }
 
+TEST_CASE("a node that is repaired during the swap brings the replica back, and the swapped node is a spare",
+          "[oracle][reliability]") {
+  JobSpec spec = quiet_job(4);
+  FailureKind kind = once(100.5);
+  kind.scope = RateUnit::node;
+  spec.failures.kinds = {kind};
+  spec.recovery.elastic = Elastic::shrink_batch;
+  spec.recovery.reconfigure = s(5);
+  spec.recovery.spares = 1;
+  spec.recovery.spare_swap = s(60);
+  spec.recovery.repair = {LawKind::fixed, 30, 1};
+  spec.horizon = s(195);
+  // From 105.5 on 25 steps without the replica, whose node is repaired at 130.5; 5 s; 59 whole steps until 195. Nothing
+  // happens at 160.5.
+  const History history = run(spec, one_second_steps(4));
+  CHECK(of(history, TimeCategory::restart) == s(10));
+  CHECK(history.tokens == 100'000 + 25 * 750 + 59'000);
+}
+
+TEST_CASE("a job that cannot shrink further takes the node that was to bring a replica back", "[oracle][reliability]") {
+  JobSpec spec = quiet_job(2);
+  FailureKind first = once(100.5), second = once(120.5);
+  first.scope = second.scope = RateUnit::node;
+  spec.failures.kinds = {first, second};
+  spec.recovery.elastic = Elastic::shrink_batch;
+  spec.recovery.spares = 1;
+  spec.recovery.spare_swap = s(30);
+  spec.horizon = s(200);
+  // The spare on its way arrives at 130.5. It takes the place of the second node, for another 30 s. Repairs take an hour.
+  CHECK(of(run(spec, one_second_steps(2)), TimeCategory::waiting) == s(10 + 30));
+}
+
+TEST_CASE("elastic continuation: spares beyond those that are in repair change nothing", "[property][reliability]") {
+  JobSpec spec = quiet_job(32);
+  FailureKind node = every(32 * 10'000.0);
+  node.per = node.scope = RateUnit::node;
+  spec.failures.kinds = {node};
+  spec.recovery.elastic = Elastic::shrink_batch;
+  spec.recovery.reconfigure = s(5);
+  spec.recovery.spare_swap = s(3600);
+  spec.recovery.repair = {LawKind::exponential, 20'000, 1};
+  spec.horizon = s(3e6);
+  spec.recovery.spares = 20;  // 2 are in repair on average: 20 never are
+  const History few = run(spec, one_second_steps(32));
+  spec.recovery.spares = 1000;
+  const History many = run(spec, one_second_steps(32));
+  CHECK(few.interruptions > 200);
+  CHECK(few.waterfall == many.waterfall);
+}
+
 TEST_CASE("elastic continuation rolls back if only the lost node had a shard", "[oracle][reliability]") {
   JobSpec spec = quiet_job(4);
   FailureKind kind = once(105.5);
