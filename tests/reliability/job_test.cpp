@@ -484,6 +484,11 @@ TEST_CASE("impossible jobs are an error", "[error][reliability]") {
   spec.horizon = s(200'000);
   CHECK(to_string(check(spec).error()) ==
         "2.315 days have 2e+05 failures (allowed: at most 100000 in a history: fewer days, or rarer failures)");
+  spec.horizon = s(1000);
+  spec.recovery.spares = 5;
+  spec.recovery.spare_mtbf = s(0.001);  // 5 million failures of spares
+  CHECK(to_string(check(spec).error()) ==
+        "0.01157 days have 5e+06 failures (allowed: at most 100000 in a history: fewer days, or rarer failures)");
 }
 
 TEST_CASE("restart grows with the job, and a warm or hot spare saves its part of it",
