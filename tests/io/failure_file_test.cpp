@@ -67,6 +67,14 @@ TEST_CASE("Llama 3's file holds its 419 unexpected and 47 planned interruptions"
   CHECK(gpu == Approx(268));
 }
 
+TEST_CASE("a count of failures of a fraction of a part is that of the observed machine", "[oracle][io][reliability]") {
+  const TextFile text(R"({"observed": {"gpus": 16, "gpus_per_node": 8, "duration": "10 d"},
+ "kinds": [{"name": "pump", "per": "node", "parts_per_unit": 0.6, "count": 3}]})");
+  const FailureFile file = value_of(read_failure_file(text.path()));
+  CHECK(rate_s(file.model.kinds.front(), file.model, {16, 8}) * 10 * 86'400 == Approx(3));
+  CHECK(rate_s(file.model.kinds.front(), file.model, {8, 8}) * 10 * 86'400 == Approx(1.5));
+}
+
 TEST_CASE("other clusters' files bracket Llama 3's interruptions", "[oracle][io][reliability]") {
   const auto expected = [](const char* name) {
     return interruption_rate_s(read_failure_file(kShipped / name).value().model, {16384, 8}, {}) * 54 * 86400.0;

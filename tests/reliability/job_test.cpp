@@ -526,6 +526,19 @@ TEST_CASE("causes per job with a power of size: none at 64 GPUs, many at 100,000
   CHECK(per_day(65'536) == Approx(2));
 }
 
+TEST_CASE("a fraction of a part fails as much less often as it is smaller than one", "[oracle][reliability]") {
+  FailureKind kind = every(86'400);
+  kind.per = RateUnit::node;
+  kind.parts_per_unit = 0.02;
+  FailureModel model;
+  model.kinds = {kind};
+  const int nodes = GENERATE(1, 2, 4, 60, 100);
+  const Machine machine{8 * nodes, 8};
+  CHECK(parts(kind, model, machine) == (nodes == 100 ? 2 : 1));
+  CHECK(rate_s(kind, model, machine) * 86'400 == Approx(0.02 * nodes));
+  CHECK(law_on(kind, model, machine).mean_s * 0.02 * nodes == Approx(86'400.0 * (nodes == 100 ? 2 : 1)));
+}
+
 TEST_CASE("spares: the nodes in repair exceed them in a thousandth of the time", "[oracle][reliability]") {
   FailureKind node = every(1000 * 86'400.0);
   node.per = node.scope = RateUnit::node;
