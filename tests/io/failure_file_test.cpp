@@ -2,9 +2,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <string>
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/fields.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/results.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -109,6 +112,15 @@ TEST_CASE("errors in a failure file name line and key", "[error][io][reliability
         "--set: recovery.spares = -1: is out of range (allowed: 0 to 1000000)");
   CHECK(errors_of("{\"recovery\": {\"diagnosis\": \"400000 d\"}}") ==
         "FILE:1: recovery.diagnosis = \"400000 d\": is out of range (allowed: up to 292 years)");
+}
+
+TEST_CASE("keys whose absence is computed have no documented default", "[io][schema]") {
+  std::map<std::string, std::string> usual;
+  for (const KeyTable& table : failure_keys())
+    for (const FieldText& row : table.rows) usual[row.key] = row.usual;
+  CHECK(usual.at("spares").empty());
+  CHECK(usual.at("interval").empty());
+  CHECK(usual.at("elastic") == "\"off\"");
 }
 
 TEST_CASE("the course of the training is read, and its errors are reported", "[io][reliability]") {
