@@ -1,0 +1,18 @@
+/// \file
+/// Parts that several JSON outputs share.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "sim/io/economics.hpp"
+#include "sim/reliability/goodput.hpp"
+
+namespace tracecast {
+
+/// {"low": …, "typical": …, "high": …}
+nlohmann::ordered_json range_json(const Range3& range);
+
+/// {"productive": 0.9, "degraded": 0.01, …}: shares of the time.
+nlohmann::ordered_json waterfall_json(const Goodput& goodput);
+
+}  // namespace tracecast
