@@ -125,22 +125,7 @@ TEST_CASE("tiers: the newest copy that survives", "[oracle][reliability]") {
   CHECK(of(history, TimeCategory::load) == s(load));
 }
 
-TEST_CASE("hangs: the collective's timeout or the watchdog, whichever is earlier", "[oracle][reliability]") {
-  JobSpec spec = quiet_job();
-  spec.failures.kinds = {once(1000, Effect::hang)};
-  spec.horizon = s(2000);
-  spec.recovery.collective_timeout = s(600);
-  CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(600));
-  spec.recovery.watchdog_poll = s(60);
-  spec.recovery.watchdog_threshold = s(120);
-  const JobTime watched = of(run(spec, one_second_steps()), TimeCategory::detection);
-  CHECK(watched > s(120));
-  CHECK(watched <= s(180));
-  spec.recovery.collective_timeout = s(100);
-  CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(100));
-}
-
-TEST_CASE("without a timeout of collectives a hang is noticed by the watchdog, or after PyTorch's default",
+TEST_CASE("hangs: the collective's timeout, by default PyTorch's, or the watchdog, whichever is earlier",
           "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   spec.failures.kinds = {once(1000, Effect::hang)};
@@ -151,6 +136,8 @@ TEST_CASE("without a timeout of collectives a hang is noticed by the watchdog, o
   const JobTime watched = of(run(spec, one_second_steps()), TimeCategory::detection);
   CHECK(watched > s(120));
   CHECK(watched <= s(180));
+  spec.recovery.collective_timeout = s(100);
+  CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(100));
 }
 
 TEST_CASE("without a spare the job waits for the repair, with one for the swap", "[oracle][reliability]") {
