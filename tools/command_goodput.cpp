@@ -264,7 +264,9 @@ void add_failures(CLI::App& app, GoodputCommandOptions& options) {
 
 void add_histories(CLI::App& app, GoodputCommandOptions& options) {
   app.option_defaults()->group("Simulation");
-  app.add_option("--seed", options.simulation.seed, "seed of the random numbers")->capture_default_str();
+  app.add_option("--seed", options.simulation.seed, "seed of the random numbers")
+      ->check(at_least_zero())
+      ->capture_default_str();
   app.add_option("--histories", options.simulation.max_histories, "maximum number of histories")
       ->check(in_range(1, 10'000'000))
       ->capture_default_str();

@@ -114,7 +114,8 @@ Run add_topology_options(CLI::App& app) {
                                 ->expected(2)
                                 ->type_name("RANK RANK");
   app.add_option("--ecmp", options->ecmp, "with --hops: the path that an ECMP hash with this seed selects")
-      ->needs(hops);
+      ->needs(hops)
+      ->check(at_least_zero());
   app.add_option("--svg", options->svg, "also write the picture to this file")->type_name("FILE");
   app.add_option("--export", options->exported, "also write the cluster in another format; FORMAT is simgrid")
       ->type_name("FORMAT FILE")

@@ -16,6 +16,7 @@
 #include "sim/io/data_files.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/report/json.hpp"
+#include "sim/report/json_parts.hpp"
 #include "sim/report/template_runs.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/capacity.hpp"
@@ -110,8 +111,6 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
   return std::move(*report);
 }
 
-Json band(const Range3& range) { return {{"low", range.low}, {"typical", range.typical}, {"high", range.high}}; }
-
 /// Days, money and energy for the scenario's tokens, or for a month if it has no train_tokens.
 Json job_json(const Scenario& scenario, const Forecast& forecast, double goodput, const DataPaths& data) {
   constexpr double kMonth = 30;
@@ -125,9 +124,9 @@ Json job_json(const Scenario& scenario, const Forecast& forecast, double goodput
   if (!economics) return out;
   if (const auto price =
           economics->price_per_gpu_hour(gpus_text(scenario), network_hardware(scenario.cluster), scenario.power_limit))
-    out["cost_usd"] = band(*price * gpu_hours);
+    out["cost_usd"] = range_json(*price * gpu_hours);
   if (const auto power = economics->kilowatts_per_gpu(gpus_text(scenario), scenario.power_limit))
-    out["energy_mwh"] = band(*power * (gpu_hours / 1000));
+    out["energy_mwh"] = range_json(*power * (gpu_hours / 1000));
   return out;
 }
 
@@ -209,9 +208,6 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data, RecentS
   if (*goodput) {
     const GoodputForecast& report = **goodput;
     share = report.goodput.goodput.mean;
-    Json waterfall = Json::object();
-    for (std::size_t i = 0; i < kTimeCategories; ++i)
-      waterfall[to_string(static_cast<TimeCategory>(i))] = report.goodput.share[i];
     out["goodput"] = {{"mean", share},
                       {"low", report.goodput.goodput.low},
                       {"high", report.goodput.goodput.high},
@@ -219,7 +215,7 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data, RecentS
                       {"interruptions", report.goodput.interruptions.mean},
                       {"mtbf_hours", std::isfinite(report.mtbf_s) ? Json(report.mtbf_s / 3600) : Json(nullptr)},
                       {"interval_s", report.interval_s},
-                      {"waterfall", waterfall}};
+                      {"waterfall", waterfall_json(report)}};
   }
   out["job"] = job_json(scenario, run.forecast, share, data);
   out["settings"] = settings_json(scenario, run.plan);

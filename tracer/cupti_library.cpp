@@ -1,19 +1,16 @@
 #include "tracer/cupti_library.hpp"
 
-#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include <dlfcn.h>
+
+#include "tracer/environment.hpp"
 
 namespace tracecast {
 namespace {
 
 constexpr const char* kName = "libcupti.so.13";  // the records' layout is that of CUPTI 13
-
-std::string variable(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
 
 /// The folder of this library.
 std::string own_folder() {

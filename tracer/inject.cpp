@@ -33,6 +33,7 @@
 #include "tracer/cupti_library.hpp"
 #include "tracer/cupti_records.hpp"
 #include "tracer/driver_version.hpp"
+#include "tracer/environment.hpp"
 #include "tracer/nccl_events.hpp"
 #include "tracer/rank_variables.hpp"
 #include "tracer/trace_writer.hpp"
@@ -63,11 +64,6 @@ struct Recording {
   std::atomic<std::int64_t> next_operator{kFirstOperatorId};
 };
 Recording* recording = nullptr;  ///< nullptr: nothing is recorded, as in a forked child
-
-std::string variable(const char* name) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
 
 int number(const char* name) {
   const std::string text = variable(name);

@@ -31,25 +31,28 @@ bool counts_one_rank(std::string_view function) {
          function == "Gather" || function == "Scatter";
 }
 
-/// Of either version of the interface: their fields have the same names.
-template <class Collective>
-TraceCollective collective_of(const Collective& event) {
+/// What every operation has. Of either version of the interface: their fields have the same names.
+template <class Operation>
+TraceCollective operation_of(const Operation& event) {
   TraceCollective c;
   c.name = text(event.function);
   c.type = text(event.type);
+  c.count = static_cast<std::int64_t>(event.count);
+  return c;
+}
+
+template <class Collective>
+TraceCollective collective_of(const Collective& event) {
+  TraceCollective c = operation_of(event);
   c.algorithm = text(event.algorithm);
   c.protocol = text(event.protocol);
-  c.count = static_cast<std::int64_t>(event.count);
   c.sequence = static_cast<std::int64_t>(event.sequence);
   return c;
 }
 
 template <class Message>
 TraceCollective message_of(const Message& event) {
-  TraceCollective c;
-  c.name = text(event.function);
-  c.type = text(event.type);
-  c.count = static_cast<std::int64_t>(event.count);
+  TraceCollective c = operation_of(event);
   c.peer = event.peer;
   return c;
 }
@@ -160,19 +163,22 @@ void Recorder::end_group_call() {
   group_call = 0;
 }
 
+/// The operation as one of this communicator, now.
+TraceCollective Recorder::record_of(const Communicator& communicator, TraceCollective operation) const {
+  operation.communicator = communicator.id;
+  operation.nodes = communicator.nodes;
+  operation.ranks = communicator.ranks;
+  operation.rank = communicator.rank;
+  operation.start_ns = operation.end_ns = clock_.now();
+  if (counts_one_rank(operation.name)) operation.count *= communicator.ranks;
+  return operation;
+}
+
 void* Recorder::begin_call(Communicator& communicator, const Event& event) {
   if (event.collective_call.captured || group_call == 0 || communicator.ranks < 2) return nullptr;
   const auto& calls = communicator.calls;
   if (!calls.empty() && calls.front()->launch != group_call) write_calls(communicator);
-  TraceCollective c;
-  c.name = text(event.collective_call.function);
-  c.type = text(event.collective_call.type);
-  c.count = static_cast<std::int64_t>(event.collective_call.count) * (counts_one_rank(c.name) ? communicator.ranks : 1);
-  c.communicator = communicator.id;
-  c.nodes = communicator.nodes;
-  c.ranks = communicator.ranks;
-  c.rank = communicator.rank;
-  c.start_ns = c.end_ns = clock_.now();
+  TraceCollective c = record_of(communicator, operation_of(event.collective_call));
   c.launch = group_call;
   communicator.calls.push_back(std::make_unique<TraceCollective>(std::move(c)));
   return communicator.calls.back().get();
@@ -187,17 +193,9 @@ void Recorder::write_calls(Communicator& communicator) {
 }
 
 void* Recorder::begin_copies(const Communicator& communicator, const Event& event) {
-  TraceCollective c;
-  c.name = text(event.copy_engine.function);
-  c.type = text(event.copy_engine.type);
+  TraceCollective c = record_of(communicator, operation_of(event.copy_engine));
   c.algorithm = "CE";
-  c.count = static_cast<std::int64_t>(event.copy_engine.count) * (counts_one_rank(c.name) ? communicator.ranks : 1);
   c.sequence = kCopies + static_cast<std::int64_t>(event.copy_engine.sequence);
-  c.communicator = communicator.id;
-  c.nodes = communicator.nodes;
-  c.ranks = communicator.ranks;
-  c.rank = communicator.rank;
-  c.start_ns = c.end_ns = clock_.now();
   c.launch = ++launches_;
   writer_.collective(c);
   if (clock_.begin_launch) clock_.begin_launch(c.launch);
@@ -215,12 +213,7 @@ void* Recorder::begin_group(Communicator& communicator) {
 }
 
 void Recorder::add(Communicator& communicator, TraceCollective operation, void* group) {
-  operation.communicator = communicator.id;
-  operation.nodes = communicator.nodes;
-  operation.ranks = communicator.ranks;
-  operation.rank = communicator.rank;
-  operation.start_ns = operation.end_ns = clock_.now();
-  if (counts_one_rank(operation.name)) operation.count *= communicator.ranks;
+  operation = record_of(communicator, std::move(operation));
   const auto found = groups_.find(group);
   if (found != groups_.end()) return found->second->operations.push_back(std::move(operation));
   Group alone{&communicator, {std::move(operation)}, 0};

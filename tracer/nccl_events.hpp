@@ -86,6 +86,7 @@ class Recorder {
     std::int64_t launch = 0;
   };
 
+  TraceCollective record_of(const Communicator& communicator, TraceCollective operation) const;
   void* begin_launch(const Communicator& communicator);
   void* begin_group_call(const Event& event);
   void end_group_call();

@@ -51,10 +51,13 @@ double RandomStream::uniform() { return static_cast<double>((bits() >> 11) + 1) 
 
 double RandomStream::exponential() { return -std::log(uniform()); }
 
-double RandomStream::normal() {
+std::pair<double, double> RandomStream::normals() {
   const double radius = std::sqrt(-2 * std::log(uniform()));
-  return radius * std::cos(2 * std::numbers::pi * uniform());
+  const double angle = 2 * std::numbers::pi * uniform();
+  return {radius * std::cos(angle), radius * std::sin(angle)};
 }
+
+double RandomStream::normal() { return normals().first; }
 
 std::uint64_t RandomStream::below(std::uint64_t n) {
   TRACECAST_ASSERT(n >= 1, "a choice has at least one possibility");

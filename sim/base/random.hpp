@@ -20,6 +20,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 namespace tracecast {
 
@@ -42,7 +43,9 @@ class RandomStream {
   /// Exponential with mean 1.
   double exponential();
 
-  /// Standard normal, of two draws of uniform() (Box and Muller 1958; its second value is not kept).
+  /// Two independent standard normals, of two draws of uniform() (Box and Muller 1958).
+  std::pair<double, double> normals();
+  /// The first of normals(); the second is not kept.
   double normal();
 
   /// Uniform in 0 .. n-1, exactly (rejection, Lemire 2019).   Requires n >= 1.

@@ -18,7 +18,7 @@ namespace {
 
 // Mean absolute deviation to standard deviation of a normal distribution, sqrt(pi / 2).
 constexpr double kStandardDeviations = 1.2533;
-// Spread gained per power of two between a shape and its nearest measured shape.
+// Spread gained per power of two between a shape and its nearest measured shape: chosen, not fitted.
 constexpr double kSpreadPerDoubling = 0.05;
 // Achieved share of peak of GPUs of which nothing is known: the medians of docs/references.md#gemm-fit,
 // docs/references.md#attention-fit and docs/references.md#memory-bound-fit, rounded down.

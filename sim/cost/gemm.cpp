@@ -27,7 +27,8 @@ constexpr std::array<Tile, 10> kTiles{{{256, 128, 0},
                                        {64, 32, 4},
                                        {32, 64, 4}}};
 constexpr std::int64_t kStep = 32;  // of k, at a time
-constexpr double kFullWaves = 6;
+constexpr double kFullWaves = 6;    // chosen: with more waves a split of k fills no idle SM
+// As the fit of ragged_factor counts (docs/formats/profile.md).
 constexpr std::int64_t kRaggedRows = 128;
 constexpr std::array<int, 11> kSplits{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
 

@@ -16,7 +16,7 @@ GpuUse use_of(const CostedOperator& op) {
 }
 
 double speed_during(const Profile& gpu, Bound bound, const CollectiveCost& cost, Bytes size) {
-  constexpr double kMinSpeed = 0.1;
+  constexpr double kMinSpeed = 0.1;  // chosen: a kernel makes progress whatever a collective takes
   double taken = 0;
   if (bound == Bound::compute) {
     taken = gpu.sms > 0 ? static_cast<double>(cost.channels) / gpu.sms : 0;

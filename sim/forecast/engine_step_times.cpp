@@ -49,11 +49,6 @@ void drop_replicas(Scenario& scenario, int dp, int lost, bool keep_batch) {
       keep_batch ? (batch + per_round - 1) / per_round * per_round : batch / dp * left;
 }
 
-int replicas_of(const Scenario& scenario) {
-  const Parallel& p = scenario.parallel;
-  return p.dp > 0 ? p.dp : p.replicas_on(scenario.cluster.world_size);
-}
-
 void degrade(Cluster& cluster, const MachineState& state) {
   cluster.node.nics = std::max(1, cluster.node.nics - state.lost_rails);
   cluster.node.nic_rate.bytes_per_second = cluster.node.nic_rate.bytes_per_second * state.link_speed_percent / 100;
@@ -61,6 +56,11 @@ void degrade(Cluster& cluster, const MachineState& state) {
 }
 
 }  // namespace
+
+int replicas_of(const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  return p.dp > 0 ? p.dp : p.replicas_on(scenario.cluster.world_size);
+}
 
 EngineStepTimes::EngineStepTimes(Scenario scenario, bool keep_batch, double healthy_step_s, const ForecastRun* known)
     : scenario_(std::move(scenario)), keep_batch_(keep_batch), healthy_step_s_(healthy_step_s), known_(known) {}

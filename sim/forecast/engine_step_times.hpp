@@ -19,6 +19,9 @@
 
 namespace tracecast {
 
+/// Data-parallel replicas of the scenario, given or derived.
+int replicas_of(const Scenario& scenario);
+
 class EngineStepTimes final : public StepTimes {
  public:
   /// `keep_batch`: the batch stays when replicas are lost. `healthy_step_s` > 0, a measured step time, scales all step

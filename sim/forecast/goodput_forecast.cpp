@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kDay = 86400;
 /// Storage bandwidth per node if neither the failure model nor the topology states it: the sustained rate of the file
-/// system of Llama 3 (2 TB/s for 2,048 nodes, arXiv 2407.21783).
+/// system of Llama 3: 2 TB/s for 2,048 nodes (docs/references.md#meta-24k).
 constexpr std::int64_t kStoragePerNode = 1'000'000'000;
 
 /// Ranks whose shards differ. Copies of a shard group write nothing of their own.
@@ -57,7 +57,7 @@ JobSpec spec_of(const GoodputRequest& request, const CheckpointSettings& checkpo
   const Parallel& p = scenario.parallel;
   JobSpec spec;
   spec.machine = {scenario.cluster.world_size, scenario.cluster.node.gpus_per_host};
-  spec.replicas = p.dp > 0 ? p.dp : p.replicas_on(scenario.cluster.world_size);
+  spec.replicas = replicas_of(scenario);
   spec.replicas_per_node = std::clamp(spec.machine.gpus_per_node / std::max(1, p.tp * p.cp), 1, spec.replicas);
   spec.failures = request.failures.model;
   spec.recovery = request.failures.recovery;

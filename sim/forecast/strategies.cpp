@@ -253,7 +253,7 @@ Result<StrategyRow> row_of(const Scenario& base, const Strategy& strategy, int r
 }
 
 std::vector<std::string> names_where(const StrategyRow& row, bool below) {
-  constexpr double kWhole = 0.9;
+  constexpr double kWhole = 0.9;  // chosen: a smaller share is a part
   std::vector<std::string> names;
   for (const char* name : {"tokens", "weights", "gradients", "optimizer", "activations"}) {
     const auto found = row.share.find(name);
@@ -268,6 +268,7 @@ std::vector<std::string> states_in(std::vector<std::string> names) {
   return names;
 }
 
+// Chosen: where the words of pros and cons change.
 constexpr double kMostlyHidden = 0.5;
 constexpr double kSmallBubble = 0.01;
 

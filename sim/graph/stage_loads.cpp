@@ -12,8 +12,6 @@
 namespace tracecast {
 namespace {
 
-std::size_t as_index(std::int32_t i) { return static_cast<std::size_t>(i); }
-
 bool one_rank_per_stage(const StepGraph& graph, const Plan& plan) {
   return graph.ranks.size() == as_index(plan.parallel.pp) &&
          std::all_of(graph.ranks.begin(), graph.ranks.end(),

@@ -8,8 +8,6 @@
 namespace tracecast {
 namespace {
 
-std::size_t as_index(std::int32_t i) { return static_cast<std::size_t>(i); }
-
 enum Kind : std::size_t { kRanks, kUsers, kLinks };
 
 /// One communicator of each orbit, of all slots that the graph uses.

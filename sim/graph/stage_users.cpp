@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace tracecast {
-namespace {
-
-std::size_t as_index(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
 
 bool StageUsers::add() {
   if (orbits_.order() > 1 && !rotations_keep_stages()) return false;

@@ -21,6 +21,9 @@
 
 namespace tracecast {
 
+/// Numbers of ranks, links and classes are not negative.
+inline std::size_t as_index(std::int32_t i) { return static_cast<std::size_t>(i); }
+
 class StageUsers {
  public:
   /// Requires one rank for each stage, and paths that are not hashed

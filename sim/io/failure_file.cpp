@@ -144,8 +144,8 @@ class FailureFileReader {
     if (timed) kind.law.mean_s = mtbf;
     if (rated) kind.law.mean_s = 1000 * kDay / *kind.rate;
     if (counted)
-      kind.law.mean_s = static_cast<double>(parts(kind, file_.model, file_.observed.machine)) *
-                        file_.observed.duration_s / *kind.count;
+      kind.law.mean_s =
+          exact_parts(kind, file_.model, file_.observed.machine) * file_.observed.duration_s / *kind.count;
   }
 
   void read_course(ObjectReader& reader) {

@@ -36,6 +36,7 @@ struct Allowed {
   const char* schema = nullptr;    ///< members of its JSON Schema, if they do not follow from the type
   bool required = false;           ///< absence is an error; always written
   bool always = false;             ///< written even if it is the default
+  bool computed = false;           ///< computed if it is absent: no default is documented
   const char* old_name = nullptr;  ///< of earlier versions, still read
 };
 
@@ -355,7 +356,7 @@ std::vector<FieldText> texts_of() {
   for (const Field<T>& field : fields_of<T>()) {
     const JsonNode usual = field.write(T{});
     const bool is_number = usual.kind == JsonNode::Kind::integer || usual.kind == JsonNode::Kind::number;
-    const bool none = field.allowed.required || usual.kind == JsonNode::Kind::null ||
+    const bool none = field.allowed.required || field.allowed.computed || usual.kind == JsonNode::Kind::null ||
                       (usual.string.empty() && usual.kind == JsonNode::Kind::string) ||
                       (usual.items.empty() && usual.kind >= JsonNode::Kind::array) ||
                       (is_number && !(usual.number >= field.allowed.minimum && usual.number <= field.allowed.maximum));

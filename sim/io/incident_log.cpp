@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string_view>
@@ -91,7 +92,8 @@ class LogReader {
     const std::optional<double> number = parse_number<double>(value);
     if (!facts_.emplace(key).second) return add_error(std::string(key), value, "is given twice");
     if (key == "gpus" || key == "gpus_per_node") {
-      if (!number || *number < 1) return add_error(std::string(key), value, "is not a count of at least 1");
+      if (!number || *number < 1 || std::trunc(*number) != *number)
+        return add_error(std::string(key), value, "is not a count of at least 1");
       if (*number > 1e9) return add_error(std::string(key), value, "is out of range (allowed: up to 1000000000)");
       (key == "gpus" ? log_.machine.gpus : log_.machine.gpus_per_node) = static_cast<int>(*number);
       has_gpus_ |= key == "gpus";
@@ -193,9 +195,9 @@ class LogReader {
         lifetimes.failed_s.push_back(std::max(time - before, 1.0));
         before = time;
       }
-      lifetimes.censored_s.push_back(log_.duration_s - before);
+      lifetimes.censored.push_back({log_.duration_s - before, 1});
     }
-    lifetimes.censored_s.insert(lifetimes.censored_s.end(), static_cast<std::size_t>(count - failed), log_.duration_s);
+    lifetimes.censored.push_back({log_.duration_s, count - failed});
     return lifetimes;
   }
 

@@ -24,11 +24,16 @@ std::string allowed_range(std::int64_t minimum, std::int64_t maximum, std::int64
   return fmt::format("allowed: {} to {}", minimum, maximum);
 }
 
+constexpr std::int64_t kExact = std::int64_t{1} << 53;  ///< doubles up to here hold every integer
+
+bool is_integral(const JsonNode& node) {
+  return node.kind == JsonNode::Kind::number && std::trunc(node.number) == node.number;
+}
+
 /// Integers may be written as 5e8 when that is one exactly, and as 500M in --set.
 std::optional<std::int64_t> integer_of(const JsonNode& node) {
-  constexpr double kExact = 9007199254740992.0;  // 2^53
   if (node.kind == JsonNode::Kind::integer) return node.integer;
-  if (node.kind == JsonNode::Kind::number && std::abs(node.number) <= kExact && std::trunc(node.number) == node.number)
+  if (is_integral(node) && std::abs(node.number) <= static_cast<double>(kExact))
     return static_cast<std::int64_t>(node.number);
   if (node.kind == JsonNode::Kind::string && node.line == kOverrideLine) return parse_count(node.string);
   return std::nullopt;
@@ -134,17 +139,17 @@ bool ObjectReader::get_integer(const std::string& key, std::int64_t& value, cons
   const JsonNode* node = lookup(key);
   if (node == nullptr) return false;
   const std::optional<std::int64_t> integer = integer_of(*node);
-  if (!integer) {
-    error(key, "is not an integer");
-    return false;
+  if (integer && *integer >= range.minimum && *integer <= range.maximum) {
+    value = *integer;
+    return true;
   }
-  if (*integer < range.minimum || *integer > range.maximum) {
+  if (integer || is_integral(*node))
     error(key, fmt::format("is out of range ({})",
-                           allowed_range(range.minimum, range.maximum, range.lowest, range.highest)));
-    return false;
-  }
-  value = *integer;
-  return true;
+                           allowed_range(range.minimum, integer ? range.maximum : std::min(range.maximum, kExact),
+                                         range.lowest, range.highest)));
+  else
+    error(key, "is not an integer");
+  return false;
 }
 
 bool ObjectReader::get(const std::string& key, std::int64_t& value, std::int64_t minimum, std::int64_t maximum) {

@@ -48,7 +48,7 @@ void use_racks(Cluster& cluster, const Parallel& parallel, int gpus_per_rack) {
 }
 
 std::string limit_pcie(NodeSpec& node, const Profile& profile) {
-  constexpr double kReached = 0.84;
+  constexpr double kReached = 0.84;  // 53 of the 63 GB/s of a Gen5 x16 link: docs/references.md#pcie-copies
   constexpr std::int64_t kRounding = 1'000'000'000;
   const Bandwidth board{std::llround(kReached * profile.host_bandwidth)};
   const bool slower = board.bytes_per_second + kRounding < node.pcie.bytes_per_second;

@@ -195,7 +195,8 @@ ExpertLoad expert_load(const MixtureOfExperts& moe, const Parallel& parallel, co
     const double imbalance = std::min(training.expert_imbalance, fullest_possible(moe, parallel.ep));
     return {factor > 0 ? std::min(imbalance, factor) : imbalance, factor > 0 ? std::max(0.0, 1 - factor) : 0};
   }
-  RandomStream random(25, 0, 0);
+  constexpr std::uint64_t kSeed = 25;  // chosen; the same for all layouts, so that they compare with the same routers
+  RandomStream random(kSeed, 0, 0);
   ExpertLoad mean{0, 0};
   for (int layer = 0; layer < kRoutingDraws; ++layer) {
     const ExpertLoad load = load_of_layer(moe, parallel.ep, tokens_in_exchange(parallel, training), training,

@@ -28,18 +28,23 @@ double units(RateUnit unit, const FailureModel& model, const Machine& machine) {
 
 }  // namespace
 
-std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Machine& machine) {
-  return std::llround(units(kind.per, model, machine) * kind.parts_per_unit);
+double exact_parts(const FailureKind& kind, const FailureModel& model, const Machine& machine) {
+  return units(kind.per, model, machine) * kind.parts_per_unit;
 }
 
-Law law_on(const FailureKind& kind, const Machine& machine) {
+std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Machine& machine) {
+  return std::max<std::int64_t>(1, std::llround(exact_parts(kind, model, machine)));
+}
+
+Law law_on(const FailureKind& kind, const FailureModel& model, const Machine& machine) {
   Law law = kind.law;
+  law.mean_s *= static_cast<double>(parts(kind, model, machine)) / exact_parts(kind, model, machine);
   if (kind.growth > 0) law.mean_s *= std::pow(static_cast<double>(kind.growth_from_gpus) / machine.gpus, kind.growth);
   return law;
 }
 
 double rate_s(const FailureKind& kind, const FailureModel& model, const Machine& machine) {
-  return static_cast<double>(parts(kind, model, machine)) / law_on(kind, machine).mean_s;
+  return static_cast<double>(parts(kind, model, machine)) / law_on(kind, model, machine).mean_s;
 }
 
 int nodes_taken(RateUnit scope, const FailureModel& model, const Machine& machine) {

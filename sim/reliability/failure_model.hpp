@@ -107,13 +107,16 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 };
 
-/// The law of one part in this machine: with `growth`, its mean is law.mean_s x (growth_from_gpus / gpus)^growth.
-Law law_on(const FailureKind& kind, const Machine& machine);
+/// The law of one of the parts(kind, model, machine). Its mean is law.mean_s, times parts / exact number of parts where that is
+/// a fraction, and with `growth` times (growth_from_gpus / gpus)^growth.
+Law law_on(const FailureKind& kind, const FailureModel& model, const Machine& machine);
 
 /// Expected events of this kind per second in the whole machine.
 double rate_s(const FailureKind& kind, const FailureModel& model, const Machine& machine);
 
-/// Parts of `kind` in the machine, rounded to the nearest.
+/// Parts of `kind` in the machine: units times parts_per_unit.
+double exact_parts(const FailureKind& kind, const FailureModel& model, const Machine& machine);
+/// The same rounded to the nearest, and at least 1.
 std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Machine& machine);
 
 /// Nodes that one failure with this scope takes down: 0 for job, 1 for gpu and node; at most those of the machine.

@@ -7,7 +7,7 @@ FailureProcesses::FailureProcesses(const FailureModel& model, const Machine& mac
   fleets_.reserve(model.kinds.size());
   std::uint32_t process = 0;
   for (const FailureKind& kind : model.kinds) {
-    fleets_.emplace_back(law_on(kind, machine), parts(kind, model, machine), kind.age,
+    fleets_.emplace_back(law_on(kind, model, machine), parts(kind, model, machine), kind.age,
                          RandomStream(seed, history, process));
     attributes_.emplace_back(seed, history, process + 1);
     times_.push_back(on_the_clock(fleets_.back().next_s()));

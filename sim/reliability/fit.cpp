@@ -16,26 +16,31 @@ double chi_squared_quantile(double degrees, double p) { return quantile(boost::m
 /// Sums over lifetimes in units of the largest, so that powers stay finite.
 struct Scaled {
   explicit Scaled(const Lifetimes& lifetimes) {
-    for (const std::vector<double>* list : {&lifetimes.failed_s, &lifetimes.censored_s})
-      for (const double t : *list) unit = std::max(unit, t);
+    for (const double t : lifetimes.failed_s) unit = std::max(unit, t);
+    for (const Censored& part : lifetimes.censored) unit = std::max(unit, part.age_s);
     for (const double t : lifetimes.failed_s) {
-      logs.push_back(std::log(t / unit));
-      sum_failed += logs.back();
+      lives.push_back({std::log(t / unit), 1});
+      sum_failed += lives.back().log;
     }
-    failures = static_cast<double>(logs.size());
-    for (const double t : lifetimes.censored_s)
-      if (t > 0) logs.push_back(std::log(t / unit));
+    failures = static_cast<double>(lives.size());
+    for (const Censored& part : lifetimes.censored)
+      if (part.age_s > 0) lives.push_back({std::log(part.age_s / unit), static_cast<double>(part.count)});
   }
 
   /// Sums of t^k (ln t)^power over all lifetimes.
   double sum(double k, int power) const {
     double total = 0;
-    for (const double x : logs) total += std::exp(k * x) * (power == 0 ? 1 : power == 1 ? x : x * x);
+    for (const auto& [x, parts] : lives) total += parts * std::exp(k * x) * (power == 0 ? 1 : power == 1 ? x : x * x);
     return total;
   }
 
+  struct Life {
+    double log = 0;
+    double parts = 1;  ///< that had it
+  };
+
   double unit = 0;
-  std::vector<double> logs;  ///< failed first
+  std::vector<Life> lives;  ///< failed first
   double failures = 0;
   double sum_failed = 0;
 };

@@ -6,15 +6,22 @@
 /// Source: Lawless, Statistical Models and Methods for Lifetime Data, 2nd ed., chapters 4 and 5.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "sim/base/result.hpp"
 
 namespace tracecast {
 
+/// `count` parts that worked for so long and had not failed.
+struct Censored {
+  double age_s = 0;
+  std::int64_t count = 1;
+};
+
 struct Lifetimes {
   std::vector<double> failed_s;
-  std::vector<double> censored_s;
+  std::vector<Censored> censored;
 };
 
 struct IntervalEstimate {

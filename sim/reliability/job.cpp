@@ -42,6 +42,8 @@ Result<void> check_failures(const JobSpec& spec) {
   double failures = 0;
   for (const FailureKind& kind : spec.failures.kinds)
     failures += rate_s(kind, spec.failures, spec.machine) * seconds(spec.horizon);
+  const RecoveryPolicy& r = spec.recovery;
+  if (r.spare_mtbf > JobTime{}) failures += seconds(spec.horizon) * r.spares / seconds(r.spare_mtbf);
   if (failures <= kMostFailures) return {};
   return fail(fmt::format(
       "{:.4g} days have {:.3g} failures (allowed: at most {:.0f} in a history: fewer days, or rarer failures)",

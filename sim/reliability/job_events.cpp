@@ -30,17 +30,9 @@ void JobSimulation::handle_events() {
 
 void JobSimulation::handle_timer(const Timer& timer) {
   switch (timer.what) {
-    case Timer::What::repaired: {
-      const bool nodes_missing = in_outage() && outage().missing > 0;
-      if (!nodes_missing && static_cast<int>(down_nodes_.size()) > returning_)
-        ++returning_;
-      else
-        ++spares_;
-      return;
-    }
+    case Timer::What::repaired:
     case Timer::What::replica_back:
-      ++returning_;
-      return;
+      return on_node_ready();
     case Timer::What::degradation_end:
       rate_.reset();
       return;
@@ -51,6 +43,15 @@ void JobSimulation::handle_timer(const Timer& timer) {
       on_spare_failure();
       return;
   }
+}
+
+/// A node that works brings a replica back, unless an outage needs it or all replicas are on their way: then it is a spare.
+void JobSimulation::on_node_ready() {
+  const bool nodes_missing = in_outage() && outage().missing > 0;
+  if (!nodes_missing && static_cast<int>(down_nodes_.size()) > returning_)
+    ++returning_;
+  else
+    ++spares_;
 }
 
 /// Each idle spare fails at rate 1/spare_mtbf. Draws failures for a full pool; on_spare_failure() thins them to the

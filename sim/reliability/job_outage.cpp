@@ -27,6 +27,10 @@ TimeCategory category_of(OutagePhase phase) {
   return TimeCategory::planned;
 }
 
+bool readies_node(const Timer& timer) {
+  return timer.what == Timer::What::repaired || timer.what == Timer::What::replica_back;
+}
+
 }  // namespace
 
 bool is_fragile(OutagePhase phase) {
@@ -66,6 +70,7 @@ void JobSimulation::enter(OutagePhase phase, JobTime duration) {
 }
 
 void JobSimulation::end_phase() {
+  TRACECAST_ASSERT(no_node_is_lost(), "a node is in the job, a spare, in repair or on its way back");
   switch (outage().phase) {
     case OutagePhase::detection:
       return can_shrink() ? shrink() : enter(OutagePhase::diagnosis, spec_.recovery.diagnosis);
@@ -117,10 +122,10 @@ void JobSimulation::maintain() {
   enter(OutagePhase::maintenance, job_time(draw_s(kind_of(kind).lasts, failures_.attributes(kind))));
 }
 
-/// Nodes that are repaired bring their replicas back into the job.
+/// Nodes that are ready bring their replicas back into the job.
 void JobSimulation::begin_rejoin() {
-  const auto back = std::min(down_nodes_.size(), static_cast<std::size_t>(returning_));
-  down_nodes_.erase(down_nodes_.begin(), down_nodes_.begin() + static_cast<std::ptrdiff_t>(back));
+  TRACECAST_ASSERT(returning_ <= static_cast<int>(down_nodes_.size()), "a replica that returns was out of the job");
+  down_nodes_.erase(down_nodes_.begin(), down_nodes_.begin() + returning_);
   returning_ = 0;
   rate_.reset();
   state_ =
@@ -159,7 +164,7 @@ void JobSimulation::shrink() {
   enter(OutagePhase::shrink, spec_.recovery.reconfigure);
 }
 
-/// Spares replace missing nodes; without a spare the job waits for the next repair. Then it restarts.
+/// Spares replace missing nodes; without a spare the job waits for the next node that is ready. Then it restarts.
 void JobSimulation::replace_nodes() {
   Outage& outage = this->outage();
   if (outage.missing == 0) {
@@ -172,7 +177,7 @@ void JobSimulation::replace_nodes() {
   spares_ -= taken;
   outage.missing -= taken;
   outage.swapped = outage.swapped || taken > 0;
-  enter(OutagePhase::waiting, taken > 0 ? spec_.recovery.spare_swap : next_repair() - now_);
+  enter(OutagePhase::waiting, taken > 0 ? spec_.recovery.spare_swap : next_ready_node() - now_);
 }
 
 void JobSimulation::load() {
@@ -200,12 +205,18 @@ void JobSimulation::roll_back() {
   }
 }
 
-JobTime JobSimulation::next_repair() const {
-  JobTime soonest = kNever;
-  for (const Timer& timer : timers_)
-    if (timer.what == Timer::What::repaired) soonest = std::min(soonest, timer.at);
-  TRACECAST_ASSERT(soonest != kNever, "every missing node is in repair");
-  return soonest;
+JobTime JobSimulation::next_ready_node() const {
+  const auto next = std::find_if(timers_.begin(), timers_.end(), readies_node);
+  TRACECAST_ASSERT(next != timers_.end(), "every missing node is in repair");
+  return next->at;
+}
+
+/// Nodes that are neither in the job nor lost to it are spares, in repair or on their way back.
+bool JobSimulation::no_node_is_lost() const {
+  const auto* outage = std::get_if<Outage>(&state_);
+  const auto out = static_cast<int>(down_nodes_.size()) + (outage != nullptr ? outage->missing : 0);
+  const auto coming = static_cast<int>(std::count_if(timers_.begin(), timers_.end(), readies_node));
+  return spares_ + returning_ + coming == spec_.recovery.spares + out;
 }
 
 }  // namespace tracecast

@@ -121,6 +121,7 @@ class JobSimulation {
   void set_timer(const Timer& timer);
   void handle_events();
   void handle_timer(const Timer& timer);
+  void on_node_ready();
   void expect_spare_failure();
   void on_spare_failure();
   void on_failure(int kind);
@@ -148,7 +149,8 @@ class JobSimulation {
   bool can_shrink() const;
   JobTime replica_restart_time() const;
   void roll_back();
-  JobTime next_repair() const;
+  JobTime next_ready_node() const;
+  bool no_node_is_lost() const;
 
   JobTime& spent(TimeCategory category) { return history_.waterfall[static_cast<std::size_t>(category)]; }
   JobTime spent(TimeCategory category) const { return history_.waterfall[static_cast<std::size_t>(category)]; }
@@ -176,7 +178,7 @@ class JobSimulation {
   RandomStream spare_draws_;
   std::vector<int> down_nodes_;   ///< out of the job, with their replicas (elastic continuation)
   int failed_node_ = 0;           ///< by the latest failure (elastic continuation)
-  int returning_ = 0;             ///< of those, nodes that are repaired and rejoin at the next step boundary
+  int returning_ = 0;             ///< of those, replicas that have a node again and rejoin at the next step boundary
   std::optional<StepRate> rate_;  ///< nothing: the machine or the batch has changed
   std::vector<std::pair<MachineState, StepRate>> known_rates_;
 

@@ -14,6 +14,7 @@
 #include "sim/report/evidence_page.hpp"
 #include "sim/report/page_sources.hpp"
 #include "sim/report/plan_money.hpp"
+#include "sim/report/text.hpp"
 #include "sim/search/space.hpp"
 
 namespace tracecast {
@@ -90,9 +91,9 @@ std::string_view goal(Objective objective) {
 std::string question(const PlanReport& report) {
   const JobTarget& target = report.plan.target;
   std::string text = "How should " + report.scenario + " be trained";
-  if (target.tokens > 0) text += fmt::format(" on {} billion tokens", number(target.tokens / 1e9, 3));
+  if (target.tokens > 0) text += " on " + tokens_text(target.tokens);
   text += fmt::format(" {}, on {}", goal(report.plan.objective), machines_text(report.plan));
-  if (target.days > 0) text += fmt::format(", within {:g} days", target.days);
+  if (target.days > 0) text += ", within " + given_days(target.days);
   if (target.budget_usd > 0) text += ", for at most " + usd_text(target.budget_usd);
   return text + "?";
 }
@@ -105,7 +106,7 @@ std::string answer(const PlanReport& report) {
   std::string text = fmt::format("Take {} GPUs of {} ({})", number(machine.gpus, 1), machine_text(machine),
                                  describe(first.evaluation.layout, machine.gpus));
   if (first.days > 0) {
-    text += fmt::format(": {} days", number(first.days, 3));
+    text += ": " + days_text(first.days);
     if (first.cost_usd) text += " and " + usd_text(first.cost_usd->typical) + " at typical prices";
   } else {
     text += ": a step of " + time_text(first.evaluation.step_time_s);

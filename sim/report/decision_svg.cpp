@@ -12,6 +12,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/report/svg.hpp"
+#include "sim/report/text.hpp"
 
 namespace tracecast {
 namespace {
@@ -224,7 +225,7 @@ std::string sizes_svg(const CapacityPlan& plan) {
   SvgCanvas& picture = plot.picture;
   if (plan.target.days > 0 && plan.target.days < y.high) {
     picture.line(x.from, y(plan.target.days), x.to, y(plan.target.days), "c5");
-    picture.text(x.to, y(plan.target.days) - 6, fmt::format("{:g} days", plan.target.days), "end");
+    picture.text(x.to, y(plan.target.days) - 6, given_days(plan.target.days), "end");
   }
   for (const auto& [name, sizes] : best) {
     std::vector<std::pair<double, double>> middle, area, back;

@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::size_t kListed = 8;
 
-std::string error_text(const MeasuredRun& run) {
-  return fmt::format("{:.1f} % too {}", 100 * std::abs(run.error), run.error < 0 ? "fast" : "slow");
-}
-
 /// "; the band is wider, since no run of this kind on Volta was measured"; "" if nothing is new.
 std::string novelty_text(const Scenario& scenario) {
   const Novelty novelty = novelty_of(scenario);
@@ -35,11 +31,16 @@ std::string novelty_text(const Scenario& scenario) {
 
 }  // namespace
 
+std::string error_text(double error) {
+  return fmt::format("{} too {}", percent(std::abs(error)), error < 0 ? "fast" : "slow");
+}
+
 std::string closest_run_text(const Scenario& scenario) {
   const std::vector<Likeness> closest = closest_runs(scenario, 1);
   if (closest.empty()) return "none";
   const MeasuredRun& run = *closest.front().run;
-  return fmt::format("{}, {} {} ({}): forecast {}", run.source, run.ranks, run.gpu, run.id, error_text(run)) +
+  return fmt::format("{}, {} {} ({}): forecast {}, fitted without this source", run.source, run.ranks, run.gpu, run.id,
+                     error_text(run.error)) +
          novelty_text(scenario);
 }
 

@@ -8,7 +8,11 @@
 
 namespace tracecast {
 
-/// "BLOOM 176B …, 384 a100 (bloom-66ffc002): forecast 8.7 % too fast": the closest run, and what was never measured.
+/// Of a forecast: "8.7 % too fast".
+std::string error_text(double error);
+
+/// "BLOOM 176B …, 384 a100 (bloom-66ffc002): forecast 8.7 % too fast, fitted without this source": the closest run, and what was
+/// never measured.
 std::string closest_run_text(const Scenario& scenario);
 
 /// The closest runs with their errors, a line each.

@@ -5,6 +5,7 @@
 #include "sim/base/markup.hpp"
 #include "sim/base/quantile.hpp"
 #include "sim/report/goodput_report.hpp"
+#include "sim/report/json_parts.hpp"
 
 namespace tracecast {
 namespace {
@@ -93,9 +94,6 @@ Json fits_json(const GoodputForecast& r) {
 }
 
 Json report_json(const GoodputForecast& r) {
-  Json shares = Json::object();
-  for (std::size_t i = 0; i < kTimeCategories; ++i)
-    shares[to_string(static_cast<TimeCategory>(i))] = r.goodput.share[i];
   Json events = Json::object();
   for (std::size_t k = 0; k < r.goodput.events.size(); ++k) events[r.spec.failures.kinds[k].name] = r.goodput.events[k];
   Json out = {{"scenario", r.scenario},
@@ -109,7 +107,7 @@ Json report_json(const GoodputForecast& r) {
                {{"p5", quantile(r.goodput.goodputs, 0.05)},
                 {"p50", quantile(r.goodput.goodputs, 0.5)},
                 {"p95", quantile(r.goodput.goodputs, 0.95)}}},
-              {"waterfall", shares},
+              {"waterfall", waterfall_json(r)},
               {"interruptions", json_of(r.goodput.interruptions)},
               {"wall_days", in_days(r.goodput.wall_s)},
               {"tokens", json_of(r.goodput.tokens)},

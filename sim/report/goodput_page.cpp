@@ -1,8 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/base/quantile.hpp"
 #include "sim/base/quantity_text.hpp"
@@ -45,30 +49,21 @@ Colour colour_of(TimeCategory category) {
   }
 }
 
-char letter_of(TimeCategory category) {
-  switch (category) {
-    case TimeCategory::productive:
-      return '.';
-    case TimeCategory::degraded:
-      return 's';
-    case TimeCategory::checkpoint:
-      return 'c';
-    case TimeCategory::lost:
-      return 'x';
-    case TimeCategory::detection:
-      return 'd';
-    case TimeCategory::diagnosis:
-      return 'D';
-    case TimeCategory::waiting:
-      return 'w';
-    case TimeCategory::restart:
-      return 'r';
-    case TimeCategory::load:
-      return 'l';
-    case TimeCategory::planned:
-      return 'p';
-  }
-  return '?';
+/// Of a day's picture, in the order of TimeCategory.
+constexpr std::array<std::pair<char, std::string_view>, kTimeCategories> kLetters{{{'.', "runs"},
+                                                                                   {'s', "slow"},
+                                                                                   {'c', "saves a checkpoint"},
+                                                                                   {'x', "lost work"},
+                                                                                   {'d', "detection"},
+                                                                                   {'D', "diagnosis"},
+                                                                                   {'w', "waiting"},
+                                                                                   {'r', "restart"},
+                                                                                   {'l', "load"},
+                                                                                   {'p', "planned"}}};
+
+/// Failures during an outage belong to it, so a history has fewer interruptions than this rate gives.
+std::string rate_text(double mtbf_s) {
+  return std::isfinite(mtbf_s) ? fmt::format("one every {} while the job runs", span_text(mtbf_s)) : "never";
 }
 
 std::string answer(const GoodputForecast& r, const TextStyle& style) {
@@ -89,8 +84,8 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
                   number(r.effective_tokens_per_s), r.spec.course.ramp.empty() ? "" : " and the batch ramp"),
       style);
   text += fact("interruptions",
-               fmt::format("{:.1f} in {}; one every {} on average", r.goodput.interruptions.mean,
-                           duration_in_words(r.goodput.wall_s.mean), span_text(r.mtbf_s)),
+               fmt::format("{:.1f} in {}; {}", r.goodput.interruptions.mean, duration_in_words(r.goodput.wall_s.mean),
+                           rate_text(r.mtbf_s)),
                style);
   if (std::isfinite(r.mtbf_s))
     text += fact("restart",
@@ -101,13 +96,12 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
                  style);
   if (r.spec.course.target_tokens > 0)
     text += fact("trained",
-                 fmt::format("{:.4g} T tokens on average, after {}", r.goodput.tokens.mean / 1e12,
+                 fmt::format("{} on average, after {}", tokens_text(r.goodput.tokens.mean),
                              duration_in_words(r.goodput.wall_s.mean)),
                  style);
   if (r.goal_tokens > 0) {
-    std::string goal = fmt::format("{:.4g} T tokens in {} days (P10 {}, P90 {}), {} GPU-hours",
-                                   static_cast<double>(r.goal_tokens) / 1e12, number(r.goal_days, 3),
-                                   number(r.goal_days_p10, 3), number(r.goal_days_p90, 3), number(r.goal_gpu_hours));
+    std::string goal = fmt::format("{} in {}, {} GPU-hours", tokens_text(static_cast<double>(r.goal_tokens)),
+                                   days_text(r.goal_days, r.goal_days_p10, r.goal_days_p90), number(r.goal_gpu_hours));
     if (r.goal_usd > 0) goal += fmt::format(", {} USD with spare nodes", number(r.goal_usd));
     text += fact("to finish", goal, style);
   }
@@ -159,12 +153,11 @@ std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
       style);
   text += fact("saved", what_is_saved(r), style);
   for (const CheckpointTier& tier : r.spec.checkpoint.tiers)
-    text +=
-        fact(tier.name,
-             fmt::format("stall {}, safe {} later, load {}, every {}{}", span_text(seconds(tier.stall)),
-                         span_text(seconds(tier.persist)), span_text(seconds(tier.load)),
-                         tier.every == 1 ? std::string("checkpoint") : fmt::format("{} checkpoints", tier.every), ""),
-             style);
+    text += fact(tier.name,
+                 fmt::format("stall {}, safe {} later, load {}, every {}", span_text(seconds(tier.stall)),
+                             span_text(seconds(tier.persist)), span_text(seconds(tier.load)),
+                             tier.every == 1 ? std::string("checkpoint") : fmt::format("{} checkpoints", tier.every)),
+                 style);
   text += fact("file system",
                fmt::format("{} written, {} read ({})", to_text(r.checkpoint.storage_write),
                            to_text(r.checkpoint.storage_read), storage_words(r.storage_from)),
@@ -215,34 +208,49 @@ std::string causes(const GoodputForecast& r, bool all, const TextStyle& style) {
   return text;
 }
 
+/// What takes most of a slice of time, other than running; productive if nothing does. `first`: a span before those of the slice.
+TimeCategory longest_outage(const std::vector<JobSpan>& spans, std::size_t first, double begin, double end) {
+  std::array<double, kTimeCategories> in{};
+  for (std::size_t i = first; i < spans.size() && seconds(spans[i].begin) < end; ++i)
+    in[static_cast<std::size_t>(spans[i].category)] +=
+        std::max(0.0, std::min(end, seconds(spans[i].end)) - std::max(begin, seconds(spans[i].begin)));
+  in[static_cast<std::size_t>(TimeCategory::productive)] = 0;
+  return static_cast<TimeCategory>(std::max_element(in.begin(), in.end()) - in.begin());
+}
+
+/// ". runs, d detection, l load": of the letters that occur.
+std::string legend(const std::array<bool, kTimeCategories>& occurs) {
+  std::vector<std::string> entries;
+  for (std::size_t i = 0; i < kLetters.size(); ++i)
+    if (occurs[i]) entries.push_back(fmt::format("{} {}", kLetters[i].first, kLetters[i].second));
+  return fmt::format("{}", fmt::join(entries, ", "));
+}
+
 /// One letter per slice of a day: the longest kind of outage in it, or '.' while the job runs.
 std::string timeline(const GoodputForecast& r, const TextStyle& style) {
-  std::string text = "\n" + heading("One history (number 0)", style) + "\n";
+  constexpr int kShownDays = 60;
+  constexpr double kDay = 86400;
+  const double wall = seconds(r.sample.wall);
+  const int days = static_cast<int>(std::ceil(wall / kDay)), shown = std::min(days, kShownDays);
+  const std::string part = shown < days ? fmt::format(", first {} of {} days", shown, days) : "";
+  std::string text = "\n" + heading("One history (number 0)" + part, style) + "\n";
   const int width = std::clamp(style.width - 12, 24, 96);
-  const double day = 86400;
-  const int days = static_cast<int>(std::ceil(seconds(r.sample.wall) / day));
+  const std::vector<JobSpan>& spans = r.sample.spans;
+  std::array<bool, kTimeCategories> occurs{};
   std::size_t first = 0;
-  for (int d = 0; d < std::min(days, 60); ++d) {
+  for (int d = 0; d < shown; ++d) {
     std::string line;
     for (int c = 0; c < width; ++c) {
-      const double begin = day * (d + c / static_cast<double>(width));
-      const double end = begin + day / width;
-      if (begin >= seconds(r.sample.wall)) break;
-      std::array<double, kTimeCategories> in{};
-      while (first < r.sample.spans.size() && seconds(r.sample.spans[first].end) <= begin) ++first;
-      for (std::size_t i = first; i < r.sample.spans.size() && seconds(r.sample.spans[i].begin) < end; ++i)
-        in[static_cast<std::size_t>(r.sample.spans[i].category)] +=
-            std::min(end, seconds(r.sample.spans[i].end)) - std::max(begin, seconds(r.sample.spans[i].begin));
-      in[static_cast<std::size_t>(TimeCategory::productive)] = 0;
-      const auto largest = std::max_element(in.begin(), in.end());
-      line += *largest > 0 ? letter_of(static_cast<TimeCategory>(largest - in.begin())) : '.';
+      const double begin = kDay * (d + c / static_cast<double>(width));
+      if (begin >= wall) break;
+      while (first < spans.size() && seconds(spans[first].end) <= begin) ++first;
+      const auto longest = static_cast<std::size_t>(longest_outage(spans, first, begin, begin + kDay / width));
+      occurs[longest] = true;
+      line += kLetters[longest].first;
     }
     text += fmt::format("  day {:>3}  {}\n", d + 1, line);
   }
-  return text + paragraph("  ",
-                          ". runs, s slow; c saves a checkpoint; x lost work; d detection, D diagnosis, w waiting, r "
-                          "restart, l load, p planned",
-                          style);
+  return text + paragraph("  ", legend(occurs), style);
 }
 
 std::string fits(const GoodputForecast& r, const TextStyle& style) {

@@ -4,6 +4,7 @@
 #include "sim/base/markup.hpp"
 #include "sim/forecast/evidence.hpp"
 #include "sim/network/rack_use.hpp"
+#include "sim/report/json_parts.hpp"
 #include "sim/report/plan_money.hpp"
 #include "sim/report/plan_report.hpp"
 
@@ -29,8 +30,6 @@ Json layout_json(const Layout& l, int gpus) {
           {"zero_stage", l.zero_stage},
           {"offload", to_string(l.offload)}};
 }
-
-Json band(const Range3& range) { return {{"low", range.low}, {"typical", range.typical}, {"high", range.high}}; }
 
 Json counts_json(const SearchCounts& counts) {
   return {{"layouts", counts.layouts},    {"impossible", counts.impossible}, {"out_of_memory", counts.out_of_memory},
@@ -71,7 +70,7 @@ Json quantiles_json(const Candidate& candidate) {
 /// Adds what the whole training takes: days, money, energy.
 void add_training(Json& out, const Candidate& candidate, bool has_tokens) {
   const auto add_band = [&](const char* key, const std::optional<Range3>& range) {
-    if (range) out[key] = band(*range);
+    if (range) out[key] = range_json(*range);
   };
   if (candidate.within_days) out["within_days"] = *candidate.within_days;
   if (candidate.within_budget) out["within_budget"] = *candidate.within_budget;
@@ -182,7 +181,7 @@ Json prices_json(const PlanReport& report) {
     const std::optional<PriceBasis> basis = price_of(report.economics, *machine);
     if (!basis) continue;
     Json parts = Json::object();
-    for (const PricePart& part : basis->parts) parts[part.name] = band(part.usd);
+    for (const PricePart& part : basis->parts) parts[part.name] = range_json(part.usd);
     Json quotes = Json::array();
     for (const PriceQuote& each : basis->quotes) {
       quotes.push_back({{"usd", each.usd}, {"term", to_string(each.term)}});
@@ -190,7 +189,7 @@ Json prices_json(const PlanReport& report) {
       quotes.back()["date"] = each.date;
       quotes.back()["source"] = each.source;
     }
-    prices[gpu] = {{"usd_per_gpu_hour", band(basis->price())}, {"parts", parts}, {"quotes", quotes}};
+    prices[gpu] = {{"usd_per_gpu_hour", range_json(basis->price())}, {"parts", parts}, {"quotes", quotes}};
     if (!basis->note.empty()) prices[gpu]["note"] = basis->note;
   }
   return prices;

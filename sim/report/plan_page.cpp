@@ -26,6 +26,11 @@ std::string with_tails(double forecast, const std::optional<Quantiles>& q, const
   return q ? fmt::format("{} (P10 {}, P90 {})", text, number(q->p10, 3), number(q->p90, 3)) : text;
 }
 
+std::string days_with_tails(const Candidate& candidate) {
+  const std::optional<Quantiles>& q = candidate.days_quantiles;
+  return q ? days_text(candidate.days, q->p10, q->p90) : days_text(candidate.days);
+}
+
 /// Of a job without a number of tokens: energy_mwh is for a million.
 std::string kilowatt_hours(const Candidate& candidate) {
   return number(1000 * candidate.energy_mwh->typical, 3) + " kWh per million tokens";
@@ -117,10 +122,10 @@ std::string step_facts(const CapacityPlan& plan, const Candidate& candidate, con
 std::string training_facts(const CapacityPlan& plan, const Candidate& candidate, const TextStyle& style) {
   std::vector<std::string> facts;
   if (candidate.days > 0)
-    facts.push_back(fmt::format("{} at {} goodput", with_tails(candidate.days, candidate.days_quantiles, " days"),
-                                percent(candidate.goodput)));
+    facts.push_back(fmt::format("{} at {} goodput", days_with_tails(candidate), percent(candidate.goodput)));
   if (candidate.within_days)
-    facts.push_back(fmt::format("{} likely within {:g} days", percent(*candidate.within_days, 0), plan.target.days));
+    facts.push_back(
+        fmt::format("{} likely within {}", percent(*candidate.within_days, 0), given_days(plan.target.days)));
   if (candidate.cost_usd)
     facts.push_back(money_with_tails(*candidate.cost_usd, candidate.cost_quantiles_usd) + idle_text(candidate.paid));
   if (candidate.within_budget)

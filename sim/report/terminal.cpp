@@ -93,8 +93,7 @@ std::string head(const Scenario& scenario, const Plan& plan, const TextStyle& st
 
 std::string measured_text(const Measured& measured, double forecast_s) {
   const double error = forecast_s / measured.step_time_s - 1;
-  return fmt::format("{}   the forecast is {} {}", time_text(measured.step_time_s), percent(std::abs(error)),
-                     error < 0 ? "faster" : "slower");
+  return fmt::format("{}   the forecast is {}", time_text(measured.step_time_s), error_text(error));
 }
 
 /// "rank 37 computes 1.3 times as long: 6.69 s without it, 5.1 % less"; "… 7.04 s with it alone, 5.4 % more than undisturbed".
@@ -116,10 +115,8 @@ std::string change_text(double seconds) {
 std::string training_text(const Training& training, double tokens_per_s) {
   const auto tokens = static_cast<double>(training.train_tokens);
   const double needed = tokens_to_train(training);
-  const std::string amount =
-      needed < 1e9 ? fmt::format("{:.4g} M", needed * 1e-6) : fmt::format("{:.4g} T", needed * 1e-12);
-  std::string text = fmt::format("{} for {} tokens", duration_in_words(needed / tokens_per_s), amount);
-  if (needed > tokens) text += fmt::format(" ({:.4g} T with small batches)", tokens / 1e12);
+  std::string text = fmt::format("{} for {}", duration_in_words(needed / tokens_per_s), tokens_text(needed));
+  if (needed > tokens) text += fmt::format(" ({} with small batches)", tokens_text(tokens));
   return text + ", without interruptions";
 }
 

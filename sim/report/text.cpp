@@ -173,15 +173,38 @@ std::string time_text(double seconds) { return to_text(from_seconds(seconds)); }
 std::string_view separator(const TextStyle& style) { return style.unicode ? " · " : ", "; }
 std::string_view times(const TextStyle& style) { return style.unicode ? "×" : "x"; }
 
+std::string tokens_text(double tokens) {
+  constexpr std::array<std::pair<double, std::string_view>, 5> kUnits{
+      {{1e12, " T"}, {1e9, " B"}, {1e6, " M"}, {1e3, " k"}, {1, ""}}};
+  const auto* unit = std::find_if(kUnits.begin(), kUnits.end() - 1, [=](const auto& u) { return tokens >= u.first; });
+  return fmt::format("{:.4g}{} token{}", tokens / unit->first, unit->second, tokens == 1 ? "" : "s");
+}
+
 std::string duration_in_words(double seconds) {
   constexpr double kHour = 3600;
   constexpr double kDay = 24 * kHour;
   constexpr double kYear = 365.25 * kDay;
+  if (seconds > 0 && seconds < 0.01) return time_text(seconds);
   if (seconds < 120) return number(seconds, 3) + " s";
   if (seconds < 2 * kHour) return number(seconds / 60, 3) + " min";
   if (seconds < 2 * kDay) return number(seconds / kHour, 3) + " h";
   if (seconds < 2 * kYear) return number(seconds / kDay, 3) + " days";
   return number(seconds / kYear, 3) + " years";
+}
+
+namespace {
+constexpr double kFewDays = 0.1;  ///< below, days have too many zeros to be read
+}
+
+std::string given_days(double days) { return fmt::format("{:g} day{}", days, days == 1 ? "" : "s"); }
+
+std::string days_text(double days) {
+  return days < kFewDays ? duration_in_words(days * 86400) : number(days, 3) + " days";
+}
+
+std::string days_text(double days, double p10, double p90) {
+  const auto tail = [&](double value) { return days < kFewDays ? days_text(value) : number(value, 3); };
+  return fmt::format("{} (P10 {}, P90 {})", days_text(days), tail(p10), tail(p90));
 }
 
 }  // namespace tracecast

@@ -86,7 +86,18 @@ std::string_view separator(const TextStyle& style);
 /// Of a product: "×", or "x" without Unicode.
 std::string_view times(const TextStyle& style);
 
+/// "15.6 T tokens", "300 B tokens", "1 token".
+std::string tokens_text(double tokens);
+
 /// A duration in a readable unit: "3.2 h", "54.1 days", "1.3 years".
 std::string duration_in_words(double seconds);
+
+/// A number of days as it was given: "30 days", "1 day".
+std::string given_days(double days);
+
+/// "23.8 days"; less than a tenth of a day in a smaller unit: "9.12 min".
+std::string days_text(double days);
+/// "23.8 days (P10 22.1, P90 25.6)".
+std::string days_text(double days, double p10, double p90);
 
 }  // namespace tracecast

@@ -71,6 +71,27 @@ TEST_CASE("exponential has mean and standard deviation 1", "[property][base]") {
   CHECK(squares / n == Approx(2).margin(3 * std::sqrt(20.0 / n)));
 }
 
+TEST_CASE("two normals have mean 0, variance 1 and no covariance, and the first is normal()", "[property][base]") {
+  RandomStream random(5, 0, 0), firsts(5, 0, 0);
+  const int draws = 100'000;
+  double sum_a = 0, sum_b = 0, squares_a = 0, squares_b = 0, products = 0;
+  for (int i = 0; i < draws; ++i) {
+    const auto [a, b] = random.normals();
+    REQUIRE(firsts.normal() == a);
+    sum_a += a;
+    sum_b += b;
+    squares_a += a * a;
+    squares_b += b * b;
+    products += a * b;
+  }
+  // Standard errors: 0.0032 of a mean and of the covariance, 0.0045 of a variance.
+  CHECK(sum_a / draws == Approx(0).margin(0.013));
+  CHECK(sum_b / draws == Approx(0).margin(0.013));
+  CHECK(squares_a / draws == Approx(1).margin(0.018));
+  CHECK(squares_b / draws == Approx(1).margin(0.018));
+  CHECK(products / draws == Approx(0).margin(0.013));
+}
+
 TEST_CASE("below hits every value about equally often and never another", "[property][base]") {
   RandomStream stream(42, 2, 0);
   const int n = 60'000;

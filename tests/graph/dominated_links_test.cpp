@@ -9,6 +9,7 @@
 #include "sim/base/random.hpp"
 #include "sim/network/fluid.hpp"
 #include "tests/network/small_clusters.hpp"
+#include "tests/support/transfer_ends.hpp"
 
 using namespace tracecast;
 using namespace tracecast::literals;
@@ -32,12 +33,7 @@ std::vector<Duration> ends_of(const FoldedLoads& loads, const ClusterLinks& link
   FluidNetwork network(links);
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(loads.messages.size()); ++i)
     network.start(i, network.add_kind(loads.messages[static_cast<std::size_t>(i)].shape), i * 50_us);
-  std::vector<Duration> ends(loads.messages.size());
-  Duration now;
-  std::vector<std::int32_t> ended;
-  while (network.advance(now, ended))
-    for (const std::int32_t each : ended) ends[static_cast<std::size_t>(each)] = now;
-  return ends;
+  return test::ends_of_transfers(network, loads.messages.size());
 }
 
 }  // namespace

@@ -22,28 +22,25 @@ Scenario muon_scenario(int tp, int pp, int dp, int zero_stage) {
   return scenario;
 }
 
-/// FLOPs of Newton-Schulz iterations in the step of rank 0.
-double newton_schulz(const StepGraph& graph) {
-  double sum = 0;
+/// Sum of `what` over the operators of one name in the step of rank 0.
+template <class What>
+auto sum_over(const StepGraph& graph, const std::string& name, What what) {
+  decltype(what(Operator{})) sum = 0;
   for (const ProgramItem& item : graph.programs[static_cast<std::size_t>(graph.ranks.front().program)])
     for (const Op& op : graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
       if (op.type != OpType::compute || op.payload < 0) continue;
       const Operator& of = graph.operators[static_cast<std::size_t>(op.payload)].op;
-      if (of.name == "newton_schulz") sum += static_cast<double>(flops(of).count);
+      if (of.name == name) sum += what(of);
     }
   return sum;
 }
 
-/// Elements that the optimizer's operators of one name work on, on rank 0.
+double flops_of(const StepGraph& graph, const std::string& name) {
+  return sum_over(graph, name, [](const Operator& op) { return static_cast<double>(flops(op).count); });
+}
+
 std::int64_t elements_of(const StepGraph& graph, const std::string& name) {
-  std::int64_t sum = 0;
-  for (const ProgramItem& item : graph.programs[static_cast<std::size_t>(graph.ranks.front().program)])
-    for (const Op& op : graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
-      if (op.type != OpType::compute || op.payload < 0) continue;
-      const Operator& of = graph.operators[static_cast<std::size_t>(op.payload)].op;
-      if (of.name == name) sum += std::get<ElementwiseShape>(of.shape).elements;
-    }
-  return sum;
+  return sum_over(graph, name, [](const Operator& op) { return std::get<ElementwiseShape>(op.shape).elements; });
 }
 
 double closed_form(double r, double c, int steps) { return steps * (4 * r * r * c + 2 * r * r * r); }
@@ -65,14 +62,14 @@ TrafficCount total(const ForecastRun& run, Traffic traffic, Collective collectiv
 
 TEST_CASE("Newton-Schulz takes 4 r^2 c + 2 r^3 FLOPs an iteration and matrix", "[oracle][graph][muon]") {
   Scenario scenario = muon_scenario(1, 1, 8, 0);
-  CHECK(newton_schulz(run(scenario).graph) == Approx(whole_model(scenario.model, 5)));
+  CHECK(flops_of(run(scenario).graph, "newton_schulz") == Approx(whole_model(scenario.model, 5)));
   scenario.training.muon_steps = 8;
-  CHECK(newton_schulz(run(scenario).graph) == Approx(whole_model(scenario.model, 8)));
+  CHECK(flops_of(run(scenario).graph, "newton_schulz") == Approx(whole_model(scenario.model, 8)));
   scenario.training.muon_steps = 5;
   scenario.parallel.zero_stage = 1;  // whole matrices on ranks: 8 layers on 8 ranks
-  CHECK(newton_schulz(run(scenario).graph) == Approx(whole_model(scenario.model, 5) / 8));
+  CHECK(flops_of(run(scenario).graph, "newton_schulz") == Approx(whole_model(scenario.model, 5) / 8));
   scenario.training.matrix_sharding = MatrixSharding::gather;
-  CHECK(newton_schulz(run(scenario).graph) == Approx(whole_model(scenario.model, 5)));
+  CHECK(flops_of(run(scenario).graph, "newton_schulz") == Approx(whole_model(scenario.model, 5)));
 }
 
 TEST_CASE("what Muon sends: nothing when matrices are dealt out, all of them gathered, or there and back",
@@ -134,8 +131,8 @@ TEST_CASE("Muon over tensor ranks: gathers of matrices, or sums of their product
   const std::int64_t matrices = (scenario.model.gated() ? 7 : 6) * 2;  // of two layers
   CHECK(calls(duplicated, Collective::all_gather) - calls(blockwise, Collective::all_gather) == matrices);
   CHECK(calls(distributed, Collective::all_reduce) - calls(blockwise, Collective::all_reduce) == 5 * matrices);
-  CHECK(newton_schulz(blockwise.graph) < newton_schulz(distributed.graph));
-  CHECK(newton_schulz(distributed.graph) < newton_schulz(duplicated.graph));
+  CHECK(flops_of(blockwise.graph, "newton_schulz") < flops_of(distributed.graph, "newton_schulz"));
+  CHECK(flops_of(distributed.graph, "newton_schulz") < flops_of(duplicated.graph, "newton_schulz"));
 }
 
 TEST_CASE("a folded step with Muon is the step of every rank", "[graph][folding][muon]") {
@@ -167,18 +164,6 @@ Scenario scenario_with(OptimizerKind kind, int tp, int pp, int dp, int zero_stag
   Scenario scenario = muon_scenario(tp, pp, dp, zero_stage);
   scenario.training.optimizer = kind;
   return scenario;
-}
-
-/// FLOPs of the optimizer's operators of one name on rank 0.
-double flops_of(const StepGraph& graph, const std::string& name) {
-  double sum = 0;
-  for (const ProgramItem& item : graph.programs[static_cast<std::size_t>(graph.ranks.front().program)])
-    for (const Op& op : graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
-      if (op.type != OpType::compute || op.payload < 0) continue;
-      const Operator& of = graph.operators[static_cast<std::size_t>(op.payload)].op;
-      if (of.name == name) sum += flops(of).count;
-    }
-  return sum;
 }
 
 /// Sides of the matrices of the small model's layer.

@@ -2,9 +2,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <string>
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/fields.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/results.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -67,6 +70,14 @@ TEST_CASE("Llama 3's file holds its 419 unexpected and 47 planned interruptions"
   CHECK(gpu == Approx(268));
 }
 
+TEST_CASE("a count of failures of a fraction of a part is that of the observed machine", "[oracle][io][reliability]") {
+  const TextFile text(R"({"observed": {"gpus": 16, "gpus_per_node": 8, "duration": "10 d"},
+ "kinds": [{"name": "pump", "per": "node", "parts_per_unit": 0.6, "count": 3}]})");
+  const FailureFile file = value_of(read_failure_file(text.path()));
+  CHECK(rate_s(file.model.kinds.front(), file.model, {16, 8}) * 10 * 86'400 == Approx(3));
+  CHECK(rate_s(file.model.kinds.front(), file.model, {8, 8}) * 10 * 86'400 == Approx(1.5));
+}
+
 TEST_CASE("other clusters' files bracket Llama 3's interruptions", "[oracle][io][reliability]") {
   const auto expected = [](const char* name) {
     return interruption_rate_s(read_failure_file(kShipped / name).value().model, {16384, 8}, {}) * 54 * 86400.0;
@@ -101,6 +112,15 @@ TEST_CASE("errors in a failure file name line and key", "[error][io][reliability
         "--set: recovery.spares = -1: is out of range (allowed: 0 to 1000000)");
   CHECK(errors_of("{\"recovery\": {\"diagnosis\": \"400000 d\"}}") ==
         "FILE:1: recovery.diagnosis = \"400000 d\": is out of range (allowed: up to 292 years)");
+}
+
+TEST_CASE("keys whose absence is computed have no documented default", "[io][schema]") {
+  std::map<std::string, std::string> usual;
+  for (const KeyTable& table : failure_keys())
+    for (const FieldText& row : table.rows) usual[row.key] = row.usual;
+  CHECK(usual.at("spares").empty());
+  CHECK(usual.at("interval").empty());
+  CHECK(usual.at("elastic") == "\"off\"");
 }
 
 TEST_CASE("the course of the training is read, and its errors are reported", "[io][reliability]") {

@@ -1,5 +1,7 @@
 #include "sim/io/incident_log.hpp"
 
+#include <cmath>
+
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
@@ -103,6 +105,22 @@ TEST_CASE("failures of the job itself have no parts, so their law is exponential
   CHECK(log.model.kinds[0].law.kind == LawKind::exponential);
 }
 
+TEST_CASE("a thousand million parts that did not fail take no memory", "[io][reliability]") {
+  const auto weibull = [](const std::string& gpus) {
+    return parse_incident_log("# gpus = " + gpus +
+                                  "\n# start = 0\n# end = 1000\ntime,component,part\n"
+                                  "10,gpu,a\n20,gpu,b\n40,gpu,c\n",
+                              "log.csv")
+        .value()
+        .fits[0]
+        .weibull;
+  };
+  const std::optional<WeibullFit> fit = weibull("1000000000");
+  REQUIRE(fit.has_value());
+  // Of rare failures before the end T: failures / sum of ln(T / t), whatever the number of parts.
+  CHECK(fit->shape.value == Approx(3 / (std::log(100) + std::log(50) + std::log(25))));
+}
+
 TEST_CASE("errors in an incident log name line and column", "[error][io][reliability]") {
   CHECK(error_of(kHead + "time,component\n2025-13-01,gpu\n") ==
         "log.csv:5: time = 2025-13-01: must be a date (2025-01-31T12:00) or a number of hours");
@@ -116,6 +134,9 @@ TEST_CASE("errors in an incident log name line and column", "[error][io][reliabi
         "log.csv:5: effect = bang: is unknown (allowed: crash hang)");
   CHECK(error_of("# gpu = 3\n" + kHead + "time,component\n") ==
         "log.csv:1: gpu = 3: is unknown (allowed: gpus gpus_per_node start end)");
+  CHECK(error_of("# gpus = 8.9\n# start = 0\n# end = 10\ntime,component\n") ==
+        "log.csv:1: gpus = 8.9: is not a count of at least 1\n"
+        "log.csv: gpus: is missing: a line '# gpus = 1024' before the columns");
   CHECK(error_of("# start = 0\n# end = 10\ntime,component\n") ==
         "log.csv: gpus: is missing: a line '# gpus = 1024' before the columns");
 }

@@ -79,6 +79,24 @@ TEST_CASE("overrides: an error in a value names --set", "[io][error]") {
         "--set: parallel.ttp: unknown key (did you mean 'tp'?)");
 }
 
+TEST_CASE("a whole number that is too large is out of range, however it is written", "[io][error]") {
+  const auto error_of = [](const std::string& value, std::int64_t most) {
+    const Applied applied = apply("{}", {"tokens=" + value});
+    std::vector<Diagnostic> errors;
+    ObjectReader root(applied.document.root, "f.json", "", errors);
+    std::int64_t tokens = 0;
+    root.get("tokens", tokens, 0, most);
+    return errors.empty() ? "" : errors.front().message;
+  };
+  for (const char* value : {"9.1e15", "1e16", "9e18", "1e30", "10000000000000000"})
+    CHECK(error_of(value, 1'000'000'000'000'000) == "is out of range (allowed: 0 to 1000000000000000)");
+  CHECK(error_of("1e15", 1'000'000'000'000'000).empty());
+  CHECK(error_of("0.5", 1'000'000'000'000'000) == "is not an integer");
+  // Doubles beyond 2^53 do not hold every integer.
+  CHECK(error_of("9.1e15", INT64_MAX) == "is out of range (allowed: 0 to 9007199254740992)");
+  CHECK(error_of("9100000000000000", INT64_MAX).empty());
+}
+
 TEST_CASE("scenario: what is found wrong later gets file, line and value of its key", "[io][error]") {
   Scenario scenario;
   scenario.locations = {{"", {"s.json", 0, ""}},

@@ -14,6 +14,7 @@
 #include "tests/network/small_clusters.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/transfer_ends.hpp"
 
 namespace tracecast {
 namespace {
@@ -183,12 +184,7 @@ std::vector<Duration> ends_of(const ClusterLinks& links, const std::vector<std::
   for (const auto& [from, to] : pairs)
     network.add_kind(cost, {{{{{0, 1, -1, {48'750'000}}}, 1}}}, make_flow_group(links, std::vector{from, to}));
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(pairs.size()); ++i) network.start(i, i, {});
-  std::vector<Duration> ends(pairs.size());
-  Duration now;
-  std::vector<std::int32_t> ended;
-  while (network.advance(now, ended))
-    for (const std::int32_t each : ended) ends[static_cast<std::size_t>(each)] = now;
-  return ends;
+  return test::ends_of_transfers(network, pairs.size());
 }
 
 TEST_CASE("Two flows on one cable get half of it each, to the picosecond", "[oracle][network]") {

@@ -20,7 +20,7 @@ Lifetimes watched(const Law& law, int parts, double end_s, RandomStream random) 
       lifetimes.failed_s.push_back(life);
       now += life;
     }
-    lifetimes.censored_s.push_back(end_s - now);
+    lifetimes.censored.push_back({end_s - now, 1});
   }
   return lifetimes;
 }

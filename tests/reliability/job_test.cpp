@@ -125,22 +125,7 @@ TEST_CASE("tiers: the newest copy that survives", "[oracle][reliability]") {
   CHECK(of(history, TimeCategory::load) == s(load));
 }
 
-TEST_CASE("hangs: the collective's timeout or the watchdog, whichever is earlier", "[oracle][reliability]") {
-  JobSpec spec = quiet_job();
-  spec.failures.kinds = {once(1000, Effect::hang)};
-  spec.horizon = s(2000);
-  spec.recovery.collective_timeout = s(600);
-  CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(600));
-  spec.recovery.watchdog_poll = s(60);
-  spec.recovery.watchdog_threshold = s(120);
-  const JobTime watched = of(run(spec, one_second_steps()), TimeCategory::detection);
-  CHECK(watched > s(120));
-  CHECK(watched <= s(180));
-  spec.recovery.collective_timeout = s(100);
-  CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(100));
-}
-
-TEST_CASE("without a timeout of collectives a hang is noticed by the watchdog, or after PyTorch's default",
+TEST_CASE("hangs: the collective's timeout, by default PyTorch's, or the watchdog, whichever is earlier",
           "[oracle][reliability]") {
   JobSpec spec = quiet_job();
   spec.failures.kinds = {once(1000, Effect::hang)};
@@ -151,6 +136,8 @@ TEST_CASE("without a timeout of collectives a hang is noticed by the watchdog, o
   const JobTime watched = of(run(spec, one_second_steps()), TimeCategory::detection);
   CHECK(watched > s(120));
   CHECK(watched <= s(180));
+  spec.recovery.collective_timeout = s(100);
+  CHECK(of(run(spec, one_second_steps()), TimeCategory::detection) == s(100));
 }
 
 TEST_CASE("without a spare the job waits for the repair, with one for the swap", "[oracle][reliability]") {
@@ -386,6 +373,56 @@ TEST_CASE("a spare brings the replica back after the swap", "[oracle][reliabilit
   CHECK(history.tokens == 100'000 + 15 * 750 + 69'000);
 }
 
+TEST_CASE("a node that is repaired during the swap brings the replica back, and the swapped node is a spare",
+          "[oracle][reliability]") {
+  JobSpec spec = quiet_job(4);
+  FailureKind kind = once(100.5);
+  kind.scope = RateUnit::node;
+  spec.failures.kinds = {kind};
+  spec.recovery.elastic = Elastic::shrink_batch;
+  spec.recovery.reconfigure = s(5);
+  spec.recovery.spares = 1;
+  spec.recovery.spare_swap = s(60);
+  spec.recovery.repair = {LawKind::fixed, 30, 1};
+  spec.horizon = s(195);
+  // From 105.5 on 25 steps without the replica, whose node is repaired at 130.5; 5 s; 59 whole steps until 195. Nothing
+  // happens at 160.5.
+  const History history = run(spec, one_second_steps(4));
+  CHECK(of(history, TimeCategory::restart) == s(10));
+  CHECK(history.tokens == 100'000 + 25 * 750 + 59'000);
+}
+
+TEST_CASE("a job that cannot shrink further takes the node that was to bring a replica back", "[oracle][reliability]") {
+  JobSpec spec = quiet_job(2);
+  FailureKind first = once(100.5), second = once(120.5);
+  first.scope = second.scope = RateUnit::node;
+  spec.failures.kinds = {first, second};
+  spec.recovery.elastic = Elastic::shrink_batch;
+  spec.recovery.spares = 1;
+  spec.recovery.spare_swap = s(30);
+  spec.horizon = s(200);
+  // The spare on its way arrives at 130.5. It takes the place of the second node, for another 30 s. Repairs take an hour.
+  CHECK(of(run(spec, one_second_steps(2)), TimeCategory::waiting) == s(10 + 30));
+}
+
+TEST_CASE("elastic continuation: spares beyond those that are in repair change nothing", "[property][reliability]") {
+  JobSpec spec = quiet_job(32);
+  FailureKind node = every(32 * 10'000.0);
+  node.per = node.scope = RateUnit::node;
+  spec.failures.kinds = {node};
+  spec.recovery.elastic = Elastic::shrink_batch;
+  spec.recovery.reconfigure = s(5);
+  spec.recovery.spare_swap = s(3600);
+  spec.recovery.repair = {LawKind::exponential, 20'000, 1};
+  spec.horizon = s(3e6);
+  spec.recovery.spares = 20;  // 2 are in repair on average: 20 never are
+  const History few = run(spec, one_second_steps(32));
+  spec.recovery.spares = 1000;
+  const History many = run(spec, one_second_steps(32));
+  CHECK(few.interruptions > 200);
+  CHECK(few.waterfall == many.waterfall);
+}
+
 TEST_CASE("elastic continuation rolls back if only the lost node had a shard", "[oracle][reliability]") {
   JobSpec spec = quiet_job(4);
   FailureKind kind = once(105.5);
@@ -434,6 +471,11 @@ TEST_CASE("impossible jobs are an error", "[error][reliability]") {
   spec.horizon = s(200'000);
   CHECK(to_string(check(spec).error()) ==
         "2.315 days have 2e+05 failures (allowed: at most 100000 in a history: fewer days, or rarer failures)");
+  spec.horizon = s(1000);
+  spec.recovery.spares = 5;
+  spec.recovery.spare_mtbf = s(0.001);  // 5 million failures of spares
+  CHECK(to_string(check(spec).error()) ==
+        "0.01157 days have 5e+06 failures (allowed: at most 100000 in a history: fewer days, or rarer failures)");
 }
 
 TEST_CASE("restart grows with the job, and a warm or hot spare saves its part of it",
@@ -469,6 +511,19 @@ TEST_CASE("causes per job with a power of size: none at 64 GPUs, many at 100,000
   CHECK(per_day(98'304) == Approx(6));
   bug.growth = 0.5;
   CHECK(per_day(65'536) == Approx(2));
+}
+
+TEST_CASE("a fraction of a part fails as much less often as it is smaller than one", "[oracle][reliability]") {
+  FailureKind kind = every(86'400);
+  kind.per = RateUnit::node;
+  kind.parts_per_unit = 0.02;
+  FailureModel model;
+  model.kinds = {kind};
+  const int nodes = GENERATE(1, 2, 4, 60, 100);
+  const Machine machine{8 * nodes, 8};
+  CHECK(parts(kind, model, machine) == (nodes == 100 ? 2 : 1));
+  CHECK(rate_s(kind, model, machine) * 86'400 == Approx(0.02 * nodes));
+  CHECK(law_on(kind, model, machine).mean_s * 0.02 * nodes == Approx(86'400.0 * (nodes == 100 ? 2 : 1)));
 }
 
 TEST_CASE("spares: the nodes in repair exceed them in a thousandth of the time", "[oracle][reliability]") {

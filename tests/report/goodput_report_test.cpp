@@ -380,10 +380,41 @@ TEST_CASE("the page counts interruptions in the days that were simulated", "[rep
   const std::string page = goodput_page(report, {.width = 100});
   CHECK(page.find(" in 54.0 days; one every") == std::string::npos);
   CHECK(page.find(" in " + duration_in_words(report.goodput.wall_s.mean) + "; one every") != std::string::npos);
+  CHECK(page.find(" while the job runs\n") != std::string::npos);
   // Histories end at the target, whatever the longest one: P10 and P90 of the days to finish are the same.
   request.days = 216;
   const GoodputForecast longer = forecast_goodput(request).value();
   CHECK(longer.goal_days_p90 == report.goal_days_p90);
+}
+
+TEST_CASE("a job that nothing interrupts is never interrupted", "[report][reliability]") {
+  GoodputRequest request = llama("llama3-54-days");
+  std::erase_if(request.failures.model.kinds, [](const FailureKind& kind) { return kind.effect != Effect::planned; });
+  request.step_time_s = 7;
+  const GoodputForecast report = forecast_goodput(request).value();
+  CHECK(goodput_page(report, {.width = 100}).find("0.0 in 54.0 days; never\n") != std::string::npos);
+}
+
+TEST_CASE("a history's legend has the letters that occur, and its title the days that are shown",
+          "[report][reliability]") {
+  GoodputRequest request = llama("llama3-54-days");
+  request.step_time_s = 7;
+  request.days = 2;
+  GoodputForecast report = forecast_goodput(request).value();
+  report.sample.wall = job_time(2 * 86'400.0);
+  report.sample.spans = {{{}, job_time(43'200.0), TimeCategory::productive, ""},
+                         {job_time(43'200.0), job_time(86'400.0), TimeCategory::waiting, "x"},
+                         {job_time(86'400.0), report.sample.wall, TimeCategory::productive, ""}};
+  const auto ends_with_legend = [&](const std::string& legend) {
+    return goodput_page(report, {.width = 100}, true).ends_with("\n  " + legend + "\n");
+  };
+  CHECK(ends_with_legend(". runs, w waiting"));
+  CHECK(goodput_page(report, {.width = 100}, true).find("One history (number 0) -") != std::string::npos);
+  report.sample.spans.resize(1);
+  CHECK(ends_with_legend(". runs"));
+  report.sample.wall = job_time(99.5 * 86'400.0);
+  CHECK(goodput_page(report, {.width = 100}, true).find("One history (number 0), first 60 of 100 days -") !=
+        std::string::npos);
 }
 
 TEST_CASE("the restart of the closed form is the sum of its phases", "[oracle][reliability]") {

@@ -30,11 +30,11 @@ TEST_CASE("the page says the answer first", "[report][terminal]") {
   CHECK(text.starts_with("Sample 7B (0 M), 16 x H100 SXM 80 GB, sample-16\n"));
   CHECK(contains(text, "tp 2, pp 4, dp 2, 1f1b, zero 0"));
   CHECK(contains(text, "2.00 s   90 % between 1.90 s and 2.10 s"));
-  CHECK(contains(text, "2.50 s   the forecast is 20.0 % faster"));
+  CHECK(contains(text, "2.50 s   the forecast is 20.0 % too fast"));
   Scenario quick = sample::scenario();
   quick.measured->step_time_s = 1.6;
-  CHECK(
-      contains(terminal_page(quick, sample::plan(), sample::forecast(), {}), "1.60 s   the forecast is 25.0 % slower"));
+  CHECK(contains(terminal_page(quick, sample::plan(), sample::forecast(), {}),
+                 "1.60 s   the forecast is 25.0 % too slow"));
   CHECK(contains(text, "32,768 tokens/s   2,048 tokens/s per GPU"));
   CHECK(contains(text, "400 TFLOP/s per GPU   MFU 40.3 %   HFU 50.2 %"));
   // 1e12 tokens / 32768 tokens/s = 353.2 days.

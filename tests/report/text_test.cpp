@@ -62,9 +62,29 @@ TEST_CASE("numbers keep their significant digits and group thousands", "[report]
 }
 
 TEST_CASE("spans of time are said as people say them", "[report][text]") {
+  CHECK(duration_in_words(7.88e-6) == "7.88 us");
+  CHECK(duration_in_words(0) == "0.00 s");
   CHECK(duration_in_words(30) == "30.0 s");
   CHECK(duration_in_words(3600) == "60.0 min");
   CHECK(duration_in_words(10 * 3600) == "10.0 h");
   CHECK(duration_in_words(54 * 86400) == "54.0 days");
   CHECK(duration_in_words(1000 * 86400.0) == "2.74 years");
+}
+
+TEST_CASE("tokens are counted in units that can be read", "[report][text]") {
+  CHECK(tokens_text(15.6e12) == "15.6 T tokens");
+  CHECK(tokens_text(1e12) == "1 T tokens");
+  CHECK(tokens_text(300e9) == "300 B tokens");
+  CHECK(tokens_text(4'194'304) == "4.194 M tokens");
+  CHECK(tokens_text(8192) == "8.192 k tokens");
+  CHECK(tokens_text(999) == "999 tokens");
+  CHECK(tokens_text(1) == "1 token");
+}
+
+TEST_CASE("days are shown in smaller units where they have too many zeros", "[report][text]") {
+  CHECK(days_text(23.84) == "23.8 days");
+  CHECK(days_text(0.1, 0.09, 0.11) == "0.100 days (P10 0.0900, P90 0.110)");
+  CHECK(days_text(0.05, 0.04, 0.11) == "72.0 min (P10 57.6 min, P90 0.110 days)");
+  CHECK(given_days(1) == "1 day");
+  CHECK(given_days(0.5) == "0.5 days");
 }

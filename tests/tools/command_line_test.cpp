@@ -211,6 +211,19 @@ TEST_CASE("help pages of shipped commands name what a value is", "[tools]") {
   }
 }
 
+TEST_CASE("a seed is not negative, whatever takes it", "[tools][error]") {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"goodput", "--seed=-1", "llama3-405b-1024"},
+                                             {"topology", "dgx-h100", "--hops", "0", "9", "--ecmp=-1"},
+                                             {"predict", "--routing-seed=-1", "llama3-405b-1024"}}) {
+    CAPTURE(arguments);
+    std::string err;
+    const Output output{.out = [](auto) {}, .err = [&](std::string_view text) { err += text; }};
+    CHECK(run_command_line(arguments, commands(), output) == 2);
+    CHECK(err.find(" = -1: is out of range (allowed: at least 0)") != std::string::npos);
+  }
+}
+
 TEST_CASE("help: texts of a footer stay in their column on a narrow terminal", "[tools]") {
   constexpr Command kWithFooter[] = {{"read", "reads", "read", [](CLI::App& app) -> Run {
                                         app.footer(

@@ -1,0 +1,18 @@
+/// \file
+/// Parts that several JSON outputs share.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "sim/forecast/goodput_forecast.hpp"
+#include "sim/io/economics.hpp"
+
+namespace tracecast {
+
+/// {"low": …, "typical": …, "high": …}
+nlohmann::ordered_json range_json(const Range3& range);
+
+/// {"productive": 0.9, "degraded": 0.01, …}: shares of the time.
+nlohmann::ordered_json waterfall_json(const GoodputForecast& report);
+
+}  // namespace tracecast
