@@ -144,10 +144,12 @@ SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, co
 }
 
 /// Why a machine has no layout.
-std::string refusal_of(const MachineChoice& machine, const SearchSpace& space, const SearchResult& result,
+std::string refusal_of(const MachineChoice& machine, SearchSpace space, const SearchResult& result,
                        const PlanOptions& options) {
   if (const std::string reason = why_impossible(machine.scenario, space); !reason.empty()) {
-    const std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size);
+  if (options.offload.empty()) space.offload.resize(1);  // offloads that were tried as well are not the reason
+    const bool batch = reason.starts_with("training.global_batch_size");
+    const std::string hint = batch ? factor_hint(machine.gpus, machine.scenario.training.global_batch_size) : "";
     return fmt::format("No layout is possible on {} GPUs of {}: {}.", number(machine.gpus, 1), machine.topology,
                        hint.empty() ? reason : hint);
   }

@@ -239,6 +239,12 @@ TEST_CASE("plan: a number of GPUs that the batch does not allow is the reason th
   CHECK(outcome.out.find("No layout is possible on 1,000 GPUs of dgx-h200: 1000 GPUs have a factor") !=
         std::string::npos);
   CHECK(outcome.out.find("(--global-batch 2000") != std::string::npos);
+  // Here the batch is not the reason.
+  const Outcome degrees =
+      sandbox.run("tracecast plan llama2-7b-abci --gpus 12 --tp 8 --no-upgrades --failures none --topology dgx-h100");
+  CHECK(degrees.code == 1);
+  CHECK(degrees.out.find("12 GPUs of dgx-h100: parallel: tp 8 x ") != std::string::npos);
+  CHECK(degrees.out.find("factor") == std::string::npos);
 }
 
 TEST_CASE("plan: whole racks are paid, and no line is wider than the page", "[e2e][search]") {
