@@ -253,6 +253,8 @@ TEST_CASE("plan: whole racks are paid, and no line is wider than the page", "[e2
       "--topology gb200-nvl72,dgx-h100 --gpus 576 --set training.global_batch_size=2304 --tp 8 --pp 1 --tokens 100B "
       "--objective cost --failures none";
   const Json plan = answer(sandbox, arguments + " --term owned");
+  CHECK(plan["prices"]["h100"]["topology"] == "dgx-h100");
+  CHECK(plan["prices"]["h100"]["gpus"] == 576);
   for (const Json& offer : plan["offers"])
     CHECK(offer.value("unused_gpus", 0) == (offer.value("gpus_per_rack", 72) == 64 ? 72 : 0));
   const Outcome page = sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 " + arguments);

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "sim/io/csv_table.hpp"
 #include "sim/search/sensitivity.hpp"
 #include "sim/search/uncertainty.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -582,6 +584,12 @@ TEST_CASE("sensitivity: what puts another machine first", "[search][oracle]") {
   REQUIRE(steps.flips.size() == 2);  // 1.3^sqrt(1 - 0.35) = 1.2356 > 1.2
   CHECK(steps.flips[0].assumption == "steps on fast-machine 24 % longer than forecast");
   CHECK(steps.flips[1].assumption == "steps on slow-machine 19 % shorter than forecast");
+  const auto said = [](bool experts, bool same_gpu) { return std::lround(100 * shared_error(experts, same_gpu)); };
+  CHECK(content_of(source_dir() / "docs/planning.md")
+            .find(fmt::format(
+                "{} % of the variance is common on one GPU and {} % on two different GPUs; with experts {} "
+                "% and {} %",
+                said(false, true), said(false, false), said(true, true), said(true, false))) != std::string::npos);
   machines.pop_back();
   CHECK(sensitivity(rank_candidates(machines, Objective::time, {.tokens = 1e12}, nullptr), nullptr).tried == 0);
 }
