@@ -80,11 +80,10 @@ std::int64_t SearchSpace::layouts_per_layer_cost() const {
   return count(pp) * count(vpp) * count(pp_schedule) * count(zero_stage) * count(offload);
 }
 
-bool SearchSpace::repeats(const Layout& layout, int ranks) const {
-  const bool one_tensor_rank =
-      layout.tp == 1 && layout.sequence_parallel != static_cast<bool>(sequence_parallel.front());
-  const bool nothing_to_shard = std::int64_t{layout.tp} * layout.pp == ranks && layout.offload == Offload{};
-  return one_tensor_rank || (nothing_to_shard && layout.zero_stage != zero_stage.front());
+bool SearchSpace::repeats(const Layout& layout, const Scenario& scenario) const {
+  if (layout.tp == 1 && layout.sequence_parallel != static_cast<bool>(sequence_parallel.front())) return true;
+  if (layout.zero_stage > 1 || layout.offload != Offload{} || has_copies(layout, scenario)) return false;
+  return layout.zero_stage != *std::ranges::find_if(zero_stage, [](int stage) { return stage <= 1; });
 }
 
 Layout SearchSpace::at(std::int64_t id) const {

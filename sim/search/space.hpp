@@ -73,9 +73,9 @@ struct SearchSpace {
   Layout at(std::int64_t id) const;
   /// Number of layouts that share all choices up to `recompute` and so have the same layer costs.
   std::int64_t layouts_per_layer_cost() const;
-  /// True if the space has an equivalent layout with a lower number on so many GPUs: sequence parallelism has no effect
-  /// for tp 1, and ZeRO none without data or context parallelism.
-  bool repeats(const Layout& layout, int ranks) const;
+  /// True if the space has an equivalent layout with a lower number: sequence parallelism has no effect for tp 1, and
+  /// ZeRO-1 none where no parameter has a copy. ZeRO-2 and 3 have: there gradients and weights are FSDP's.
+  bool repeats(const Layout& layout, const Scenario& scenario) const;
   bool operator==(const SearchSpace&) const = default;
 };
 
