@@ -102,7 +102,8 @@ void add_space(CLI::App& app, PlanOptions& options) {
   list("--offload", options.offload,
        "states to offload to the host: none, optimizer, optimizer+parameters, activations … (default: none, and these "
        "where nothing fits)");
-  list("--schedule", options.schedules, "pipeline schedules (default: 1f1b, interleaved with chunks)");
+  list("--schedule", options.schedules,
+       "pipeline schedules (default: 1f1b, interleaved with chunks, and the scenario's)");
   app.add_option("--sweep", options.sweep,
                  "also search these values of any key, e.g. parallel.etp=1,2 or topology.node.nics=4,8; may be "
                  "repeated, for all combinations")

@@ -38,6 +38,11 @@ std::vector<int> pipeline_degrees(const Model& model, int ranks) {
 }
 
 /// The value of the next choice, the last list first.
+/// Those of the layouts that name none.
+bool is_default_schedule(const std::string& name) {
+  return name.empty() || name == default_schedule(1) || name == default_schedule(2);
+}
+
 template <class Value>
 Value next(const std::vector<Value>& values, std::int64_t& id) {
   const auto count = static_cast<std::int64_t>(values.size());
@@ -148,6 +153,7 @@ void apply_layout(const Layout& layout, const Model& model, Parallel& p, Trainin
   const bool no_shard = p.sharding_strategy == ShardingStrategy::no_shard;
   if (layout.zero_stage != (no_shard ? 0 : 3)) p.sharding_strategy = ShardingStrategy::by_zero_stage;
   if (layout.zero_stage != 3) p.reshard_group = 0;
+  if (!is_default_schedule(parallel.pp_schedule)) space.pp_schedule.push_back(parallel.pp_schedule);
   if (layout.zero_stage == 0) p.shard_group = 0;
   p.sequence_parallel = layout.sequence_parallel && layout.tp > 1;
   if (layout.tp > 1 && !p.sequence_parallel) p.tp_comm_overlap = false;

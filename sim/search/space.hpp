@@ -89,6 +89,7 @@ struct SearchSpace {
 ///   micro-batch  1, 2, 4, 8 if they divide the global batch
 ///   recompute    none, selective, full
 ///   zero_stage   0, 1, 3
+///   schedule     1f1b, interleaved with chunks
 ///   sequence parallelism on, nothing offloaded
 /// The scenario's own value of each choice is always included.
 SearchSpace default_space(const Scenario& scenario, int ranks);

@@ -97,6 +97,12 @@ TEST_CASE("space: the default has values that divide, and those of the scenario"
 
   const SearchSpace experts = default_space(shipped_scenario("llama3-405b-131k-context"), 16384);
   CHECK(contains(experts.cp, 16));
+
+  CHECK(space.pp_schedule == std::vector<std::string>{""});
+  own.parallel.pp_schedule = "dualpipe";  // beside the default, which the layouts with chunks need
+  CHECK(default_space(own, 16384).pp_schedule == std::vector<std::string>{"", "dualpipe"});
+  own.parallel.pp_schedule = "1f1b";
+  CHECK(default_space(own, 16384).pp_schedule == std::vector<std::string>{""});
 }
 
 TEST_CASE("space: a layout changes its own keys and leaves the rest", "[search]") {
