@@ -8,6 +8,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,8 +89,8 @@ struct SearchSpace {
 ///   ep           1; with experts, powers of two that divide them, up to 64
 ///   micro-batch  1, 2, 4, 8 if they divide the global batch
 ///   recompute    none, selective, full
-///   zero_stage   0, 1, 3
 ///   schedule     1f1b, interleaved with chunks
+///   zero_stage   0, 1, 3
 ///   sequence parallelism on, nothing offloaded
 /// The scenario's own value of each choice is always included.
 SearchSpace default_space(const Scenario& scenario, int ranks);
@@ -107,6 +108,9 @@ Scenario with_layout(const Scenario& scenario, const Layout& layout);
 
 /// The settings, as --set takes them ("parallel.tp=8"), that turn the scenario into the one with this layout.
 std::vector<std::string> layout_settings(const Scenario& scenario, const Layout& layout);
+
+/// Keys that layouts of the space set to other values than the scenario has: "parallel.tp".
+std::set<std::string> searched_keys(const Scenario& scenario, const SearchSpace& space);
 
 /// "stages of 7, 8 x 14, 7 layers"; empty: all virtual stages have as many layers. Requires a possible layout.
 std::string describe_cut(const Scenario& scenario, const Layout& layout);
