@@ -46,6 +46,7 @@ Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& eva
   if (!run) return tl::unexpected(run.error());
   facts.step_p5_s = run->forecast.band.p5_s;
   facts.step_p95_s = run->forecast.band.p95_s;
+  facts.counted_share = counted_share(run->forecast, request.scenario.training);
   if (failures == nullptr) return facts;
   request.step = &*run;
   request.failures = *failures;
@@ -146,8 +147,8 @@ SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, co
 /// Why a machine has no layout.
 std::string refusal_of(const MachineChoice& machine, SearchSpace space, const SearchResult& result,
                        const PlanOptions& options) {
-  if (const std::string reason = why_impossible(machine.scenario, space); !reason.empty()) {
   if (options.offload.empty()) space.offload.resize(1);  // offloads that were tried as well are not the reason
+  if (const std::string reason = why_impossible(machine.scenario, space); !reason.empty()) {
     const bool batch = reason.starts_with("training.global_batch_size");
     const std::string hint = batch ? factor_hint(machine.gpus, machine.scenario.training.global_batch_size) : "";
     return fmt::format("No layout is possible on {} GPUs of {}: {}.", number(machine.gpus, 1), machine.topology,

@@ -120,15 +120,16 @@ Result<void> add_effective_rate(GoodputForecast& result, const StepTimes& steps)
   return {};
 }
 
-/// `step`: the band of its time; zeros: measured.
 Result<void> add_goal(GoodputForecast& result, const GoodputRequest& request, const StepTimes& steps,
-                      const Band& step) {
+                      const Forecast& forecast) {
+  const Band step = request.step_time_s > 0 ? Band{} : forecast.band;  // zeros: measured
   Training training = request.scenario.training;
   if (request.goal_tokens > 0) training.train_tokens = request.goal_tokens;
   result.goal_tokens = std::llround(tokens_to_train(training));
   const Estimate& g = result.goodput.goodput;
   if (result.goal_tokens == 0 || g.low <= 0) return {};
-  const Result<double> healthy_s = healthy_time_s(result.spec.course, steps, static_cast<double>(result.goal_tokens));
+  const double with_padding = static_cast<double>(result.goal_tokens) / counted_share(forecast, training);
+  const Result<double> healthy_s = healthy_time_s(result.spec.course, steps, with_padding);
   if (!healthy_s) return tl::unexpected(healthy_s.error());
   result.goal_days = *healthy_s / kDay / g.mean;
   const double middle = result.goal_days * (step.p50_s > 0 ? step.p50_s / seconds(result.healthy.time) : 1);
@@ -224,8 +225,8 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   if (const Result<void> simulated = simulate_job(result, request, steps); !simulated)
     return tl::unexpected(simulated.error());
   if (const Result<void> added = add_effective_rate(result, steps); !added) return tl::unexpected(added.error());
-  const Band band = request.step_time_s > 0 ? Band{} : step.forecast.band;
-  if (const Result<void> added = add_goal(result, request, steps, band); !added) return tl::unexpected(added.error());
+  if (const Result<void> added = add_goal(result, request, steps, step.forecast); !added)
+    return tl::unexpected(added.error());
   add_resume(result, request);
   result.states = steps.known();
   return result;
