@@ -147,8 +147,8 @@ std::optional<Quantiles> ratio_of(const CapacityPlan& plan, const Candidate& can
   if (plan.objective != Objective::throughput)
     scale *= progress_of_step(best, first.facts) / progress_of_step(own, candidate.facts);
   if (plan.objective == Objective::throughput)
-    scale *= own.gpus * static_cast<double>(best.scenario.training.global_batch_size) /
-             (best.gpus * static_cast<double>(own.scenario.training.global_batch_size));
+    scale *= first.tokens_per_s_per_gpu * first.evaluation.step_time_s /
+             (candidate.tokens_per_s_per_gpu * candidate.evaluation.step_time_s);
   if (plan.objective == Objective::cost) scale *= static_cast<double>(candidate.paid.all()) / first.paid.all();
   if (plan.objective == Objective::energy) scale *= own.gpus * a.power->typical / (best.gpus * b.power->typical);
   std::vector<double> ratios;
