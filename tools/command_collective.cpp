@@ -85,7 +85,7 @@ Result<Cluster> sized_cluster(const CollectiveOptions& options) {
   const int ranks = options.ranks > 0 ? options.ranks : cluster->node.gpus;
   const std::int64_t world = static_cast<std::int64_t>(ranks - 1) * options.stride + 1;
   const std::int64_t most = cluster->max_nodes > 0 ? static_cast<std::int64_t>(cluster->max_nodes) * cluster->node.gpus
-                                                   : std::int64_t{1} << 24;
+                                                   : std::int64_t{kMostGpus};
   if (world > most)
     return fail_key("--ranks", std::to_string(ranks), fmt::format("{} has {} GPUs", cluster->name, most));
   cluster->world_size = static_cast<int>(std::min(world + options.stride - 1, most));
@@ -294,7 +294,7 @@ Run add_collective_options(CLI::App& app) {
   app.add_option("--op", options->op, "the operation")
       ->check(one_of(names_of(kCollectiveNames)))
       ->capture_default_str();
-  app.add_option("--ranks", options->ranks, "number of GPUs; default: one node")->check(in_range(1, 1 << 24));
+  app.add_option("--ranks", options->ranks, "number of GPUs; default: one node")->check(in_range(1, kMostGpus));
   app.add_option("--stride", options->stride,
                  "every n-th GPU, while its n-1 sibling groups run the same (8: dp groups of tp 8)")
       ->check(in_range(1, 1 << 20))

@@ -84,7 +84,9 @@ void add_space(CLI::App& app, PlanOptions& options) {
   const CLI::Validator degree = in_range(1, kMaxDegree);
   app.option_defaults()->group("What is searched");
   app.add_option("--gpus", options.gpus,
-                 "numbers of GPUs: 1024, a list 256,384, 256..16384 (doubling), or 1024..2048:128 (steps)")
+                 fmt::format("numbers of GPUs, 1 to {}: 1024, a list 256,384, 256..16384 (doubling), or 1024..2048:128 "
+                             "(steps)",
+                             kMostPlannedGpus))
       ->type_name("GPUS");
   app.add_option("--global-batch", options.global_batch,
                  "samples of a step, as --gpus (default: the scenario's); the smallest and largest that are allowed")
@@ -102,9 +104,10 @@ void add_space(CLI::App& app, PlanOptions& options) {
   list("--offload", options.offload,
        "states to offload to the host: none, optimizer, optimizer+parameters, activations … (default: none, and these "
        "where nothing fits)");
-  list("--schedule", options.schedules, "pipeline schedules (default: 1f1b, interleaved with chunks)");
+  list("--schedule", options.schedules,
+       "pipeline schedules (default: 1f1b, interleaved with chunks, and the scenario's)");
   app.add_option("--sweep", options.sweep,
-                 "also search these values of any key, e.g. parallel.etp=1,2 or topology.node.nics=4,8; may be "
+                 "also search these values of any other key, e.g. parallel.etp=1,2 or topology.node.nics=4,8; may be "
                  "repeated, for all combinations")
       ->type_name("KEY=LIST")
       ->allow_extra_args(false);

@@ -108,7 +108,9 @@ std::vector<std::string> overrides_of(const PredictOptions& options, std::vector
 std::optional<Range3> price_of_tokens(const Economics& economics, const Scenario& scenario, const Forecast& f) {
   const auto price =
       economics.price_per_gpu_hour(gpus_text(scenario), network_hardware(scenario.cluster), scenario.power_limit);
-  return price ? std::optional(for_million_tokens(*price, f)) : std::nullopt;
+  if (!price) return std::nullopt;
+  const PaidGpus paid = paid_gpus(economics.term, scenario.cluster.node, f.ranks, 0);
+  return for_million_tokens(*price * (static_cast<double>(paid.all()) / f.ranks), f);
 }
 
 std::optional<Range3> energy_of_tokens(const Economics& economics, const Scenario& scenario, const Forecast& f) {

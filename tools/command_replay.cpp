@@ -203,7 +203,7 @@ Run add_replay_options(CLI::App& app) {
                  "shipped or a file")
       ->type_name("MACHINE");
   app.add_option("--gpus", options->gpus, "of these: ranks of the run, if the file does not say")
-      ->check(in_range(1, 1 << 24));
+      ->check(in_range(1, kMostGpus));
   app.add_option("--out", options->out, "also write timeline.json (for compare) and trace.json (for Perfetto) there")
       ->type_name("DIR");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");

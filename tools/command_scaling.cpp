@@ -45,6 +45,7 @@ struct ScalingOptions {
 struct Question {
   double compute = 0;
   std::string how;
+  ComputeRule rule = ComputeRule::six_nd;
   ModelBudget asked;          ///< zero when compute was given; with experts, the parameters that a token passes through
   double all_parameters = 0;  ///< of a model with experts; else 0
   std::optional<LossLaw> law;
@@ -142,16 +143,16 @@ Result<Question> read_question(ScalingOptions options) {
   if (sizes == (options.flops > 0) || (!sizes && options.tokens > 0))
     return fail("give --parameters or --model (and --tokens), or --flops; see `tracecast scaling --help`");
   if (sizes) {
-    const ComputeRule rule = options.rule == "5.7nd" ? ComputeRule::fitted_5_7_nd : ComputeRule::six_nd;
+    if (options.rule == "5.7nd") question.rule = ComputeRule::fitted_5_7_nd;
     question.asked = {options.parameters,
                       options.tokens > 0 ? options.tokens : kChinchillaTokensPerParameter * options.parameters};
-    question.compute = compute_of(question.asked.parameters, question.asked.tokens, rule);
-    question.how = to_string(rule);
+    question.compute = compute_of(question.asked.parameters, question.asked.tokens, question.rule);
+    question.how = to_string(question.rule);
   } else {
     question.compute = options.flops;
     question.how = "given";
   }
-  question.optimal = compute_optimal(question.compute);
+  question.optimal = compute_optimal(question.compute, question.rule);
   if (options.topologies.empty()) return question;
   if (options.gpus.size() != options.topologies.size())
     return fail_key("--topology", fmt::format("{}", fmt::join(options.topologies, ",")),
@@ -225,7 +226,7 @@ std::string page(const Question& question, const ScalingOptions& options) {
                       amount(question.optimal.parameters), amount(question.optimal.tokens),
                       question.law ? " (rule of thumb: 20 tokens per parameter)" : "");
   if (question.law) {
-    const ModelBudget least = least_loss(*question.law, question.compute);
+    const ModelBudget least = least_loss(*question.law, question.compute, question.rule);
     if (question.asked.parameters > 0)
       text += fmt::format("  loss         {:.4f} by {}\n", loss_of(*question.law, question.asked), question.law->name);
     text += fmt::format("  least loss   {:.4f} by {}: {} parameters, {} tokens{}\n", loss_of(*question.law, least),
@@ -253,7 +254,7 @@ using Json = nlohmann::ordered_json;
 Json sizes_json(const ModelBudget& budget) { return {{"parameters", budget.parameters}, {"tokens", budget.tokens}}; }
 
 Json loss_json(const Question& question) {
-  const ModelBudget least = least_loss(*question.law, question.compute);
+  const ModelBudget least = least_loss(*question.law, question.compute, question.rule);
   Json json{{"law", question.law->name}};
   if (question.asked.parameters > 0) json["asked"] = loss_of(*question.law, question.asked);
   json["least"] = loss_of(*question.law, least);
@@ -383,7 +384,7 @@ Run add_scaling_options(CLI::App& app) {
   app.add_option("--gpus", options->gpus, "number of GPUs of that machine, or of each")
       ->needs(topology)
       ->delimiter(',')
-      ->check(in_range(1, 1 << 24));
+      ->check(in_range(1, kMostGpus));
   app.add_option("--dtype", options->dtype, "the precision whose peak counts; default: 16 bit")
       ->needs(topology)
       ->check(one_of(names_of(values_by_name<Precision>())));

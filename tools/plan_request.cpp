@@ -1,9 +1,11 @@
 #include "tools/plan_request.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -26,12 +28,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kMostSizes = 1000;  ///< of one "first..last:step"
+
 /// "256..16384" doubles from the first to the last; "1024..2048:128" goes in steps; "256,384" is a list; "1024" is a single
 /// number. Other text is an error.
 std::optional<std::vector<int>> parse_counts(const std::string& text) {
   const auto number = [](std::string_view part, int& value) {
     const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
-    return code == std::errc{} && end == part.data() + part.size() && value >= 1 && value <= (1 << 22);
+    return code == std::errc{} && end == part.data() + part.size() && value >= 1 && value <= kMostPlannedGpus;
   };
   std::vector<int> values;
   if (const std::size_t dots = text.find(".."); dots != std::string::npos) {
@@ -43,7 +47,6 @@ std::optional<std::vector<int>> parse_counts(const std::string& text) {
     if (colon < text.size() && !number(all.substr(colon + 1), step)) return std::nullopt;
     if (!number(all.substr(0, dots), first) || !number(all.substr(dots + 2, colon - dots - 2), last) || first > last)
       return std::nullopt;
-    constexpr int kMostSizes = 1000;
     if (step > 0 && (last - first) / step >= kMostSizes) return std::nullopt;
     for (std::int64_t count = first; count <= last; count = step > 0 ? count + step : 2 * count)
       values.push_back(static_cast<int>(count));
@@ -63,7 +66,9 @@ Result<std::vector<int>> counts_of(const char* option, const std::string& text, 
   if (const auto counts = parse_counts(text)) return *counts;
   return fail_key(
       option, text,
-      fmt::format("is not a {} (allowed: 1024, 256,384,512, 256..16384, which doubles, or 1024..2048:128)", what));
+      fmt::format("is not a {} (allowed: 1 to {}: 1024, 256,384,512, 256..16384, which doubles, or 1024..2048:128, of "
+                  "at most {} steps)",
+                  what, kMostPlannedGpus, kMostSizes));
 }
 
 /// "2T", "15.6T", "300B", "1e12".
@@ -190,6 +195,8 @@ Result<std::vector<Variant>> variants_of(const std::vector<std::string>& sweeps)
   return all;
 }
 
+std::string_view swept_key(std::string_view sweep) { return sweep.substr(0, sweep.find('=')); }
+
 struct Sizes {
   std::vector<int> gpus;
   std::vector<int> batches;
@@ -204,6 +211,67 @@ Result<Sizes> sizes_of(const PlanOptions& options) {
   Result<std::vector<Variant>> variants = variants_of(options.sweep);
   if (!variants) return tl::unexpected(variants.error());
   return Sizes{*gpus, *batches, std::move(*variants)};
+}
+
+/// Options that set a key of the scenario for all layouts of a machine.
+struct MachineOption {
+  const char* key;
+  const char* name;
+  bool given;
+};
+
+std::array<MachineOption, 3> machine_options(bool topology, bool gpus, bool batch) {
+  return {{{"cluster.topology", "--topology", topology},
+           {"cluster.world_size", "--gpus", gpus},
+           {"training.global_batch_size", "--global-batch", batch}}};
+}
+
+/// What another option sets, too, cannot be swept.
+Result<void> check_sweep_of_machine(const PlanOptions& options) {
+  const auto given = machine_options(!options.topologies.empty(), !options.gpus.empty(), !options.global_batch.empty());
+  for (const std::string& sweep : options.sweep)
+    for (const MachineOption& option : given)
+      if (option.given && swept_key(sweep) == option.key)
+        return fail_key("--sweep", sweep, fmt::format("{} sets this key as well: leave one of them out", option.name));
+  return {};
+}
+
+/// Keys that layouts set, and the option with their values.
+constexpr std::pair<std::string_view, const char*> kLayoutOptions[] = {
+    {"parallel.tp", "--tp"},
+    {"parallel.cp", "--cp"},
+    {"parallel.ep", "--ep"},
+    {"parallel.pp", "--pp"},
+    {"parallel.vpp", "--vpp"},
+    {"parallel.pp_schedule", "--schedule"},
+    {"parallel.zero_stage", "--zero"},
+    {"parallel.sharding_strategy", "--zero, and one that keeps the strategy"},
+    {"parallel.shard_group", "--zero 1, 2 or 3, which keep it"},
+    {"parallel.reshard_after_forward", "--zero 3, which keeps it"},
+    {"parallel.sequence_parallel", "--sequence-parallel"},
+    {"parallel.tp_comm_overlap", "--sequence-parallel on, which keeps it"},
+    {"training.micro_batch_size", "--micro-batch"},
+    {"training.recompute", "--recompute"},
+    {"training.offload_optimizer", "--offload"},
+    {"training.offload_parameters", "--offload"},
+    {"training.offload_activations", "--offload"},
+    {"training.offload_layers", "--offload activations, which keeps it"},
+};
+
+/// A swept key that layouts set would be the label of runs that do not have it.
+Result<void> check_sweep_of_layouts(const PlanOptions& options, const Scenario& scenario, const SearchSpace& space) {
+  if (options.sweep.empty()) return {};
+  const std::set<std::string> searched = searched_keys(scenario, space);
+  for (const std::string& sweep : options.sweep) {
+    const std::string key(swept_key(sweep));
+    if (!searched.contains(key)) continue;
+    const auto* const option = std::ranges::find(kLayoutOptions, key, &std::pair<std::string_view, const char*>::first);
+    return fail_key("--sweep", sweep,
+                    option == std::end(kLayoutOptions)
+                        ? fmt::format("the search sets {} for each layout", key)
+                        : fmt::format("the search sets {} for each layout (use {})", key, option->second));
+  }
+  return {};
 }
 
 /// The overrides of one machine, number of GPUs (0: the scenario's) and global batch (0: the scenario's).
@@ -221,19 +289,19 @@ std::vector<std::string> overrides_of(const PlanOptions& options, const std::str
 Error by_options(Error error, const std::string& topology, int gpus, int batch) {
   for (Diagnostic& each : error.diagnostics) {
     if (each.file != "--set") continue;
-    const char* option = !topology.empty() && each.key == "cluster.topology"     ? "--topology"
-                         : gpus > 0 && each.key == "cluster.world_size"          ? "--gpus"
-                         : batch > 0 && each.key == "training.global_batch_size" ? "--global-batch"
-                                                                                 : nullptr;
-    if (option == nullptr) continue;
-    each.file.clear();
-    each.key = option;
+    for (const MachineOption& option : machine_options(!topology.empty(), gpus > 0, batch > 0)) {
+      if (!option.given || each.key != option.key) continue;
+      each.file.clear();
+      each.key = option.name;
+      break;
+    }
   }
   return error;
 }
 
 /// Errors: those of the files; every machine is too small.
 Result<Machines> find_machines(const PlanOptions& options) {
+  if (const Result<void> good = check_sweep_of_machine(options); !good) return tl::unexpected(good.error());
   const Result<Sizes> sizes = sizes_of(options);
   if (!sizes) return tl::unexpected(sizes.error());
   const std::vector<std::string> as_it_is{""};
@@ -256,6 +324,17 @@ Result<Machines> find_machines(const PlanOptions& options) {
         }
   if (result.choices.empty() && too_large) return tl::unexpected(*too_large);
   return result;
+}
+
+/// train_tokens of all. Candidates are ranked per token, so all must train as many.
+Result<double> common_tokens(const std::vector<MachineChoice>& machines) {
+  const auto tokens = [](const MachineChoice& each) { return each.scenario.training.train_tokens; };
+  const auto [least, most] = std::ranges::minmax(machines, {}, tokens);
+  if (tokens(least) == tokens(most)) return static_cast<double>(tokens(least));
+  return fail_key("--sweep", "",
+                  fmt::format("makes jobs of {:.4g} and {:.4g} tokens, which are not compared (--tokens gives all as "
+                              "many; or plan each by itself)",
+                              static_cast<double>(tokens(least)), static_cast<double>(tokens(most))));
 }
 
 std::vector<std::string> gpus_of(const std::vector<MachineChoice>& all) {
@@ -333,14 +412,19 @@ Result<PlanRequest> plan_request(const PlanOptions& options) {
   if (!machines) return tl::unexpected(machines.error());
   request.machines = std::move(machines->choices);
   request.left_out = std::move(machines->left_out);
-  if (request.target.tokens <= 0)
-    request.target.tokens = static_cast<double>(request.machines.front().scenario.training.train_tokens);
+  if (request.target.tokens <= 0) {
+    const Result<double> of_scenario = common_tokens(request.machines);
+    if (!of_scenario) return tl::unexpected(of_scenario.error());
+    request.target.tokens = *of_scenario;
+  }
   if ((options.days > 0 || options.budget > 0) && request.target.tokens <= 0)
     return fail_key("--tokens", "",
                     "is needed for --days and --budget, since the scenario has no training.train_tokens");
   for (const MachineChoice& machine : request.machines) {
     SearchSpace space = default_space(machine.scenario, machine.gpus);
     if (const Result<void> done = restrict(space, options); !done) return tl::unexpected(done.error());
+    if (const Result<void> good = check_sweep_of_layouts(options, machine.scenario, space); !good)
+      return tl::unexpected(good.error());
     // Their tensor parallelism has no sequence parallelism.
     if (options.sequence_parallel.empty() && (options.launcher == "deepspeed" || options.launcher == "accelerate"))
       space.sequence_parallel = {0};

@@ -13,6 +13,9 @@
 
 namespace tracecast::cli {
 
+/// Upper limit of --gpus and --global-batch.
+inline constexpr int kMostPlannedGpus = 1 << 22;
+
 /// As typed.
 struct PlanOptions {
   std::string scenario;

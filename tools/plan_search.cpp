@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/quantile.hpp"
+#include "sim/base/units.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/read_file.hpp"
@@ -46,6 +47,7 @@ Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& eva
   if (!run) return tl::unexpected(run.error());
   facts.step_p5_s = run->forecast.band.p5_s;
   facts.step_p95_s = run->forecast.band.p95_s;
+  facts.counted_share = counted_share(run->forecast, request.scenario.training);
   if (failures == nullptr) return facts;
   request.step = &*run;
   request.failures = *failures;
@@ -60,7 +62,7 @@ Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& eva
   if (!report) return tl::unexpected(report.error());
   facts.goodput = report->goodput.goodput.mean;
   facts.spare_gpus = report->spec.recovery.spares * report->machine.gpus_per_node;
-  facts.history_days = report->goodput.wall_s.mean / 86400;
+  facts.history_days = report->goodput.wall_s.mean / kSecondsPerDay;
   facts.goodput_sd = standard_deviation(report->goodput.goodputs);
   return facts;
 }
@@ -144,10 +146,12 @@ SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, co
 }
 
 /// Why a machine has no layout.
-std::string refusal_of(const MachineChoice& machine, const SearchSpace& space, const SearchResult& result,
+std::string refusal_of(const MachineChoice& machine, SearchSpace space, const SearchResult& result,
                        const PlanOptions& options) {
+  if (options.offload.empty()) space.offload.resize(1);  // offloads that were tried as well are not the reason
   if (const std::string reason = why_impossible(machine.scenario, space); !reason.empty()) {
-    const std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size);
+    const bool batch = reason.starts_with("training.global_batch_size");
+    const std::string hint = batch ? factor_hint(machine.gpus, machine.scenario.training.global_batch_size) : "";
     return fmt::format("No layout is possible on {} GPUs of {}: {}.", number(machine.gpus, 1), machine.topology,
                        hint.empty() ? reason : hint);
   }

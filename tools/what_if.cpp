@@ -103,7 +103,7 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
   job.step = &step;
   job.failures = std::move(*failures);
   job.days = *days;
-  job.mtbf_s = *mtbf * 3600;
+  job.mtbf_s = *mtbf * kSecondsPerHour;
   job.find_best_interval = false;
   job.options = histories(is_true(request, "moving"));
   Result<GoodputForecast> report = forecast_goodput(job);
@@ -111,20 +111,24 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
   return std::move(*report);
 }
 
-/// Days, money and energy for the scenario's tokens, or for a month if it has no train_tokens.
-Json job_json(const Scenario& scenario, const Forecast& forecast, double goodput, const DataPaths& data) {
+/// Days, money and energy for the scenario's tokens without padding, or for a month if it has no train_tokens.
+Json job_json(const Scenario& scenario, const Forecast& forecast, const std::optional<GoodputForecast>& failures,
+              const DataPaths& data) {
   constexpr double kMonth = 30;
   const double tokens = tokens_to_train(scenario.training);
-  const double days = tokens > 0 ? tokens / (forecast.tokens_per_s * goodput) / kSecondsPerDay : kMonth;
-  Json out = {{"tokens", tokens > 0 ? tokens : kMonth * kSecondsPerDay * forecast.tokens_per_s * goodput},
-              {"days", days}};
+  const double goodput = failures ? failures->goodput.goodput.mean : 1;
+  const int spares = failures ? failures->spec.recovery.spares * failures->machine.gpus_per_node : 0;
+  const double tokens_per_s = forecast.tokens_per_s * counted_share(forecast, scenario.training) * goodput;
+  const double days = tokens > 0 ? tokens / tokens_per_s / kSecondsPerDay : kMonth;
+  Json out = {{"tokens", tokens > 0 ? tokens : kMonth * kSecondsPerDay * tokens_per_s}, {"days", days}};
   const double gpu_hours = days * kHoursPerDay * forecast.ranks;
   out["gpu_hours"] = gpu_hours;
   const Result<Economics> economics = read_economics(data.scenarios / "economics" / "prices-2026.json");
   if (!economics) return out;
+  const PaidGpus paid = paid_gpus(economics->term, scenario.cluster.node, forecast.ranks, spares);
   if (const auto price =
           economics->price_per_gpu_hour(gpus_text(scenario), network_hardware(scenario.cluster), scenario.power_limit))
-    out["cost_usd"] = range_json(*price * gpu_hours);
+    out["cost_usd"] = range_json(*price * (days * kHoursPerDay * paid.all()));
   if (const auto power = economics->kilowatts_per_gpu(gpus_text(scenario), scenario.power_limit))
     out["energy_mwh"] = range_json(*power * (gpu_hours / 1000));
   return out;
@@ -204,20 +208,19 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data, RecentS
   const Result<std::optional<GoodputForecast>> goodput = goodput_of(request, scenario, run, data);
   if (!goodput) return tl::unexpected(located(goodput.error(), scenario));
   Json out = {{"ok", true}, {"result", Json::parse(result_json(scenario, run.forecast))}};
-  double share = 1;
   if (*goodput) {
     const GoodputForecast& report = **goodput;
-    share = report.goodput.goodput.mean;
-    out["goodput"] = {{"mean", share},
-                      {"low", report.goodput.goodput.low},
-                      {"high", report.goodput.goodput.high},
-                      {"days", seconds(report.spec.horizon) / 86400},
-                      {"interruptions", report.goodput.interruptions.mean},
-                      {"mtbf_hours", std::isfinite(report.mtbf_s) ? Json(report.mtbf_s / 3600) : Json(nullptr)},
-                      {"interval_s", report.interval_s},
-                      {"waterfall", waterfall_json(report)}};
+    out["goodput"] = {
+        {"mean", report.goodput.goodput.mean},
+        {"low", report.goodput.goodput.low},
+        {"high", report.goodput.goodput.high},
+        {"days", seconds(report.spec.horizon) / kSecondsPerDay},
+        {"interruptions", report.goodput.interruptions.mean},
+        {"mtbf_hours", std::isfinite(report.mtbf_s) ? Json(report.mtbf_s / kSecondsPerHour) : Json(nullptr)},
+        {"interval_s", report.interval_s},
+        {"waterfall", waterfall_json(report)}};
   }
-  out["job"] = job_json(scenario, run.forecast, share, data);
+  out["job"] = job_json(scenario, run.forecast, *goodput, data);
   out["settings"] = settings_json(scenario, run.plan);
   if (!is_true(request, "moving")) out["possible"] = possible_values(scenario);
   out["scenario"] = to_json(scenario);

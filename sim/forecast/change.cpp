@@ -39,7 +39,8 @@ std::vector<MovedPart> moved_parts(const Forecast& before, const Forecast& after
 }
 
 Range3 for_million_tokens(const Range3& per_gpu_hour, const Forecast& f) {
-  return per_gpu_hour * (f.ranks * 1e6 / f.tokens_per_s / kSecondsPerHour);
+  const double tokens_per_s = f.packed ? f.packed->useful_tokens_per_s : f.tokens_per_s;
+  return per_gpu_hour * (f.ranks * 1e6 / tokens_per_s / kSecondsPerHour);
 }
 
 }  // namespace tracecast

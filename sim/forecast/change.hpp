@@ -49,7 +49,7 @@ struct Unchanged {
   std::optional<Range3> kwh_per_million_tokens_after = {};
 };
 
-/// What a million tokens take, without interruptions: `per_gpu_hour` is the rent of a GPU in US dollars, or its kilowatts.
+/// What a million tokens that are not padding take, without interruptions: `per_gpu_hour` is the rent of a GPU in US dollars, or its kilowatts.
 Range3 for_million_tokens(const Range3& per_gpu_hour, const Forecast& forecast);
 
 }  // namespace tracecast

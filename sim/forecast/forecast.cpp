@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/units.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/forecast/averaging.hpp"
 #include "sim/forecast/causes.hpp"
@@ -128,7 +129,6 @@ double seconds_alone(const StepGraph& graph, const Template& each) {
 /// Refuses steps for which the engine's picoseconds (106 days) might not suffice: a day of work of one rank leaves room for
 /// ranks that wait for each other.
 Result<void> check_length(const StepGraph& graph) {
-  constexpr double kDay = 86'400;
   std::vector<double> templates;
   for (const Template& each : graph.templates) templates.push_back(seconds_alone(graph, each));
   std::vector<double> programs;
@@ -140,8 +140,8 @@ Result<void> check_length(const StepGraph& graph) {
   double longest = 0;
   for (const Rank& rank : graph.ranks)
     longest = std::max(longest, programs[static_cast<std::size_t>(rank.program)] * rank.slowdown / kNoSlowdown);
-  if (longest <= kDay) return {};
-  return fail(fmt::format("a step has {:.3g} days of work for one rank (allowed: 1 day)", longest / kDay));
+  if (longest <= kSecondsPerDay) return {};
+  return fail(fmt::format("a step has {:.3g} days of work for one rank (allowed: 1 day)", longest / kSecondsPerDay));
 }
 
 /// Blocking sends of an interleaved schedule wait for each other where some micro-batches are left over after whole rounds of pp:

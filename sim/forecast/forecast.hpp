@@ -117,6 +117,10 @@ struct Forecast {
   double peak_rss_mib = 0;
 };
 
+/// Share of the tokens of a step that count towards training.train_tokens: padding does not. Of a data set (dataset_samples)
+/// whole sequences count.
+double counted_share(const Forecast& forecast, const Training& training);
+
 struct ForecastOptions {
   FlopsConvention flops_convention = FlopsConvention::model_full_attn;
   bool unfold = false;

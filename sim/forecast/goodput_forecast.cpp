@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "sim/base/quantile.hpp"
+#include "sim/base/units.hpp"
 #include "sim/forecast/engine_step_times.hpp"
 #include "sim/forecast/evidence.hpp"
 #include "sim/io/economics.hpp"
@@ -16,7 +17,6 @@
 namespace tracecast {
 namespace {
 
-constexpr double kDay = 86400;
 /// Storage bandwidth per node if neither the failure model nor the topology states it: the sustained rate of the file
 /// system of Llama 3: 2 TB/s for 2,048 nodes (docs/references.md#meta-24k).
 constexpr std::int64_t kStoragePerNode = 1'000'000'000;
@@ -69,7 +69,7 @@ JobSpec spec_of(const GoodputRequest& request, const CheckpointSettings& checkpo
   if (!request.failures.spares_given) spec.recovery.spares = enough_spares(spec.failures, spec.machine, spec.recovery);
   spec.checkpoint.tiers = make_tiers(checkpoint, shape);
   spec.course = request.failures.course;
-  spec.horizon = job_time(request.days * kDay);
+  spec.horizon = job_time(request.days * kSecondsPerDay);
   return spec;
 }
 
@@ -107,7 +107,7 @@ std::int64_t interval_steps_of(const GoodputForecast& result) {
 /// Standard deviation of the logarithm of the days: of the step's time, and of the goodput over so many days.
 double deviation_of_days(const GoodputForecast& result, const Band& step) {
   const double goodput = standard_deviation(result.goodput.goodputs) / result.goodput.goodput.mean *
-                         std::sqrt(result.goodput.wall_s.mean / kDay / std::max(result.goal_days, 1.0));
+                         std::sqrt(result.goodput.wall_s.mean / kSecondsPerDay / std::max(result.goal_days, 1.0));
   return std::hypot(deviation_of(step.p5_s, step.p95_s), goodput);
 }
 
@@ -120,17 +120,18 @@ Result<void> add_effective_rate(GoodputForecast& result, const StepTimes& steps)
   return {};
 }
 
-/// `step`: the band of its time; zeros: measured.
 Result<void> add_goal(GoodputForecast& result, const GoodputRequest& request, const StepTimes& steps,
-                      const Band& step) {
+                      const Forecast& forecast) {
+  const Band step = request.step_time_s > 0 ? Band{} : forecast.band;  // zeros: measured
   Training training = request.scenario.training;
   if (request.goal_tokens > 0) training.train_tokens = request.goal_tokens;
   result.goal_tokens = std::llround(tokens_to_train(training));
   const Estimate& g = result.goodput.goodput;
   if (result.goal_tokens == 0 || g.low <= 0) return {};
-  const Result<double> healthy_s = healthy_time_s(result.spec.course, steps, static_cast<double>(result.goal_tokens));
+  const double with_padding = static_cast<double>(result.goal_tokens) / counted_share(forecast, training);
+  const Result<double> healthy_s = healthy_time_s(result.spec.course, steps, with_padding);
   if (!healthy_s) return tl::unexpected(healthy_s.error());
-  result.goal_days = *healthy_s / kDay / g.mean;
+  result.goal_days = *healthy_s / kSecondsPerDay / g.mean;
   const double middle = result.goal_days * (step.p50_s > 0 ? step.p50_s / seconds(result.healthy.time) : 1);
   const double tail = std::exp(kEightyPercent * deviation_of_days(result, step));
   result.goal_days_p10 = middle / tail;
@@ -224,8 +225,8 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   if (const Result<void> simulated = simulate_job(result, request, steps); !simulated)
     return tl::unexpected(simulated.error());
   if (const Result<void> added = add_effective_rate(result, steps); !added) return tl::unexpected(added.error());
-  const Band band = request.step_time_s > 0 ? Band{} : step.forecast.band;
-  if (const Result<void> added = add_goal(result, request, steps, band); !added) return tl::unexpected(added.error());
+  if (const Result<void> added = add_goal(result, request, steps, step.forecast); !added)
+    return tl::unexpected(added.error());
   add_resume(result, request);
   result.states = steps.known();
   return result;

@@ -79,7 +79,7 @@ struct GoodputForecast {
   double closed_goodput = 0;  ///< Daly's expectation at interval_s, crashes only
   std::optional<BestInterval> best;
   double effective_tokens_per_s = 0;  ///< including failures, at the batches of the ramp that the histories reached
-  std::int64_t goal_tokens = 0;
+  std::int64_t goal_tokens = 0;       ///< without padding
   /// From the band of the step, unless its time is measured, and the spread of histories, as `tracecast plan` has them.
   double goal_days = 0;
   double goal_days_p10 = 0;

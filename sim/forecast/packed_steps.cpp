@@ -74,6 +74,10 @@ Result<PackedTimes> simulate_packed_steps(ForecastRun& run, const std::function<
   return times;
 }
 
+double counted_share(const Forecast& forecast, const Training& training) {
+  return forecast.packed && training.dataset_samples == 0 ? forecast.packed->useful_share : 1;
+}
+
 Plan balanced(const Plan& plan) {
   Plan even = plan;
   PackedSteps packed = *plan.packed;

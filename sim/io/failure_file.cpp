@@ -6,13 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/units.hpp"
 #include "sim/io/fields.hpp"
 #include "sim/io/overrides.hpp"
 
 namespace tracecast {
 namespace {
-
-constexpr double kDay = 86400;
 
 const Allowed kAtLeast1{.minimum = 1};
 const Allowed kNotNegative{.minimum = 0};
@@ -142,7 +141,7 @@ class FailureFileReader {
                           "needs exactly one of count, mtbf and rate_per_1000_days");
     if (counted && file_.observed.duration_s <= 0) return reader.error("count", "needs the file's 'observed'");
     if (timed) kind.law.mean_s = mtbf;
-    if (rated) kind.law.mean_s = 1000 * kDay / *kind.rate;
+    if (rated) kind.law.mean_s = 1000 * kSecondsPerDay / *kind.rate;
     if (counted)
       kind.law.mean_s =
           exact_parts(kind, file_.model, file_.observed.machine) * file_.observed.duration_s / *kind.count;

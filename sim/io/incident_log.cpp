@@ -11,14 +11,13 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
 #include "sim/io/csv_table.hpp"
 #include "sim/io/read_file.hpp"
 
 namespace tracecast {
 namespace {
-
-constexpr double kHour = 3600;
 
 /// A number of exactly so many digits, without a sign.
 std::optional<int> digits(std::string_view text, std::size_t at, std::size_t count) {
@@ -39,11 +38,11 @@ std::optional<double> date_of(std::string_view text) {
   const ch::year_month_day date{ch::year{*year}, ch::month{static_cast<unsigned>(*month)},
                                 ch::day{static_cast<unsigned>(*day)}};
   if (!date.ok()) return std::nullopt;
-  double time = static_cast<double>(ch::sys_days(date).time_since_epoch().count()) * 24 * kHour;
+  double time = static_cast<double>(ch::sys_days(date).time_since_epoch().count()) * kSecondsPerDay;
   if (text.size() == 10) return time;
   const std::optional<int> hour = digits(text, 11, 2), minute = digits(text, 14, 2);
   if (!hour || !minute || *hour > 23 || *minute > 59 || (text[10] != 'T' && text[10] != ' ')) return std::nullopt;
-  time += *hour * kHour + *minute * 60;
+  time += *hour * kSecondsPerHour + *minute * 60;
   if (text.size() == 16) return time;
   const std::optional<int> second = digits(text, 17, 2);
   if (!second || text.size() != 19 || *second > 60) return std::nullopt;
@@ -98,7 +97,7 @@ class LogReader {
       (key == "gpus" ? log_.machine.gpus : log_.machine.gpus_per_node) = static_cast<int>(*number);
       has_gpus_ |= key == "gpus";
     } else if (key == "start" || key == "end") {
-      const std::optional<double> date = number ? std::optional(*number * kHour) : date_of(value);
+      const std::optional<double> date = number ? std::optional(*number * kSecondsPerHour) : date_of(value);
       if (!date) return add_error(std::string(key), value, "must be a date (2025-01-31T12:00) or a number of hours");
       (key == "start" ? start_ : end_) = date;
     } else {
@@ -128,7 +127,8 @@ class LogReader {
     for (std::size_t i = 0; i < cells.size(); ++i) cell[columns_[i]] = cells[i];
     if (!start_ || !end_) return;  // reported once, at the end
     const std::optional<double> hours = parse_number<double>(cell["time"]);
-    const std::optional<double> time = hours ? std::optional(*start_ + *hours * kHour) : date_of(cell["time"]);
+    const std::optional<double> time =
+        hours ? std::optional(*start_ + *hours * kSecondsPerHour) : date_of(cell["time"]);
     if (!time) return add_error("time", cell["time"], "must be a date (2025-01-31T12:00) or a number of hours");
     if (*time < *start_ || *time > *end_) return add_error("time", cell["time"], "must be between start and end");
     const std::string& effect = cell["effect"];

@@ -17,7 +17,7 @@
 namespace tracecast {
 namespace {
 
-constexpr int kMaxCount = 1 << 24;
+constexpr int kMaxCount = kMostGpus;
 
 /// The group `fabric`, without its tiers.
 struct FabricKeys {

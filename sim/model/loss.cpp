@@ -15,8 +15,8 @@ double loss_of(const LossLaw& law, const ModelBudget& budget) {
                   law.beta);
 }
 
-ModelBudget least_loss(const LossLaw& law, double compute) {
-  const double product = compute / 6;  // N D
+ModelBudget least_loss(const LossLaw& law, double compute, ComputeRule rule) {
+  const double product = compute / compute_of(1, 1, rule);  // N D
   double parameters = 0;
   if (law.form == LossForm::additive) {
     const double g = std::pow(law.alpha * law.parameters / (law.beta * law.tokens), 1 / (law.alpha + law.beta));

@@ -41,7 +41,7 @@ LossLaw kaplan_law();
 
 /// Requires positive sizes and a law with positive coefficients.
 double loss_of(const LossLaw& law, const ModelBudget& budget);
-/// The sizes of least loss with C = 6 N D.
-ModelBudget least_loss(const LossLaw& law, double compute);
+/// The sizes of least loss that take this compute by the rule.
+ModelBudget least_loss(const LossLaw& law, double compute, ComputeRule rule = ComputeRule::six_nd);
 
 }  // namespace tracecast

@@ -30,9 +30,9 @@ double compute_of(double parameters, double tokens, ComputeRule rule) {
   return 0;
 }
 
-ModelBudget compute_optimal(double compute, double tokens_per_parameter) {
-  const double parameters = std::sqrt(compute / (6 * tokens_per_parameter));
-  return {parameters, tokens_per_parameter * parameters};
+ModelBudget compute_optimal(double compute, ComputeRule rule) {
+  const double parameters = std::sqrt(compute / compute_of(1, kChinchillaTokensPerParameter, rule));
+  return {parameters, kChinchillaTokensPerParameter * parameters};
 }
 
 SustainedRate sustained_rate(double compute, double days, std::span<const DeviceGroup> devices) {

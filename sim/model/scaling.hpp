@@ -34,8 +34,8 @@ struct ModelBudget {
   double parameters = 0;
   double tokens = 0;
 };
-/// The sizes with D = ratio N that take C = 6 N D:  N = sqrt(C / (6 ratio)).
-ModelBudget compute_optimal(double compute, double tokens_per_parameter = kChinchillaTokensPerParameter);
+/// The sizes with D = 20 N that take C = k N D:  N = sqrt(C / (20 k))     k = 6, 5.7 or 8 by the rule
+ModelBudget compute_optimal(double compute, ComputeRule rule = ComputeRule::six_nd);
 
 /// Devices of one kind in a machine.
 struct DeviceGroup {

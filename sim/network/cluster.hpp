@@ -48,6 +48,8 @@ struct EnumNames<FabricKind> {
                                                      {FabricKind::none, "none"}};
 };
 
+inline constexpr int kMostGpus = 1 << 24;  ///< of a job or a machine
+
 /// Inside one scale-up domain (a node, or an NVL72 rack).
 struct NodeSpec {
   int gpus = 8;            ///< GPUs of the scale-up domain that the job uses

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/units.hpp"
 #include "sim/reliability/job_simulation.hpp"
 
 namespace tracecast {
@@ -47,7 +48,7 @@ Result<void> check_failures(const JobSpec& spec) {
   if (failures <= kMostFailures) return {};
   return fail(fmt::format(
       "{:.4g} days have {:.3g} failures (allowed: at most {:.0f} in a history: fewer days, or rarer failures)",
-      seconds(spec.horizon) / 86400, failures, kMostFailures));
+      seconds(spec.horizon) / kSecondsPerDay, failures, kMostFailures));
 }
 
 }  // namespace

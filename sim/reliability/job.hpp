@@ -27,6 +27,7 @@
 
 #include "sim/base/enum_names.hpp"
 #include "sim/base/result.hpp"
+#include "sim/base/units.hpp"
 #include "sim/reliability/failure_model.hpp"
 #include "sim/reliability/job_time.hpp"
 #include "sim/reliability/step_times.hpp"
@@ -104,7 +105,7 @@ struct RecoveryPolicy {
   SpareState spare_state = SpareState::cold;
   JobTime spare_swap{};
   JobTime spare_mtbf{};  ///< of one idle spare, exponential, noticed at once; 0: spares do not fail
-  Law repair{LawKind::exponential, 86400, 1};  ///< until a failed node is back, as a spare
+  Law repair{LawKind::exponential, kSecondsPerDay, 1};  ///< until a failed node is back, as a spare
   Elastic elastic = Elastic::off;
   JobTime reconfigure{};  ///< for a replica to leave or rejoin
   /// With elastic: a failure that takes no node (software, a cable) restarts the processes of one replica, and the others go

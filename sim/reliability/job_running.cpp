@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/units.hpp"
 #include "sim/reliability/job_simulation.hpp"
 
 namespace tracecast {
@@ -277,7 +278,7 @@ Result<StepRate> JobSimulation::rate_of(const MachineState& machine) const {
   const double most_steps = seconds(end_) / seconds(step->time);
   if (spec_.course.target_tokens == 0 && most_steps * static_cast<double>(step->tokens) > kMostTokens)
     return fail(fmt::format("{:.4g} days of steps of {:.3g} s train more than 9e18 tokens (allowed: fewer days)",
-                            seconds(end_) / 86400, seconds(step->time)));
+                            seconds(end_) / kSecondsPerDay, seconds(step->time)));
   TRACECAST_ASSERT(step->time > Duration{} && step->tokens > 0 && healthy->tokens > 0, "a step takes time and trains");
   const JobTime healthy_time =
       step->tokens == healthy->tokens

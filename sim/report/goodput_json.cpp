@@ -4,6 +4,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/base/quantile.hpp"
+#include "sim/base/units.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/json_parts.hpp"
 
@@ -17,7 +18,7 @@ Json json_of(const Estimate& e) {
 }
 
 Json in_days(Estimate e) {
-  for (double* value : {&e.mean, &e.low, &e.high, &e.standard_error}) *value /= 86400;
+  for (double* value : {&e.mean, &e.low, &e.high, &e.standard_error}) *value /= kSecondsPerDay;
   return json_of(e);
 }
 
@@ -99,7 +100,7 @@ Json report_json(const GoodputForecast& r) {
   Json out = {{"scenario", r.scenario},
               {"failures", r.failures},
               {"gpus", r.machine.gpus},
-              {"days", seconds(r.spec.horizon) / 86400},
+              {"days", seconds(r.spec.horizon) / kSecondsPerDay},
               {"histories", r.goodput.histories},
               {"narrow_enough", r.goodput.narrow_enough},
               {"goodput", json_of(r.goodput.goodput)},

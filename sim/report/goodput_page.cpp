@@ -10,6 +10,7 @@
 
 #include "sim/base/quantile.hpp"
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/units.hpp"
 #include "sim/report/goodput_report.hpp"
 
 namespace tracecast {
@@ -229,9 +230,8 @@ std::string legend(const std::array<bool, kTimeCategories>& occurs) {
 /// One letter per slice of a day: the longest kind of outage in it, or '.' while the job runs.
 std::string timeline(const GoodputForecast& r, const TextStyle& style) {
   constexpr int kShownDays = 60;
-  constexpr double kDay = 86400;
   const double wall = seconds(r.sample.wall);
-  const int days = static_cast<int>(std::ceil(wall / kDay)), shown = std::min(days, kShownDays);
+  const int days = static_cast<int>(std::ceil(wall / kSecondsPerDay)), shown = std::min(days, kShownDays);
   const std::string part = shown < days ? fmt::format(", first {} of {} days", shown, days) : "";
   std::string text = "\n" + heading("One history (number 0)" + part, style) + "\n";
   const int width = std::clamp(style.width - 12, 24, 96);
@@ -241,10 +241,11 @@ std::string timeline(const GoodputForecast& r, const TextStyle& style) {
   for (int d = 0; d < shown; ++d) {
     std::string line;
     for (int c = 0; c < width; ++c) {
-      const double begin = kDay * (d + c / static_cast<double>(width));
+      const double begin = kSecondsPerDay * (d + c / static_cast<double>(width));
       if (begin >= wall) break;
       while (first < spans.size() && seconds(spans[first].end) <= begin) ++first;
-      const auto longest = static_cast<std::size_t>(longest_outage(spans, first, begin, begin + kDay / width));
+      const auto longest =
+          static_cast<std::size_t>(longest_outage(spans, first, begin, begin + kSecondsPerDay / width));
       occurs[longest] = true;
       line += kLetters[longest].first;
     }

@@ -6,12 +6,13 @@
 #include <fmt/format.h>
 
 #include "sim/base/markup.hpp"
+#include "sim/base/units.hpp"
 #include "sim/report/svg.hpp"
 
 namespace tracecast {
 namespace {
 
-constexpr double kRowSeconds = 86400;  ///< a row of the picture is a day
+constexpr double kRowSeconds = kSecondsPerDay;  ///< a row of the picture is a day
 
 }  // namespace
 

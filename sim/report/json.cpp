@@ -133,7 +133,7 @@ Json training(const Training& training, const Forecast& f) {
   const double needed = tokens_to_train(training);
   Json out = {{"tokens", training.train_tokens},
               {"tokens_with_this_batch", needed},
-              {"days", needed / f.tokens_per_s / kSecondsPerDay}};
+              {"days", needed / (f.tokens_per_s * counted_share(f, training)) / kSecondsPerDay}};
   if (training.dataset_samples > 0)
     out.update({{"samples", training.dataset_samples},
                 {"epochs", training.epochs},

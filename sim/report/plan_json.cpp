@@ -189,7 +189,11 @@ Json prices_json(const PlanReport& report) {
       quotes.back()["date"] = each.date;
       quotes.back()["source"] = each.source;
     }
-    prices[gpu] = {{"usd_per_gpu_hour", range_json(basis->price())}, {"parts", parts}, {"quotes", quotes}};
+    prices[gpu] = {{"topology", machine->topology},
+                   {"gpus", machine->gpus},
+                   {"usd_per_gpu_hour", range_json(basis->price())},
+                   {"parts", parts},
+                   {"quotes", quotes}};
     if (!basis->note.empty()) prices[gpu]["note"] = basis->note;
   }
   return prices;

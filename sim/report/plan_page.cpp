@@ -326,6 +326,8 @@ std::string basis_sentences(const PlanReport& report) {
       text += fmt::format("; no power (tdp) for {}, so no energy", fmt::join(gpus, ", "));
     text += ". ";
   }
+  if (std::ranges::any_of(plan.candidates, [](const Candidate& each) { return each.facts.counted_share < 1; }))
+    text += "Days, money and energy count tokens without padding, tokens/s all of them. ";
   if (!report.left_out.empty()) text += fmt::format("Left out: {}. ", fmt::join(report.left_out, "; "));
   if (const std::vector<std::string> keys = unsearched_keys(plan); !keys.empty())
     text += fmt::format("Not searched, but as in the scenario: {} (--sweep KEY=VALUE,VALUE searches one). ",

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/units.hpp"
 #include "sim/report/page_parts.hpp"
 #include "sim/report/page_sources.hpp"
 
@@ -167,7 +168,8 @@ std::string goodput_html(const GoodputForecast& report, const std::string& scena
   std::ranges::sort(goodputs);
   return report_page(
       "goodput",
-      fmt::format("{}: goodput over {} days", report.scenario, number(report.goodput.wall_s.mean / 86400, 3)), metadata,
+      fmt::format("{}: goodput over {} days", report.scenario, number(report.goodput.wall_s.mean / kSecondsPerDay, 3)),
+      metadata,
       fmt::format(R"("result":{},"scenario":{},"history":{},"goodputs":[{:.5f}])", goodput_json(report),
                   json_text(scenario_json), days, fmt::join(goodputs, ",")));
 }

@@ -112,10 +112,12 @@ std::string change_text(double seconds) {
 }
 
 /// "54 days for 15.6 T tokens, without interruptions".
-std::string training_text(const Training& training, double tokens_per_s) {
+std::string training_text(const Training& training, const Forecast& f) {
   const auto tokens = static_cast<double>(training.train_tokens);
   const double needed = tokens_to_train(training);
-  std::string text = fmt::format("{} for {}", duration_in_words(needed / tokens_per_s), tokens_text(needed));
+  const double share = counted_share(f, training);
+  std::string text = fmt::format("{} for {}{}", duration_in_words(needed / (f.tokens_per_s * share)),
+                                 tokens_text(needed), share < 1 ? " without padding" : "");
   if (needed > tokens) text += fmt::format(" ({} with small batches)", tokens_text(tokens));
   return text + ", without interruptions";
 }
@@ -217,7 +219,7 @@ std::string answer(const Scenario& scenario, const Forecast& f, const TextStyle&
     text +=
         paragraph("  " + pad_right("epochs", kLabelWidth) + "  ", epochs_text(scenario.training, f.step_time_s), style);
   if (scenario.training.train_tokens > 0) {
-    text += fact("training", training_text(scenario.training, f.tokens_per_s), style);
+    text += fact("training", training_text(scenario.training, f), style);
   }
   text += paragraph("  " + pad_right("closest run", kLabelWidth) + "  ", closest_run_text(scenario), style);
   for (const std::string& line : note_texts(scenario, f))

@@ -8,6 +8,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/result.hpp"
+#include "sim/base/units.hpp"
 
 namespace tracecast {
 namespace {
@@ -181,14 +182,12 @@ std::string tokens_text(double tokens) {
 }
 
 std::string duration_in_words(double seconds) {
-  constexpr double kHour = 3600;
-  constexpr double kDay = 24 * kHour;
-  constexpr double kYear = 365.25 * kDay;
+  constexpr double kYear = 365.25 * kSecondsPerDay;
   if (seconds > 0 && seconds < 0.01) return time_text(seconds);
   if (seconds < 120) return number(seconds, 3) + " s";
-  if (seconds < 2 * kHour) return number(seconds / 60, 3) + " min";
-  if (seconds < 2 * kDay) return number(seconds / kHour, 3) + " h";
-  if (seconds < 2 * kYear) return number(seconds / kDay, 3) + " days";
+  if (seconds < 2 * kSecondsPerHour) return number(seconds / 60, 3) + " min";
+  if (seconds < 2 * kSecondsPerDay) return number(seconds / kSecondsPerHour, 3) + " h";
+  if (seconds < 2 * kYear) return number(seconds / kSecondsPerDay, 3) + " days";
   return number(seconds / kYear, 3) + " years";
 }
 
@@ -199,7 +198,7 @@ constexpr double kFewDays = 0.1;  ///< below, days have too many zeros to be rea
 std::string given_days(double days) { return fmt::format("{:g} day{}", days, days == 1 ? "" : "s"); }
 
 std::string days_text(double days) {
-  return days < kFewDays ? duration_in_words(days * 86400) : number(days, 3) + " days";
+  return days < kFewDays ? duration_in_words(days * kSecondsPerDay) : number(days, 3) + " days";
 }
 
 std::string days_text(double days, double p10, double p90) {

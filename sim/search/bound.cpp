@@ -344,13 +344,13 @@ void BoundTable::append_bounds(const SearchSpace& space, std::int64_t first, con
     if (shape.ranks.empty()) continue;
     std::int64_t id = first + static_cast<std::int64_t>(i) * variants;
     Layout layout = space.at(id);
-    if (space.repeats(layout, scenario_.cluster.world_size) || !divides(layout)) continue;
+    if (space.repeats(layout, scenario_) || !divides(layout)) continue;
     LayoutState state = set_layout(layout, shape);
     for (const int zero_stage : space.zero_stage)
       for (const Offload& offload : space.offload) {
         layout.zero_stage = zero_stage;
         layout.offload = offload;
-        const bool repeated = space.repeats(layout, scenario_.cluster.world_size);
+        const bool repeated = space.repeats(layout, scenario_);
         if (!repeated && set_sharding(state, layout)) bounds.push_back({id, bound_of(state)});
         ++id;
       }

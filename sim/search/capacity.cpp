@@ -24,7 +24,7 @@ namespace {
 
 /// Without outages.
 double progress_per_s(const CapacityPlan& plan, const Candidate& candidate) {
-  return progress_of_step(choice_of(plan, candidate)) / candidate.evaluation.step_time_s;
+  return progress_of_step(choice_of(plan, candidate), candidate.facts) / candidate.evaluation.step_time_s;
 }
 
 /// Seconds of wall time.
@@ -74,7 +74,7 @@ void add_money(Candidate& candidate, const MachineChoice& choice, double hours_p
 Slowdown difference(const CapacityPlan& plan, const Candidate& candidate, const Candidate& first) {
   const MachineChoice& own = choice_of(plan, candidate);
   const MachineChoice& best = choice_of(plan, first);
-  const double steps = progress_of_step(best) / progress_of_step(own);
+  const double steps = progress_of_step(best, first.facts) / progress_of_step(own, candidate.facts);
   Slowdown result = slower_than(candidate.evaluation, first.evaluation, steps);
   if (own.topology == best.topology && own.gpus == best.gpus) return result;
   return {"", 0, result.slower_by};
@@ -163,10 +163,10 @@ const MachineChoice& choice_of(const CapacityPlan& plan, const Candidate& candid
   return plan.machines[static_cast<std::size_t>(candidate.machine)].choice;
 }
 
-double progress_of_step(const MachineChoice& choice) {
+double progress_of_step(const MachineChoice& choice, const LayoutFacts& facts) {
   const Training& training = choice.scenario.training;
   const double batch = static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
-  return batch / tokens_with_batch(1, batch, static_cast<double>(training.critical_batch_tokens));
+  return facts.counted_share * batch / tokens_with_batch(1, batch, static_cast<double>(training.critical_batch_tokens));
 }
 
 double objective_value(const CapacityPlan& plan, const Candidate& candidate, Objective objective) {
@@ -199,7 +199,7 @@ Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluat
       static_cast<double>(training.global_batch_size) * static_cast<double>(training.seq_length);
   candidate.tokens_per_s = tokens_per_step / evaluation.step_time_s;
   candidate.tokens_per_s_per_gpu = candidate.tokens_per_s / choice.gpus;
-  const double progress = progress_of_step(choice) / evaluation.step_time_s * facts.goodput;
+  const double progress = progress_of_step(choice, facts) / evaluation.step_time_s * facts.goodput;
   if (target.tokens > 0) candidate.days = target.tokens / progress / kSecondsPerDay;
   if (economics != nullptr) add_money(candidate, choice, 1 / progress / 3600, target, *economics);
   candidate.misses = missed(candidate, target);

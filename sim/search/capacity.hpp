@@ -34,7 +34,7 @@ struct EnumNames<Objective> {
 
 /// Requirements of the whole job. 0: none.
 struct JobTarget {
-  double tokens = 0;      ///< to train, counted for batches below training.critical_batch_tokens
+  double tokens = 0;      ///< to train, without padding, counted for batches below training.critical_batch_tokens
   double days = 0;        ///< to finish in
   double budget_usd = 0;  ///< at the typical price
 };
@@ -61,7 +61,8 @@ struct LayoutFacts {
   double history_days = 30;  ///< longer jobs average over more failures: the variance falls with the days
   double step_p5_s = 0;      ///< 90 % interval of the forecast; 0: none
   double step_p95_s = 0;
-  int spare_gpus = 0;  ///< of nodes that wait for a failure or are repaired; paid as those of the job (paid_gpus)
+  double counted_share = 1;  ///< of the tokens of a step (forecast.hpp)
+  int spare_gpus = 0;        ///< of nodes that wait for a failure or are repaired; paid as those of the job (paid_gpus)
 };
 
 struct Quantiles {
@@ -156,8 +157,8 @@ Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluat
 /// What an objective minimises; infinity: unknown. Compares candidates of one plan.
 double objective_value(const CapacityPlan& plan, const Candidate& candidate, Objective objective);
 
-/// Tokens of progress per step: the batch, reduced if it exceeds the critical batch.
-double progress_of_step(const MachineChoice& choice);
+/// Tokens of progress per step: those of the batch that are not padding, reduced if it exceeds the critical batch.
+double progress_of_step(const MachineChoice& choice, const LayoutFacts& facts = {});
 
 /// For 50, 80 and 95 % of each topology with several sizes. Empty without a target in days or money.
 std::vector<LikelySize> likely_sizes(const CapacityPlan& plan);

@@ -79,18 +79,23 @@ bool is_same_run(const Evaluation& a, const Evaluation& b) {
 
 std::string why_impossible(const Scenario& scenario, const SearchSpace& space) {
   constexpr std::int64_t kMost = 2000;
-  std::map<std::string, int> reasons;
+  // Of the layouts with the fewest faults, since those of others are their own; a product of degrees that does not divide the GPUs
+  // hides further faults.
+  std::map<std::pair<bool, std::size_t>, std::map<std::string, int>> reasons;
   const std::int64_t stride = std::max<std::int64_t>(1, space.size() / kMost);
   for (std::int64_t id = 0; id < space.size(); id += stride) {
     const Scenario candidate = with_layout(scenario, space.at(id));
     const Result<Plan> plan =
         make_plan(candidate.model, candidate.parallel, candidate.training, candidate.cluster.world_size);
     if (plan) return "";
-    const Diagnostic& first = plan.error().diagnostics.front();
-    ++reasons[fmt::format("{}{}{}", first.key, first.key.empty() ? "" : ": ", first.message)];
+    const std::vector<Diagnostic>& faults = plan.error().diagnostics;
+    const Diagnostic& first = faults.front();
+    const std::pair distance(first.key == "parallel", faults.size());
+    ++reasons[distance][fmt::format("{}{}{}", first.key, first.key.empty() ? "" : ": ", first.message)];
   }
-  const auto most = std::ranges::max_element(reasons, {}, [](const auto& each) { return each.second; });
-  return most == reasons.end() ? "" : most->first;
+  if (reasons.empty()) return "";
+  const auto& nearest = reasons.begin()->second;
+  return std::ranges::max_element(nearest, {}, [](const auto& each) { return each.second; })->first;
 }
 
 Evaluation evaluate_as_it_is(const Scenario& scenario) {

@@ -49,7 +49,7 @@ Evaluation evaluate(const Scenario& scenario, const Layout& layout, const Layout
 /// Whether both are the same run: they differ in settings without effect.
 bool is_same_run(const Evaluation& a, const Evaluation& b);
 
-/// Why no layout of the space can be planned, most frequent reason first; empty: some can.
+/// Why no layout of the space can be planned: the most frequent reason of those that come nearest; empty: some can.
 std::string why_impossible(const Scenario& scenario, const SearchSpace& space);
 
 /// Simulates the scenario with its own layout.

@@ -1,6 +1,7 @@
 #include "sim/search/space.hpp"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -37,6 +38,11 @@ std::vector<int> pipeline_degrees(const Model& model, int ranks) {
   return values;
 }
 
+/// Those of the layouts that name none.
+bool is_default_schedule(const std::string& name) {
+  return name.empty() || name == default_schedule(1) || name == default_schedule(2);
+}
+
 /// The value of the next choice, the last list first.
 template <class Value>
 Value next(const std::vector<Value>& values, std::int64_t& id) {
@@ -44,6 +50,23 @@ Value next(const std::vector<Value>& values, std::int64_t& id) {
   const auto index = static_cast<std::size_t>(id % count);
   id /= count;
   return values[index];
+}
+
+/// Calls `changed` with every key that differs from the scenario's, and its other value.
+void for_changes(const Scenario& scenario, const Parallel& parallel, const Training& training, const auto& changed) {
+  const auto compare = [&](const char* group, const JsonNode& from, const JsonNode& to) {
+    for (const auto& [key, value] : to.members)
+      if (const std::string text = value.setting_text(); text != from.find(key)->setting_text())
+        changed(fmt::format("{}.{}", group, key), text);
+  };
+  compare("parallel", write_fields(scenario.parallel, true), write_fields(parallel, true));
+  compare("training", write_fields(scenario.training, true), write_fields(training, true));
+}
+
+/// Is a parameter on several ranks, so that its optimizer states can be divided? Experts may be where dense layers are not.
+bool has_copies(const Layout& layout, const Scenario& scenario) {
+  if (std::int64_t{layout.tp} * layout.pp != scenario.cluster.world_size) return true;
+  return scenario.model.moe && scenario.parallel.etp > 0 && layout.ep * scenario.parallel.etp < layout.tp;
 }
 
 std::int64_t count(const auto& values) { return static_cast<std::int64_t>(values.size()); }
@@ -80,11 +103,10 @@ std::int64_t SearchSpace::layouts_per_layer_cost() const {
   return count(pp) * count(vpp) * count(pp_schedule) * count(zero_stage) * count(offload);
 }
 
-bool SearchSpace::repeats(const Layout& layout, int ranks) const {
-  const bool one_tensor_rank =
-      layout.tp == 1 && layout.sequence_parallel != static_cast<bool>(sequence_parallel.front());
-  const bool nothing_to_shard = std::int64_t{layout.tp} * layout.pp == ranks && layout.offload == Offload{};
-  return one_tensor_rank || (nothing_to_shard && layout.zero_stage != zero_stage.front());
+bool SearchSpace::repeats(const Layout& layout, const Scenario& scenario) const {
+  if (layout.tp == 1 && layout.sequence_parallel != static_cast<bool>(sequence_parallel.front())) return true;
+  if (layout.zero_stage > 1 || layout.offload != Offload{} || has_copies(layout, scenario)) return false;
+  return layout.zero_stage != *std::ranges::find_if(zero_stage, [](int stage) { return stage <= 1; });
 }
 
 Layout SearchSpace::at(std::int64_t id) const {
@@ -131,6 +153,7 @@ SearchSpace default_space(const Scenario& scenario, int ranks) {
   include(space.vpp, parallel.vpp);
   include(space.micro_batch_size, training.micro_batch_size);
   include(space.recompute, training.recompute);
+  if (!is_default_schedule(parallel.pp_schedule)) space.pp_schedule.push_back(parallel.pp_schedule);
   include(space.zero_stage, parallel.zero_stage);
   if (parallel.tp > 1) include(space.sequence_parallel, static_cast<char>(parallel.sequence_parallel));
   include(space.offload, layout_of(scenario).offload);
@@ -177,14 +200,36 @@ Scenario with_layout(const Scenario& scenario, const Layout& layout) {
 std::vector<std::string> layout_settings(const Scenario& scenario, const Layout& layout) {
   const Scenario other = with_layout(scenario, layout);
   std::vector<std::string> settings;
-  const auto collect = [&](const char* group, const JsonNode& from, const JsonNode& to) {
-    for (const auto& [key, value] : to.members)
-      if (const std::string text = value.setting_text(); text != from.find(key)->setting_text())
-        settings.push_back(fmt::format("{}.{}={}", group, key, text));
-  };
-  collect("parallel", write_fields(scenario.parallel, true), write_fields(other.parallel, true));
-  collect("training", write_fields(scenario.training, true), write_fields(other.training, true));
+  for_changes(scenario, other.parallel, other.training,
+              [&](const std::string& key, const std::string& value) { settings.push_back(key + "=" + value); });
   return settings;
+}
+
+std::set<std::string> searched_keys(const Scenario& scenario, const SearchSpace& space) {
+  std::set<std::string> keys;
+  // A key depends on one choice, so each is tried alone, with the last values of the others.
+  const auto try_each = [&](auto Layout::*choice, const auto& values) {
+    for (const auto& value : values) {
+      Layout layout = space.at(space.size() - 1);
+      layout.*choice = std::remove_reference_t<decltype(layout.*choice)>(value);
+      Parallel parallel = scenario.parallel;
+      Training training = scenario.training;
+      apply_layout(layout, scenario.model, parallel, training);
+      for_changes(scenario, parallel, training, [&](const std::string& key, const auto&) { keys.insert(key); });
+    }
+  };
+  try_each(&Layout::tp, space.tp);
+  try_each(&Layout::cp, space.cp);
+  try_each(&Layout::ep, space.ep);
+  try_each(&Layout::sequence_parallel, space.sequence_parallel);
+  try_each(&Layout::micro_batch_size, space.micro_batch_size);
+  try_each(&Layout::recompute, space.recompute);
+  try_each(&Layout::pp, space.pp);
+  try_each(&Layout::vpp, space.vpp);
+  try_each(&Layout::pp_schedule, space.pp_schedule);
+  try_each(&Layout::zero_stage, space.zero_stage);
+  try_each(&Layout::offload, space.offload);
+  return keys;
 }
 
 std::string describe_cut(const Scenario& scenario, const Layout& layout) {

@@ -8,6 +8,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,9 +74,9 @@ struct SearchSpace {
   Layout at(std::int64_t id) const;
   /// Number of layouts that share all choices up to `recompute` and so have the same layer costs.
   std::int64_t layouts_per_layer_cost() const;
-  /// True if the space has an equivalent layout with a lower number on so many GPUs: sequence parallelism has no effect
-  /// for tp 1, and ZeRO none without data or context parallelism.
-  bool repeats(const Layout& layout, int ranks) const;
+  /// True if the space has an equivalent layout with a lower number: sequence parallelism has no effect for tp 1, and
+  /// ZeRO-1 none where no parameter has a copy. ZeRO-2 and 3 have: there gradients and weights are FSDP's.
+  bool repeats(const Layout& layout, const Scenario& scenario) const;
   bool operator==(const SearchSpace&) const = default;
 };
 
@@ -88,6 +89,7 @@ struct SearchSpace {
 ///   ep           1; with experts, powers of two that divide them, up to 64
 ///   micro-batch  1, 2, 4, 8 if they divide the global batch
 ///   recompute    none, selective, full
+///   schedule     1f1b, interleaved with chunks
 ///   zero_stage   0, 1, 3
 ///   sequence parallelism on, nothing offloaded
 /// The scenario's own value of each choice is always included.
@@ -106,6 +108,9 @@ Scenario with_layout(const Scenario& scenario, const Layout& layout);
 
 /// The settings, as --set takes them ("parallel.tp=8"), that turn the scenario into the one with this layout.
 std::vector<std::string> layout_settings(const Scenario& scenario, const Layout& layout);
+
+/// Keys that layouts of the space set to other values than the scenario has: "parallel.tp".
+std::set<std::string> searched_keys(const Scenario& scenario, const SearchSpace& space);
 
 /// "stages of 7, 8 x 14, 7 layers"; empty: all virtual stages have as many layers. Requires a possible layout.
 std::string describe_cut(const Scenario& scenario, const Layout& layout);

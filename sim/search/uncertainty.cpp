@@ -96,7 +96,7 @@ void add_quantiles(Candidate& candidate, const MachineChoice& choice, const std:
     steps.push_back(step);
     if (target.tokens <= 0) continue;
     const double goodput = goodput_at(candidate, spread, draw.level);
-    days.push_back(target.tokens / (progress_of_step(choice) / step * goodput) / kSecondsPerDay);
+    days.push_back(target.tokens / (progress_of_step(choice, candidate.facts) / step * goodput) / kSecondsPerDay);
     const double hours = days.back() * 24;
     if (spread.price)
       cost.push_back(hours * candidate.paid.all() * spread.price->usd_at(draw.price, draw.shared_price));
@@ -137,10 +137,11 @@ std::optional<Quantiles> ratio_of(const CapacityPlan& plan, const Candidate& can
   const double common = std::sqrt(rho) * (a.step_sigma - b.step_sigma);
   const double alone = std::sqrt(1 - rho);
   double scale = a.step_middle_s / b.step_middle_s;
-  if (plan.objective != Objective::throughput) scale *= progress_of_step(best) / progress_of_step(own);
+  if (plan.objective != Objective::throughput)
+    scale *= progress_of_step(best, first.facts) / progress_of_step(own, candidate.facts);
   if (plan.objective == Objective::throughput)
-    scale *= own.gpus * static_cast<double>(best.scenario.training.global_batch_size) /
-             (best.gpus * static_cast<double>(own.scenario.training.global_batch_size));
+    scale *= first.tokens_per_s_per_gpu * first.evaluation.step_time_s /
+             (candidate.tokens_per_s_per_gpu * candidate.evaluation.step_time_s);
   if (plan.objective == Objective::cost) scale *= static_cast<double>(candidate.paid.all()) / first.paid.all();
   if (plan.objective == Objective::energy) scale *= own.gpus * a.power->typical / (best.gpus * b.power->typical);
   std::vector<double> ratios;

@@ -239,6 +239,12 @@ TEST_CASE("plan: a number of GPUs that the batch does not allow is the reason th
   CHECK(outcome.out.find("No layout is possible on 1,000 GPUs of dgx-h200: 1000 GPUs have a factor") !=
         std::string::npos);
   CHECK(outcome.out.find("(--global-batch 2000") != std::string::npos);
+  // Here the batch is not the reason.
+  const Outcome degrees =
+      sandbox.run("tracecast plan llama2-7b-abci --gpus 12 --tp 8 --no-upgrades --failures none --topology dgx-h100");
+  CHECK(degrees.code == 1);
+  CHECK(degrees.out.find("12 GPUs of dgx-h100: parallel: tp 8 x ") != std::string::npos);
+  CHECK(degrees.out.find("factor") == std::string::npos);
 }
 
 TEST_CASE("plan: whole racks are paid, and no line is wider than the page", "[e2e][search]") {
@@ -247,6 +253,8 @@ TEST_CASE("plan: whole racks are paid, and no line is wider than the page", "[e2
       "--topology gb200-nvl72,dgx-h100 --gpus 576 --set training.global_batch_size=2304 --tp 8 --pp 1 --tokens 100B "
       "--objective cost --failures none";
   const Json plan = answer(sandbox, arguments + " --term owned");
+  CHECK(plan["prices"]["h100"]["topology"] == "dgx-h100");
+  CHECK(plan["prices"]["h100"]["gpus"] == 576);
   for (const Json& offer : plan["offers"])
     CHECK(offer.value("unused_gpus", 0) == (offer.value("gpus_per_rack", 72) == 64 ? 72 : 0));
   const Outcome page = sandbox.run("tracecast plan llama2-7b-abci --no-upgrades --best 1 " + arguments);

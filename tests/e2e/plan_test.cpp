@@ -151,6 +151,45 @@ TEST_CASE("plan: any key of a scenario can be searched, and the answer names tho
                   .contains("parallel.etp"));
 }
 
+TEST_CASE("plan: what the search sets itself cannot be swept", "[e2e][search][error]") {
+  const Sandbox sandbox;
+  const auto error = [&](const std::string& arguments) {
+    return complaint(sandbox, "llama2-7b-abci --no-upgrades --failures none " + arguments);
+  };
+  CHECK(error("--sweep parallel.tp=1,2") ==
+        "--sweep = parallel.tp=1,2: the search sets parallel.tp for each layout (use --tp)\n");
+  CHECK(error("--sweep parallel.pp_schedule=1f1b,zb-h1 --pp 4") ==
+        "--sweep = parallel.pp_schedule=1f1b,zb-h1: the search sets parallel.pp_schedule for each layout (use "
+        "--schedule)\n");
+  CHECK(error("--sweep training.recompute=none,full").find("(use --recompute)") != std::string::npos);
+  CHECK(error("--sweep training.offload_optimizer=false,true").find("(use --offload)") != std::string::npos);
+  CHECK(error("--sweep parallel.sharding_strategy=FULL_SHARD,SHARD_GRAD_OP").find("(use --zero, ") !=
+        std::string::npos);
+  CHECK(error("--sweep parallel.account_for_loss=false,true") ==
+        "--sweep = parallel.account_for_loss=false,true: the search sets parallel.account_for_loss for each layout\n");
+  CHECK(error("--sweep cluster.world_size=8,16 --gpus 16") ==
+        "--sweep = cluster.world_size=8,16: --gpus sets this key as well: leave one of them out\n");
+  // ZeRO-3 keeps FSDP's strategy, so that both are simulated.
+  const Json plan =
+      answer(sandbox,
+             "llama2-7b-abci --no-upgrades --failures none --best 1 --zero 3 --tp 1 --pp 1 --micro-batch 1 "
+             "--recompute none --set training.global_batch_size=256 "
+             "--sweep parallel.sharding_strategy=FULL_SHARD,SHARD_GRAD_OP");
+  REQUIRE(plan["offers"].size() == 2);
+  CHECK(plan["offers"][0]["step_time_s"] < plan["offers"][1]["step_time_s"]);
+}
+
+TEST_CASE("plan: jobs of different numbers of tokens are not compared", "[e2e][search][error]") {
+  const Sandbox sandbox;
+  const std::string job =
+      "llama2-7b-abci --no-upgrades --failures none --best 1 --zero 1 --tp 1 --pp 4 --vpp 1 --micro-batch 1 "
+      "--set training.global_batch_size=256 --sweep training.train_tokens=100000000000,200000000000 ";
+  CHECK(complaint(sandbox, job) ==
+        "--sweep: makes jobs of 1e+11 and 2e+11 tokens, which are not compared (--tokens gives all as many; or plan "
+        "each by itself)\n");
+  CHECK(answer(sandbox, job + "--tokens 100B")["offers"].size() == 2);
+}
+
 TEST_CASE("plan: what fits no GPU is tried with the host's memory", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string job =
@@ -178,11 +217,13 @@ TEST_CASE("plan: machines of other GPUs and of other sizes stand beside each oth
 TEST_CASE("plan: every error is one message", "[e2e][search][error]") {
   const Sandbox sandbox;
   CHECK(complaint(sandbox, "llama3-405b-16k --gpus 16..x") ==
-        "--gpus = 16..x: is not a number of GPUs (allowed: 1024, 256,384,512, 256..16384, which doubles, or "
-        "1024..2048:128)\n");
+        "--gpus = 16..x: is not a number of GPUs (allowed: 1 to 4194304: 1024, 256,384,512, 256..16384, which "
+        "doubles, or 1024..2048:128, of at most 1000 steps)\n");
+  CHECK(complaint(sandbox, "llama3-405b-16k --gpus 4194305")
+            .starts_with("--gpus = 4194305: is not a number of GPUs (allowed: 1 to 4194304: "));
   CHECK(complaint(sandbox, "llama3-405b-16k --global-batch 7..") ==
-        "--global-batch = 7..: is not a global batch (allowed: 1024, 256,384,512, 256..16384, which doubles, or "
-        "1024..2048:128)\n");
+        "--global-batch = 7..: is not a global batch (allowed: 1 to 4194304: 1024, 256,384,512, 256..16384, which "
+        "doubles, or 1024..2048:128, of at most 1000 steps)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --offload disk") ==
         "--offload = disk: cannot be offloaded to the host (allowed: none, or of optimizer parameters "
         "activations, in "

@@ -75,6 +75,17 @@ TEST_CASE("predict: a power limit costs time and saves energy", "[e2e][power]") 
             .err.find("cluster.power_limit = 0.3: is out of range (allowed: 0.4 to 1)") != std::string::npos);
 }
 
+TEST_CASE("predict: a part of a host costs as much as all of it", "[e2e]") {
+  const Sandbox sandbox;
+  const auto result = json_of(sandbox,
+                              "tracecast predict llama2-7b-abci --json --set cluster.topology=dgx-h100 --set "
+                              "cluster.world_size=12 --set parallel.tp=4 --set parallel.pp=1 --set parallel.vpp=1 "
+                              "--set training.global_batch_size=24");
+  // Two hosts of eight at 2.99 USD, the median of the quotes of an H100 on demand.
+  CHECK(result["unchanged"]["usd_per_million_tokens"]["with"]["typical"].get<double>() ==
+        Approx(16 * 2.99 / 3600 * 1e6 / result["tokens_per_s"].get<double>()));
+}
+
 TEST_CASE("predict: what a rack may draw decides what its GPUs may", "[e2e][power]") {
   const Sandbox sandbox;
   const auto run = [&](const std::string& settings) {

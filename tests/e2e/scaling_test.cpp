@@ -21,6 +21,19 @@ TEST_CASE("scaling: GPT-3 on 1,024 A100, days and rate", "[e2e][scaling]") {
   CHECK(days.out.find("  warning      training sustains 10 to 60 % of the peak\n") != std::string::npos);
 }
 
+TEST_CASE("scaling: optimal sizes are by the rule that gave the compute", "[e2e][scaling]") {
+  const Sandbox sandbox;
+  const auto sizes = [&](const std::string& rule) {
+    return json_of(sandbox,
+                   "tracecast scaling --parameters 70e9 --tokens 1.4T --loss chinchilla --json --rule " + rule);
+  };
+  const auto by_57 = sizes("5.7nd");
+  CHECK(by_57["optimal"]["parameters"].get<double>() == Approx(70e9));
+  CHECK(by_57["optimal"]["tokens"].get<double>() == Approx(1.4e12));
+  // N D is the same by both rules, and so are the sizes of least loss.
+  CHECK(by_57["loss"]["parameters"].get<double>() == Approx(sizes("6nd")["loss"]["parameters"].get<double>()));
+}
+
 TEST_CASE("scaling: the tables have the tokens per parameter, and mark what cannot be",
           "[row-1-4][row-1-7][requirements][e2e][scaling]") {
   const Sandbox sandbox;

@@ -54,6 +54,8 @@ TEST_CASE("change: the rent of a million tokens", "[forecast]") {
   CHECK(usd.low == Approx(2000.0 / 3600));
   CHECK(usd.typical == Approx(4000.0 / 3600));
   CHECK(usd.high == Approx(8000.0 / 3600));
+  forecast.packed = PackedForecast{.useful_share = 0.5, .useful_tokens_per_s = 25'000};
+  CHECK(for_million_tokens({1, 2, 4}, forecast).low == Approx(4000.0 / 3600));
 }
 
 TEST_CASE("change: page and JSON show the run without --set, and its measurement", "[forecast][report]") {

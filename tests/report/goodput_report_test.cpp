@@ -224,6 +224,16 @@ TEST_CASE("page, JSON and pictures have the same numbers", "[report][reliability
   }
 }
 
+TEST_CASE("goodput report: padding is not among the tokens to finish", "[goodput][report][packing]") {
+  GoodputRequest request = llama("llama3-54-days");
+  request.options.min_histories = request.options.max_histories = 8;
+  ForecastRun step = value_of(forecast(request.scenario));
+  request.step = &step;
+  const double days = value_of(forecast_goodput(request)).goal_days;
+  step.forecast.packed = PackedForecast{.steps = 1, .useful_share = 0.5};
+  CHECK(value_of(forecast_goodput(request)).goal_days == Approx(2 * days));
+}
+
 TEST_CASE("a checkpoint has 14 bytes per parameter whatever the layout that writes it, 12 with weights in fp32 only",
           "[row-0-26][requirements][report][reliability]") {
   constexpr std::int64_t kParameters = 405'853'388'800;

@@ -102,6 +102,16 @@ TEST_CASE("result: the bandwidth of each axis, and tokens that a large batch nee
   CHECK(number_at(root, {"training", "days"}) == Approx(1.25e12 / 32768 / 86400));
 }
 
+TEST_CASE("result: days count tokens that are not padding", "[report][json][packing]") {
+  Scenario scenario = sample::scenario();
+  Forecast forecast = sample::forecast();
+  const double all = number_at(parsed(result_json(scenario, forecast)), {"training", "days"});
+  forecast.packed = PackedForecast{.steps = 1, .useful_share = 0.25};
+  CHECK(number_at(parsed(result_json(scenario, forecast)), {"training", "days"}) == Approx(4 * all));
+  scenario.training.dataset_samples = 1;  // a data set has whole sequences
+  CHECK(number_at(parsed(result_json(scenario, forecast)), {"training", "days"}) == Approx(all));
+}
+
 TEST_CASE("result: fits its schema, with and without the optional keys", "[report][json][schema]") {
   const std::filesystem::path schema = source_dir() / "docs/schema/result.schema.json";
   Scenario scenario = sample::scenario();

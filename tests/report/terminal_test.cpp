@@ -38,7 +38,10 @@ TEST_CASE("the page says the answer first", "[report][terminal]") {
   CHECK(contains(text, "32,768 tokens/s   2,048 tokens/s per GPU"));
   CHECK(contains(text, "400 TFLOP/s per GPU   MFU 40.3 %   HFU 50.2 %"));
   // 1e12 tokens / 32768 tokens/s = 353.2 days.
-  CHECK(contains(text, "353 days for 1 T tokens"));
+  CHECK(contains(text, "353 days for 1 T tokens, "));
+  Forecast padded = sample::forecast();
+  padded.packed = PackedForecast{.steps = 1, .useful_share = 0.5};
+  CHECK(contains(page(padded), "706 days for 1 T tokens without padding"));
 }
 
 TEST_CASE("the page says that no software stack is set", "[report][terminal]") {

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "sim/io/csv_table.hpp"
 #include "sim/search/sensitivity.hpp"
 #include "sim/search/uncertainty.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -516,6 +518,38 @@ TEST_CASE("capacity: errors that two candidates share cancel in their ratio", "[
   CHECK(money.candidates[1].ratio_to_first->p90 == Approx(std::exp(1.2816 * 0.1523)).epsilon(0.015));
 }
 
+TEST_CASE("capacity: the ratio of throughputs counts tokens, not sequences", "[search][oracle]") {
+  // Sequences of twice the tokens in twice the time.
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)}),
+                                       machine("fast", 100, {evaluation(20, 2, 0.1)})};
+  machines[0].facts = {{.goodput = 1, .step_p5_s = 8, .step_p95_s = 12.5}};
+  machines[1].facts = {{.goodput = 1, .step_p5_s = 16, .step_p95_s = 25}};
+  machines[1].choice.scenario.training.seq_length = 2000;
+  const CapacityPlan plan = rank_candidates(machines, Objective::throughput, {}, nullptr);
+  CHECK(plan.candidates[1].ratio_to_first->p50 == Approx(1).epsilon(0.01));
+  CHECK(plan.candidates[1].equals_first);
+}
+
+TEST_CASE("capacity: padding does not train", "[search][packing][oracle]") {
+  // The first is 20 % faster, but half of its tokens are padding: 2 x 10 s against 12 s for a million tokens.
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)}),
+                                       machine("fast", 100, {evaluation(12, 1, 0.1)})};
+  machines[0].facts = {{.goodput = 1, .step_p5_s = 8, .step_p95_s = 12.5, .counted_share = 0.5}};
+  machines[1].facts = {{.goodput = 1, .step_p5_s = 9.6, .step_p95_s = 15}};
+  const Economics economics = prices();
+  const CapacityPlan plan = rank_candidates(machines, Objective::time, {.tokens = 8.64e9}, &economics);
+  const Candidate& packed = plan.candidates[0];
+  const Candidate& padded = plan.candidates[1];
+  REQUIRE(padded.machine == 0);
+  CHECK(packed.days == Approx(8640 * 12.0 / 86400));
+  CHECK(padded.days == Approx(8640 * 20.0 / 86400));
+  CHECK(padded.cost_usd->typical / packed.cost_usd->typical == Approx(20.0 / 12));
+  CHECK(padded.days_quantiles->p50 == Approx(padded.days).epsilon(0.01));
+  CHECK(padded.ratio_to_first->p50 == Approx(20.0 / 12).epsilon(0.01));
+  CHECK(plan.runners_up[1].slower_by == Approx(20.0 / 12 - 1));
+  CHECK(padded.tokens_per_s == Approx(1e5));  // all of them
+}
+
 TEST_CASE("capacity: the shares of errors in common are those of published runs", "[search][accuracy]") {
   // Over pairs of runs of one model and precision: 1 - mean((a - b)^2 / 2) / mean((a^2 + b^2) / 2) of their log errors, each
   // group with the same weight; on one GPU with as many GPUs, or on two different GPUs.
@@ -550,6 +584,12 @@ TEST_CASE("capacity: the shares of errors in common are those of published runs"
   for (const bool experts : {false, true})
     for (const bool same_gpu : {false, true})
       CHECK(shared_error(experts, same_gpu) == Approx(share(experts, same_gpu)).margin(0.05));
+  const auto said = [](bool experts, bool same_gpu) { return std::lround(100 * shared_error(experts, same_gpu)); };
+  CHECK(content_of(source_dir() / "docs/planning.md")
+            .find(fmt::format(
+                "{} % of the variance is common on one GPU and {} % on two different GPUs; with experts {} "
+                "% and {} %",
+                said(false, true), said(false, false), said(true, true), said(true, false))) != std::string::npos);
 }
 
 TEST_CASE("sensitivity: what puts another machine first", "[search][oracle]") {

@@ -235,7 +235,7 @@ TEST_CASE("search: bounds of a whole space equal those of single layouts", "[sea
   auto next = all.begin();
   for (std::int64_t id = 0; id < space.size(); ++id) {
     const Layout layout = space.at(id);
-    const auto alone = space.repeats(layout, p.scenario.cluster.world_size) ? std::nullopt : table.bound(layout);
+    const auto alone = space.repeats(layout, p.scenario) ? std::nullopt : table.bound(layout);
     INFO(id << ": " << describe(layout, p.scenario.cluster.world_size));
     if (!alone) continue;
     REQUIRE(next != all.end());

@@ -6,7 +6,9 @@
 #include <string>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
+#include "sim/search/planner.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -51,8 +53,9 @@ TEST_CASE("space: without tensor parallelism there is no choice of sequence para
   space.tp = {1, 2};
   space.sequence_parallel = {true, false};
   REQUIRE(space.size() == 4);
+  const Scenario scenario = shipped_scenario("llama3-405b-16k");
   std::vector<bool> repeats;
-  for (std::int64_t id = 0; id < space.size(); ++id) repeats.push_back(space.repeats(space.at(id), 64));
+  for (std::int64_t id = 0; id < space.size(); ++id) repeats.push_back(space.repeats(space.at(id), scenario));
   CHECK(repeats == std::vector<bool>{false, true, false, false});
 }
 
@@ -94,6 +97,12 @@ TEST_CASE("space: the default has values that divide, and those of the scenario"
 
   const SearchSpace experts = default_space(shipped_scenario("llama3-405b-131k-context"), 16384);
   CHECK(contains(experts.cp, 16));
+
+  CHECK(space.pp_schedule == std::vector<std::string>{""});
+  own.parallel.pp_schedule = "dualpipe";  // beside the default, which the layouts with chunks need
+  CHECK(default_space(own, 16384).pp_schedule == std::vector<std::string>{"", "dualpipe"});
+  own.parallel.pp_schedule = "1f1b";
+  CHECK(default_space(own, 16384).pp_schedule == std::vector<std::string>{""});
 }
 
 TEST_CASE("space: a layout changes its own keys and leaves the rest", "[search]") {
@@ -117,17 +126,51 @@ TEST_CASE("space: a layout changes its own keys and leaves the rest", "[search]"
   CHECK(with_layout(scenario, layout).parallel.account_for_embedding);
 }
 
-TEST_CASE("space: ZeRO is no choice where nothing can be sharded", "[search]") {
+TEST_CASE("space: ZeRO-1 is no choice where nothing can be sharded", "[search]") {
+  Scenario scenario = shipped_scenario("llama2-7b-abci");
   SearchSpace space;
   space.pp = {4, 8};
-  space.zero_stage = {0, 1, 3};
-  const auto count = [&](int ranks) {
-    std::int64_t kept = 0;
-    for (std::int64_t id = 0; id < space.size(); ++id) kept += space.repeats(space.at(id), ranks) ? 0 : 1;
-    return kept;
+  space.zero_stage = {0, 1, 2, 3};
+  const auto kept = [&](int ranks) {
+    scenario.cluster.world_size = ranks;
+    std::vector<std::string> layouts;
+    for (std::int64_t id = 0; id < space.size(); ++id)
+      if (const Layout layout = space.at(id); !space.repeats(layout, scenario))
+        layouts.push_back(fmt::format("pp {} ZeRO-{}", layout.pp, layout.zero_stage));
+    return layouts;
   };
-  CHECK(count(8) == 4);   // pp 4 with dp 2: three stages of ZeRO; pp 8 with dp 1: one
-  CHECK(count(16) == 6);  // dp 4 and dp 2
+  CHECK(kept(16).size() == 8);  // dp 4 and dp 2
+  const std::vector<std::string> with_dp{"pp 4 ZeRO-0", "pp 4 ZeRO-1", "pp 4 ZeRO-2", "pp 4 ZeRO-3"};
+  std::vector<std::string> all = with_dp;
+  all.insert(all.end(), {"pp 8 ZeRO-0", "pp 8 ZeRO-2", "pp 8 ZeRO-3"});
+  CHECK(kept(8) == all);
+  space.zero_stage = {3, 1};
+  CHECK(kept(8).size() == 4);
+}
+
+TEST_CASE("space: stages of ZeRO are equal only where they are simulated alike", "[search][differential]") {
+  const bool experts = GENERATE(false, true);
+  std::vector<std::string> settings{"cluster.world_size=8", "training.global_batch_size=2",
+                                    "cluster.topology=dgx-h100"};
+  if (experts) settings.insert(settings.end(), {"model=qwen3-30b-a3b", "parallel.etp=1"});
+  Scenario scenario = shipped_scenario("llama2-7b-abci", settings);
+  scenario.model.num_layers = 8;
+  SearchSpace space;
+  space.tp = {2};
+  space.pp = {4};
+  space.ep = experts ? std::vector<int>{1, 2} : std::vector<int>{1};
+  space.zero_stage = {0, 1, 2, 3};
+  std::vector<Evaluation> kept;
+  for (std::int64_t id = 0; id < space.size(); ++id) {
+    const Layout layout = space.at(id);
+    const Evaluation each = evaluate(scenario, layout, {}, 0);
+    INFO(describe(layout, 8));
+    REQUIRE(each.fits);
+    const bool known = std::ranges::any_of(kept, [&](const Evaluation& other) { return is_same_run(other, each); });
+    CHECK(space.repeats(layout, scenario) == known);
+    kept.push_back(each);
+  }
+  CHECK(kept.size() == (experts ? 8 : 4));
 }
 
 TEST_CASE("space: the settings of a layout make the scenario the one that was simulated", "[search]") {

@@ -123,6 +123,29 @@ TEST_CASE("what if: failures cost goodput, days and money", "[serve]") {
   CHECK(with["job"]["cost_usd"]["typical"] > without["job"]["cost_usd"]["typical"]);
 }
 
+TEST_CASE("what if: whole hosts and spare nodes are paid", "[serve]") {
+  json request{{"what", "forecast"},
+               {"scenario", "llama2-7b-abci"},
+               {"set",
+                {{"cluster.topology", "dgx-h100"},
+                 {"cluster.world_size", 12},
+                 {"training.global_batch_size", 24},
+                 {"training.train_tokens", 100'000'000'000},
+                 {"parallel.tp", 4},
+                 {"parallel.pp", 1},
+                 {"parallel.vpp", 1}}}};
+  const auto paid_gpus = [&] {
+    const json job = answer(request)["job"];
+    // 2.99 USD: the median of the quotes of an H100 on demand.
+    return job["cost_usd"]["typical"].get<double>() / (2.99 * 24 * job["days"].get<double>());
+  };
+  CHECK(paid_gpus() == Approx(16));  // two hosts
+  request["failures"] = {{"model", "llama3-54-days"}, {"spares", 4}};
+  CHECK(paid_gpus() == Approx(48));
+  const json job = answer(request)["job"];
+  CHECK(job["gpu_hours"].get<double>() == Approx(12 * 24 * job["days"].get<double>()));
+}
+
 TEST_CASE("what if: values that are possible now, and why the others are not", "[serve]") {
   const json said = answer(forecast_request());
   const json& possible = said["possible"];

@@ -9,14 +9,13 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/base/quantile.hpp"
+#include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
 #include "sim/io/files.hpp"
 
 namespace tracecast::accuracy {
 namespace {
-
-constexpr double kHour = 3600, kDay = 86400;
 
 /// Weighted least squares of y = a + b x: {a, b}.
 std::pair<double, double> fit_line(const std::vector<double>& x, const std::vector<double>& y,
@@ -152,7 +151,7 @@ class FigureForecaster {
     if (quantity == "goodput") return goodput(f);
     if (quantity == "failures") return number_of_failures(*file, machine, f.unit);
     if (quantity == "nodes")
-      return days() * kDay * rate(*file, machine, [&](const FailureKind& kind) {
+      return days() * kSecondsPerDay * rate(*file, machine, [&](const FailureKind& kind) {
                return nodes_taken(kind.scope, file->model, machine) * kind.replace_probability;
              });
     return table_error("id", "has the unknown quantity '" + quantity + "' in failure-forecasts.csv");
@@ -179,12 +178,12 @@ class FigureForecaster {
       return std::find(names.begin(), names.end(), kind.name) != names.end() ? 1.0 : 0.0;
     });
     if (const std::optional<double> total = how_.number(plan_, "total")) return *total * selected / all;
-    if (unit == "count") return selected * days() * kDay;
+    if (unit == "count") return selected * days() * kSecondsPerDay;
     if (unit == "minute") return 1 / selected / 60;
-    if (unit == "hour") return 1 / selected / kHour;
-    if (unit == "day") return 1 / selected / kDay;
-    if (unit == "failures_per_1000_node_days") return 1000 * selected * kDay / machine.nodes();
-    if (unit == "per_1000_servers_per_day") return selected * kDay;
+    if (unit == "hour") return 1 / selected / kSecondsPerHour;
+    if (unit == "day") return 1 / selected / kSecondsPerDay;
+    if (unit == "failures_per_1000_node_days") return 1000 * selected * kSecondsPerDay / machine.nodes();
+    if (unit == "per_1000_servers_per_day") return selected * kSecondsPerDay;
     return table_error("unit", "is not one that failures are forecast in");
   }
 

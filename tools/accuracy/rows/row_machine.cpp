@@ -105,7 +105,7 @@ class MachineReader : RowPart {
     if (!profile) return add_error("gpu", "its profile cannot be read");
     s.profile = std::move(*profile);
     adapt_memory(s.profile, memory_of(reported_machine));
-    s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, 16'777'216));
+    s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, kMostGpus));
     s.cluster.max_nodes = 0;  // a machine of this kind, of any size
     limit_pcie(s.cluster.node, s.profile);
     if (std::string changed = adapt_node(s.cluster, reported_machine, machine->by_network); !changed.empty())
