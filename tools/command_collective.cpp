@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
 #include "sim/forecast/settings_text.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/scenario.hpp"
@@ -206,26 +208,37 @@ std::string place_text(const Question& question) {
   const int others = group.ranks - group.ranks_per_node * (group.nodes - 1);
   const bool unequal = others > 0 && others < group.ranks_per_node;
   return fmt::format(
-      "{} ranks on {} nodes of {}, {:g} NICs per node{}", group.ranks, group.nodes, question.cluster.name, group.nics,
+      "{} ranks on {} nodes of {}, {}{:g} NICs per node{}", group.ranks, group.nodes, question.cluster.name,
+      unequal ? "at least " : "", group.nics,
       unequal ? fmt::format("; unequal: {} ranks per node, {} on the last", group.ranks_per_node, others) : "");
 }
 
-std::string page(const Question& question, const Row& row) {
+std::string page(const Question& question, const Row& row, const TextStyle& style) {
   const std::string paths = path_text(question.cluster);
   return fmt::format(
-      "{} of {}\n\n  group     {}\n{}  time      {} +- {}\n  algbw     {}\n  busbw     {}\n  chosen    {}, "
+      "{} of {}\n\n{}{}  time      {} +- {}\n  algbw     {}\n  busbw     {}\n  chosen    {}, "
       "protocol {}, {} "
       "channels\n",
-      to_string(row.call.collective), to_text(row.call.size), place_text(question),
+      to_string(row.call.collective), to_text(row.call.size), paragraph("  group     ", place_text(question), style),
       paths.empty() ? "" : "  routing   " + paths + "\n", to_text(row.cost.duration), percent(row.cost.spread, 0),
       to_text(Bandwidth{static_cast<std::int64_t>(algbw(row))}),
       to_text(Bandwidth{static_cast<std::int64_t>(busbw(row, question.group.ranks))}), to_string(row.cost.algorithm),
       to_string(row.cost.protocol), row.cost.channels);
 }
 
+/// Lines that begin with "# ".
+std::string comment(std::string_view text, TextStyle style) {
+  style.width -= 2;
+  const std::string wrapped = paragraph("", text, style);
+  std::string lines;
+  for (const std::string_view line : split_lines(wrapped))
+    if (!line.empty()) lines += fmt::format("# {}\n", line);
+  return lines;
+}
+
 /// The columns of nccl-tests, and the chosen algorithm, protocol and channels; a narrow terminal has no column of channels.
 std::string table(const Question& question, const std::vector<Row>& rows, const TextStyle& style) {
-  std::string text = fmt::format("# {}\n# {}\n", to_string(question.call.collective), place_text(question));
+  std::string text = comment(to_string(question.call.collective), style) + comment(place_text(question), style);
   if (const std::string paths = path_text(question.cluster); !paths.empty()) text += "# " + paths + "\n";
   text += "#\n";
   const bool wide = style.width >= 80;
@@ -263,7 +276,7 @@ Result<ExitCode> collective(const CollectiveOptions& options, const Context& con
       return tl::unexpected(ok.error());
   fmt::print("{}", options.json                            ? json_answer(*question, *rows)
                    : options.sweep || !options.svg.empty() ? table(*question, *rows, context.style)
-                                                           : page(*question, rows->front()));
+                                                           : page(*question, rows->front(), context.style));
   return ExitCode::done;
 }
 

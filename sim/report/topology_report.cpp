@@ -180,6 +180,7 @@ TopologyReport describe(const Topology& topology) {
   report.fabric = to_string(cluster.fabric);
   report.ranks = cluster.world_size;
   report.nodes = topology.nodes();
+  report.gpus = topology.nodes() * cluster.node.gpus;
   report.vertices = count_vertices(topology);
   report.links = count_links(topology);
   report.findings = check_cluster(cluster);
@@ -316,9 +317,11 @@ std::string distance_lines(const TopologyReport& report, const TextStyle& style)
 }  // namespace
 
 std::string to_terminal(const TopologyReport& report, const TextStyle& style) {
-  std::string text = fmt::format("{}: {} GPUs ({}) on {} node{}, fabric {}\n\n",
-                                 paint(report.name, Colour::bold, style), grouped(report.ranks), report.gpu,
-                                 grouped(report.nodes), report.nodes == 1 ? "" : "s", report.fabric);
+  const std::string of_all = report.ranks < report.gpus ? fmt::format(" of the {}", grouped(report.gpus)) : "";
+  std::string text =
+      fmt::format("{}: {}{} GPU{} ({}) on {} node{}, fabric {}\n\n", paint(report.name, Colour::bold, style),
+                  grouped(report.ranks), of_all, report.gpus == 1 ? "" : "s", report.gpu, grouped(report.nodes),
+                  report.nodes == 1 ? "" : "s", report.fabric);
   text += heading("Parts", style) + "\n" + vertex_lines(report, style) + "\n";
   text += heading("Links, one direction", style) + "\n" + link_lines(report, style) + "\n";
   if (!report.distances.empty())

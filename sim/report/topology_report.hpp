@@ -59,6 +59,7 @@ struct TopologyReport {
   std::string fabric;
   int ranks = 0;
   int nodes = 0;
+  int gpus = 0;  ///< of the nodes: all of them, also those without a rank
   std::vector<TopologyPart> vertices;
   std::vector<TopologyPart> links;
   std::vector<TopologyDistance> distances;

@@ -116,9 +116,26 @@ TEST_CASE("The path between two ranks", "[report][network]") {
   CHECK(to_terminal(path, {}).find("-> node40/gpu0") != std::string::npos);
 }
 
+TEST_CASE("A report says if a job leaves GPUs of its nodes idle: parts and links are those of whole nodes",
+          "[report][network]") {
+  const auto first_line = [](int ranks) {
+    const std::string page = to_terminal(describe(Topology(dgx_h100(ranks))), {});
+    return page.substr(0, page.find(','));
+  };
+  CHECK(first_line(4) == "dgx-h100: 4 of the 8 GPUs (h100) on 1 node");
+  CHECK(first_line(1) == "dgx-h100: 1 of the 8 GPUs (h100) on 1 node");
+  CHECK(first_line(8) == "dgx-h100: 8 GPUs (h100) on 1 node");
+  CHECK(first_line(15) == "dgx-h100: 15 of the 16 GPUs (h100) on 2 nodes");
+}
+
+/// One of each fabric.
+std::vector<Cluster> fabrics() {
+  return {three_tiers(FabricKind::rail_optimized, 40), three_tiers(FabricKind::fat_tree, 40), frontier_like(300),
+          torus(60, {5, 4, 3}), dgx_h100(8)};
+}
+
 TEST_CASE("Reports are JSON, pictures are closed documents", "[report][network]") {
-  for (const Cluster& cluster : {three_tiers(FabricKind::rail_optimized, 40), three_tiers(FabricKind::fat_tree, 40),
-                                 frontier_like(300), torus(60, {5, 4, 3}), dgx_h100(8)}) {
+  for (const Cluster& cluster : fabrics()) {
     const Topology topology(cluster);
     const TopologyReport report = describe(topology);
     const auto json = nlohmann::json::parse(to_json(report, path_between(topology, 0, 1)));
@@ -151,8 +168,7 @@ std::array<double, kCount> numbers_of(const std::string& svg, std::size_t at,
 
 TEST_CASE("Boxes of a topology's picture do not overlap, no other text begins in one, switches are above node 0",
           "[report][network]") {
-  for (const Cluster& cluster : {three_tiers(FabricKind::rail_optimized, 40), three_tiers(FabricKind::fat_tree, 40),
-                                 frontier_like(300), torus(60, {5, 4, 3}), dgx_h100(8)}) {
+  for (const Cluster& cluster : fabrics()) {
     const Topology topology(cluster);
     const std::string svg = topology_svg(topology, describe(topology));
     std::vector<Box> boxes;
