@@ -215,7 +215,7 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data, RecentS
                       {"interruptions", report.goodput.interruptions.mean},
                       {"mtbf_hours", std::isfinite(report.mtbf_s) ? Json(report.mtbf_s / 3600) : Json(nullptr)},
                       {"interval_s", report.interval_s},
-                      {"waterfall", waterfall_json(report.goodput)}};
+                      {"waterfall", waterfall_json(report)}};
   }
   out["job"] = job_json(scenario, run.forecast, share, data);
   out["settings"] = settings_json(scenario, run.plan);

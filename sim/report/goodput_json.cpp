@@ -107,7 +107,7 @@ Json report_json(const GoodputForecast& r) {
                {{"p5", quantile(r.goodput.goodputs, 0.05)},
                 {"p50", quantile(r.goodput.goodputs, 0.5)},
                 {"p95", quantile(r.goodput.goodputs, 0.95)}}},
-              {"waterfall", waterfall_json(r.goodput)},
+              {"waterfall", waterfall_json(r)},
               {"interruptions", json_of(r.goodput.interruptions)},
               {"wall_days", in_days(r.goodput.wall_s)},
               {"tokens", json_of(r.goodput.tokens)},

@@ -6,9 +6,10 @@ nlohmann::ordered_json range_json(const Range3& range) {
   return {{"low", range.low}, {"typical", range.typical}, {"high", range.high}};
 }
 
-nlohmann::ordered_json waterfall_json(const Goodput& goodput) {
+nlohmann::ordered_json waterfall_json(const GoodputForecast& report) {
   nlohmann::ordered_json shares = nlohmann::ordered_json::object();
-  for (std::size_t i = 0; i < kTimeCategories; ++i) shares[to_string(static_cast<TimeCategory>(i))] = goodput.share[i];
+  for (std::size_t i = 0; i < kTimeCategories; ++i)
+    shares[to_string(static_cast<TimeCategory>(i))] = report.goodput.share[i];
   return shares;
 }
 

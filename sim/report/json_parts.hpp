@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/forecast/goodput_forecast.hpp"
 #include "sim/io/economics.hpp"
-#include "sim/reliability/goodput.hpp"
 
 namespace tracecast {
 
@@ -13,6 +13,6 @@ namespace tracecast {
 nlohmann::ordered_json range_json(const Range3& range);
 
 /// {"productive": 0.9, "degraded": 0.01, …}: shares of the time.
-nlohmann::ordered_json waterfall_json(const Goodput& goodput);
+nlohmann::ordered_json waterfall_json(const GoodputForecast& report);
 
 }  // namespace tracecast
