@@ -37,6 +37,13 @@ function ticks(low, high, most) {
   return list;
 }
 const percent = (share, n = 1) => `${(100 * share).toFixed(n)} %`;
+/// Of a forecast: "8.7 % too fast".
+const errorText = error => `${percent(Math.abs(error))} too ${error < 0 ? "fast" : "slow"}`;
+/// "15.6 T tokens", "1 token".
+function tokensText(tokens) {
+  const [size, unit] = [[1e12, " T"], [1e9, " B"], [1e6, " M"], [1e3, " k"]].find(([least]) => tokens >= least) ?? [1, ""];
+  return `${digits(tokens / size)}${unit} token${tokens === 1 ? "" : "s"}`;
+}
 const gib = x => `${x.toFixed(1)} GiB`;
 // Sizes are binary, rates decimal, as the program prints them.
 const scaled = (value, base, units) => { const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log(value || 1) / Math.log(base) + 1e-9))); return `${digits(value / base ** power)} ${units[power]}`; };
