@@ -236,8 +236,9 @@ std::string page(const Question& question, const Row& row, const TextStyle& styl
 /// Lines that begin with "# ".
 std::string comment(std::string_view text, TextStyle style) {
   style.width -= 2;
+  const std::string wrapped = paragraph("", text, style);
   std::string lines;
-  for (const std::string_view line : split_lines(paragraph("", text, style)))
+  for (const std::string_view line : split_lines(wrapped))
     if (!line.empty()) lines += fmt::format("# {}\n", line);
   return lines;
 }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "sim/io/compressed.hpp"
+#include "sim/network/cluster.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/import_results.hpp"
 #include "tools/option_checks.hpp"

@@ -19,6 +19,7 @@
 #include "sim/io/files.hpp"
 #include "sim/io/output_folder.hpp"
 #include "sim/io/step_record.hpp"
+#include "sim/network/cluster.hpp"
 #include "sim/report/perfetto.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/import_results.hpp"

@@ -14,6 +14,7 @@
 #include "sim/io/json_document.hpp"
 #include "sim/model/loss.hpp"
 #include "sim/model/scaling.hpp"
+#include "sim/network/cluster.hpp"
 #include "sim/report/text.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/environment.hpp"

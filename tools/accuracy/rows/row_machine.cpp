@@ -10,6 +10,7 @@
 #include "sim/base/words.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/io/json_document.hpp"
+#include "sim/network/cluster.hpp"
 #include "tools/accuracy/rows/gpu_names.hpp"
 #include "tools/accuracy/rows/network_words.hpp"
 #include "tools/accuracy/rows/row_part.hpp"
