@@ -10,6 +10,20 @@
 namespace tracecast {
 namespace {
 
+/// In a step an all-to-all loads uplinks as links, together with what else is there. Its cost alone has what neighbours send.
+class BesideOthers final : public NetworkModel {
+ public:
+  explicit BesideOthers(std::unique_ptr<NetworkModel> model) : model_(std::move(model)) {}
+  CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const override {
+    GroupPlacement placed = group;
+    placed.all_to_all_slowdown = group.uplink_slowdown();
+    return model_->cost(call, placed);
+  }
+
+ private:
+  std::unique_ptr<NetworkModel> model_;
+};
+
 /// Measurements of one collective on one number of ranks, by size.
 using Curve = std::map<std::int64_t, MeasuredCollective>;
 
@@ -106,7 +120,8 @@ std::unique_ptr<NetworkModel> with_measurements(std::unique_ptr<NetworkModel> mo
 }
 
 std::unique_ptr<NetworkModel> make_network(const Cluster& cluster, const Profile& profile) {
-  std::unique_ptr<NetworkModel> model = make_analytic_network(cluster, profile.architecture);
+  std::unique_ptr<NetworkModel> model =
+      std::make_unique<BesideOthers>(make_analytic_network(cluster, profile.architecture));
   if (profile.measured_collectives.empty()) return model;
   return with_measurements(std::move(model), profile.measured_collectives, &cluster);
 }

@@ -169,7 +169,7 @@ TEST_CASE("analytic: behind slow uplinks a ring has the lower of what NICs reach
 }
 
 TEST_CASE("analytic: a group with one rank on its last node fills few channels there", "[network]") {
-  // Three of four ranks are on one node; a faster NIC never makes the reduction longer.
+  // Three of four ranks are on one node. Where NCCL's estimates of two algorithms cross, its choice may take longer, but not 2.5 times.
   Cluster cluster = shipped_topology("oci-bm-gpu4");
   cluster.world_size = 32;
   cluster.faults.missing_gpus = {{3, 1}};
@@ -180,26 +180,29 @@ TEST_CASE("analytic: a group with one rank on its last node fills few channels t
     cluster.node.nic_rate = {static_cast<std::int64_t>(rate * 125'000'000)};
     const CollectiveCall call{Collective::all_reduce, 16_MiB};
     const double time = seconds(make_analytic_network(cluster, "Ampere")->cost(call, group).duration);
-    CHECK(time <= before * 1.001);
+    CHECK(time <= before * 1.5);
     before = time;
   }
 }
 
-TEST_CASE("analytic: no shipped fabric without a plugin takes longer for a hop with LL128 than with Simple",
+TEST_CASE("analytic: machines measured with two nodes take no more for a hop than similar ones",
           "[property][network]") {
-  // The slope over nodes of a ring with one rank each: NCCL's Simple waits for whole buffers, LL128 does not.
-  for (const char* name : {"hgx-mi300x", "hgx-mi355x", "dgx-h100", "dgx-b200", "gb200-nvl72"}) {
+  for (const auto& [name, similar] : {std::pair{"hgx-mi300x", "dgx-a100"}, std::pair{"hgx-mi355x", "dgx-a100"},
+                                      std::pair{"gcp-a3mega", "dgx-h100"}, std::pair{"gcp-a4", "dgx-b200"}}) {
     CAPTURE(name);
-    Cluster cluster = shipped_topology(name);
-    const auto hop_us = [&](Protocol protocol) {
+    const auto hops_us = [](const char* machine, Protocol protocol) {
+      Cluster cluster = shipped_topology(machine);
       const auto time = [&](int nodes) {
         cluster.world_size = nodes * cluster.node.gpus;
-        const CollectiveCall call{Collective::all_reduce, 64_KiB, Algorithm::tree, protocol};
+        const CollectiveCall call{Collective::all_reduce, 8_KiB, Algorithm::tree, protocol};
         return microseconds(on_all(cluster, std::string(architecture_of_gpu(cluster.gpu)), call).duration);
       };
-      return time(64) - time(8);
+      return time(64) - time(2);
     };
-    CHECK(hop_us(Protocol::ll128) <= 1.05 * hop_us(Protocol::simple));
+    for (const Protocol protocol : {Protocol::simple, Protocol::ll, Protocol::ll128}) {
+      CAPTURE(to_string(protocol));
+      CHECK(hops_us(name, protocol) <= 1.2 * hops_us(similar, protocol));
+    }
   }
 }
 

@@ -22,7 +22,7 @@ struct FabricKind {
   double net_latency_us = 0;
   bool ll128 = true;
   bool sharp = false;
-  /// Samples of two nodes cannot separate the latency of a hop from that of a call: a hop is taken to be the parent's, a call the rest.
+  /// Hops between domains are the parent's, and what a call takes beside them is fitted: its samples are of two domains.
   bool hops_of_parent = false;
 };
 const std::vector<FabricKind>& fabric_kinds();
