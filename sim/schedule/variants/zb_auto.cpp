@@ -86,6 +86,16 @@ struct ScheduledRank {
   std::int64_t span() const { return free_at - (forward_ends.front() - time.forward); }
 };
 
+/// Of the first two ranks, as in the released scheduler, and at least the median: frozen ranks keep nearly nothing.
+double typical_forward_bytes(const std::vector<ScheduledRank>& ranks) {
+  std::vector<double> bytes;
+  for (const ScheduledRank& rank : ranks) bytes.push_back(rank.bytes.forward);
+  const double first = std::max(bytes[0], bytes[bytes.size() > 1 ? 1 : 0]);
+  const auto median = bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2);
+  std::ranges::nth_element(bytes, median);
+  return std::max(first, *median);
+}
+
 std::vector<ScheduledRank> ranks_of(const ScheduleRequest& request, double microbatches_in_flight) {
   std::vector<ScheduledRank> ranks(static_cast<std::size_t>(request.ranks));
   TRACECAST_ASSERT(request.rank_times.empty() || request.rank_times.size() == ranks.size(), "every rank has a time");
@@ -97,8 +107,8 @@ std::vector<ScheduledRank> ranks_of(const ScheduleRequest& request, double micro
     ranks[r].bytes = request.rank_bytes.empty() ? kUnitBytes : request.rank_bytes[r];
     ranks[r].bytes.forward = std::max(ranks[r].bytes.forward, ranks[r].bytes.weight);
   }
-  const double unit = std::max(ranks.front().bytes.forward, ranks[ranks.size() > 1 ? 1 : 0].bytes.forward);
-  for (ScheduledRank& rank : ranks) rank.limit = microbatches_in_flight * std::max(unit, rank.bytes.forward);
+  const double limit = microbatches_in_flight * typical_forward_bytes(ranks);
+  for (ScheduledRank& rank : ranks) rank.limit = std::max(limit, rank.bytes.forward);
   return ranks;
 }
 
