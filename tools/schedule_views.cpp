@@ -145,7 +145,8 @@ Result<std::vector<ScheduleView>> scenario_views(const ScheduleOptions& options)
 Result<ScheduleView> named_view(const ScheduleOptions& options, const std::string& name, bool compared) {
   constexpr int kMostStages = 16384;  // as plan's pipeline degrees
   if (options.request.ranks > kMostStages)
-    return fail_key("--stages", std::to_string(options.request.ranks), fmt::format("allowed: up to {}", kMostStages));
+    return fail_key("--stages", std::to_string(options.request.ranks),
+                    fmt::format("is more than a picture shows (allowed: up to {})", kMostStages));
   const Result<ExactTimes> exact = parse_times(options.times, options.request.ranks);
   if (!exact) return tl::unexpected(exact.error());
   ScheduleRequest request = options.request;

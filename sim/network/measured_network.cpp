@@ -11,9 +11,9 @@ namespace tracecast {
 namespace {
 
 /// In a step an all-to-all loads uplinks as links, together with what else is there. Its cost alone has what neighbours send.
-class BesideOthers final : public NetworkModel {
+class SharedUplinks final : public NetworkModel {
  public:
-  explicit BesideOthers(std::unique_ptr<NetworkModel> model) : model_(std::move(model)) {}
+  explicit SharedUplinks(std::unique_ptr<NetworkModel> model) : model_(std::move(model)) {}
   CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const override {
     GroupPlacement placed = group;
     placed.all_to_all_slowdown = group.uplink_slowdown();
@@ -121,7 +121,7 @@ std::unique_ptr<NetworkModel> with_measurements(std::unique_ptr<NetworkModel> mo
 
 std::unique_ptr<NetworkModel> make_network(const Cluster& cluster, const Profile& profile) {
   std::unique_ptr<NetworkModel> model =
-      std::make_unique<BesideOthers>(make_analytic_network(cluster, profile.architecture));
+      std::make_unique<SharedUplinks>(make_analytic_network(cluster, profile.architecture));
   if (profile.measured_collectives.empty()) return model;
   return with_measurements(std::move(model), profile.measured_collectives, &cluster);
 }

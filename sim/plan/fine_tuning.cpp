@@ -152,8 +152,8 @@ double expert_flops_per_token(const Model& model, const Training& training) {
   double sum = 0;
   for (int layer = 0; layer < all_layers(model); ++layer) {
     const int passes = !trains_layer(model, training, layer) ? 1 : training.lora_rank > 0 ? 2 : 3;
-    const auto experts = tracecast::sum(layer_parameter_groups(model, model.as_layer(layer)), Part::expert);
-    sum += 2 * passes * chosen * static_cast<double>(experts);
+    for (const ParameterGroup& group : layer_parameter_groups(model, model.as_layer(layer)))
+      if (group.part == Part::expert && group.matrix) sum += 2 * passes * chosen * static_cast<double>(group.count);
   }
   return sum;
 }

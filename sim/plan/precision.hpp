@@ -23,7 +23,7 @@ struct EnumNames<LinearPart> {
 /// Of the linear layers of `part` in layer `layer`.
 Precision linear_precision(const Model& model, const Training& training, int layer, LinearPart part);
 
-/// Of what is never multiplied in fewer than 16 bits: 32 or 16.
+/// Of multiplications that stay out of 8 and 4 bits: fp32 in a training in fp32, else bf16, which stands for fp16 too.
 Precision wide_precision(const Training& training);
 
 /// Bytes of an element of an activation, as layers and pipeline stages hand it on: 4 with fp32, else 2, also where multiplications are

@@ -95,7 +95,8 @@ struct ScheduleRequest {
   int chunks = 0;
   int group_size = 0;  ///< interleaved: micro-batches per group; 0: as interleaved_1f1b.cpp says, P when P divides M
   ScheduleTimes times = {};  ///< used by schedules that are searched for (zero-bubble auto) or event-driven (Hanayo)
-  double memory_limit = 0;   ///< zb-auto: what a rank may keep, in forwards of the first two ranks; 0: unlimited
+  double memory_limit =
+      0;  ///< zb-auto: what a rank may keep, in forwards of the largest of the first two ranks and the median; 0: unlimited
   std::vector<StageTime> rank_times = {};  ///< zb-auto: [rank]; none: `times` on every rank
   std::vector<RankBytes> rank_bytes = {};  ///< zb-auto: [rank]; none: the same on every rank, half of it until W
 };

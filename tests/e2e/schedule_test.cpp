@@ -194,7 +194,8 @@ TEST_CASE("schedule: every error is one message", "[e2e][schedule]") {
   CHECK(complaint(sandbox, "--tf 1us") ==
         "--tf = 1us: is not a time (allowed: numbers from 0 to 10^9, at most 9 decimals, without unit)\n");
   CHECK(complaint(sandbox, "--tf 1,2") == "--tf = 1,2: has 2 numbers (allowed: 1, or one per rank: 4)\n");
-  CHECK(complaint(sandbox, "--stages 1000000 --microbatches 8") == "--stages = 1000000: allowed: up to 16384\n");
+  CHECK(complaint(sandbox, "--stages 1000000 --microbatches 8") ==
+        "--stages = 1000000: is more than a picture shows (allowed: up to 16384)\n");
   CHECK(complaint(sandbox, "--tf 0 --tb 0 --tw 0") == "--tf, --tb and --tw are all 0: at least one must be positive\n");
   CHECK(complaint(sandbox, "--schedule chimera --tf 1,2,3,4") ==
         "schedule = chimera: has each stage on two ranks; times per rank need one copy of the model\n");

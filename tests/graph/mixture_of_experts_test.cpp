@@ -1,12 +1,10 @@
 // The work list of a layer with experts: exchanges, grouped multiplications, casts.
 
 #include <algorithm>
-#include <array>
 
 #include <catch2/catch.hpp>
 
 #include "sim/graph/layer.hpp"
-#include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
 #include "sim/plan/expert_routing.hpp"
 #include "tests/support/models.hpp"
@@ -99,73 +97,6 @@ TEST_CASE("moe: DeepEP sends a token once per node that it reaches", "[oracle][g
   const auto inside = static_cast<double>(exchanges(LayerWork(model, plan, 1).forward(0)).front());
   CHECK(inside > 7 * 8192.0 * 7168 * 2);
   CHECK(inside < 8 * 8192.0 * 7168 * 2);
-}
-
-namespace {
-
-/// GB/s of a dispatch and of a combine, `size` / time of the kernels, of 4,096 tokens on each of `ep` ranks alone.
-std::vector<double> exchange_rates(const Model& model, Settings settings, const std::string& machine, int ep) {
-  settings.parallel.ep = ep;
-  settings.training.seq_length = 4096;
-  settings.training.global_batch_size = ep;
-  const Plan plan = value_of(make_plan(model, settings.parallel, settings.training, ep));
-  Cluster cluster = shipped_topology(machine);
-  cluster.world_size = ep;
-  const GroupPlacement group = place_world(cluster);
-  const auto network = make_analytic_network(cluster, std::string(architecture_of_gpu(cluster.gpu)));
-  std::vector<double> rates;
-  for (const Work& each : LayerWork(model, plan, group.nodes).forward(0)) {
-    if (each.kind != Work::Kind::start || each.call.collective != Collective::all_to_all) continue;
-    if (each.call.link_share == 0) continue;  // the routing
-    const CollectiveCost cost = network->cost(each.call, group);
-    rates.push_back(static_cast<double>(each.call.size.count) / seconds(cost.duration - cost.latency) * 1e-9);
-  }
-  return rates;
-}
-
-}  // namespace
-
-TEST_CASE("moe: DeepEP between nodes is as fast as on H800", "[oracle][graph][moe][network]") {
-  // 4,096 tokens in fp8; GB/s of tokens times the nodes that they reach. docs/references.md#deepep-forwarding
-  for (const auto& [ep, measured] : {std::pair{16, 43.0}, std::pair{32, 58.0}, std::pair{64, 51.0}}) {
-    CAPTURE(ep);
-    Settings settings;
-    settings.parallel.moe_dispatcher = MoeDispatcher::deepep;
-    settings.training.moe_dispatch_dtype = Precision::fp8;
-    CHECK(exchange_rates(deepseek_layer(), settings, "dgx-h800", ep).front() == Approx(measured).epsilon(0.1));
-  }
-}
-
-TEST_CASE("moe: HybridEP is as fast as on H100, B200 and GB200", "[oracle][graph][moe][network]") {
-  // Kernels of 16 SMs, 4,096 tokens in bf16, eight experts on each rank; GB/s of tokens times the nodes, in one domain the ranks,
-  // that they reach. docs/references.md#hybridep-rates
-  struct Measured {
-    std::string machine;
-    int ep;
-    double dispatch;
-    double combine;
-  };
-  const std::array<Measured, 9> table{{{"dgx-h100", 16, 71.71, 62.95},
-                                       {"dgx-h100", 32, 57.69, 57.46},
-                                       {"dgx-h100", 64, 49.97, 49.77},
-                                       {"dgx-b200", 8, 734.95, 673.84},
-                                       {"gb200-nvl72", 8, 750.15, 684.27},
-                                       {"gb200-nvl72", 16, 661.93, 600.75},
-                                       {"gb200-nvl72", 24, 637.80, 565.53},
-                                       {"gb200-nvl72", 32, 629.79, 547.25},
-                                       {"gb200-nvl72", 36, 612.85, 543.27}}};
-  Settings settings;
-  settings.parallel.moe_dispatcher = MoeDispatcher::hybridep;
-  for (const Measured& each : table) {
-    CAPTURE(each.machine, each.ep);
-    Model model = deepseek_layer();
-    model.moe->experts = 8 * each.ep;
-    model.moe->routing_groups = model.moe->routing_group_limit = 0;
-    const std::vector<double> rates = exchange_rates(model, settings, each.machine, each.ep);
-    REQUIRE(rates.size() == 2);
-    CHECK(rates[0] == Approx(each.dispatch).epsilon(0.1));
-    CHECK(rates[1] == Approx(each.combine).epsilon(0.1));
-  }
 }
 
 TEST_CASE("moe: DeepEP's kernels limit exchanges in one NVLink domain", "[graph][moe]") {

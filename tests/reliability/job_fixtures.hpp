@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include <catch2/catch.hpp>
+
 #include "sim/reliability/job.hpp"
 
 namespace tracecast::test {
@@ -40,6 +42,15 @@ inline JobSpec quiet_job(int nodes = 1) {
   spec.replicas = nodes;
   spec.recovery.repair = {LawKind::fixed, 3600, 1};
   return spec;
+}
+
+/// One history, whose parts sum to its length.
+inline History run(const JobSpec& spec, const StepTimes& steps, bool spans = false) {
+  REQUIRE(check(spec).has_value());
+  const Result<History> history = simulate_history(spec, steps, 1, 0, spans);
+  REQUIRE(history.has_value());
+  CHECK(total(history->waterfall) == history->wall);
+  return *history;
 }
 
 inline JobTime of(const History& history, TimeCategory what) {

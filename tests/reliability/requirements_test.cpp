@@ -16,14 +16,6 @@ using namespace tracecast::test;
 
 namespace {
 
-History run(const JobSpec& spec, const StepTimes& steps) {
-  REQUIRE(check(spec).has_value());
-  const Result<History> history = simulate_history(spec, steps, 1, 0);
-  REQUIRE(history.has_value());
-  CHECK(total(history->waterfall) == history->wall);
-  return *history;
-}
-
 double mean_goodput(const JobSpec& spec, const StepTimes& steps, int histories) {
   GoodputOptions options;
   options.min_histories = options.max_histories = histories;

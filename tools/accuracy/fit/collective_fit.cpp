@@ -81,8 +81,7 @@ void add_between(const std::vector<Machine>& machines, const CollectiveTuning& s
     free.push_back(limit(&CollectiveTuning::net_mid_limit));
   }
   // Samples of two nodes cannot separate the latency of a hop from that of a call, which matters since a ring has a hop for each
-  // node. So a hop takes what it takes on similar nodes, and a call the rest; where the plugin's latency of a hop is known, a hop takes
-  // at most 70 us.
+  // node. With hops_of_parent a hop takes what it takes on similar nodes, and a call the rest; else it takes at most 70 us.
   const bool known = any(machines, many_nodes);
   if (machines.front().hops_of_parent) {
     free.push_back(amount(&CollectiveTuning::net_call_us, 20, 2000));
@@ -147,19 +146,31 @@ const std::vector<FabricKind>& fabric_kinds() {
        {"dgx-h100", "dgx-h200", "azure-ndv5", "meta-24k-h100", "abci-3", "grand-teton", "dgx-h800"}},
       {"H100, EFA", "H100 and H200 nodes, InfiniBand or RoCE", {"aws-p5"}, {"aws-p5"}, 35},
       {"H200, EFA", "H100 and H200 nodes, InfiniBand or RoCE", {"aws-p5en"}, {"aws-p5en"}, 35},
-      {"H100, TCPXO", "H100 and H200 nodes, InfiniBand or RoCE", {"gcp-a3mega"}, {"gcp-a3mega"}, 0, true, false, true},
+      {.name = "H100, TCPXO",
+       .parent = "H100 and H200 nodes, InfiniBand or RoCE",
+       .measured = {"gcp-a3mega"},
+       .topologies = {"gcp-a3mega"},
+       .hops_of_parent = true},
       {"H100 in a mesh of 4", "H100 and H200 nodes, InfiniBand or RoCE", {"snellius"}, {"snellius", "tsubame-4"}},
       {"H100 in a mesh of 4, Slingshot", "H100 in a mesh of 4", {"kestrel"}, {"kestrel"}, 0, false},
       {"B200 and B300 nodes",
        "H100 and H200 nodes, InfiniBand or RoCE",
        {"dgx-b200", "hgx-b300"},
        {"dgx-b200", "hgx-b300"}},
-      {"B200, GCP", "B200 and B300 nodes", {"gcp-a4"}, {"gcp-a4"}, 0, true, false, true},
+      {.name = "B200, GCP",
+       .parent = "B200 and B300 nodes",
+       .measured = {"gcp-a4"},
+       .topologies = {"gcp-a4"},
+       .hops_of_parent = true},
       {"GB200 and GB300 racks",
        "B200 and B300 nodes",
        {"gb200-nvl72", "gb300-nvl72", "oci-gb200"},
        {"gb200-nvl72", "gb300-nvl72", "oci-gb200"}},
-      {"MI300X", "A100 nodes, InfiniBand or RoCE", {"hgx-mi300x"}, {"hgx-mi300x"}, 0, true, false, true},
+      {.name = "MI300X",
+       .parent = "A100 nodes, InfiniBand or RoCE",
+       .measured = {"hgx-mi300x"},
+       .topologies = {"hgx-mi300x"},
+       .hops_of_parent = true},
       {"PCIe", "", {"rtx-pro-6000-pcie"}, {"rtx-pro-6000-pcie"}}};
   return kKinds;
 }
