@@ -48,19 +48,23 @@ std::int64_t dense_activated(const LayerShape& s) {
   return s.tokens * (s.gathers_layers() ? width : width / s.tp);
 }
 
-void dense_forward(OpWriter& writer) {
+void dense_block(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   const std::int64_t width = s.model.ffn_hidden_size;
+  if (!s.sums_blocks()) gather_sequence(writer, LinearPart::mlp);
+  linear_forward(writer, fc1(s, width));
+  gather_result(writer, gate_factor(s.model) * width);
+  activation(writer, Pass::forward, dense_activated(s));
+  if (ends_at_activation(writer)) return;
+  linear_forward(writer, fc2(s, width));
+  finish_block(writer);
+}
+
+void dense_forward(OpWriter& writer) {
   writer.capture(GraphModule::mlp, [&] {
     norm_forward(writer);
-    if (!s.sums_blocks()) gather_sequence(writer, LinearPart::mlp);
-    linear_forward(writer, fc1(s, width));
-    gather_result(writer, gate_factor(s.model) * width);
-    activation(writer, Pass::forward, dense_activated(s));
-    if (ends_at_activation(writer)) return;
-    linear_forward(writer, fc2(s, width));
-    finish_block(writer);
-    residual_forward(writer);
+    dense_block(writer);
+    if (!ends_at_activation(writer)) residual_forward(writer);
   });
 }
 

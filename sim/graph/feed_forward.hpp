@@ -18,6 +18,8 @@ void activation(OpWriter& writer, Pass pass, std::int64_t elements);
 /// Elements of the dense feed-forward's activation on one rank.
 std::int64_t dense_activated(const LayerShape& shape);
 
+/// The forward between the norm and the residual sum.
+void dense_block(OpWriter& writer);
 void dense_forward(OpWriter& writer);
 void dense_backward(OpWriter& writer, BackwardPart part);
 

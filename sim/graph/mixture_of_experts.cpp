@@ -323,6 +323,8 @@ void expert_bias(OpWriter& writer, Pass pass, std::int64_t rows) {
   add("probabilities gradient", traffic.gradient, 2 * experts);
 }
 
+}  // namespace
+
 void shared_forward(OpWriter& writer) {
   const LayerShape& s = writer.shape;
   if (moe(s).shared_ffn_hidden == 0) return;
@@ -332,6 +334,8 @@ void shared_forward(OpWriter& writer) {
   linear_forward(writer, shared_fc2(s));
   reduce_partial_sums(writer);
 }
+
+namespace {
 
 void shared_backward(OpWriter& writer, BackwardPart part) {
   const LayerShape& s = writer.shape;
@@ -412,10 +416,10 @@ void expert_block(OpWriter& writer) {
   routed_forward(writer, true);
 }
 
-void expert_activations(OpWriter& writer) {
+void expert_activations(OpWriter& writer, bool with_shared) {
   const LayerShape& s = writer.shape;
   activate(writer, Pass::forward, expert_tokens(s) * expert_width(s));
-  activation(writer, Pass::forward, shared_activated(s));
+  if (with_shared) activation(writer, Pass::forward, shared_activated(s));
 }
 
 void moe_backward(OpWriter& writer, BackwardPart part) {

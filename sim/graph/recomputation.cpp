@@ -46,10 +46,19 @@ void recompute_modules(OpWriter& writer) {
       if (linear.split == MatrixSplit::column) attention_input_forward(writer, linear);
     rope(writer, Pass::forward);
   }
-  if (moe_layer && repeats(s.training, RecomputeModule::moe)) return expert_block(writer);
-  if (!repeats(s.training, RecomputeModule::activation) || !s.model.has_feed_forward(s.layer)) return;
-  if (!moe_layer) return activation(writer, Pass::forward, dense_activated(s));
-  expert_activations(writer);
+  if (!s.model.has_feed_forward(s.layer)) return;
+  const bool activations = repeats(s.training, RecomputeModule::activation);
+  if (!moe_layer) {
+    if (repeats(s.training, RecomputeModule::mlp))
+      writer.capture(GraphModule::mlp, [&] { dense_block(writer); });
+    else if (activations)
+      activation(writer, Pass::forward, dense_activated(s));
+    return;
+  }
+  if (repeats(s.training, RecomputeModule::moe)) return expert_block(writer);
+  const bool shared = repeats(s.training, RecomputeModule::shared_experts);
+  if (activations) expert_activations(writer, !shared);
+  if (shared) shared_forward(writer);
 }
 
 }  // namespace tracecast

@@ -200,8 +200,8 @@ double expert_rows(const Model& model, const Plan& plan) {
 
 /// Bytes of an element of the up (and gate) results of a feed-forward, and of what the second matrix reads.
 struct InnerSizes {
-  double activated;
-  double operand;
+  double activated = 0;
+  double operand = 0;
 };
 
 double inner_bytes(const Model& model, const InnerSizes& each, std::int64_t width) {
@@ -230,7 +230,9 @@ TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, in
   TokenBytes bytes;
   const bool repeated = repeats(plan.training, RecomputeModule::activation);
   const bool moe_layer = model.is_moe_layer(layer);
-  const InnerSizes inner{s.activated, repeated ? 0 : s.mlp_inner};
+  const RecomputeModule block = moe_layer ? RecomputeModule::shared_experts : RecomputeModule::mlp;
+  const InnerSizes kept{s.activated, repeated ? 0 : s.mlp_inner};
+  const InnerSizes inner = repeats(plan.training, block) ? InnerSizes{} : kept;
   if (moe_layer && !repeats(plan.training, RecomputeModule::moe)) {
     bytes = experts(model, plan, s, 1, inner, {s.activated, repeated ? 0 : s.expert_operand});
     bytes.whole += 4.0 * model.moe->experts;  // router scores, fp32

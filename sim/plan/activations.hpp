@@ -25,21 +25,26 @@ struct TokenBytes {
 /// On one rank, for the tokens of one micro-batch.
 double rank_bytes(const TokenBytes& bytes, const Plan& plan);
 
-/// Work whose result need not be kept (`recompute_modules`; Megatron-LM's --recompute-modules layernorm, mlp and moe_act,
-/// mla_up_proj, moe).
+/// Work whose result need not be kept (`recompute_modules`; Megatron-LM's --recompute-modules layernorm, moe_act, mla_up_proj, mlp,
+/// shared_experts, moe).
 ///
-///   norm        results of the norms over the hidden state and the latent vectors: 2h each
-///   activation  what the activation function hands to the second matrix: 2f
-///   mla_up      queries, keys and values of latent attention: only their latent vectors are kept
-///   moe         all between a layer's second norm and its residual sum: router, exchanges and experts run again
-/// Source: DeepSeek-V3 (arXiv 2412.19437) 3.2.3 and 3.3.3, all three; LLaMA (arXiv 2302.13971) 2.4, whose backward is
-/// written by hand so that only results of linear layers are kept
-enum class RecomputeModule { norm, activation, mla_up, moe };
+///   norm            results of the norms over the hidden state and the latent vectors: 2h each
+///   activation      what the activation function hands to the second matrix: 2f
+///   mla_up          queries, keys and values of latent attention: only their latent vectors are kept
+///   mlp             the dense feed-forward of layers without experts: only its input is kept
+///   shared_experts  the shared experts: only their input is kept
+///   moe             all between a layer's second norm and its residual sum: router, exchanges and experts run again
+/// Source: Megatron-Core's transformer_layer.py and moe_layer.py (mlp, shared_experts, moe); DeepSeek-V3 (arXiv 2412.19437) 3.2.3 and
+/// 3.3.3 (norm, activation, mla_up); LLaMA (arXiv 2302.13971) 2.4, whose backward is written by hand so that only results of linear
+/// layers are kept
+enum class RecomputeModule { norm, activation, mla_up, mlp, shared_experts, moe };
 template <>
 struct EnumNames<RecomputeModule> {
   static constexpr NamedValue<RecomputeModule> table[] = {{RecomputeModule::norm, "norm"},
                                                           {RecomputeModule::activation, "activation"},
                                                           {RecomputeModule::mla_up, "mla_up"},
+                                                          {RecomputeModule::mlp, "mlp"},
+                                                          {RecomputeModule::shared_experts, "shared_experts"},
                                                           {RecomputeModule::moe, "moe"}};
 };
 bool repeats(const Training& training, RecomputeModule module);

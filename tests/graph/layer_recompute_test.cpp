@@ -100,3 +100,28 @@ TEST_CASE("layer: op-level recomputation gathers what it multiplies again, with 
   CHECK(gathers(llama3_70b()) == 2);
   CHECK(gathers(mixtral_8x7b()) == 1);  // its experts run once
 }
+
+TEST_CASE("layer: modules that are recomputed run as in the forward, once", "[graph]") {
+  using Names = std::vector<std::string>;
+  const auto repeated = [](const Model& model, int layer, const Names& modules) {
+    Plan plan = layer_plan(model, 2, true);
+    plan.training.recompute_modules = modules;
+    Names names;
+    for (const Work& work : LayerWork(model, plan).backward(layer, BackwardPart::all, false)) {
+      if (work.kind == Work::Kind::compute && work.recomputed) names.push_back(work.op.name);
+      if (work.kind == Work::Kind::collective && work.recomputed)
+        names.push_back(std::string(to_string(work.call.collective)));
+    }
+    return names;
+  };
+  const Names mlp{"all_gather", "fc1", "swiglu", "fc2", "reduce_scatter"};
+  CHECK(repeated(llama3_70b(), 0, {"mlp"}) == mlp);
+  CHECK(repeated(llama3_70b(), 0, {"mlp", "activation"}) == mlp);
+  CHECK(repeated(llama3_70b(), 0, {"shared_experts"}).empty());
+  const Model deepseek = deepseek_v3();
+  CHECK(repeated(deepseek, 0, {"mlp", "shared_experts"}) == mlp);
+  const Names shared{"all_gather", "shared_fc1", "swiglu", "shared_fc2", "reduce_scatter"};
+  CHECK(repeated(deepseek, 3, {"mlp", "shared_experts"}) == shared);
+  const Names both = repeated(deepseek, 3, {"shared_experts", "activation"});
+  CHECK(both.size() == shared.size() + 1);  // the activation of the routed experts, not the shared one's again
+}

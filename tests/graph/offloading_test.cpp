@@ -204,7 +204,7 @@ TEST_CASE("offloading: incompatible settings are reported", "[plan][error]") {
   training.offload_parameters = false;
   training.recompute_modules = {"norms"};
   CHECK(message({}, training) ==
-        "training.recompute_modules = norms: is unknown (allowed: norm activation mla_up moe)");
+        "training.recompute_modules = norms: is unknown (allowed: norm activation mla_up mlp shared_experts moe)");
   Scenario scenario = small_scenario(1, 1, 1);
   scenario.training.offload_activations = true;
   scenario.cluster.node.pcie = Bandwidth{0};

@@ -123,7 +123,8 @@ TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, a
   const std::string arguments =
       "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 16 --expert-model-parallel-size 16\n"
       "--pipeline-model-parallel-layout \"Et*3|(tt|)*29,m|L\" --mtp-num-layers 1 --micro-batch-size 1\n"
-      "--global-batch-size 8192 --recompute-granularity selective --recompute-modules mla_up_proj moe_act mlp\n"
+      "--global-batch-size 8192 --recompute-granularity selective --recompute-modules mla_up_proj moe_act mlp "
+      "core_attn2\n"
       "--cuda-graph-impl transformer_engine --cuda-graph-scope attn --overlap-moe-expert-parallel-comm\n"
       "--delay-wgrad-compute --optimizer dist_muon --muon-num-ns-steps 6 --bf16\n";
   const ImportedRun run = imported("megatron", arguments, "run.sh", givens("deepseek-v3-mtp", 256));
@@ -144,7 +145,8 @@ TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, a
                        [&](const std::string& each) { return each.starts_with(begin); });
   };
   CHECK(assumed("pipeline-model-parallel-layout: the prediction layer m is computed on the last virtual stage"));
-  CHECK(assumed("recompute-modules: mlp are kept"));
+  CHECK(repeats(run.scenario.training, RecomputeModule::mlp));
+  CHECK(assumed("recompute-modules: core_attn2 are kept"));
   CHECK(run.scenario.parallel.pp_schedule == "combined-1f1b");
   CHECK(assumed("delay-wgrad-compute: not modelled"));
   CHECK(run.scenario.training.optimizer == OptimizerKind::muon);

@@ -101,6 +101,9 @@ TEST_CASE("recompute_modules: results of norms, activation functions and up-proj
   CHECK(per_token({"activation"}) == all - 2 * 28672);
   CHECK(per_token({"norm", "activation"}) == all - 4 * 8192 - 2 * 28672);
   CHECK(per_token({"mla_up"}) == all);  // no latent attention here
+  CHECK(per_token({"mlp"}) == all - 6 * 28672);
+  CHECK(per_token({"mlp", "activation"}) == all - 6 * 28672);
+  CHECK(per_token({"shared_experts"}) == all);  // no experts
   // The layer in work has everything again.
   training.recompute_modules = {"norm", "activation"};
   const Plan plan = plan_of(model, parallel, training);
@@ -115,6 +118,10 @@ TEST_CASE("recompute_modules: results of norms, activation functions and up-proj
   CHECK(layer_activation_bytes(deepseek, plan_of(deepseek, {}, training), 0) == Bytes{1024 * (latent + 4 * 18432)});
   CHECK(layer_activation_bytes(deepseek, plan_of(deepseek, {}, training), 3) ==
         Bytes{1024 * (latent + 4 * 256 + 4 * 2048 + 8 * (2 * 7168 + 4 * 2048))});
+  training.recompute_modules = {"norm", "activation", "mla_up", "mlp", "shared_experts"};
+  CHECK(layer_activation_bytes(deepseek, plan_of(deepseek, {}, training), 0) == Bytes{1024 * latent});
+  CHECK(layer_activation_bytes(deepseek, plan_of(deepseek, {}, training), 3) ==
+        Bytes{1024 * (latent + 4 * 256 + 8 * (2 * 7168 + 4 * 2048))});
 }
 
 TEST_CASE("low_precision_activations: fp8 training keeps what multiplications read in fp8", "[oracle][memory]") {

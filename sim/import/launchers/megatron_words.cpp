@@ -14,9 +14,12 @@ constexpr std::size_t kMax = 100'000;
 
 using Name = std::string_view;
 /// Ours and theirs.
-constexpr std::array kRecomputeModules{
-    std::pair<Name, Name>{"norm", "layernorm"}, std::pair<Name, Name>{"activation", "moe_act"},
-    std::pair<Name, Name>{"mla_up", "mla_up_proj"}, std::pair<Name, Name>{"moe", "moe"}};
+constexpr std::array kRecomputeModules{std::pair<Name, Name>{"norm", "layernorm"},
+                                       std::pair<Name, Name>{"activation", "moe_act"},
+                                       std::pair<Name, Name>{"mla_up", "mla_up_proj"},
+                                       std::pair<Name, Name>{"mlp", "mlp"},
+                                       std::pair<Name, Name>{"shared_experts", "shared_experts"},
+                                       std::pair<Name, Name>{"moe", "moe"}};
 
 /// The count that `text` has at `at`, which moves behind it.
 std::optional<std::size_t> count_at(const std::string& text, std::size_t& at) {
