@@ -32,15 +32,33 @@ CsvTable small_runs() {
 
 }  // namespace
 
-TEST_CASE("publication: the release of the row, else the year of its source", "[accuracy]") {
-  const CsvTable table = CsvTable::parse("source,framework\na,NeMo 24.07\na,NeMo\nb,NeMo\n", "t.csv").value();
+TEST_CASE("publication: the year of the source, or of the release or the page if that is later", "[accuracy]") {
+  const CsvTable table =
+      CsvTable::parse(
+          "source,framework,source_path\na,NeMo 24.07,\na,NeMo,\nb,NeMo,\na,NeMo 23.01,\n"
+          "a,NeMo,repo h100_202412_x.md\na,NeMo,repo h100_2025-06_x.md\na,NeMo,repo x.md (2026-08-21)\n",
+          "t.csv")
+          .value();
   const CsvTable sources = CsvTable::parse("source,published\na,2023.5\n", "s.csv").value();
   const Result<std::vector<double>> years = publication_years(table, sources);
   REQUIRE_FALSE(years);
   CHECK(to_string(years.error()).find("t.csv:4: source = b: has no year of publication in s.csv") != std::string::npos);
   const CsvTable known = table.only("source", {"a"});
-  CHECK(publication_years(known, sources).value()[0] == Approx(2024 + 6.5 / 12));
-  CHECK(publication_years(known, sources).value()[1] == Approx(2023.5));
+  const std::vector<double> of = publication_years(known, sources).value();
+  CHECK(of[0] == Approx(2024 + 6.5 / 12));
+  CHECK(of[1] == Approx(2023.5));
+  CHECK(of[2] == Approx(2023.5));  // the page came after the release
+  CHECK(of[3] == Approx(2024 + 11.5 / 12));
+  CHECK(of[4] == Approx(2025 + 5.5 / 12));
+  CHECK(of[5] == Approx(2023.5));  // the day of a copy
+}
+
+TEST_CASE("publication: tables of one publisher are left out together", "[accuracy]") {
+  const CsvTable sources =
+      CsvTable::parse("source,published,publisher\na,2023,p\nb,2024,p\nc,2024,\n", "s.csv").value();
+  CHECK(publishers(sources) == std::map<std::string, std::string>{{"a", "p"}, {"b", "p"}, {"c", "c"}});
+  const CsvTable without = CsvTable::parse("source,published\na,2023\n", "s.csv").value();
+  CHECK(publishers(without).at("a") == "a");
 }
 
 TEST_CASE("publication: every shipped run has a year", "[accuracy]") {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 #include <set>
+#include <string>
 
 #include "sim/base/parallel_for.hpp"
 #include "tools/accuracy/errors.hpp"
@@ -252,6 +254,15 @@ FactorScore score_factor(const Table& table, const std::vector<Way>& ways, CostP
   return score;
 }
 
+/// The month in the name of a file, "asyncTP_llama3_h100_2025-06_torchtitan.md" or "202506"; 0: there is none. A date with a day is that
+/// of the copy.
+double month_in_name(const std::string& name) {
+  static const std::regex kMonth("(^|[^0-9])(20[0-9]{2})-?(0[1-9]|1[0-2])([^0-9-]|$)");
+  std::smatch found;
+  if (!std::regex_search(name, found, kMonth)) return 0;
+  return std::stoi(found[2].str()) + (std::stoi(found[3].str()) - 0.5) / 12;
+}
+
 int determined_factors(const std::vector<RowForecast>& rows) {
   std::set<std::pair<std::string, std::size_t>> kinds;
   for (const RowForecast* row : scored(rows))
@@ -269,14 +280,22 @@ Result<std::vector<double>> publication_years(const CsvTable& table, const CsvTa
     of[sources.text(row, "source")] = sources.number(row, "published").value_or(0);
   std::vector<double> years;
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    years.push_back(year_of_release(table.text(row, "framework")));
-    if (years.back() > 0) continue;
     const auto found = of.find(table.text(row, "source"));
     if (found == of.end() || found->second <= 0)
       return tl::unexpected(Error{{table.error_at(row, "source", "has no year of publication in " + sources.file())}});
-    years.back() = found->second;
+    years.push_back(std::max(
+        {found->second, year_of_release(table.text(row, "framework")), month_in_name(table.text(row, "source_path"))}));
   }
   return years;
+}
+
+std::map<std::string, std::string> publishers(const CsvTable& sources) {
+  std::map<std::string, std::string> of;
+  for (std::size_t row = 0; row < sources.rows(); ++row) {
+    const std::string& publisher = sources.text(row, "publisher");
+    of[sources.text(row, "source")] = publisher.empty() ? sources.text(row, "source") : publisher;
+  }
+  return of;
 }
 
 Result<Nested> nested_scores(const CsvTable& table, const CsvTable& sources, const RowLibrary& library,
@@ -299,7 +318,9 @@ Result<Nested> nested_scores(const CsvTable& table, const CsvTable& sources, con
   for (const RowForecast* row : scored(known.plain)) all.push_back(row->row);
   out.band = inner_band(known, all, RuleSet(rules().size(), true));
   out.free_factors = determined_factors(known.plain);
-  out.ways.push_back(leave_out_groups("source", known.plain, [](const RowForecast& row) { return row.source; }));
+  const std::map<std::string, std::string> publisher = publishers(sources);
+  out.ways.push_back(
+      leave_out_groups("source", known.plain, [&](const RowForecast& row) { return publisher.at(row.source); }));
   out.ways.push_back(leave_out_groups("stack", known.plain, [](const RowForecast& row) { return row.stack; }));
   out.ways.push_back(
       leave_out_groups("generation", known.plain, [](const RowForecast& row) { return row.architecture; }));

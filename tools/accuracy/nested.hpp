@@ -4,7 +4,7 @@
 ///
 /// Four ways of leaving out:
 ///
-///   source        the runs of one source
+///   source        the runs of one source, or of all tables of one publisher that repeat each other's runs (publishers())
 ///   stack         the runs of one software stack
 ///   generation    the runs on one GPU architecture
 ///   time          all runs published after a date, at kForwardDates; a run counts with the last date before it
@@ -15,8 +15,8 @@
 ///   rules     (rules() of ablation.hpp) without evidence outside the table are used only if the error with them is
 ///             smaller than without them: the measure of errors.hpp, of dense runs, of those with experts, or both, as the
 ///             rule changes them, on parts of the training part that were left out of it in turn (kInnerParts groups of
-///             sources). A rule that no run of the training part tests is not used,
-///             so that a stack left out has none of the settings that were fitted to its runs
+///             sources). A rule that no run of the training part tests is not used; one that runs of other stacks test keeps the setting
+///             that all runs gave it
 ///   bands     get their widths (band_fit.hpp) from the same inner errors, and from those of parts of the training part
 ///             whose stacks, and whose architectures, were left out of it in turn
 ///
@@ -89,10 +89,14 @@ struct Nested {
   int free_factors = 0;  ///< of the fit to all rows: kinds of work and architectures that runs determine
 };
 
-/// Year of publication of every row: the release in its framework's name ("26.04"), else that of its source in `sources`
-/// (columns source, published).
+/// Year of publication of every row: that of its source in `sources` (columns source, published), or of the release in its framework's
+/// name ("26.04") or the month in its `source_path` ("2025-06"), if that is later.
 /// Errors: a source that `sources` lacks.
 Result<std::vector<double>> publication_years(const CsvTable& table, const CsvTable& sources);
+
+/// [source] who published it, if `sources` says so (column publisher): what several tables of one publisher have in common is one source
+/// for those who leave it out, since it repeats runs. Else the source itself.
+std::map<std::string, std::string> publishers(const CsvTable& sources);
 
 /// Errors: those of validate and of publication_years.
 Result<Nested> nested_scores(const CsvTable& table, const CsvTable& sources, const RowLibrary& library,
