@@ -141,18 +141,6 @@ std::vector<AttentionModel> with_triton(std::vector<AttentionModel> models) {
                      "FlashAttention with ALiBi in Triton: time of FlashAttention 2 x 1.33 "
                      "(docs/references.md#attention-by-year, Composer's runs)");
 }
-/// On A100 Triton's own kernel was measured for head size 64 (docs/references.md#triton-attention).
-std::vector<AttentionModel> with_triton_on_ampere(std::vector<AttentionModel> models) {
-  constexpr double kTokens = 4096, kForward = 0.37, kBackward = 0.25;  // of the peak
-  models = with_triton(std::move(models));
-  for (AttentionModel& model : models) {
-    if (model.kernel != "triton" || model.head_dim != 64) continue;
-    model.forward_efficiency = kForward * (1 + model.forward_s0 / kTokens);
-    model.backward_efficiency = kBackward * (1 + model.backward_s0 / kTokens);
-    model.fit.data = "Triton's regression test on A100, 4,096 tokens (docs/references.md#triton-attention)";
-  }
-  return models;
-}
 /// FlashAttention 2 is about twice as fast on A100, forward and backward (Dao 2023, arXiv 2307.08691, abstract).
 std::vector<AttentionModel> with_first_flash(std::vector<AttentionModel> models) {
   return with_slower(std::move(models), "fa2", "fa1", 2.0,
@@ -332,7 +320,7 @@ std::vector<AttentionModel> cdna4(const std::vector<MeasuredKernel>& published) 
 }  // namespace
 
 std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables) {
-  if (architecture == "Ampere") return with_first_flash(with_triton_on_ampere(ampere(tables)));
+  if (architecture == "Ampere") return with_first_flash(with_triton(ampere(tables)));
   if (architecture == "Hopper") return with_triton(with_older_cudnn(hopper(tables)));
   if (tables.serving_rtx_pro != nullptr) return rtx_pro(tables);
   if (architecture == "Blackwell") return blackwell(tables);
