@@ -121,7 +121,7 @@ void no_expert_overlap(RowScenario& row) {
 /// A schedule that is reported to be interleaved keeps two virtual stages, the fewest.
 void no_chunks(RowScenario& row) {
   Parallel& p = row.scenario.parallel;
-  if (!row.guessed_layout || p.pp_schedule != "interleaved-1f1b") return;
+  if (!row.guessed_chunks || p.pp_schedule != "interleaved-1f1b") return;
   if (!row.guessed_schedule) {
     if (p.vpp % 2 == 0) p.vpp = 2;
     return;

@@ -251,6 +251,16 @@ TEST_CASE("row spelling: layers that are recomputed", "[accuracy]") {
                            Case{"partial_layers", "full for 20 of 32 layers", 5, true},
                            Case{"partial_layers", "first 8 layers", 2, true},
                            Case{"partial_layers", "two layers per stage", 2},
+                           Case{"16/32 layers", "", 4, true},
+                           Case{"full on 16/32 layers", "", 4, true},
+                           Case{"full (16 layers)", "", 4, true},
+                           Case{"full recompute of 16 layers", "", 4, true},
+                           Case{"full", "16/32", 4, true},
+                           Case{"full", "first 16 layers", 4, true},
+                           Case{"full", "50%", 4, true},
+                           Case{"partial_layers", "layers 0-15", 4, true},
+                           Case{"partial_layers", "4 layers per vp stage", 4},
+                           Case{"partial_layers", "50%", 4, true},
                            Case{"", "block, 2 layers", 2}}) {
     INFO(each.recompute << ": " << each.detail);
     const RowScenario read = row(",framework,pp,vp,recompute,recompute_detail",
@@ -279,16 +289,17 @@ TEST_CASE("row spelling: modules that are recomputed are whole words, also of th
         Case{"selective_other", "exactly the norm", Recompute::none, norm},
         Case{"selective", "layernorm, moe_act", Recompute::none, {"norm", "activation"}},
         Case{"selective", "", Recompute::selective, none}, Case{"moe_act", "", Recompute::none, {"activation"}},
-        Case{"layernorm, mlp", "", Recompute::none, norm}, Case{"mla_up_proj", "", Recompute::none, {"mla_up"}},
-        Case{"mlp", "", Recompute::none, none}, Case{"", "core_attn", Recompute::selective, none},
-        Case{"", "full", Recompute::full, none}}) {
+        Case{"layernorm, mlp", "", Recompute::none, {"norm", "mlp"}},
+        Case{"shared_experts, moe_act", "", Recompute::none, {"activation", "shared_experts"}},
+        Case{"mla_up_proj", "", Recompute::none, {"mla_up"}}, Case{"mlp", "", Recompute::none, {"mlp"}},
+        Case{"", "core_attn", Recompute::selective, none}, Case{"", "full", Recompute::full, none}}) {
     INFO(each.recompute << ": " << each.detail);
     const RowScenario read = training("Megatron-Core", each.recompute, each.detail);
     CHECK(read.scenario.training.recompute == each.kind);
     CHECK(read.scenario.training.recompute_modules == each.modules);
     CHECK_FALSE(read.guess_recompute);
   }
-  CHECK(assumes(training("Megatron-Core", "mlp", ""), "recomputation of 'mlp' is left out of the time"));
+  CHECK(assumes(training("Megatron-Core", "mlp", ""), "recomputation of 'mlp': mlp"));
   CHECK(training("torchtitan", "selective_other", "selective activation checkpointing").scenario.training.recompute ==
         Recompute::selective_op);
   CHECK(training("torchtitan", "selective", "every 2nd layer").scenario.training.recompute_num_layers == 16);
@@ -361,4 +372,104 @@ TEST_CASE("row spelling: the router of experts", "[accuracy]") {
     CHECK_FALSE(assumes(routing(cell, ""), "is not known"));
   }
   CHECK(assumes(routing("round robin", ""), "routing 'round robin' is not known: experts equally loaded"));
+}
+
+TEST_CASE("row spelling: data parallelism without shards", "[accuracy]") {
+  for (const auto& [column, cell] :
+       {std::pair{"parallel_style", "ddp"}, std::pair{"parallel_style", "NO_SHARD"}, std::pair{"zero_stage", "ddp"},
+        std::pair{"notes", "torch DDP"}, std::pair{"notes", "DistributedDataParallel"}}) {
+    INFO(column << " = " << cell);
+    const Scenario read = row(std::string(",framework,") + column, std::string(",PyTorch,") + cell).value().scenario;
+    CHECK(read.parallel.zero_stage == 0);
+  }
+  CHECK(row(",framework,parallel_style", ",PyTorch,fsdp3").value().scenario.parallel.zero_stage == 3);
+  CHECK(with("zero_stage", "stage3").parallel.zero_stage == 3);
+}
+
+TEST_CASE("row spelling: the kernel of attention", "[accuracy]") {
+  const auto kernel = [](const std::string& column, const std::string& cell) {
+    return row(",framework," + column, ",torchtitan," + cell).value().scenario.training.attention_kernel;
+  };
+  CHECK(kernel("flash_attention", "1").empty());
+  CHECK(kernel("flash_attention", "FA2").empty());  // the stack's
+  CHECK(kernel("flash_attention", "FA3") == "fa3");
+  CHECK(kernel("notes", "FlashAttention-3") == "fa3");
+  CHECK(kernel("flash_attention", "cuDNN") == "cudnn");
+  CHECK(kernel("notes", "cuDNN 9.1").empty());  // not only attention uses it
+  CHECK(assumes(row(",flash_attention", ",aiter").value(), "attention kernel aiter: the profile has none"));
+}
+
+TEST_CASE("row spelling: layers of stages as numbers", "[accuracy]") {
+  const auto layout = [](const std::string& column, const std::string& cell) {
+    return row(",pp,vp,schedule," + column, ",4,1,1f1b,\"" + cell + "\"").value();
+  };
+  for (const char* cell : {"7,8,8,9", "[7, 8, 8, 9]", "7-8-8-9"})
+    for (const char* column : {"pp_layout", "pipeline_split"})
+      CHECK(layout(column, cell).scenario.parallel.pp_layout == std::vector<int>{7, 8, 8, 9});
+  for (const char* cell : {"7,8,8", "7,8,8,8", "nonsense"}) {
+    CHECK(layout("pp_layout", cell).scenario.parallel.pp_layout.empty());
+    CHECK(assumes(layout("pp_layout", cell), "is not one of 32 layers on 4 virtual stages"));
+  }
+}
+
+TEST_CASE("row spelling: ranks of experts that are not reported", "[accuracy]") {
+  const auto read = [](const std::string& framework) {
+    return row(",framework,moe_experts,moe_topk,moe_ffn_hidden", "," + framework + ",64,2,1024").value();
+  };
+  CHECK(read("Megatron-Core 0.15").scenario.parallel.ep == 8);
+  CHECK(read("PyTorch FSDP").scenario.parallel.ep == 1);
+  for (const char* framework : {"Megatron-Core 0.15", "PyTorch FSDP"}) {
+    CHECK(read(framework).guessed_layout);
+    CHECK(assumes(read(framework), "expert-parallel degree not reported"));
+  }
+}
+
+TEST_CASE("row spelling: models of other kinds are refused or said", "[accuracy]") {
+  for (const char* arch : {"encoder-decoder", "ssm", "diffusion"})
+    CHECK_FALSE(skipped(",arch", fmt::format(",{}", arch)).empty());
+  CHECK_FALSE(skipped(",attention_kind", ",linear").empty());
+  CHECK(assumes(row(",arch", ",vlm").value(), "arch 'vlm': as a decoder"));
+  CHECK(assumes(row(",attention_kind", ",sparse").value(), "attention 'sparse' is not known"));
+  CHECK(with("attention_kind", "sliding window 2048").model.sliding_window == 2048);
+}
+
+TEST_CASE("row spelling: racks of other sizes", "[accuracy]") {
+  const auto domain = [](const std::string& gpu) {
+    const std::string text = std::string(test::kNeeded) + "\n32,4096,32,11008,32000,4096,128," + gpu + ",144\n";
+    const CsvTable table = CsvTable::parse(text, "t.csv").value();
+    return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.cluster.node.gpus;
+  };
+  CHECK(domain("GB200 NVL72") == 72);
+  CHECK(domain("GB200 NVL36") == 36);
+  CHECK(domain("GB200 NVL4") == 4);
+}
+
+TEST_CASE("row spelling: numbers, schedules, graphs and words of precision", "[accuracy]") {
+  CHECK(with("head_dim", "128").model.head_dim == 128);
+  CHECK(skipped(",kv_heads", ",8k").empty() == false);  // 8,192 of 32 heads
+  CHECK(row(",pp,schedule", ",4,interleaved 1f1b (2 virtual stages)").value().scenario.parallel.vpp == 2);
+  CHECK(row(",pp,schedule", ",4,zero-bubble V").value().scenario.parallel.pp_schedule == "zb-v");
+  for (const char* whole : {"full", "full-iter", "whole step"}) CHECK(with("cuda_graph", whole).training.cuda_graphs);
+  for (const char* mixed : {"amp", "mixed", "16-mixed"})
+    CHECK(with("precision", mixed).training.dtype == Precision::bf16);
+  CHECK(with("precision_detail", "gradients all-reduced in fp32").training.grad_reduce_dtype == Precision::fp32);
+  CHECK(with("precision_detail", "reduce_dtype=fp32").training.grad_reduce_dtype == Precision::fp32);
+  CHECK(row(",precision,precision_detail", ",fp8,enable_fsdp_float8_all_gather")
+            .value()
+            .scenario.training.fp8_param_gather);
+  CHECK(assumes(row(",precision", ",nvfp4").value(), "nvfp4: H100 has no such arithmetic"));
+  CHECK_FALSE(assumes(row(",precision", ",fp8").value(), "no such arithmetic"));
+  for (const char* released : {"NeMo 1.23", "NeMo 2.0", "NeMo-Megatron"})
+    CHECK(row(",framework", fmt::format(",{}", released)).value().stack == "nemo-2024");
+  CHECK(row(",framework", ",NeMo 2.3").value().stack == "nemo-2025");
+  CHECK(experts(",framework,routing", ",Megatron-Core 0.15,learned").scenario.training.expert_routing ==
+        ExpertRouting::skewed);
+  CHECK(experts(",framework,routing", ",Megatron-Core 0.15,forced balance of a learned router")
+            .scenario.training.expert_routing == ExpertRouting::even);
+  CHECK(
+      experts(",framework,notes", ",Megatron-Core 0.15,all-to-all replaces DeepEP").scenario.parallel.moe_dispatcher ==
+      MoeDispatcher::alltoall);
+  CHECK(experts(",framework,notes", ",Megatron-Core 0.15,tokens dropped (CF=1.25)")
+            .scenario.training.expert_capacity_factor == 1.25);
+  CHECK(row(",framework,task,notes", ",Megatron-Bridge,sft,not packed").value().scenario.model.sliding_window == 0);
 }

@@ -15,8 +15,9 @@ bool is_separator(char c) { return c == ' ' || c == '-' || c == '_'; }
 /// Denials before and behind the words that they deny. Those of kBeforeAll also deny a whole cell, those of kBehindLink deny
 /// only behind a link ("MTP layers: 0"), and words of kBetween may stand before either.
 constexpr std::string_view kBeforeAll[] = {"no ", "without ", "w/o "};
-constexpr std::string_view kBeforeWord[] = {"not ",        "non-",         "not use ", "not using ", "not enable ",
-                                            "instead of ", "rather than ", "vs ",      "vs. ",       "versus "};
+constexpr std::string_view kBeforeWord[] = {"not ",        "non-",        "not use ",     "not using ",
+                                            "not enable ", "instead of ", "rather than ", "vs ",
+                                            "vs. ",        "versus ",     "replaces ",    "replacing "};
 constexpr std::string_view kBetween[] = {"dispatcher", "capture"};
 constexpr std::string_view kLinks[] = {":", "=", "is", "are", "was", "were"};
 constexpr std::string_view kBehind[] = {"off",          "none",        "disabled",      "unused",
@@ -123,10 +124,14 @@ std::string usual_word(std::string_view column, std::string_view cell) {
     std::string_view column, letters, word;
   };
   constexpr Spelling kSpellings[] = {{"task", "pretraining", "pretrain"},
+                                     {"task", "benchmark", "pretrain"},
+                                     {"task", "continuedpretraining", "pretrain"},
                                      {"task", "finetuning", "sft"},
                                      {"task", "finetune", "sft"},
+                                     {"task", "fullfinetuning", "sft"},
                                      {"task", "supervisedfinetuning", "sft"},
                                      {"outcome", "success", "completed"},
+                                     {"outcome", "done", "completed"},
                                      {"outcome", "succeeded", "completed"},
                                      {"outcome", "successful", "completed"},
                                      {"outcome", "ok", "completed"},

@@ -105,6 +105,15 @@ std::string nemo(const TableFields& fields, const std::string& small) {
   const double released = year_of_release(name);
   if (contains(small, "bridge") || released >= kFirstBridge) return megatron_bridge(name);
   if (released > 0) return "NeMo " + release_in(name);
+  struct Version {
+    const char* number;
+    const char* release;
+  };
+  constexpr Version kVersions[] = {{"nemo 1.", "of 2024"},      {"nemo 2.0", "24.09"}, {"nemo 2.1", "24.12"},
+                                   {"nemo 2.2", "25.02"},       {"nemo 2.3", "25.04"}, {"nemo 2.4", "25.07"},
+                                   {"nemo-megatron", "of 2024"}};
+  for (const Version& each : kVersions)
+    if (contains(small, each.number)) return std::string("NeMo ") + each.release;
   const double year = year_of_source(fields.text("source"));
   return year > 0 && year < kLastOf2024 ? "NeMo of 2024" : name;
 }

@@ -14,6 +14,8 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
+constexpr int kMostLayers = 100'000;
+
 /// "5", "2nd", "one", "second"; 0: another word.
 int number_of(std::string_view word) {
   constexpr std::string_view kNames[][2] = {{"one", "first"},   {"two", "second"}, {"three", "third"},
@@ -22,10 +24,9 @@ int number_of(std::string_view word) {
     ++i;
     if (word == names[0] || word == names[1]) return i;
   }
-  constexpr int kMost = 100'000;
   int number = 0;
   const std::errc fault = std::from_chars(word.data(), word.data() + word.size(), number).ec;
-  return fault == std::errc::result_out_of_range ? kMost : std::clamp(number, 0, kMost);
+  return fault == std::errc::result_out_of_range ? kMostLayers : std::clamp(number, 0, kMostLayers);
 }
 
 bool is_option(std::string_view word) {
@@ -35,8 +36,36 @@ bool is_option(std::string_view word) {
 
 /// "layer", "layers", unless these are the unit of something: "1 layer per checkpoint".
 bool counts_layers(std::string_view word, std::string_view next, std::string_view after) {
-  return word.starts_with("layer") && (next != "per" || after.find("stage") != std::string_view::npos ||
-                                       after == "virtual" || after == "pipeline" || after == "model");
+  return word.starts_with("layer") &&
+         (next != "per" || after.find("stage") != std::string_view::npos || after == "vp" || after == "vpp" ||
+          after == "virtual" || after == "pipeline" || after == "model");
+}
+
+/// The layers in "0-15"; 0: another word.
+int size_of_range(std::string_view word) {
+  const std::size_t dash = word.find('-');
+  if (dash == std::string_view::npos) return 0;
+  const std::optional<int> first = parse_number<int>(word.substr(0, dash)),
+                           last = parse_number<int>(word.substr(dash + 1));
+  return first && last && *first >= 0 && *last >= *first
+             ? std::min(*last, kMostLayers - 1) - std::min(*first, kMostLayers) + 1
+             : 0;
+}
+
+/// The words of a text; "16/80" is "16 of 80", "20%" is "20 of 100".
+Words words_of(std::string_view text) {
+  static constexpr std::string_view kOf = "of", kHundred = "100";
+  Words words;
+  for (const std::string_view word : split_words(text, " \t,;:=()[]")) {
+    const std::vector<std::string_view> parts = split_words(word, "/%");
+    const bool fraction = parts.size() == 2 && number_of(parts[0]) > 0 && number_of(parts[1]) > 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (fraction && i == 1) words.push_back(kOf);
+      words.push_back(parts[i]);
+    }
+    if (parts.size() == 1 && word.ends_with('%')) words.insert(words.end(), {kOf, kHundred});
+  }
+  return words;
 }
 
 /// The words around the one at `i`; empty beyond the ends.
@@ -50,8 +79,11 @@ RecomputedLayers read(const Words& words) {
       said.every = next == "other" ? 2 : number_of(next);
     const bool method = words[i] == "block" && before != "per" && before != "each";
     said.of_each_stage |= method || words[i].find("stage") != std::string_view::npos || words[i].starts_with("chunk");
+    if (before.starts_with("layer") && said.count == 0) said.count = size_of_range(words[i]);
     constexpr std::string_view kOther[] = {"of", "every", "but", "except"};  // before numbers that are not the count
-    const bool other = words[i] == "first" || std::ranges::find(kOther, before) != std::end(kOther);
+    const bool of_work =
+        before == "of" && i > 1 && (words[i - 2].starts_with("recomput") || words[i - 2] == "checkpointing");
+    const bool other = !of_work && (words[i] == "first" || std::ranges::find(kOther, before) != std::end(kOther));
     if (said.count > 0 || other || number_of(words[i]) == 0) continue;
     const std::size_t whole = i + (word_at(words, i + 2) == "the" ? 3 : 2);
     if (next == "of" && number_of(word_at(words, whole)) > 0) said.of = number_of(word_at(words, whole));
@@ -66,7 +98,7 @@ RecomputedLayers read(const Words& words) {
 }  // namespace
 
 RecomputedLayers recomputed_layers(std::string_view text) {
-  const Words words = split_words(text, " \t,;:=()[]/");
+  const Words words = words_of(text);
   return std::ranges::find(words, "uniform") == words.end() ? read(words) : RecomputedLayers{};
 }
 
@@ -74,7 +106,7 @@ int recomputed_per_stage(const RecomputedLayers& said, int layers, int virtual_s
   if (said.every > 1) return std::max(1, layers / (said.every * virtual_stages));
   if (said.of > 0) return said.count < said.of ? ceil_div(said.count * layers, said.of * virtual_stages) : 0;
   if (said.of_each_stage) return said.count;
-  if (!partial) return 0;
+  if (!partial && (said.of_option || said.count == 1 || said.count >= layers)) return 0;
   return said.of_option ? said.count : ceil_div(said.count, virtual_stages);
 }
 

@@ -6,7 +6,8 @@
 
 namespace tracecast::accuracy {
 
-/// "20 of 80 layers", "block, 5 layers", "recompute_num_layers=5", "1 layer per virtual stage", "every 2nd layer".
+/// "20 of 80 layers", "20/80", "25%", "layers 0-19", "block, 5 layers", "recompute_num_layers=5", "1 layer per virtual stage",
+/// "every 2nd layer".
 struct RecomputedLayers {
   int count = 0;               ///< 0: the text has no such number
   int of = 0;                  ///< so many layers, "20 of 80"; 0: not said
@@ -21,7 +22,8 @@ struct RecomputedLayers {
 RecomputedLayers recomputed_layers(std::string_view text);
 
 /// Layers of a virtual stage of a model with `layers`, evenly spread if the text does not say where they are; 0: all, or the text does not
-/// say.   partial: the row says that not all are, so that Megatron's method cannot be "uniform"
+/// say.   partial: the row says that not all are, so that Megatron's method cannot be "uniform"; without it, "16 layers" are fewer
+/// than all only if the model has more
 int recomputed_per_stage(const RecomputedLayers& said, int layers, int virtual_stages, bool partial);
 
 }  // namespace tracecast::accuracy

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 
@@ -25,7 +26,7 @@ class GraphsReader : RowPart {
     const bool experts = result_.scenario.model.moe.has_value();
     const bool some = text("compiled").find("graph") != std::string::npos || mentions("CUDA graph") ||
                       (graph.empty() && (reported("cuda_graph") || captures_in_nemo() || captures_in_bridge()));
-    if (drops_tokens()) t.expert_capacity_factor = 1;
+    if (drops_tokens()) t.expert_capacity_factor = capacity_factor();
     if (some && graph.empty() && (!experts || t.expert_capacity_factor > 0)) {
       t.cuda_graphs = true;
     } else if (!graph.empty() && !graph.starts_with("none")) {
@@ -39,6 +40,17 @@ class GraphsReader : RowPart {
   }
 
  private:
+  /// "CF=1.25", "capacity factor 1.25", "capacity 1.0"; 1 where a note says none.
+  double capacity_factor() const {
+    constexpr double kMost = 16;
+    const std::string notes = lower_case(text("notes"));
+    for (const std::string_view words : {"cf=", "capacity factor of ", "capacity factor ", "capacity "})
+      if (const std::size_t at = notes.find(words); at != std::string::npos)
+        if (const double factor = std::strtod(notes.c_str() + at + words.size(), nullptr); factor > 0 && factor < kMost)
+          return factor;
+    return 1;
+  }
+
   /// The column, else what a note says, in the words of the column. Where a table took the next release's graphs for
   /// Megatron-Bridge 25.09: those of its own recipes that drop tokens (docs/references.md#token-drop).
   std::string reported_graphs() {
@@ -57,6 +69,8 @@ class GraphsReader : RowPart {
     std::string graph = lower_case(reported);
     if (graph == "eager") return "none";
     if (const std::optional<bool> yes = truth(graph); yes) return *yes ? "" : "none";
+    if (graph == "full" || graph == "full-iter" || graph == "whole step" || graph == "full step")
+      return "full_iteration";
     for (const std::string_view spelled : {"full iteration", "full-iteration", "full cuda graph"})
       if (const std::size_t at = graph.find(spelled); at != std::string::npos)
         graph.replace(at, spelled.size(), "full_iteration");

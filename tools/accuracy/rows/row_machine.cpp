@@ -109,6 +109,7 @@ class MachineReader : RowPart {
     s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, kMostGpus));
     s.cluster.max_nodes = 0;  // a machine of this kind, of any size
     limit_pcie(s.cluster.node, s.profile);
+    adapt_rack(s.cluster.node);
     if (std::string changed = adapt_node(s.cluster, reported_machine, machine->by_network); !changed.empty())
       assume(std::move(changed));
     if (!reported("gpus_per_node") && reported_machine.gpus_per_node == s.cluster.node.gpus)
@@ -127,6 +128,17 @@ class MachineReader : RowPart {
     const int ranks = fields_.small_count("gpu_count", 0), nodes = fields_.small_count("nodes", 0);
     if (reported("gpus_per_node") || nodes == 0 || ranks % nodes != 0) return fields_.small_count("gpus_per_node", 0);
     return nodes > 1 || ranks > kUsual ? ranks / nodes : 0;
+  }
+
+  /// "GB200 NVL4", "NVL36x2": a smaller scale-up domain than the usual rack of that GPU.
+  void adapt_rack(NodeSpec& node) {
+    for (const char* column : {"gpu", "intra_node_link"}) {
+      const int gpus = number_after(lower_case(text(column)), "nvl");
+      if (gpus < node.gpus_per_host || gpus >= node.gpus || gpus % node.gpus_per_host != 0) continue;
+      assume(fmt::format("NVL{}: NVLink connects {} GPUs; otherwise a rack of {}", gpus, gpus, node.gpus));
+      node.nvswitches = std::max(1, node.nvswitches * gpus / node.gpus);
+      node.gpus = gpus;
+    }
   }
 
   void assume_network(const MachineClass& machine) {

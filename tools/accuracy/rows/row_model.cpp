@@ -39,7 +39,7 @@ class ModelReader : RowPart {
       m.mtp_layers = 1;
       assume("one layer of multi-token prediction");
     }
-    if (is_fine_tuning() && (is_megatron_core() || is_packed())) {
+    if (is_fine_tuning() && is_packed().value_or(is_megatron_core())) {
       m.sliding_window = kPackedSpan;
       assume(fmt::format("packed fine-tuning: a token attends to {} others", kPackedSpan));
     }
@@ -114,14 +114,20 @@ class ModelReader : RowPart {
     m.qk_norm = is_of("qwen3") || is_of("apertus");
     m.parallel_residual = mentions("parallel transformer block") || has_parallel_residual(family_);
     set_window(m);
+    say_what_is_unknown(m);
     if (m.head_dim == 0 && !m.latent_attention) m.head_dim = head_size_by_parameters(m);
   }
 
   /// What columns cannot express: of a family, or of a row that calls its model a hybrid.
   std::string_view unmodelled() const {
     if (const std::string_view layers = unmodelled_layers(family_); !layers.empty()) return layers;
-    const std::string arch = lower_case(text("arch"));
-    return has_word(arch, "hybrid") || has_word(arch, "mamba") ? "other layers than attention" : "";
+    const std::string arch = lower_case(text("arch")), attention = lower_case(text("attention_kind"));
+    for (const char* word : {"hybrid", "mamba", "ssm", "rwkv", "diffusion", "dit"})
+      if (has_word(arch, word)) return "other layers than attention";
+    if (has_word(attention, "linear")) return "linear attention";
+    const bool both =
+        contains(arch, "encoder-decoder") || contains(arch, "encoder decoder") || has_word(arch, "seq2seq");
+    return both ? "an encoder" : "";
   }
 
   /// A size that the row leaves out is that of the shipped model of its name, if it has one.
@@ -184,10 +190,28 @@ class ModelReader : RowPart {
         fmt::format("Gemma: a window of {} tokens, but for every layer of {}", window->tokens, window->global_every));
   }
 
-  bool is_packed() const {
-    for (const char* word : {"packed", "packing", "padding-free", "SQuAD"})
-      if (mentions(word)) return true;
-    return false;
+  /// Words of arch and attention_kind that change nothing; a width behind "window" is read.
+  void say_what_is_unknown(Model& m) {
+    const std::string arch = lower_case(text("arch")), kind = lower_case(text("attention_kind"));
+    constexpr std::string_view kArchs[] = {"",      "dense", "moe", "decoder", "decoder-only", "transformer",
+                                           "llama", "gpt"};
+    if (std::ranges::find(kArchs, arch) == std::end(kArchs) && !contains(arch, "moe") && !contains(arch, "dense"))
+      assume(fmt::format("arch '{}': as a decoder with causal attention", shortened(arch)));
+    if (const int window = std::max(number_after(kind, "window "), number_after(kind, "window=")); window > 0) {
+      m.sliding_window = window;
+      return;
+    }
+    constexpr const char* kKinds[] = {"mha",  "gqa",    "mqa",   "mla",     "latent", "dsa",
+                                      "full", "causal", "multi", "grouped", "group"};
+    if (!kind.empty() && std::ranges::none_of(kKinds, [&](const char* known) { return contains(kind, known); }) &&
+        !m.sparse_attention && m.sliding_window == 0)
+      assume(fmt::format("attention '{}' is not known: every token attends to all before it", shortened(kind)));
+  }
+
+  /// Empty: the row does not say.
+  std::optional<bool> is_packed() const {
+    if (mentions("unpacked") || mentions("padded to")) return false;
+    return noted({"packed", "packing", "padding-free", "SQuAD"});
   }
 
   /// A launcher's layout names layers of multi-token prediction; without one, the row says whether there is such a layer.

@@ -27,6 +27,7 @@ constexpr Word kSchedules[] = {{"zb1p", "zb-auto-1p"},
                                {"interleaved", "interleaved-1f1b"},
                                {"1f1binterleaved", "interleaved-1f1b"},
                                {"vpp", "interleaved-1f1b"},
+                               {"zerobubblev", "zb-v"},
                                {"afab", "gpipe"}};
 
 /// The schedule of that name or alias, however its parts are separated: "DualPipe-V", "zb_h1"; nullptr: there is none.
@@ -58,7 +59,7 @@ class ParallelReader : RowPart {
     const bool overlaps = noted({"async TP", "asynchronous tensor parallel"}).value_or(p.tp_comm_overlap);
     p.tp_comm_overlap = p.tp > 1 && p.sequence_parallel && flag("tp_comm_overlap", overlaps);
     if (mentions("order tp-cp-pp-dp")) p.rank_order = "tp-cp-ep-pp-dp";
-    if (p.zero_stage == 0 && (mentions("torch DDP") || is_ddp())) {
+    if (p.zero_stage == 0 && is_ddp()) {
       p.data_parallel = DataParallelKind::ddp;
       p.overlap_grad_reduce = true;
     }
@@ -74,14 +75,38 @@ class ParallelReader : RowPart {
     p.pp = std::max(1, fields_.small_count("pp", 1));
     p.cp = std::max(1, fields_.small_count("cp", 1));
     p.ep = std::max(1, fields_.small_count("ep", 1));
+    if (result_.scenario.model.moe && !reported("ep")) guess_expert_ranks(p);
     read_dispatcher(p);
     // All runs of Megatron-Core's stacks of 2025 and later that report it do not split experts.
     const bool unsplit = is_megatron_core() && stack_->released >= 2025;
     p.etp = result_.scenario.model.moe ? fields_.small_count("etp", unsplit && p.ep > 1 ? 1 : 0) : 0;
-    p.vpp = std::max(1, fields_.small_count("vp", 1));
+    p.vpp = std::max(1, fields_.small_count("vp", chunks_in_schedule()));
     if (std::int64_t{p.tp} * p.pp * p.cp <= world && world % (p.tp * p.pp * p.cp) == 0) return true;
     add_error("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
     return false;
+  }
+
+  /// "interleaved 1f1b (5 virtual stages)"; 1: it names none.
+  int chunks_in_schedule() const {
+    const std::string small = lower_case(text("schedule"));
+    if (!contains(small, "virtual") && !contains(small, "chunk") && !contains(small, "vp")) return 1;
+    for (const std::string_view word : split_words(small, " (),:="))
+      if (const std::optional<int> count = parse_number<int>(word); count && *count > 1 && *count < 1000) return *count;
+    return 1;
+  }
+
+  /// Megatron-Core's recipes divide experts over as many ranks as NVLink connects; other software leaves them whole.
+  void guess_expert_ranks(Parallel& p) {
+    result_.guessed_layout = true;
+    const int ranks = result_.scenario.cluster.world_size / std::max(1, p.pp);
+    const int domain = std::min(result_.scenario.cluster.node.gpus, ranks);
+    const int experts = result_.scenario.model.moe->experts;
+    for (int ep = is_megatron_core() ? domain : 1; ep >= 1; --ep) {
+      if (ranks % ep != 0 || experts % ep != 0) continue;
+      p.ep = ep;
+      break;
+    }
+    assume(fmt::format("expert-parallel degree not reported: {}", p.ep));
   }
 
   /// The other degrees determine it: what some sources call so counts context ranks, or copies of a sharded model.
@@ -126,15 +151,17 @@ class ParallelReader : RowPart {
     s.profile.host.step_overhead_per_rank += seconds(stack_->shard_rank_overhead) * group / s.cluster.world_size;
   }
 
+  /// PyTorch's DistributedDataParallel, by the framework's name, a tag or a note.
   bool is_ddp() const {
     const std::string small = lower_case(text("framework"));
-    return small.find("ddp") != std::string::npos && small.find("fsdp") == std::string::npos;
+    const bool named = small.find("ddp") != std::string::npos && small.find("fsdp") == std::string::npos;
+    return named || has_tag("ddp") || noted({"torch DDP", "PyTorch DDP", "DistributedDataParallel"}).value_or(false);
   }
 
   /// Megatron-Core's recipes divide sequences wherever they divide tensors, and with experts it must
   /// (docs/references.md#sequence-parallel-recipes).
   bool divides_sequences(const Parallel& p) {
-    if (reported("seq_parallel") || !is_megatron_core() || p.sequence_parallel)
+    if (truth_in(text("seq_parallel")) || !is_megatron_core() || p.sequence_parallel)
       return flag("seq_parallel", p.sequence_parallel || has_tag("sp"));
     assume("sequence parallelism not reported: on, as in recipes of Megatron-Core");
     return true;
@@ -260,14 +287,16 @@ class ParallelReader : RowPart {
   }
 
   void read_schedule(Parallel& p) {
-    const std::string name = letters_and_digits(text("schedule"));
+    const std::string& said = text("schedule");
+    const std::string name =
+        letters_and_digits(said.substr(0, said.find('(')));  // "interleaved 1f1b (5 virtual stages)"
     const auto word = std::ranges::find_if(kSchedules, [&](const Word& w) { return name == w.in_table; });
     if (word != std::end(kSchedules)) {
       p.pp_schedule = word->name;
     } else if (const ScheduleVariant* known = schedule_named(name); known != nullptr) {
       p.pp_schedule = std::string(known->name);
     } else if (!name.empty() && name != "none") {
-      assume(fmt::format("schedule '{}' is not known: 1F1B", shortened(text("schedule"))));
+      assume(fmt::format("schedule '{}' is not known: 1F1B", shortened(said)));
     }
   }
 
@@ -286,7 +315,7 @@ class ParallelReader : RowPart {
     const int layers = result_.scenario.model.num_layers + (as_layers ? 2 : 0);
     p.vpp = layers % p.pp == 0 ? layers / p.pp : 1;
     if (p.vpp == 1) p.pp_schedule = default_schedule(1);
-    result_.guessed_layout = true;
+    result_.guessed_layout = result_.guessed_chunks = true;
     assume("virtual stages not reported: one layer each where layers divide, else none");
   }
 
@@ -296,17 +325,36 @@ class ParallelReader : RowPart {
     return own && p.ep > 1 && result_.scenario.model.moe && !drops_tokens() && overlaps_exchanges();
   }
 
-  /// The launcher's own layout, "Et*4|(t*4|)*14tmL". Layers of multi-token prediction stand on the last stage.
+  /// "18,20,21,21", "[18, 20, 21, 21]", "18-20-21-21"; empty: other words.
+  static std::optional<std::vector<int>> layers_of_stages(std::string_view list) {
+    std::vector<int> layers;
+    for (const std::string_view word : split_words(list, " ,-/;[]")) {
+      const std::optional<int> count = parse_number<int>(word);
+      if (!count || *count < 0 || *count > 100'000) return std::nullopt;
+      layers.push_back(*count);
+    }
+    return layers.size() < 2 ? std::nullopt : std::optional(layers);
+  }
+
+  /// The layers of each virtual stage: in the launcher's own form, "Et*4|(t*4|)*14tmL", whose layers of multi-token prediction stand
+  /// on the last stage, or as numbers. Also in pipeline_split.
   bool read_layout(Parallel& p) {
     std::string layout = text("pp_layout");
     while (!layout.empty() && (layout.back() == ';' || layout.back() == ' ')) layout.pop_back();
-    if (layout.empty()) layout = layout_of_recipe(p);
+    if (layout.empty() && layers_of_stages(text("pipeline_split"))) layout = text("pipeline_split");
+    const bool named = !layout.empty();
+    if (!named) layout = layout_of_recipe(p);
     if (layout.empty()) return false;
-    const std::optional<std::vector<int>> stages = parse_pipeline_layout(layout);
+    std::optional<std::vector<int>> stages = layers_of_stages(layout);
+    if (!stages) stages = parse_pipeline_layout(layout);
     const int layers = result_.scenario.model.num_layers;
     if (!stages || static_cast<int>(stages->size()) != p.pp * p.vpp ||
-        std::accumulate(stages->begin(), stages->end(), 0) != layers)
+        std::accumulate(stages->begin(), stages->end(), 0) != layers) {
+      if (named)
+        assume(fmt::format("layout '{}' is not one of {} layers on {} virtual stages: as if it were empty",
+                           shortened(layout), layers, p.pp * p.vpp));
       return false;
+    }
     p.pp_layout = *stages;
     return true;
   }

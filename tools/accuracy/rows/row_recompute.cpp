@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/base/words.hpp"
 #include "sim/io/json_document.hpp"
@@ -48,10 +49,10 @@ class RecomputeReader : RowPart {
     } else if (recompute == "full") {
       t.recompute = Recompute::full;
     } else if (modules_in(said).any()) {
-      if (!read_modules(t, said)) assume(fmt::format("recomputation of '{}' is left out of the time", said));
+      read_modules(t, said);
     } else if (recompute == "selective") {
       t.recompute = Recompute::selective;
-    } else if (recompute == "selective_other" || recompute == "partial_layers") {
+    } else if (recompute == "selective_other") {
       assume(fmt::format("recomputation of '{}' is left out of the time", said));
     } else {
       result_.guess_recompute = true;
@@ -177,9 +178,8 @@ class RecomputeReader : RowPart {
   /// Megatron-Core's --recompute-modules, and others' words for them.
   struct Modules {
     bool attention = false;          ///< the scores
-    bool others = false;             ///< that are not modelled
     std::vector<std::string> named;  ///< Training::recompute_modules
-    bool any() const { return attention || others || !named.empty(); }
+    bool any() const { return attention || !named.empty(); }
   };
   static Modules modules_in(std::string said) {
     struct ModuleWord {
@@ -201,8 +201,8 @@ class RecomputeReader : RowPart {
                                        {"up_proj", "mla_up"},
                                        {"mla_up_proj", "mla_up"},
                                        {"moe", "moe"},
-                                       {"mlp", ""},
-                                       {"shared_experts", ""}};
+                                       {"mlp", "mlp"},
+                                       {"shared_experts", "shared_experts"}};
     for (const char* whole : {"activation checkpointing", "activation recompute", "activation recomputation"})
       if (const std::size_t at = said.find(whole); at != std::string::npos)
         said.erase(at, std::string_view(whole).size());
@@ -211,8 +211,7 @@ class RecomputeReader : RowPart {
       if (!has_word(said, word)) continue;
       const std::string_view name = module;
       modules.attention |= name == "scores";
-      modules.others |= name.empty();
-      if (name != "scores" && !name.empty() && std::ranges::find(modules.named, name) == modules.named.end())
+      if (name != "scores" && std::ranges::find(modules.named, name) == modules.named.end())
         modules.named.emplace_back(name);
     }
     return modules;
@@ -224,7 +223,8 @@ class RecomputeReader : RowPart {
     if (modules.attention) t.recompute = Recompute::selective;
     t.recompute_modules = std::move(modules.named);  // not a stack's
     if (t.recompute_modules.empty()) return modules.attention;
-    assume(fmt::format("recomputation of '{}': norms, activations, up-projections and experts of it", said));
+    assume(fmt::format("recomputation of '{}': {}{}", said, modules.attention ? "attention, " : "",
+                       fmt::join(t.recompute_modules, ", ")));
     return true;
   }
 };

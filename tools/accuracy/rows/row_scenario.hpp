@@ -63,7 +63,8 @@ struct RowScenario {
   MemoryReport memory_report = MemoryReport::allocated;
   bool steps_overlap = false;            ///< by the stack, in runs without data parallelism
   bool guessed_schedule = false;         ///< interleaved by the stack; neither it nor virtual stages are reported
-  bool guessed_layout = false;           ///< micro-batch or virtual stages are not reported
+  bool guessed_layout = false;           ///< micro-batch, virtual stages or ranks of experts are not reported
+  bool guessed_chunks = false;           ///< of these, virtual stages
   bool guess_recompute = false;          ///< to be chosen by memory, from training.recompute on
   std::vector<std::string> assumptions;  ///< sentences
 };

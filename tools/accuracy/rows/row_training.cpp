@@ -9,6 +9,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/cost/attention.hpp"
+#include "sim/cost/rated_precision.hpp"
 #include "tools/accuracy/rows/gpu_names.hpp"
 #include "tools/accuracy/rows/row_part.hpp"
 
@@ -40,6 +41,7 @@ class TrainingReader : RowPart {
       t.flash_attention = false;
       assume("no fused attention, as in JAX-Toolbox without Transformer Engine");
     }
+    if (t.flash_attention) read_attention_kernel(t);
     t.compiled = is_compiled(t.compiled);
     read_narrow_recipe(t, read_row_graphs(row_));
     t.offload_layers = fields_.small_count("cpu_offload_layers", number_after(text("notes"), "activation offload of "));
@@ -70,12 +72,58 @@ class TrainingReader : RowPart {
     const bool mxfp8 = s.model.moe && t.dtype == Precision::mxfp8;
     t.fused_experts = mxfp8 && (whole_step || mentions("fused grouped MLP"));
     const bool gpt_oss = is_of("gpt-oss");
-    t.fp8_attention = t.fused_experts && !(is_deepseek() && gpu_name(text("gpu")).part == "GB200") &&
-                      t.flash_attention && has_attention_in(s.profile, t.attention_kernel, t.dtype);
+    const bool recipe = t.fused_experts && !(is_deepseek() && gpu_name(text("gpu")).part == "GB200");
+    t.fp8_attention = (recipe || says_fp8_attention(t)) && t.flash_attention &&
+                      has_attention_in(s.profile, t.attention_kernel, t.dtype);
     t.fp8_output_layer = mxfp8 && whole_step && is_bridge_since(2026.4) && (gpt_oss || (is_deepseek() && has_racks()));
     // Transformer Engine 2.12 multiplies unpadded tokens: docs/references.md#expert-padding
     if (is_bridge_since(2026.25)) t.padded_experts = false;
     if (is_bridge_since(2026.4) && mxfp8) t.separate_expert_casts = false;  // docs/references.md#expert-casts
+  }
+
+  /// Said also where the profile has no such kernel.
+  bool says_fp8_attention(const Training& t) {
+    for (const char* words : {"FP8 attention", "FP8 DPA", "FP8 dot product attention", "FP8 MHA"}) {
+      if (!affirms(text("precision_detail"), words) && !mentions(words)) continue;
+      if (!is_narrow(t.dtype) || !has_attention_in(result_.scenario.profile, t.attention_kernel, t.dtype))
+        assume(fmt::format("attention in 8 bits: the profile has no such kernel for {}", to_string(t.dtype)));
+      return is_narrow(t.dtype);
+    }
+    return false;
+  }
+
+  /// The kernel of fused attention that the row names, if the profile has it; else the stack's.
+  void read_attention_kernel(Training& t) {
+    struct Named {
+      const char *words, *kernel;
+    };
+    constexpr Named kNamed[] = {{"FA1", "fa1"},
+                                {"FlashAttention-1", "fa1"},
+                                {"FA2", "fa2"},
+                                {"FlashAttention-2", "fa2"},
+                                {"Flash-Attention-2", "fa2"},
+                                {"flash-attn 2", "fa2"},
+                                {"NVTE_FUSED_ATTN=0", "fa2"},  // Transformer Engine without cuDNN's attention
+                                {"FA3", "fa3"},
+                                {"FlashAttention-3", "fa3"},
+                                {"Flash-Attention-3", "fa3"},
+                                {"flash-attn 3", "fa3"},
+                                {"cuDNN", "cudnn"},
+                                {"Triton", "triton"},
+                                {"aiter", "aiter"},
+                                {"AOTriton", "aotriton"}};
+    const std::vector<std::string> known = attention_kernels(result_.scenario.profile);
+    for (const auto& [words, kernel] : kNamed) {
+      const bool noted_kernel =
+          std::string_view(words) != "Triton" && std::string_view(words) != "cuDNN";  // of anything
+      if (!affirms(text("flash_attention"), words) && !(noted_kernel && mentions(words))) continue;
+      if (std::ranges::find(known, kernel) == known.end())
+        return assume(fmt::format("attention kernel {}: the profile has none, so it is {}", words, known.front()));
+      if (known.front() == kernel) return;  // also where cuDNN 8 stands for its time
+      if (std::string_view(kernel) == "cudnn" && known.front() == "cudnn8") return;
+      t.attention_kernel = kernel;
+      return assume(fmt::format("attention kernel {}, as the row says", words));
+    }
   }
 
   /// Megatron-Core's distributed Muon: states of whole matrices, and no quantised parameters. docs/references.md#kimi-recipe
@@ -104,8 +152,10 @@ class TrainingReader : RowPart {
     if (!result_.scenario.model.moe) return;
     const std::string& routing = text("routing");
     constexpr std::array kBalanced{"forced", "force", "balanced", "uniform", "dropless"};
+    constexpr std::array kReal{"real", "natural", "learned", "imbalanced", "unbalanced", "aux loss", "auxiliary loss"};
     const auto says = [&](const char* words) { return affirms(routing, words); };
-    const bool real = says("real") || says("natural") ||
+    const bool forced = says("forced") || says("force");
+    const bool real = (!forced && std::ranges::any_of(kReal, says)) ||
                       noted({"real router", "real routing", "natural routing"}).value_or(false) ||
                       text("source").find("real routing") != std::string::npos;
     if (!real && !routing.empty() && std::ranges::none_of(kBalanced, says))
@@ -194,6 +244,7 @@ class TrainingReader : RowPart {
       return scales_in(name).value_or(has("block") ? Precision::fp8_block : Precision::fp8);
     if (has("bf16") || has("bfloat16")) return Precision::bf16;
     if (has("fp16") || has("float16") || has("half")) return Precision::fp16;
+    if (has("amp") || has("mixed")) return Precision::bf16;  // said by read_precision
     return std::nullopt;
   }
 
@@ -205,12 +256,19 @@ class TrainingReader : RowPart {
     if (t.dtype == Precision::fp8) t.dtype = scales_in(detail).value_or(Precision::fp8);
     if (affirms(text("precision"), "mxfp4")) assume("mxfp4: as nvfp4, which has twice as many scales");
     read_gradients(t, detail);
-    if (affirms(detail, "fp8 all-gather")) t.fp8_param_gather = true;  // torchao's enable_fsdp_float8_all_gather
+    for (const char* words : {"fp8 all-gather", "float8 all-gather", "enable_fsdp_float8_all_gather"})  // torchao's
+      if (affirms(detail, words) || mentions(words)) t.fp8_param_gather = true;
     const auto by_row = [](const std::string& words) {
       return affirms(words, "row-wise") || affirms(words, "per-row") || affirms(words, "scaling by row");
     };
     t.row_scales = t.dtype == Precision::fp8 && (by_row(detail) || by_row(text("precision")));
-    if (!reported("precision")) assume("precision not reported: bf16");
+    const std::string said = lower_case(text("precision"));
+    if (said.empty()) assume("precision not reported: bf16");
+    if (!said.empty() && t.dtype == Precision::bf16 && !contains(said, "bf16") && !contains(said, "bfloat16"))
+      assume(fmt::format("precision '{}': bf16", shortened(said)));
+    if (const Profile& profile = result_.scenario.profile; few_bits(t.dtype) && !few_bits(rated_as(profile, t.dtype)))
+      assume(
+          fmt::format("{}: {} has no such arithmetic, so it multiplies in 16 bits", to_string(t.dtype), text("gpu")));
     if (stack_ != nullptr) drop_unfit_precision(*stack_, t);
     const bool early_qwen = is_bridge() && !is_bridge_since(2026) && is_of("qwen3");
     if (!reported("tp_comm_overlap") && !noted({"async TP"}) && !early_qwen &&
@@ -224,6 +282,10 @@ class TrainingReader : RowPart {
                                     {"fp32 main grad", Precision::fp32},
                                     {"gradients in fp32", Precision::fp32},
                                     {"gradients reduced in fp32", Precision::fp32},
+                                    {"gradients all-reduced in fp32", Precision::fp32},
+                                    {"fp32 reduc", Precision::fp32},  // "fp32 reduction", "fp32 reduce"
+                                    {"reduce_dtype=fp32", Precision::fp32},
+                                    {"reduce_dtype=float32", Precision::fp32},
                                     {"accumulate-allreduce-grads-in-fp32", Precision::fp32},
                                     {"main-grads-dtype fp32", Precision::fp32},
                                     {"bf16 grad", Precision::bf16},

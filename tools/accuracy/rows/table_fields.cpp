@@ -28,6 +28,14 @@ std::optional<double> number_in(const std::string& text) {
   return parse_number<double>(digits);
 }
 
+/// Also with "k" for 1024: a sequence of "8k".
+std::optional<double> count_in(const std::string& text) {
+  constexpr double kKilo = 1024;
+  const bool kilo = text.size() > 1 && (text.back() == 'k' || text.back() == 'K');
+  const std::optional<double> value = number_in(kilo ? text.substr(0, text.size() - 1) : text);
+  return value && kilo ? *value * kKilo : value;
+}
+
 }  // namespace
 
 const std::string& TableFields::text(const char* column) const {
@@ -44,7 +52,8 @@ double TableFields::number(const char* column, double otherwise) {
 }
 
 std::int64_t TableFields::count(const char* column, std::int64_t otherwise) {
-  const double value = number(column, static_cast<double>(otherwise));
+  const std::optional<double> written = count_in(text(column));
+  const double value = written ? *written : number(column, static_cast<double>(otherwise));
   if (is_count(value)) return static_cast<std::int64_t>(value);
   add_error(column, "must be a whole number");
   return otherwise;
@@ -59,7 +68,7 @@ int TableFields::small_count(const char* column, int otherwise) {
 
 std::int64_t TableFields::size(const char* column, std::int64_t otherwise) {
   if (!reported(column) && otherwise > 0) return otherwise;
-  const std::optional<double> value = number_in(text(column));
+  const std::optional<double> value = count_in(text(column));
   if (value && *value >= 1 && is_count(*value)) return static_cast<std::int64_t>(*value);
   add_error(column, "must be a whole number of at least 1");
   return 1;

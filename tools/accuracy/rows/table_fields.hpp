@@ -25,11 +25,11 @@ class TableFields {
   bool reported(const char* column) const { return !text(column).empty(); }
   /// A number of at least 0, "8192" or "8,192"; `otherwise` for an empty field and "none".
   double number(const char* column, double otherwise);
-  /// The same of a whole number.
+  /// The same of a whole number, also "8k": 8192.
   std::int64_t count(const char* column, std::int64_t otherwise);
   /// The same, at most 2^24.
   int small_count(const char* column, int otherwise);
-  /// A whole number of at least 1, also where it is written as 1024.0; `otherwise` for an empty field, unless it is 0.
+  /// A whole number of at least 1, also where it is written as 1024.0 or 1k; `otherwise` for an empty field, unless it is 0.
   std::int64_t size(const char* column, std::int64_t otherwise = 0);
   /// A whole number of at least 1 in a field that must not be empty.
   std::int64_t required_size(const char* column);

@@ -26,6 +26,7 @@ std::optional<int> zero_stage_in(std::string_view text) {
   for (const char* all : {"zero++", "full_shard", "hybrid_shard", "hsdp"})
     if (contains(small, all)) return 3;
   if (contains(small, "shard_grad_op")) return 2;
+  if (contains(small, "no_shard")) return 0;
   return affirms(small, "fsdp") ? std::optional(3) : std::nullopt;
 }
 
@@ -33,7 +34,9 @@ std::optional<int> named_zero_stage(const TableFields& fields) {
   const std::string& stage = fields.text("zero_stage");
   if (truth(stage) == false) return 0;
   if (fields.reported("zero_stage")) {
-    const std::optional<int> digit = parse_number<int>(stage);
+    const std::string small = lower_case(stage);
+    if (small == "ddp") return 0;
+    const std::optional<int> digit = parse_number<int>(small.starts_with("stage") ? trim(stage.substr(5)) : stage);
     return digit ? digit : zero_stage_in(stage);
   }
   if (const std::optional<int> tagged = zero_stage_in(fields.text("parallel_style"))) return tagged;
