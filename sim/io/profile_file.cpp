@@ -14,6 +14,12 @@ const Allowed kRequired{.required = true};
 const Allowed kWritten{.always = true};
 const Allowed kPositive{.minimum = 0, .above = true, .error = "is not positive", .always = true};
 const Allowed kNotNegative{.minimum = 0, .error = "is negative", .always = true};
+// Limits that real parts are far from, but other units are not.
+const Allowed kShare{
+    .minimum = 0, .maximum = 1.1, .above = true, .always = true};  // of rated clocks, which boost exceeds
+const Allowed kFactor{.minimum = 0.1, .maximum = 10, .always = true};
+const Allowed kCallTime{.minimum = 0, .maximum = 1, .always = true};
+const Allowed kPeak{.minimum = 1e6, .maximum = 1e18, .always = true};
 const Allowed kFraction{.minimum = 0, .maximum = 1, .error = "is not between 0 and 1", .always = true};
 
 /// Written only where it differs from the default.

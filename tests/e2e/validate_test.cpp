@@ -127,6 +127,8 @@ TEST_CASE("calibrate: runs like the measured ones are corrected, others are not"
   CHECK(d["factor"].get<double>() <= 1.25);
   CHECK(d["p5_s"].get<double>() < d["corrected_s"].get<double>());
   CHECK(fit["measured"].size() == 3);
+  CHECK(d["levers"] == "fp16, full recomputation, megatron-lm");
+  CHECK_FALSE(fit.contains("profile"));
   const std::string profile = content_of(sandbox.path() / "mine.json");
   CHECK(profile.find("for runs like d (") != std::string::npos);
   CHECK(profile.find("from 3 runs of mine.csv") != std::string::npos);
@@ -141,6 +143,78 @@ TEST_CASE("calibrate: runs like the measured ones are corrected, others are not"
   CHECK(unlike.code == 1);
   CHECK(unlike.out.find("no measured run is similar") != std::string::npos);
   CHECK(sandbox.run("tracecast calibrate --runs plain.csv").err.starts_with("--like: is required"));
+}
+
+TEST_CASE("calibrate: with the profile that it writes, a run takes its corrected time, or none is written", "[e2e]") {
+  const Sandbox sandbox;
+  // Llama 3.1 8B by FSDP on 64 GPUs, and the same as a scenario. Much slower than forecast, and over slow links.
+  const auto table =
+      [&](const char* file, const char* link, const char* step_time) {
+        std::ofstream(sandbox.path() / file)
+            << "id,source,model_name,layers,hidden,heads,seq_len,gpu,gpu_count,inter_node_link,framework,micro_batch,"
+               "global_batch_seqs,precision,recompute,step_time_s\n"
+            << fmt::format(
+                   "a,mine,llama-3.1-8b,,,,8192,H100,64,{0},PyTorch FSDP,1,64,bf16,full,{1}\n"
+                   "want,mine,llama-3.1-8b,,,,8192,H100,64,{0},PyTorch FSDP,1,64,bf16,full,\n",
+                   link, step_time);
+      };
+  table("fast.csv", "", "1.9");
+  const Outcome fitted = sandbox.run("tracecast calibrate --runs fast.csv --like want --out fast.json --json");
+  CAPTURE(fitted.out, fitted.err);
+  REQUIRE(fitted.code == 0);
+  const Json page = Json::parse(fitted.out);
+  const double promised = page["runs"][0]["corrected_s"];
+  CHECK(page["profile"]["step_time_s"].get<double>() == Approx(promised).epsilon(0.001));
+  CHECK(page["profile"]["scale"].get<double>() > page["runs"][0]["factor"].get<double>());
+  std::ofstream(sandbox.path() / "s.json") << R"({"model": "llama-3.1-8b", "stack": "pytorch-fsdp",
+      "cluster": {"topology": "dgx-h100", "world_size": 64, "profile": "fast.json"}, "parallel": {"dp": 64, "zero_stage": 3},
+      "training": {"seq_length": 8192, "micro_batch_size": 1, "global_batch_size": 64, "dtype": "bf16",
+                   "recompute": "full"}})";
+  const Json run = Json::parse(sandbox.run("tracecast predict s.json --json").out);
+  CHECK(run["step_time_s"].get<double>() == Approx(promised).epsilon(0.005));
+  table("slow.csv", "1x 100Gb/s per node", "6.1");
+  const Outcome refused = sandbox.run("tracecast calibrate --runs slow.csv --like want --out slow.json");
+  CAPTURE(refused.out);
+  CHECK(refused.code == 1);
+  CHECK(refused.out.find("no profile is written: with kernels and host four times as long") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(sandbox.path() / "slow.json"));
+}
+
+TEST_CASE("calibrate: spelling does not count; rows that are left out are named with the reason", "[e2e]") {
+  const Sandbox sandbox;
+  std::ofstream(sandbox.path() / "t.csv")
+      << "id,source,model_name,layers,hidden,heads,seq_len,gpu,gpu_count,framework,tp,pp,micro_batch,global_batch_seqs,"
+         "precision,zero_stage,step_time_s\n"
+         "a,mine,llama-3.1-8b,,,,8192,H100,64,Megatron-LM,2,1,1,128,bf16,1,2.2\n"
+         "b,mine,llama-3.1-8b,,,,8192,H100,64,Megatron-LM,2,1,1,128,bf16,1,2.2s\n"
+         "c,mine,llama-3.1-8b,,,,8192,H100,64,Megatron-LM,2,1,1,128,bf16,1,2200\n"
+         "same,mine,llama-3.1-8b,,,,8192,H100,64,Megatron-LM,2,1,1,128,bf16,1,\n"
+         "spelt,mine,Llama-3.1-8B,,,,8192,NVIDIA H100 80GB HBM3,64,megatron-lm,2,,1,128,BF16,,\n"
+         "large,mine,llama-3.1-70b,,,,8192,H100,64,Megatron-LM,2,1,1,128,bf16,1,\n"
+         "experts,mine,mixtral-8x7b,,,,8192,H100,64,Megatron-LM,2,1,1,128,bf16,1,\n";
+  const Outcome outcome = sandbox.run("tracecast calibrate --runs t.csv --json");
+  CHECK(outcome.code == 1);  // nothing is known of experts
+  const Json page = Json::parse(outcome.out);
+  const auto factor = [&](std::size_t run) { return page["runs"][run]["factor"].get<double>(); };
+  CHECK(factor(0) > 1.1);
+  CHECK(factor(1) == factor(0));
+  CHECK(factor(2) < factor(0));
+  CHECK(factor(2) > 1);
+  CHECK(factor(3) == 1);
+  REQUIRE(page["left_out"].size() == 2);
+  CHECK(page["left_out"][0] == Json{{"id", "b"}, {"reason", "step_time_s: must be a positive number"}});
+  CHECK(page["left_out"][1]["id"] == "c");
+  CHECK(page["left_out"][1]["reason"].get<std::string>().ends_with("(allowed: 1/4 to 4 times; is it in seconds?)"));
+  const Outcome text = sandbox.run("tracecast calibrate --runs t.csv --like same");
+  CHECK(text.code == 0);
+  CHECK(text.out.find("\nb                         step_time_s: must be a positive number\n") != std::string::npos);
+  // The run's own measurement counts in the profile, and is left out of the forecast that it is compared with.
+  const Outcome alone = sandbox.run("tracecast calibrate --runs t.csv --like a");
+  CHECK(alone.code == 1);
+  CHECK(alone.out.find("measured 2.2 s, which is not used") != std::string::npos);
+  const Outcome own = sandbox.run("tracecast calibrate --runs t.csv --like a --out a.json");
+  CHECK(own.code == 0);
+  CHECK(own.out.find("measured 2.2 s, which is used") != std::string::npos);
 }
 
 TEST_CASE("validate: options that a table or a mode has no use for are refused", "[e2e][error]") {

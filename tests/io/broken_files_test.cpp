@@ -60,7 +60,7 @@ const std::vector<Broken> kBroken{
     {"profile-measured-shape.json",
      {"profile-measured-shape.json:24: measured[0].shape.m = 0: is not positive"}},
     {"profile-negative-efficiency.json",
-     {"profile-negative-efficiency.json:13: gemm.bf16.efficiency = -0.8: is not positive"}},
+     {"profile-negative-efficiency.json:13: gemm.bf16.efficiency = -0.8: is out of range (allowed: above 0, to 1.1)"}},
     {"profile-no-fit.json",
      {"profile-no-fit.json:11: gemm.bf16.fit: is missing"}},
     {"profile-rate-without-unit.json",

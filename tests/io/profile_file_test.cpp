@@ -27,7 +27,7 @@ Profile full_profile() {
   profile.source = "this test";
   profile.architecture = "Hopper";
   profile.sms = 132;
-  profile.peak_flops = {{Precision::bf16, 989.4e12}, {Precision::nvfp4, 1.0 / 3}};
+  profile.peak_flops = {{Precision::bf16, 989.4e12}, {Precision::nvfp4, 1e16 / 3}};
   profile.memory_bandwidth = 3350e9;
   profile.gemm_extra_waves = 1.5;
   profile.host_bandwidth = 15750e6;
@@ -135,6 +135,27 @@ TEST_CASE("profile file: each error has its own message", "[io][error]") {
   CHECK(complaint("\"together\": 2", "\"together\": 0").find("gemm.bf16.tiles[0].together = 0: is not positive") !=
         std::string::npos);
   CHECK(complaint("\"m\": 70,", "").find("measured[0].shape.m: is missing") != std::string::npos);
+}
+
+TEST_CASE("profile file: numbers in other units and shares that no GPU has are refused, as are unknown architectures",
+          "[io][error]") {
+  const auto refused = [](const std::string& from, const std::string& to, const std::string& message) {
+    CHECK(complaint(from, to).find(message) != std::string::npos);
+  };
+  refused("\"architecture\": \"Hopper\"", "\"architecture\": \"hopper\"",
+          "architecture = \"hopper\": is unknown (allowed: Volta ");
+  refused("\"efficiency\": 0.11", "\"efficiency\": 1.2",
+          "gemm.bf16.efficiency = 1.2: is out of range (allowed: above 0, to 1.1)");
+  refused("\"memory_efficiency\": 0.12", "\"memory_efficiency\": 12",
+          "gemm.bf16.memory_efficiency = 12: is out of range");
+  refused("\"forward_efficiency\": 0.31", "\"forward_efficiency\": 31",
+          "attention[0].forward_efficiency = 31: is out of range");
+  refused("\"efficiency\": 0.41", "\"efficiency\": 41", "memory_bound[0].efficiency = 41: is out of range");
+  refused("\"memory\": 1.57", "\"memory\": 1e-6", "in_training.memory = 1e-6: is out of range (allowed: 0.1 to 10)");
+  refused("\"launch_s\": 6e-06", "\"launch_s\": 6", "host.launch_s = 6: is out of range (allowed: 0 to 1)");
+  const std::string peak = "(allowed: 1000000 to 1e+18)";
+  refused("\"bf16\": 989400000000000.0", "\"bf16\": 989", "peak_flops_per_s.bf16 = 989: is out of range " + peak);
+  refused("\"bf16\": 989400000000000.0", "\"bf16\": 1e25", "peak_flops_per_s.bf16 = 1e25: is out of range " + peak);
 }
 
 TEST_CASE("profile file: the shipped profiles parse and round-trip", "[io]") {

@@ -44,16 +44,11 @@ double ratio_error(const RowForecast& a, const RowForecast& b) {
   return std::abs((a.predicted_s / b.predicted_s) / (a.measured_s / b.measured_s) - 1);
 }
 
-double doublings(const CsvTable& table, const RowForecast& a, const RowForecast& b, const char* column) {
-  const double x = std::max(1e-9, number(table, a, column)), y = std::max(1e-9, number(table, b, column));
-  return std::abs(std::log2(x / y));
-}
-
 /// The `count` others whose errors correlate most with the run's.
-Rows most_similar(const CsvTable& table, const RowForecast& row, const Rows& known, std::size_t count) {
+Rows most_similar(const RowForecast& row, const Rows& known, std::size_t count) {
   std::vector<std::pair<double, const RowForecast*>> similar;
   for (const RowForecast* other : known)
-    if (other != &row) similar.emplace_back(error_correlation(table, row, *other), other);
+    if (other != &row) similar.emplace_back(error_correlation(row.traits, other->traits), other);
   std::ranges::stable_sort(similar, [](const auto& a, const auto& b) { return a.first > b.first; });
   Rows out;
   for (const auto& [correlation, other] : similar)
@@ -138,22 +133,14 @@ CostOfChoice cost_of_choice(const CsvTable& table, const Rows& rows) {
   return out;
 }
 
-double layout_distance(const CsvTable& table, const RowForecast& a, const RowForecast& b) {
-  double sum = 0;
-  for (const char* column : {"params_b", "seq_len", "micro_batch", "tp", "pp", "cp", "ep"})
-    sum += 0.5 * doublings(table, a, b, column);
-  for (const char* column : {"gpu_count", "num_microbatches"}) sum += 0.25 * doublings(table, a, b, column);
-  return sum;
-}
-
 OwnCluster own_cluster(const CsvTable& table, const Rows& rows) {
   OwnCluster out;
   for (const auto& [source, group] : groups(table, rows, {"source"})) {
     if (group.size() < 8) continue;
     std::vector<double> before, after;
     for (const RowForecast* row : group) {
-      const Rows similar = most_similar(table, *row, group, 3);
-      const OwnFit own = own_fit(table, *row, similar);
+      const Rows similar = most_similar(*row, group, 3);
+      const OwnFit own = own_fit(*row, similar);
       if (own.runs < 3) {
         ++out.without_similar;
         continue;

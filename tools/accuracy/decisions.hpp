@@ -40,10 +40,6 @@ struct CostOfChoice {
 };
 CostOfChoice cost_of_choice(const CsvTable& table, const std::vector<const RowForecast*>& rows);
 
-/// Doublings between two runs: half of one for each of size, length, micro-batch and degrees, a quarter for GPUs and number of
-/// micro-batches.
-double layout_distance(const CsvTable& table, const RowForecast& a, const RowForecast& b);
-
 /// Errors of runs before and after own_fit() (own_runs.hpp) with the three most similar other runs of their source: median
 /// per source of at least eight runs, mean over sources.
 struct OwnCluster {

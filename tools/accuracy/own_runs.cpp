@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "sim/base/result.hpp"
 #include "sim/forecast/evidence.hpp"
-#include "tools/accuracy/decisions.hpp"
 
 namespace tracecast::accuracy {
 namespace {
 
-constexpr const char* kLevers[] = {"recompute", "framework", "compiled", "schedule", "zero_stage"};
+/// In doublings (own_runs.hpp).
+constexpr double kCorrelationLength = 1.4;
+/// Between measured and forecast. The worst published run is off by 3.9 times.
+constexpr double kFarOff = 4;
 /// Runs that correlate less say almost nothing.
 constexpr double kLeastCorrelation = 0.05;
 /// The most similar runs are enough, and keep the system of equations small.
@@ -24,6 +29,7 @@ std::vector<double> solved(Matrix a, std::vector<double> b) {
     for (std::size_t i = j; i < n; ++i) {
       double sum = a[i][j];
       for (std::size_t k = 0; k < j; ++k) sum -= a[i][k] * a[j][k];
+      TRACECAST_ASSERT(i != j || sum > 0, "correlations are positive definite");
       a[i][j] = i == j ? std::sqrt(sum) : sum / a[j][j];
     }
   for (std::size_t i = 0; i < n; ++i) {
@@ -39,21 +45,30 @@ std::vector<double> solved(Matrix a, std::vector<double> b) {
 
 }  // namespace
 
-double error_correlation(const CsvTable& table, const RowForecast& a, const RowForecast& b) {
-  for (const char* column : {"gpu", "gpu_mem_gb", "arch"})
-    if (table.text(a.row, column) != table.text(b.row, column)) return 0;
-  const auto differs = [&](const char* column) { return table.text(a.row, column) != table.text(b.row, column); };
+double error_correlation(const RunTraits& a, const RunTraits& b) {
+  if (a.gpu != b.gpu || a.experts != b.experts) return 0;
   double correlation = 0.9;
-  if (differs("precision") || differs("precision_detail")) correlation *= 0.85;
-  for (const char* lever : kLevers)
-    if (differs(lever)) correlation *= 0.45;
-  return correlation * std::exp(-std::pow(layout_distance(table, a, b) / 2.2, 2));
+  if (a.precision != b.precision) correlation *= 0.85;
+  for (std::size_t i = 0; i < a.levers.size(); ++i)
+    if (a.levers[i] != b.levers[i]) correlation *= 0.45;
+  return correlation * std::exp(-std::pow(layout_distance(a, b) / kCorrelationLength, 2));
 }
 
-OwnFit own_fit(const CsvTable& table, const RowForecast& row, const std::vector<const RowForecast*>& known) {
+std::string why_left_out(const RowForecast& row) {
+  if (!row.forecast_made()) return row.skipped;
+  if (row.out_of_memory) return "ended out of memory";
+  if (row.measured_s <= 0) return "";
+  const double ratio = row.measured_s / row.predicted_s;
+  if (ratio >= 1 / kFarOff && ratio <= kFarOff) return "";
+  return fmt::format(
+      "step_time_s = {:.4g}: {:.4g} times the forecast of {:.4g} s (allowed: 1/{} to {} times; is it in seconds?)",
+      row.measured_s, ratio, row.predicted_s, kFarOff, kFarOff);
+}
+
+OwnFit own_fit(const RowForecast& row, const std::vector<const RowForecast*>& known) {
   std::vector<std::pair<double, const RowForecast*>> similar;
   for (const RowForecast* other : known)
-    if (const double own = other == &row ? 0 : error_correlation(table, row, *other); own >= kLeastCorrelation)
+    if (const double own = error_correlation(row.traits, other->traits); own >= kLeastCorrelation)
       similar.emplace_back(own, other);
   std::ranges::stable_sort(similar, [](const auto& a, const auto& b) { return a.first > b.first; });
   similar.resize(std::min(similar.size(), kMostRuns));
@@ -62,7 +77,7 @@ OwnFit own_fit(const CsvTable& table, const RowForecast& row, const std::vector<
   for (std::size_t i = 0; i < similar.size(); ++i) {
     with_row.push_back(similar[i].first);
     for (std::size_t j = 0; j < i; ++j)
-      among[i][j] = among[j][i] = error_correlation(table, *similar[i].second, *similar[j].second);
+      among[i][j] = among[j][i] = error_correlation(similar[i].second->traits, similar[j].second->traits);
   }
   const std::vector<double> weights = solved(std::move(among), with_row);
   OwnFit fit;
@@ -74,22 +89,10 @@ OwnFit own_fit(const CsvTable& table, const RowForecast& row, const std::vector<
   }
   fit.factor = std::exp(logarithm);
   const double sigma = deviation_of(row.band.p5_s, row.band.p95_s);
-  const double margin = std::exp(kNinetyPercent * sigma * std::sqrt(std::max(0.0, 1 - fit.explained)));
+  const double margin = std::exp(kNinetyPercent * sigma * std::sqrt(1 - fit.explained));
   fit.low_s = row.predicted_s * fit.factor / margin;
   fit.high_s = row.predicted_s * fit.factor * margin;
   return fit;
-}
-
-std::string levers_text(const CsvTable& table, const RowForecast& row) {
-  std::string text = table.text(row.row, "precision");
-  const auto add = [&](const std::string& value, const std::string& before, const std::string& after) {
-    if (!value.empty()) text += (text.empty() ? "" : ", ") + before + value + after;
-  };
-  add(table.text(row.row, "recompute"), "", " recomputation");
-  add(table.text(row.row, "framework"), "", "");
-  add(table.text(row.row, "schedule"), "", "");
-  add(table.text(row.row, "zero_stage"), "ZeRO ", "");
-  return text;
 }
 
 }  // namespace tracecast::accuracy

@@ -8,6 +8,7 @@
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/sensitivities.hpp"
+#include "tools/accuracy/run_traits.hpp"
 
 namespace tracecast::accuracy {
 
@@ -19,6 +20,7 @@ struct RowForecast {
   std::string architecture;  ///< of the GPU: "Hopper"
   std::string stack;
   bool moe = false;
+  RunTraits traits;            ///< of a run that was forecast
   bool out_of_memory = false;  ///< the run ended so
   double measured_s = 0;       ///< 0: no step time is reported
   double predicted_s = 0;

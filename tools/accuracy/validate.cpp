@@ -247,6 +247,7 @@ std::vector<RowForecast> forecast_row(const CsvTable& table, std::size_t index, 
     return for_all();
   }
   const bool whole_device = table.text(index, "mem_kind").starts_with("max GPU memory");
+  out.traits = run_traits(*row);
   set_memory(out, run->forecast, whole_device, row->memory_report);
   const RowSimulation simulation(row->scenario, run->network, how);
   std::vector<RowForecast> all = for_all();

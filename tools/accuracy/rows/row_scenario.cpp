@@ -68,6 +68,9 @@ Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, cons
     result.stack = reading.stack->name;
     result.memory_report = reading.stack->memory_report;
   }
+  result.software = result.stack.empty() ? lower_case(reading.framework) : result.stack;
+  if (const double release = year_of_release(reading.framework); release > 0)
+    result.software += fmt::format(" of {:.2f}", release);
   read_row_model(reading);
   read_row_machine(reading);
   for (const auto read : {read_row_parallel, read_row_training, complete_row_model})

@@ -59,7 +59,8 @@ namespace tracecast::accuracy {
 struct RowScenario {
   std::size_t row = 0;  ///< of the table
   Scenario scenario;
-  std::string stack;  ///< "": unknown framework
+  std::string stack;     ///< "": unknown framework
+  std::string software;  ///< stack, or in lower case a framework without one; with the release that the row names
   MemoryReport memory_report = MemoryReport::allocated;
   bool steps_overlap = false;            ///< by the stack, in runs without data parallelism
   bool guessed_schedule = false;         ///< interleaved by the stack; neither it nor virtual stages are reported
