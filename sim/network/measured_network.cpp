@@ -35,18 +35,38 @@ CollectiveCost cost_of(double seconds, double spread, Provenance provenance) {
   return cost;
 }
 
+/// Requires a size from the smallest to the largest measured one.
 CollectiveCost read_off(const Curve& curve, std::int64_t size) {
   const auto above = curve.lower_bound(size);
-  if (above != curve.end() && above->first == size)
-    return cost_of(above->second.seconds, above->second.spread, Provenance::measured);
-  if (above == curve.begin()) return cost_of(above->second.seconds, above->second.spread, Provenance::interpolated);
+  if (above->first == size) return cost_of(above->second.seconds, above->second.spread, Provenance::measured);
   const MeasuredCollective& below = std::prev(above)->second;
-  const double ratio = static_cast<double>(size) / static_cast<double>(below.size.count);
-  if (above == curve.end()) return cost_of(below.seconds * ratio, below.spread, Provenance::interpolated);
-  const double share =
-      std::log(ratio) / std::log(static_cast<double>(above->first) / static_cast<double>(below.size.count));
+  const double share = std::log(static_cast<double>(size) / static_cast<double>(below.size.count)) /
+                       std::log(static_cast<double>(above->first) / static_cast<double>(below.size.count));
   return cost_of(below.seconds * std::pow(above->second.seconds / below.seconds, share),
                  std::max(below.spread, above->second.spread), Provenance::interpolated);
+}
+
+double latency_share(const CollectiveCost& cost) { return seconds(cost.latency) / seconds(cost.duration); }
+
+/// The same call of another size.
+CollectiveCall resized(CollectiveCall call, Bytes size) {
+  const double ratio =
+      static_cast<double>(size.count) / static_cast<double>(std::max<std::int64_t>(1, call.size.count));
+  call.forwarded.count = std::llround(static_cast<double>(call.forwarded.count) * ratio);
+  call.size = size;
+  return call;
+}
+
+/// Beyond the measured sizes: the model, corrected by the measurement at that end (measured_network.hpp).
+CollectiveCost extrapolate(const NetworkModel& model, const MeasuredCollective& end, const CollectiveCall& call,
+                           const GroupPlacement& group) {
+  CollectiveCost cost = model.cost(call, group);
+  const CollectiveCost at_end = model.cost(resized(call, end.size), group);
+  if (cost.duration <= Duration{} || at_end.duration <= Duration{}) return cost;
+  const double alike = 1 - std::abs(latency_share(cost) - latency_share(at_end));
+  cost.duration = from_seconds(seconds(cost.duration) * (1 + (end.seconds / seconds(at_end.duration) - 1) * alike));
+  cost.latency = std::min(cost.latency, cost.duration);
+  return cost;
 }
 
 /// Measurements do not report what the library chose, which the flows of the collective follow from.
@@ -91,6 +111,10 @@ class MeasuredNetwork final : public NetworkModel {
     const auto curve =
         curves_.find({call.collective, message ? 2 : group.ranks, message ? std::min(2, group.nodes) : group.nodes});
     if (curve == curves_.end()) return model_->cost(call, group);
+    const MeasuredCollective& smallest = curve->second.begin()->second;
+    const MeasuredCollective& largest = curve->second.rbegin()->second;
+    if (call.size < smallest.size) return extrapolate(*model_, smallest, call, group);
+    if (call.size > largest.size) return extrapolate(*model_, largest, call, group);
     return with_algorithm(read_off(curve->second, call.size.count), model_->cost(call, group));
   }
 
