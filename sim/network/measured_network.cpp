@@ -26,6 +26,13 @@ class SharedUplinks final : public NetworkModel {
 
 /// Measurements of one collective on one number of ranks, by size.
 using Curve = std::map<std::int64_t, MeasuredCollective>;
+using CurveKey = std::tuple<Collective, int, int>;  ///< ranks, hosts
+
+/// A message has two ends, however many ranks sent one at the same time.
+CurveKey curve_key(Collective collective, int ranks, int nodes) {
+  const bool message = collective == Collective::send_recv;
+  return {collective, message ? 2 : ranks, message ? std::min(2, nodes) : nodes};
+}
 
 CollectiveCost cost_of(double seconds, double spread, Provenance provenance) {
   CollectiveCost cost;
@@ -101,15 +108,13 @@ class MeasuredNetwork final : public NetworkModel {
       : model_(std::move(model)), hosts_(hosts) {
     for (const MeasuredCollective& each : measured)
       if (each.nodes == 1 || (hosts.network.bytes_per_second > 0 && same_rate(each.network, hosts.network)))
-        curves_[{each.collective, each.ranks, each.nodes}].insert_or_assign(each.size.count, each);
+        curves_[curve_key(each.collective, each.ranks, each.nodes)].insert_or_assign(each.size.count, each);
   }
 
   CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const override {
     const bool free_choice = call.algorithm == Algorithm::automatic && call.protocol == Protocol::automatic;
     if (group.ranks <= 1 || !free_choice || !measurable(group)) return model_->cost(call, group);
-    const bool message = call.collective == Collective::send_recv;
-    const auto curve =
-        curves_.find({call.collective, message ? 2 : group.ranks, message ? std::min(2, group.nodes) : group.nodes});
+    const auto curve = curves_.find(curve_key(call.collective, group.ranks, group.nodes));
     if (curve == curves_.end()) return model_->cost(call, group);
     const MeasuredCollective& smallest = curve->second.begin()->second;
     const MeasuredCollective& largest = curve->second.rbegin()->second;
@@ -129,7 +134,7 @@ class MeasuredNetwork final : public NetworkModel {
 
   std::unique_ptr<NetworkModel> model_;
   Hosts hosts_;
-  std::map<std::tuple<Collective, int, int>, Curve> curves_;  ///< [collective, ranks, hosts]
+  std::map<CurveKey, Curve> curves_;
 };
 
 }  // namespace

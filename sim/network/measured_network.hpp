@@ -8,6 +8,9 @@
 ///   - the group has as many ranks on each host, and the NICs next to them for itself;
 ///   - no tier that slows it lies between its hosts, and no NIC has a fault.
 ///
+/// A message (send_recv) takes the time of one measured over any number of ranks, each of which sent one: on one host if it stays on
+/// one, else on several.
+///
 ///   between two sizes   log t is linear in log size
 ///   beyond them         t = model(size) (1 + (r - 1) s)   with the spread of the model
 ///

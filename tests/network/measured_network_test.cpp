@@ -111,6 +111,15 @@ TEST_CASE("measured network: what was not measured is asked of the model", "[net
         3_us);
 }
 
+TEST_CASE("measured network: a message takes the time of one that many ranks sent at once", "[network]") {
+  const auto network =
+      with_measurements(std::make_unique<OneSecond>(), {{Collective::send_recv, 8, 1_KiB, 3e-6, 0.1, 5}});
+  const CollectiveCall message{Collective::send_recv, 1_KiB, Algorithm::automatic, Protocol::automatic};
+  CHECK(network->cost(message, group(2)).duration == 3_us);
+  CHECK(network->cost(message, group(8)).duration == 3_us);
+  CHECK(network->cost(message, group(2, 2)).duration == 1_s);  // measured on one host
+}
+
 TEST_CASE("measured network: between hosts, a time holds for even groups with their own NICs and no slow tier",
           "[network]") {
   const Cluster cluster = dgx_h100(16);
