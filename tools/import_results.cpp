@@ -315,6 +315,7 @@ Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std
     replays.push_back(std::move(*replay));
   }
   const Replay all = replays.size() == 1 ? std::move(replays[0]) : join_ranks(std::move(replays));
+  for (const std::string& note : all.notes) fmt::print(stderr, "note: {}\n", note);
   return simulated(all.graph, files.front()).map([&forecast](const StepRecord& record) {
     return named_as(record, forecast);
   });

@@ -277,7 +277,7 @@ class Builder {
     entry.cost.duration = op.duration;
     entry.cost.provenance = Provenance::measured;
     int ranks = std::clamp(trace_.header.ranks, 2, 1 << 24);
-    RecordedCall recorded{UINT64_MAX, unnamed_[graph_.ranks.size()]++, duration_of(node.end)};
+    RecordedCall recorded{UINT64_MAX, -1, duration_of(node.end)};
     const std::vector<const TraceCollective*> calls =
         recorded_calls_.of(trace_.kernels[static_cast<std::size_t>(node.work.kernel)]);
     for (const TraceCollective* call : calls)
@@ -324,7 +324,6 @@ class Builder {
   std::map<std::tuple<std::string, OperatorKind, Pass, Precision, std::int64_t>, std::int32_t> operators_;
   std::map<std::tuple<std::uint64_t, StreamId, std::int32_t>, std::int32_t> groups_;
   std::vector<RecordedCall> calls_;
-  std::map<std::size_t, std::int64_t> unnamed_;  ///< [rank] NCCL kernels so far
   std::int32_t device_count_ = 0;
 };
 
