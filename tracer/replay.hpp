@@ -15,7 +15,7 @@
 ///                 stream that ended before it
 ///   gap           the remaining time between the earliest possible begin of a kernel and its actual begin (launch
 ///                 latency, dispatch) becomes an operator "gap" of that length; those of the compute stream are on a stream
-///                 of their own, and count as waiting
+///                 of their own. Where the compute stream waits for one, or for a transfer behind it, it counts as waiting
 ///
 /// A replay of the whole graph therefore reproduces the recorded time of every kernel. If kernels overlap on one stream, the
 /// later one is shortened to begin at the end of the earlier one.

@@ -46,11 +46,32 @@ TEST_CASE("replay: as recorded it takes what it took, and says where the time we
   const Timeline timeline = replayed(recorded());
   CHECK(timeline.step_time == 328_us);
   REQUIRE(timeline.ranks.size() == 1);
-  // 220 us of kernels; pauses of 4 us after the first launch, 1 us between the GEMMs, 1 us before adam. The reduction is
-  // 100 us long and begins 2 us after what it waits for.
+  // 220 us of kernels; pauses of 4 us after the first launch, 1 us between the GEMMs, 1 us before adam, and 2 us before the
+  // reduction, which is 100 us long.
   CHECK(timeline.ranks[0].compute + timeline.ranks[0].optimizer == 220_us);
-  CHECK(timeline.ranks[0].bubble == 6_us);
-  CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 102_us);
+  CHECK(timeline.ranks[0].bubble == 8_us);
+  CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 100_us);
+}
+
+TEST_CASE("replay: pauses before transfers that compute waits for are waiting, those beside compute are nothing",
+          "[tracer][replay]") {
+  Trace trace;
+  const char* const reduce = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+  launch(trace, "gemm", 7, 1'000, 1'000, 101'000);
+  launch(trace, reduce, 20, 1'200, 41'000, 71'000);    // 40 us of pause and 30 us beside the gemm
+  launch(trace, reduce, 20, 1'400, 131'000, 181'000);  // a pause of 60 us, 30 of them beside it; 50 us
+  launch(trace, reduce, 20, 1'600, 201'000, 231'000);  // 20 us and 30 us
+  launch(trace, "adam", 7, 1'800, 231'000, 251'000);
+  const Timeline timeline = replayed(trace);
+  CHECK(timeline.step_time == 250_us);
+  CHECK(timeline.ranks[0].compute + timeline.ranks[0].optimizer == 120_us);
+  CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 80_us);
+  CHECK(timeline.ranks[0].bubble == 50_us);
+  // The same if the step ends with a transfer.
+  trace.kernels.pop_back();
+  CHECK(replayed(trace).step_time == 230_us);
+  CHECK(replayed(trace).ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 80_us);
+  CHECK(replayed(trace).ranks[0].bubble == 50_us);
 }
 
 TEST_CASE("replay: a faster kernel brings what waits for it forward, on every stream", "[tracer][replay]") {
