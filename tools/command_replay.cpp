@@ -136,7 +136,10 @@ Result<Replay> read_all(const ReplayOptions& options, std::vector<std::string>& 
     if (!replay) return replay;
     replays.push_back(std::move(*replay));
   }
-  return replays.size() == 1 ? std::move(replays[0]) : join_ranks(std::move(replays));
+  if (replays.size() == 1) return std::move(replays[0]);
+  Replay joined = join_ranks(std::move(replays));
+  notes.insert(notes.end(), joined.notes.begin(), joined.notes.end());
+  return joined;
 }
 
 std::string name_of(const std::vector<std::string>& files) {

@@ -315,6 +315,7 @@ Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std
     replays.push_back(std::move(*replay));
   }
   const Replay all = replays.size() == 1 ? std::move(replays[0]) : join_ranks(std::move(replays));
+  for (const std::string& note : all.notes) fmt::print(stderr, "note: {}\n", note);
   return simulated(all.graph, files.front()).map([&forecast](const StepRecord& record) {
     return named_as(record, forecast);
   });
@@ -353,6 +354,11 @@ Result<StepRecord> read_any_step(const std::string& path) {
                    : fmt::format("has {} transfers without a time (allowed: what tracecast replay --topology NAME "
                                  "--gpus N --out DIR writes, where they have those of a machine)",
                                  untimed)});
+        if (step.untimed_computations > 0)
+          return fail({path, 0, "", "",
+                       fmt::format("has {} computations without a duration (allowed: what tracecast replay --out DIR "
+                                   "writes, where they take no time)",
+                                   step.untimed_computations)});
         return simulated(step_graph_of(step), path);
       })
       .and_then([&](StepRecord record) -> Result<StepRecord> {

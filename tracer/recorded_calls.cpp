@@ -23,9 +23,10 @@ std::vector<const TraceCollective*> RecordedCalls::of(const TraceKernel& kernel)
 
 std::optional<std::pair<std::uint64_t, std::int64_t>> name_of_calls(const std::vector<const TraceCollective*>& calls) {
   const TraceCollective& first = *calls.front();
-  if (first.nodes == 0) return std::pair(first.communicator, first.sequence);  // another profiler's numbers
-  constexpr std::int64_t kNumbers = std::int64_t{1} << 48;                     // NCCL counts each function by itself
+  constexpr std::int64_t kNumbers = kMaxSequence + 1;  // NCCL counts each function by itself
   const auto kind = static_cast<std::int64_t>(collective_of(first.name).value_or(Collective::all_reduce));
+  if (first.sequence < 0) return std::pair(first.communicator, -1 - kind);
+  if (first.nodes == 0) return std::pair(first.communicator, kind * kNumbers + first.sequence);  // another profiler
   if (first.peer < 0) {
     if (calls.size() > 1) return std::nullopt;
     return std::pair(first.communicator, kind * kNumbers + first.sequence);

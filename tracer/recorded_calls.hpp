@@ -23,7 +23,8 @@ class RecordedCalls {
   std::map<std::int64_t, std::vector<const TraceCollective*>> collectives_;  ///< [start]
 };
 
-/// Group and sequence number by which other ranks know a kernel's calls; none for a kernel that runs several collectives.
+/// Group and sequence number by which other ranks know a kernel's calls; none for a kernel that runs several collectives. Calls
+/// whose number was not recorded have one below 0 for each kind of collective.
 /// Requires at least one call.
 std::optional<std::pair<std::uint64_t, std::int64_t>> name_of_calls(const std::vector<const TraceCollective*>& calls);
 

@@ -50,12 +50,13 @@ class Builder {
   void add(DeviceNodes& nodes, std::int64_t host_end) {
     name_streams(nodes);
     for (const Node& node : nodes.nodes)
-      if (node.previous >= 0 && needs_previous(nodes, node))
+      if (node.previous >= 0 && (needs_previous(nodes, node) || pauses_transfers(nodes, node)))
         nodes.nodes[static_cast<std::size_t>(node.previous)].is_cause = true;
     for (Node& node : nodes.nodes)
       if (node.is_cause) node.event = {graph_.rank_events++, 0};
     program_.clear();
     open_ = {};
+    awaited_.clear();
     std::int64_t host = 0;
     auto sync = nodes.syncs.begin();
     for (Node& node : nodes.nodes) {
@@ -64,6 +65,7 @@ class Builder {
       host = std::max(host, node.issue);
     }
     for (; sync != nodes.syncs.end(); ++sync) host = std::max(host, wait(nodes, *sync));
+    if (host_end <= host) await_last(nodes);
     finish(duration_of(host_end - host));
     Rank rank;
     rank.representative = std::clamp(trace_.header.rank, 0, 1 << 24) + device_count_++;
@@ -149,6 +151,39 @@ class Builder {
     return lane_of(previous) != waiting;
   }
 
+  /// Whether a transfer on another stream than the compute stream begins after a pause.
+  bool pauses_transfers(const DeviceNodes& nodes, const Node& node) const {
+    return node.work.stream != compute_ && is_transfer(node.work) && node.start > ready_of(nodes, node);
+  }
+
+  /// The compute stream is about to wait for a transfer. It first waits for the pauses before it and before those that it queued
+  /// behind, each after the transfer before: a pause is waiting, not communication.
+  void await_pauses(const DeviceNodes& nodes, std::int32_t cause, Duration& host) {
+    const Node& last = nodes.nodes[static_cast<std::size_t>(cause)];
+    if (!is_transfer(last.work)) return;
+    const std::vector<std::int32_t>& members = nodes.streams.at(last.work.stream);
+    for (std::size_t& next = awaited_[last.work.stream]; next < members.size() && members[next] <= cause; ++next) {
+      const Node& node = nodes.nodes[static_cast<std::size_t>(members[next])];
+      if (node.pause.none()) continue;
+      if (node.previous >= 0) await(nodes.nodes[static_cast<std::size_t>(node.previous)].event, host);
+      await(node.pause, host);
+    }
+  }
+
+  /// After its last kernel the compute stream waits for what ends last.
+  void await_last(const DeviceNodes& nodes) {
+    const auto last = std::ranges::max_element(nodes.nodes, {}, &Node::end);
+    Duration host;
+    if (last->work.stream != compute_) await_pauses(nodes, static_cast<std::int32_t>(last - nodes.nodes.begin()), host);
+  }
+
+  void await(EventRef event, Duration& host) {
+    Op op;
+    op.host = std::exchange(host, Duration{});
+    op.waits.push_back(event);
+    open_.ops.push_back(std::move(op));
+  }
+
   Phase phase_of(const RecordedWork& work) const {
     if (work.call < 0) return Phase::forward;
     const TraceCall& call = trace_.calls[static_cast<std::size_t>(work.call)];
@@ -188,10 +223,11 @@ class Builder {
     close();
   }
 
-  void write(const DeviceNodes& nodes, const Node& node, Duration host) {
+  void write(const DeviceNodes& nodes, Node& node, Duration host) {
     const Phase phase = phase_of(node.work);
     if (!open_.ops.empty() && open_.phase != phase) close();
     open_.phase = phase;
+    if (node.work.stream == compute_ && node.cause >= 0) await_pauses(nodes, node.cause, host);
     Op op;
     op.stream = lane_of(node);
     const bool pauses = node.start > ready_of(nodes, node);
@@ -206,6 +242,7 @@ class Builder {
       gap.host = host;
       gap.duration = duration_of(node.start - ready_of(nodes, node));
       gap.payload = gap_index(gap.duration);
+      if (pauses_transfers(nodes, node)) gap.records = node.pause = {graph_.rank_events++, 0};
       op.waits.clear();
       open_.ops.push_back(gap);
       host = {};
@@ -277,7 +314,7 @@ class Builder {
     entry.cost.duration = op.duration;
     entry.cost.provenance = Provenance::measured;
     int ranks = std::clamp(trace_.header.ranks, 2, 1 << 24);
-    RecordedCall recorded{UINT64_MAX, unnamed_[graph_.ranks.size()]++, duration_of(node.end)};
+    RecordedCall recorded{UINT64_MAX, -1, duration_of(node.end)};
     const std::vector<const TraceCollective*> calls =
         recorded_calls_.of(trace_.kernels[static_cast<std::size_t>(node.work.kernel)]);
     for (const TraceCollective* call : calls)
@@ -318,13 +355,13 @@ class Builder {
   std::vector<ProgramItem> program_;
   Template open_;
   std::map<std::int64_t, StreamId> stream_of_;
-  std::int64_t compute_ = 0;             ///< recorded number of the compute stream
-  StreamId idle_ = kComputeStream;       ///< for its pauses; kComputeStream: none yet
-  StreamId transfers_ = kComputeStream;  ///< for its transfers, likewise
+  std::map<std::int64_t, std::size_t> awaited_;  ///< [recorded stream] nodes whose pauses the compute stream awaited
+  std::int64_t compute_ = 0;                     ///< recorded number of the compute stream
+  StreamId idle_ = kComputeStream;               ///< for its pauses; kComputeStream: none yet
+  StreamId transfers_ = kComputeStream;          ///< for its transfers, likewise
   std::map<std::tuple<std::string, OperatorKind, Pass, Precision, std::int64_t>, std::int32_t> operators_;
   std::map<std::tuple<std::uint64_t, StreamId, std::int32_t>, std::int32_t> groups_;
   std::vector<RecordedCall> calls_;
-  std::map<std::size_t, std::int64_t> unnamed_;  ///< [rank] NCCL kernels so far
   std::int32_t device_count_ = 0;
 };
 

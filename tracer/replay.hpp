@@ -15,7 +15,7 @@
 ///                 stream that ended before it
 ///   gap           the remaining time between the earliest possible begin of a kernel and its actual begin (launch
 ///                 latency, dispatch) becomes an operator "gap" of that length; those of the compute stream are on a stream
-///                 of their own, and count as waiting
+///                 of their own. Where the compute stream waits for one, or for a transfer behind it, it counts as waiting
 ///
 /// A replay of the whole graph therefore reproduces the recorded time of every kernel. If kernels overlap on one stream, the
 /// later one is shortened to begin at the end of the earlier one.
@@ -42,8 +42,9 @@ inline constexpr const char* kRecordedPause = "gap";
 /// An NCCL kernel: identifies the call in the recordings of other ranks.
 struct RecordedCall {
   std::uint64_t group = UINT64_MAX;  ///< communicator; UINT64_MAX: not recorded
-  std::int64_t sequence = 0;  ///< within the communicator; if that was not recorded, among the rank's NCCL kernels
-  Duration end;               ///< since the begin of the step
+  std::int64_t sequence =
+      0;         ///< within the communicator; below 0: not recorded, calls of the same number are in their order
+  Duration end;  ///< since the begin of the step
 };
 
 struct Replay {
@@ -54,6 +55,7 @@ struct Replay {
   std::int64_t waits = 0;           ///< inferred events between streams
   std::int64_t syncs = 0;           ///< host calls that waited for the GPU
   std::int64_t met = 0;             ///< collectives in which ranks of several recordings met
+  std::vector<std::string> notes;   ///< calls of several recordings that could not be matched, and why
 };
 
 /// Numbers of the whole steps (tracer/step_windows.hpp), ascending.
@@ -66,6 +68,7 @@ Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step
 
 /// Recordings of several ranks as one step in which they wait for each other. A collective that all recorded members of its group
 /// called, in the same order, becomes a rendezvous that takes as long as on the rank that came last; others keep their durations.
+/// Calls whose number was not recorded are matched in their order, if all members made as many.
 /// Clocks of hosts differ: recordings are shifted so that on average their common collectives end together.
 /// Requires at least one replay. Rank numbers that several recordings have are given out anew, from 0.
 Replay join_ranks(std::vector<Replay> replays);

@@ -24,6 +24,7 @@ struct Node {
   std::int32_t previous = -1;  ///< node before it on its stream
   bool is_cause = false;       ///< another node or a host call waits for it
   EventRef event;
+  EventRef pause;  ///< end of the pause before a transfer beside the compute stream
 };
 
 /// A host call that waited for the end of `cause`.

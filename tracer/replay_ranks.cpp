@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "tracer/replay.hpp"
 
@@ -85,19 +89,46 @@ bool same_collective(const StepGraph& graph, const std::vector<Part>& parts) {
   });
 }
 
+/// Sequence numbers below 0, which calls in their order share, of which ranks made different numbers of calls: if one is missing, all
+/// calls behind it would be matched with the wrong ones.
+std::set<std::int64_t> miscounted(const Group& group, std::set<std::string>& notes) {
+  std::map<std::int64_t, std::map<std::int32_t, std::int64_t>> counts;
+  for (const auto& [rank, keys] : group.order)
+    for (const auto& [number, sequence, again] : keys)
+      if (sequence < 0) ++counts[sequence][rank];
+  std::set<std::int64_t> found;
+  for (const auto& [sequence, of_rank] : counts) {
+    const auto [least, most] = std::ranges::minmax(of_rank | std::views::values);
+    const std::int64_t fewest = of_rank.size() < group.ranks.size() ? 0 : least;
+    if (fewest == most) continue;
+    found.insert(sequence);
+    const bool named = std::get<0>(group.calls.begin()->first) != UINT64_MAX;
+    notes.insert(fmt::format(
+        "{} without sequence numbers were not matched across ranks, which recorded {} to {} of them",
+        named ? fmt::format("calls of {}", to_string(static_cast<Collective>(-1 - sequence))) : "NCCL kernels", fewest,
+        most));
+  }
+  return found;
+}
+
 /// The calls that all ranks of a group made. None if ranks made them in different orders: they could deadlock.
-std::vector<CallKey> common_calls(const StepGraph& graph, const Group& group) {
+std::vector<CallKey> common_calls(const StepGraph& graph, const Group& group, std::set<std::string>& notes) {
   if (group.ranks.size() < 2) return {};
+  const std::set<std::int64_t> left_out = miscounted(group, notes);
   std::vector<CallKey> first;
   for (const std::int32_t rank : group.ranks) {
     std::vector<CallKey> common;
     for (const CallKey& key : group.order.at(rank)) {
       const std::vector<Part>& parts = group.calls.at(key);
       if (parts.size() != group.ranks.size() || !same_collective(graph, parts)) continue;
+      if (left_out.contains(std::get<1>(key))) continue;
       common.push_back(key);
     }
     if (rank == *group.ranks.begin()) first = common;
-    if (common != first) return {};
+    if (common != first) {
+      notes.insert("calls of a group that its ranks made in different orders were not matched across ranks");
+      return {};
+    }
   }
   return first;
 }
@@ -122,8 +153,10 @@ class Joiner {
     for (const Template& part : result_.graph.templates)
       for (const Op& op : part.ops)
         if (op.type == OpType::collective) durations_[static_cast<std::size_t>(op.payload)] = op.duration;
+    std::set<std::string> notes;
     for (const auto& [number, group] : groups_of(result_.graph, result_.calls))
-      meet(group, common_calls(result_.graph, group));
+      meet(group, common_calls(result_.graph, group, notes));
+    result_.notes.assign(notes.begin(), notes.end());
     for (Template& part : result_.graph.templates)
       for (Op& op : part.ops)
         if (op.type == OpType::collective) op.duration = durations_[static_cast<std::size_t>(op.payload)];

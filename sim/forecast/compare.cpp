@@ -92,7 +92,10 @@ class Causes {
   explicit Causes(const Sums& forecast) : forecast_(forecast) {}
 
   void name(Difference& difference) const {
-    if (std::abs(difference.share) >= kSmallestExplained) difference.cause = cause(difference);
+    if (std::abs(difference.share) < kSmallestExplained)
+      difference.cause.clear();
+    else if (difference.cause.empty())
+      difference.cause = cause(difference);
   }
 
  private:
@@ -133,6 +136,26 @@ class Causes {
   const Sums& forecast_;
 };
 
+/// The ranks of `record` that may stand for `rank` of another record. A class has its first rank's number, and others above it.
+std::vector<const StepRank*> candidates(const StepRecord& record, const StepRank& rank) {
+  const auto all = [&record](auto fits) {
+    std::vector<const StepRank*> found;
+    for (const StepRank& each : record.ranks)
+      if (fits(each)) found.push_back(&each);
+    return found;
+  };
+  std::vector<const StepRank*> found = all([&](const StepRank& each) { return each.number == rank.number; });
+  if (found.empty())
+    found = all([&](const StepRank& each) {
+      return each.pp_rank == rank.pp_rank && each.multiplicity > 1 && each.number < rank.number;
+    });
+  if (found.empty()) found = all([&](const StepRank& each) { return each.pp_rank == rank.pp_rank; });
+  return found;
+}
+
+constexpr const char* kUnknownClass =
+    "not known: a folded timeline does not say which class it is in (predict --unfold)";
+
 /// Bubble, including waiting for other ranks, of each rank of the record with more ranks.
 std::vector<Difference> rank_differences(const StepRecord& forecast, const StepRecord& actual, double step) {
   const StepRecord& finer = actual.ranks.size() >= forecast.ranks.size() ? actual : forecast;
@@ -140,7 +163,9 @@ std::vector<Difference> rank_differences(const StepRecord& forecast, const StepR
   for (const StepRank& rank : finer.ranks) {
     const double f = seconds(rank_for(forecast, rank).time.bubble);
     const double a = seconds(rank_for(actual, rank).time.bubble);
-    list.push_back({Difference::Group::rank, fmt::format("rank {} bubble", rank.number), f, a, (f - a) / step, ""});
+    const bool known = candidates(forecast, rank).size() <= 1 && candidates(actual, rank).size() <= 1;
+    list.push_back({Difference::Group::rank, fmt::format("rank {} bubble", rank.number), f, a, (f - a) / step,
+                    known ? "" : kUnknownClass});
   }
   return list;
 }
@@ -179,10 +204,8 @@ int pipeline_ranks(const StepRecord& record) {
 }  // namespace
 
 const StepRank& rank_for(const StepRecord& record, const StepRank& rank) {
-  const auto same = std::ranges::find(record.ranks, rank.number, &StepRank::number);
-  if (same != record.ranks.end()) return *same;
-  const auto class_of = std::ranges::find(record.ranks, rank.pp_rank, &StepRank::pp_rank);
-  return class_of != record.ranks.end() ? *class_of : record.ranks.front();
+  const std::vector<const StepRank*> found = candidates(record, rank);
+  return found.empty() ? record.ranks.front() : **std::ranges::max_element(found, {}, &StepRank::multiplicity);
 }
 
 Result<Comparison> compare(const StepRecord& forecast, const StepRecord& actual, double tolerance) {

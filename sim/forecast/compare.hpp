@@ -44,7 +44,8 @@ struct Comparison {
 /// `tolerance`: relative error of the step time. Errors: records of different scenarios or numbers of pipeline ranks.
 Result<Comparison> compare(const StepRecord& forecast, const StepRecord& actual, double tolerance);
 
-/// The rank of `record` that corresponds to `rank` of another record: by number, else by pipeline rank, else the first.
+/// The rank of `record` that corresponds to `rank` of another record: by number, else the class of its pipeline rank that it may be in
+/// (the largest of several, which one is not in the file), else the first.
 const StepRank& rank_for(const StepRecord& record, const StepRank& rank);
 
 }  // namespace tracecast

@@ -55,6 +55,7 @@ struct Attributes {
   std::int64_t collective = -1;  ///< Chakra's number
   bool on_host = false;
   std::int64_t picoseconds = -1;  ///< of a trace that we exported
+  bool timed = true;              ///< a duration is there; protobuf leaves out that of 0 us
 };
 
 struct Dependencies {
@@ -96,12 +97,15 @@ class ChakraReader {
         return fail({file_, each.line, "workload_graph", each.text(), "must be a node with Id and NodeType"});
       node.id = *id;
       if (const JsonNode* name = any(each, {"Name", "name"})) node.name = shortened(name->string);
+      Attributes attributes;
+      attributes.timed = false;
       for (const char* key : {"runtime", "duration_micros"})
         if (const JsonNode* time = each.find(key); time != nullptr && time->kind != JsonNode::Kind::null) {
           const auto us = number_of(*time);
           if (!us || *us < 0 || *us > static_cast<double>(kMaxMicroseconds))
             return fail({file_, time->line, key, time->text(), "must be a time in microseconds, up to 100 days"});
           node.duration = Duration{static_cast<std::int64_t>(*us * 1e6 + 0.5)};
+          attributes.timed = true;
           break;
         }
       if (const auto size = integer_of(each.find("comm_size")))
@@ -111,7 +115,6 @@ class ChakraReader {
         if (const JsonNode* deps = each.find(key))
           for (const JsonNode& dep : deps->items)
             if (const auto on = integer_of(&dep)) (key.front() == 'c' ? after.control : after.data).push_back(*on);
-      Attributes attributes;
       for (const char* key : {"is_cpu_op", "comm_type", "pg_name", "comm_src", "comm_dst"})
         if (const JsonNode* value = each.find(key)) set(key, *value, node, attributes);
       if (const JsonNode* list = any(each, {"attr", "attrs", "attribute"}); list != nullptr)
@@ -217,10 +220,12 @@ class ChakraReader {
   void add(ImportedNode node, std::uint64_t type, const Attributes& attributes, Dependencies after) {
     const auto kind = kind_of(type);
     if (!kind) return void(++others_);
+    const bool timed = attributes.timed || attributes.picoseconds >= 0;
     if (attributes.picoseconds >= 0) node.duration = Duration{attributes.picoseconds};
     const std::int64_t collective = attributes.collective;
     node.kind = *kind;
     if (node.kind == ImportedNode::Kind::compute && attributes.on_host) node.kind = ImportedNode::Kind::host;
+    if (node.kind == ImportedNode::Kind::compute && !timed) ++step_.untimed_computations;
     if (node.kind == ImportedNode::Kind::collective) {
       if (collective >= static_cast<std::int64_t>(kCollectives.size())) return void(++others_);  // a barrier
       if (collective < 0) ++without_type_;
@@ -237,6 +242,8 @@ class ChakraReader {
     if (step_.nodes.empty()) return fail({file_, 0, "", "", "has no node that computes or communicates"});
     if (others_ > 0)
       step_.notes.push_back(fmt::format("{} nodes of metadata, barriers or unknown types were left out", others_));
+    if (step_.untimed_computations > 0)
+      step_.notes.push_back(fmt::format("{} computations without a duration take no time", step_.untimed_computations));
     if (without_type_ > 0)
       step_.notes.push_back(fmt::format("{} collectives without comm_type are taken as all_reduce", without_type_));
     if (nearest_ > 0)

@@ -50,6 +50,7 @@ struct ImportedGraph {
   /// [ImportedNode::group], for a run of this many ranks; not set: all ranks
   std::function<ImportedGroup(const std::string& group, int ranks)> group_of{};
   std::vector<ImportedNode> nodes;
+  std::int64_t untimed_computations = 0;  ///< nodes whose time is missing in the file
   std::vector<std::pair<std::string, std::int64_t>> found;
   std::vector<std::string> notes;
 };

@@ -130,6 +130,8 @@ class Recorder {
                                "ProfilerActivity.CUDA)",
                                events_)});
     name_kernels_without_call();
+    // Events of several streams may be written one stream after the other. Calls without numbers are known by their order.
+    std::ranges::stable_sort(trace.collectives, {}, &TraceCollective::start_ns);
     trace.records = static_cast<std::int64_t>(trace.kernels.size() + trace.copies.size() + trace.calls.size() +
                                               trace.ranges.size() + trace.collectives.size() + trace.externals.size() +
                                               trace.operators.size());
@@ -219,7 +221,7 @@ class Recorder {
     const std::int64_t in = argument(event, "In msg nelems", 0);
     const std::int64_t out = argument(event, "Out msg nelems", 0);
     c.count = std::clamp<std::int64_t>(std::max(in, out), 0, kMaxCollectiveBytes);
-    c.sequence = argument(event, "Seq", static_cast<std::int64_t>(result_.trace.collectives.size()));
+    c.sequence = std::clamp<std::int64_t>(argument(event, "Seq"), -1, kMaxSequence);
     c.start_ns = start;
     c.end_ns = end;
     result_.trace.collectives.push_back(std::move(c));

@@ -119,11 +119,7 @@ class NcclTestsReader {
       return fail({file_, 0, "", "", "has no whole row of a table of nccl-tests (size, count, type, redop, times)"});
     result_.format = "nccl-tests";
     result_.calls = sums_.calls();
-    if (groups_ > 1)
-      result_.notes.push_back(fmt::format(
-          "{} groups of ranks ran at the same time; the table is of the first, and its times include what the "
-          "others sent",
-          groups_));
+    if (groups_ > 1) result_.notes.push_back(note_of_groups(groups_));
     if (cut_ > 0) result_.notes.push_back(fmt::format("{} rows that another line had cut in two were left out", cut_));
     for (const auto& [program, rows] : others_)
       result_.notes.push_back(

@@ -2,6 +2,8 @@
 
 #include <cctype>
 
+#include <fmt/format.h>
+
 namespace tracecast {
 namespace {
 
@@ -31,6 +33,12 @@ const NcclTestsProgram* nccl_tests_program(std::string_view text) {
   for (const NcclTestsProgram& each : kPrograms)  // all_reduce_perf_mpi is all_reduce_perf
     if (stands_in(each.program, true) || stands_in(each.title, false)) return &each;
   return nullptr;
+}
+
+std::string note_of_groups(int groups) {
+  return fmt::format(
+      "{} groups of ranks ran at the same time; the table is of the first, and its times include what the others sent",
+      groups);
 }
 
 }  // namespace tracecast

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "sim/import/collective_measurements.hpp"
@@ -25,6 +26,9 @@ struct NcclTestsProgram {
 
 /// The program that `text` names as a word of its own: "all_gather_perf" is not "gather_perf". nullptr: none.
 const NcclTestsProgram* nccl_tests_program(std::string_view text);
+
+/// For a table of the first of several groups of ranks (NCCL_TESTS_SPLIT_MASK).
+std::string note_of_groups(int groups);
 
 /// -J, version 3. The environment that it records is not looked at.
 Result<CollectiveMeasurements> read_nccl_tests_json(std::string_view text, const std::string& file);

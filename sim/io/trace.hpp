@@ -81,9 +81,10 @@ struct TraceCollective {
   std::uint64_t communicator = 0;
   int rank = 0;
   int ranks = 1;
-  int peer = -1;              ///< of a message
-  std::int64_t count = 0;     ///< elements of the larger buffer, as nccl-tests counts them
-  std::int64_t sequence = 0;  ///< among the communicator's calls of this function, of messages with this peer
+  int peer = -1;           ///< of a message
+  std::int64_t count = 0;  ///< elements of the larger buffer, as nccl-tests counts them
+  /// Among the communicator's calls of this function, of messages with this peer. -1: not recorded; calls are in their order.
+  std::int64_t sequence = 0;
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;  ///< equal to start_ns: not timed on the GPU
   int nodes = 0;            ///< hosts of the communicator; 0: unknown
@@ -91,6 +92,9 @@ struct TraceCollective {
       0;  ///< TraceExternal::id of the launch of its kernel; below 0: a number of its kernel; 0: unknown
   bool operator==(const TraceCollective&) const = default;
 };
+
+/// Largest TraceCollective::sequence of another profiler.
+inline constexpr std::int64_t kMaxSequence = (std::int64_t{1} << 48) - 1;
 
 /// An id that was current on the thread when it made the call with this correlation.
 struct TraceExternal {

@@ -26,6 +26,13 @@ class SharedUplinks final : public NetworkModel {
 
 /// Measurements of one collective on one number of ranks, by size.
 using Curve = std::map<std::int64_t, MeasuredCollective>;
+using CurveKey = std::tuple<Collective, int, int>;  ///< ranks, hosts
+
+/// A message has two ends, however many ranks sent one at the same time.
+CurveKey curve_key(Collective collective, int ranks, int nodes) {
+  const bool message = collective == Collective::send_recv;
+  return {collective, message ? 2 : ranks, message ? std::min(2, nodes) : nodes};
+}
 
 CollectiveCost cost_of(double seconds, double spread, Provenance provenance) {
   CollectiveCost cost;
@@ -35,18 +42,38 @@ CollectiveCost cost_of(double seconds, double spread, Provenance provenance) {
   return cost;
 }
 
+/// Requires a size from the smallest to the largest measured one.
 CollectiveCost read_off(const Curve& curve, std::int64_t size) {
   const auto above = curve.lower_bound(size);
-  if (above != curve.end() && above->first == size)
-    return cost_of(above->second.seconds, above->second.spread, Provenance::measured);
-  if (above == curve.begin()) return cost_of(above->second.seconds, above->second.spread, Provenance::interpolated);
+  if (above->first == size) return cost_of(above->second.seconds, above->second.spread, Provenance::measured);
   const MeasuredCollective& below = std::prev(above)->second;
-  const double ratio = static_cast<double>(size) / static_cast<double>(below.size.count);
-  if (above == curve.end()) return cost_of(below.seconds * ratio, below.spread, Provenance::interpolated);
-  const double share =
-      std::log(ratio) / std::log(static_cast<double>(above->first) / static_cast<double>(below.size.count));
+  const double share = std::log(static_cast<double>(size) / static_cast<double>(below.size.count)) /
+                       std::log(static_cast<double>(above->first) / static_cast<double>(below.size.count));
   return cost_of(below.seconds * std::pow(above->second.seconds / below.seconds, share),
                  std::max(below.spread, above->second.spread), Provenance::interpolated);
+}
+
+double latency_share(const CollectiveCost& cost) { return seconds(cost.latency) / seconds(cost.duration); }
+
+/// The same call of another size.
+CollectiveCall resized(CollectiveCall call, Bytes size) {
+  const double ratio =
+      static_cast<double>(size.count) / static_cast<double>(std::max<std::int64_t>(1, call.size.count));
+  call.forwarded.count = std::llround(static_cast<double>(call.forwarded.count) * ratio);
+  call.size = size;
+  return call;
+}
+
+/// Beyond the measured sizes: the model, corrected by the measurement at that end (measured_network.hpp).
+CollectiveCost extrapolate(const NetworkModel& model, const MeasuredCollective& end, const CollectiveCall& call,
+                           const GroupPlacement& group) {
+  CollectiveCost cost = model.cost(call, group);
+  const CollectiveCost at_end = model.cost(resized(call, end.size), group);
+  if (cost.duration <= Duration{} || at_end.duration <= Duration{}) return cost;
+  const double alike = 1 - std::abs(latency_share(cost) - latency_share(at_end));
+  cost.duration = from_seconds(seconds(cost.duration) * (1 + (end.seconds / seconds(at_end.duration) - 1) * alike));
+  cost.latency = std::min(cost.latency, cost.duration);
+  return cost;
 }
 
 /// Measurements do not report what the library chose, which the flows of the collective follow from.
@@ -81,16 +108,18 @@ class MeasuredNetwork final : public NetworkModel {
       : model_(std::move(model)), hosts_(hosts) {
     for (const MeasuredCollective& each : measured)
       if (each.nodes == 1 || (hosts.network.bytes_per_second > 0 && same_rate(each.network, hosts.network)))
-        curves_[{each.collective, each.ranks, each.nodes}].insert_or_assign(each.size.count, each);
+        curves_[curve_key(each.collective, each.ranks, each.nodes)].insert_or_assign(each.size.count, each);
   }
 
   CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const override {
     const bool free_choice = call.algorithm == Algorithm::automatic && call.protocol == Protocol::automatic;
     if (group.ranks <= 1 || !free_choice || !measurable(group)) return model_->cost(call, group);
-    const bool message = call.collective == Collective::send_recv;
-    const auto curve =
-        curves_.find({call.collective, message ? 2 : group.ranks, message ? std::min(2, group.nodes) : group.nodes});
+    const auto curve = curves_.find(curve_key(call.collective, group.ranks, group.nodes));
     if (curve == curves_.end()) return model_->cost(call, group);
+    const MeasuredCollective& smallest = curve->second.begin()->second;
+    const MeasuredCollective& largest = curve->second.rbegin()->second;
+    if (call.size < smallest.size) return extrapolate(*model_, smallest, call, group);
+    if (call.size > largest.size) return extrapolate(*model_, largest, call, group);
     return with_algorithm(read_off(curve->second, call.size.count), model_->cost(call, group));
   }
 
@@ -105,7 +134,7 @@ class MeasuredNetwork final : public NetworkModel {
 
   std::unique_ptr<NetworkModel> model_;
   Hosts hosts_;
-  std::map<std::tuple<Collective, int, int>, Curve> curves_;  ///< [collective, ranks, hosts]
+  std::map<CurveKey, Curve> curves_;
 };
 
 }  // namespace

@@ -8,10 +8,15 @@
 ///   - the group has as many ranks on each host, and the NICs next to them for itself;
 ///   - no tier that slows it lies between its hosts, and no NIC has a fault.
 ///
+/// A message (send_recv) takes the time of one measured over any number of ranks, each of which sent one: on one host if it stays on
+/// one, else on several.
 ///
 ///   between two sizes   log t is linear in log size
-///   below the smallest  as long as the smallest
-///   above the largest   at the bandwidth of the largest
+///   beyond them         t = model(size) (1 + (r - 1) s)   with the spread of the model
+///
+/// r = measured / model at the smallest or largest measured size, s = 1 - |difference of the two sizes' shares of latency in the
+/// model's time|. So t is continuous. Where the same part of the time dominates, latency or bandwidth, the model is scaled by r; a
+/// measured latency says little about bandwidth, and the reverse, so there the model holds.
 ///
 /// Other calls (numbers not measured, an algorithm asked for) use the model.
 #pragma once

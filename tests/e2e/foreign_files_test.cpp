@@ -158,6 +158,11 @@ TEST_CASE("foreign files: transfers without a time are said to take none", "[e2e
   const std::string log = (source_dir() / "tests/fuzz/corpus/aicb.csv").string();
   CHECK(sandbox.run(fmt::format("tracecast compare {0} {0}", log)).err ==
         log + ": has 1 transfers without a time, and the file does not say what their sizes count\n");
+  std::ofstream(sandbox.path() / "two.json")
+      << R"({"workload_graph": [{"Id": 1, "NodeType": 4, "runtime": 100}, {"Id": 2, "NodeType": 4, "data_deps": [1]}]})";
+  CHECK(sandbox.run("tracecast compare two.json two.json").err ==
+        "two.json: has 1 computations without a duration (allowed: what tracecast replay --out DIR writes, where they "
+        "take no time)\n");
   CHECK(sandbox.run("tracecast replay one.json").err ==
         "one.json: has 1 transfers and no times: give --topology and --gpus, which time them\n");
 }

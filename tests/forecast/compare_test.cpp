@@ -67,6 +67,45 @@ TEST_CASE("compare: one slower kind of operator comes first, with its cause", "[
   CHECK(c.largest.front().cause.find("interpolated") != std::string::npos);
 }
 
+TEST_CASE("compare: a rank of an unfolded step is laid beside the class that it is in", "[report][folding]") {
+  Scenario scenario = test::small_scenario(1, 2, 4);
+  scenario.perturbation.slow_ranks.push_back({{0, 0}, 1.3});
+  const auto step = [&](bool unfold) {
+    const ForecastRun run = forecast(scenario, {.unfold = unfold, .record_spans = true}).value();
+    return record_of(run.graph, run.timeline, "small", StepOrigin::simulated);
+  };
+  const StepRecord folded = step(false);
+  const StepRecord all = step(true);
+  REQUIRE(folded.ranks.size() < all.ranks.size());
+  for (const Comparison& c : {compare(folded, all, 0).value(), compare(all, folded, 0).value()}) {
+    REQUIRE(c.ranks.size() == all.ranks.size());
+    for (const Difference& d : c.ranks) {
+      INFO(d.name);
+      CHECK(d.share == 0);
+      CHECK(d.cause.empty());
+    }
+    for (const Difference& d : c.waits) CHECK(d.share == 0);
+  }
+}
+
+TEST_CASE("compare: where a rank may be in several classes the largest counts, and no cause is named", "[report]") {
+  StepRecord all = record(1);
+  all.ranks[0].time.bubble = {all.step_time.picoseconds / 4};
+  all.ranks.assign(6, all.ranks[0]);
+  for (std::int32_t number = 0; number < 6; ++number) all.ranks[static_cast<std::size_t>(number)].number = number;
+  StepRecord folded = all;
+  folded.ranks.resize(2);
+  folded.ranks[0].multiplicity = 2;
+  folded.ranks[1].multiplicity = 4;
+  folded.ranks[1].time.bubble = {folded.step_time.picoseconds / 2};
+  CHECK(rank_for(folded, all.ranks[0]).number == 0);
+  CHECK(rank_for(folded, all.ranks[1]).number == 1);
+  CHECK(rank_for(folded, all.ranks[5]).number == 1);
+  const Comparison c = compare(folded, all, 1).value();
+  CHECK(c.ranks[1].cause.starts_with("the ranks it waits for"));
+  CHECK(c.ranks[5].cause == "not known: a folded timeline does not say which class it is in (predict --unfold)");
+}
+
 TEST_CASE("compare: records of different runs are an error", "[report][error]") {
   StepRecord other = record(2);
   CHECK(to_string(compare(record(1), other, 0.1).error()) ==

@@ -104,6 +104,17 @@ TEST_CASE("chakra: times and ids of the JSON form are read however they are writ
         "t:1: runtime = \"soon\": must be a time in microseconds, up to 100 days");
 }
 
+TEST_CASE("chakra: computations without a duration are counted; those of our own exports may take none",
+          "[io][chakra]") {
+  const ImportedGraph read = value_of(import_as<ImportedGraph>(
+      R"({"workload_graph":[{"Id":1,"NodeType":4,"runtime":100},{"Id":2,"NodeType":4,"data_deps":[1]},)"
+      R"({"Id":3,"NodeType":4,"is_cpu_op":true},)"
+      R"({"Id":4,"NodeType":4,"attr":[{"name":"tracecast.duration_ps","int64_val":"0"}]}]})",
+      "t"));
+  CHECK(read.untimed_computations == 1);
+  CHECK(read.notes == std::vector<std::string>{"1 computations without a duration take no time"});
+}
+
 TEST_CASE("chakra: collectives of no type, or that there are none of here, are named", "[io][chakra]") {
   const auto read = import_as<ImportedGraph>(
       R"({"workload_graph":[{"Id":1,"NodeType":7},{"Id":2,"NodeType":7,"comm_type":3},{"Id":3,"NodeType":7,"comm_type":0}]})",

@@ -143,6 +143,27 @@ TEST_CASE("nccl-tests: of ranks that are split into groups the table is of the f
                                                "its times include what the others sent"});
 }
 
+TEST_CASE("nccl-tests: the JSON form has the groups, too, and bandwidths that follow from them", "[io][nccl-tests]") {
+  const auto json = [](double busbw) {
+    std::string devices;
+    for (int rank = 0; rank < 8; ++rank)
+      devices += fmt::format(R"({}{{"rank": {}, "group": {}, "hostname": "node{}"}})", rank > 0 ? ", " : "", rank,
+                             rank % 2, rank / 4);
+    return fmt::format(R"({{"devices": [{}], "results": [{{"size": 67108864, "experiment_name": "AllReduce", )"
+                       R"("out_of_place": {{"time": 300.0, "alg_bw": 223.696, "bus_bw": {}}}}}]}})",
+                       devices, busbw);
+  };
+  const CollectiveMeasurements read = tests(json(335.544));  // 2 (4-1)/4 of alg_bw
+  REQUIRE(read.calls.size() == 1);
+  CHECK(read.calls[0].measured.ranks == 4);
+  CHECK(read.calls[0].nodes == 2);
+  CHECK(read.notes == std::vector<std::string>{"2 groups of ranks ran at the same time; the table is of the first, and "
+                                               "its times include what the others sent"});
+  CHECK(error_text(read_nccl_tests(json(391.468), "t")) ==  // that of 8 ranks
+        "t:1: results.out_of_place.bus_bw = 391.468: contradicts size and time, which are 335.544 GB/s for all_reduce "
+        "over 4 ranks");
+}
+
 TEST_CASE("nccl-tests: a row whose check failed is no measurement", "[io][nccl-tests][error]") {
   const auto row = [](const std::string& wrong) {
     return error_text(read_nccl_tests("# all_reduce_perf\n" + kTwoRanks + kHead +

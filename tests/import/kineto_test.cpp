@@ -88,6 +88,22 @@ TEST_CASE("kineto: NCCL's arguments become collectives", "[tracer][kineto]") {
   CHECK(c.protocol == "LL");
   CHECK(c.ranks == 4);
   CHECK(c.count * type_size(c.type) == 800);
+  CHECK(c.sequence == -1);
+}
+
+TEST_CASE("kineto: calls of several streams are in the order of time, with the number that PyTorch gave them",
+          "[tracer][kineto]") {
+  const auto reduce = [](int ts, int stream, const std::string& seq) {
+    return R"({"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_f32_RING_LL","pid":0,"tid":)" +
+           std::to_string(stream) + R"(,"ts":)" + std::to_string(ts) +
+           R"(,"dur":2,"args":{"Collective name":"allreduce")" + seq + "}}";
+  };
+  const Trace trace =
+      kineto(reduce(30, 20, R"(,"Seq":8)") + "," + reduce(10, 21, R"(,"Seq":7)") + "," + reduce(20, 21, ""));
+  REQUIRE(trace.collectives.size() == 3);
+  CHECK(trace.collectives[0].sequence == 7);
+  CHECK(trace.collectives[1].sequence == -1);
+  CHECK(trace.collectives[2].sequence == 8);
 }
 
 TEST_CASE("kineto: each damage has its sentence", "[tracer][kineto][error]") {

@@ -85,5 +85,17 @@ TEST_CASE("step record: each error has its message", "[io][report][error]") {
   CHECK(read_with(1_us, 2_us, 3_us));
   CHECK_FALSE(read_with(2_us, 1_us, 3_us));
   CHECK_FALSE(read_with(1_us, 3_us, 2_us));
+  const std::string step_time = std::to_string(record(1).step_time.picoseconds);
+  CHECK(complaint("\"step_time_ps\": " + step_time, "\"step_time_ps\": 0") ==
+        "t.json:5: step_time_ps = 0: is out of range (allowed: at least 1)");
+  const auto repeats = [&folder](const StepRepeats& values) {
+    StepRecord written = record(1);
+    written.repeats = values;
+    REQUIRE(write_file(folder.path() / "t.json", to_json(written)));
+    return message(read_step_record(folder.path() / "t.json"));
+  };
+  CHECK(repeats({1, 0, 1, 0}) == "t.json:8: repeats.lower_quartile_s = 0.0: is out of range (allowed: above 0)");
+  CHECK(repeats({1, 1, -1, 0}) == "t.json:9: repeats.median_s = -1.0: is out of range (allowed: above 0)");
+  CHECK(repeats({1, 1, 1, -0.1}) == "t.json:10: repeats.spread = -0.1: is out of range (allowed: at least 0)");
   CHECK(complaint("\"step_time_ps\"", "\"step_time\"").find("step_time_ps: is missing") != std::string::npos);
 }

@@ -21,6 +21,18 @@ class OneSecond final : public NetworkModel {
   }
 };
 
+/// 10 us of latency and 1 GB/s.
+class LatencyAndBandwidth final : public NetworkModel {
+ public:
+  CollectiveCost cost(const CollectiveCall& call, const GroupPlacement&) const override {
+    CollectiveCost cost;
+    cost.latency = 10_us;
+    cost.duration = cost.latency + Duration{call.size.count * 1000};
+    cost.spread = 0.05;
+    return cost;
+  }
+};
+
 std::unique_ptr<NetworkModel> two_points() {
   return with_measurements(std::make_unique<OneSecond>(), {{Collective::all_reduce, 2, 1_KiB, 1e-6, 0.1, 5},
                                                            {Collective::all_reduce, 2, 64_KiB, 8e-6, 0.2, 5},
@@ -48,15 +60,43 @@ TEST_CASE("measured network: a measured size is what was measured", "[network]")
   CHECK(cost.provenance == Provenance::measured);
 }
 
-TEST_CASE("measured network: between sizes the logarithms are linear, beyond them latency and bandwidth hold",
-          "[oracle][network]") {
+TEST_CASE("measured network: between sizes the logarithms are linear", "[oracle][network]") {
   const auto network = two_points();
   // 8 KiB lies halfway from 1 to 64 KiB in powers of two, so its time is the geometric mean of 1 and 8 us.
   const CollectiveCost between = network->cost(all_reduce(8_KiB), group(2));
   CHECK(seconds(between.duration) == Approx(1e-6 * std::sqrt(8.0)));
   CHECK(between.provenance == Provenance::interpolated);
-  CHECK(network->cost(all_reduce(8_B), group(2)).duration == 1_us);
-  CHECK(network->cost(all_reduce(256_KiB), group(2)).duration == 32_us);
+}
+
+TEST_CASE(
+    "measured network: beyond the measured sizes the model holds, scaled where the same part of its time dominates",
+    "[oracle][network]") {
+  // The model says 20 us for 10 kB, half of it latency; measured were 40 us.
+  const auto network = with_measurements(std::make_unique<LatencyAndBandwidth>(),
+                                         {{Collective::all_reduce, 2, Bytes{10'000}, 40e-6, 0.3, 5}});
+  const auto time_us = [&](std::int64_t bytes) {
+    return seconds(network->cost(all_reduce(Bytes{bytes}), group(2)).duration) * 1e6;
+  };
+  CHECK(time_us(10'000) == Approx(40));
+  CHECK(time_us(10'001) == Approx(40).epsilon(1e-3));
+  CHECK(time_us(9'999) == Approx(40).epsilon(1e-3));
+  CHECK(time_us(90'000) == Approx(100 * 1.6));  // 10 % latency: 0.4 less than half
+  CHECK(time_us(2'500) == Approx(12.5 * 1.7));  // 80 % latency
+  const CollectiveCost beyond = network->cost(all_reduce(Bytes{90'000}), group(2));
+  CHECK(beyond.provenance == Provenance::analytic);
+  CHECK(beyond.spread == 0.05);
+}
+
+TEST_CASE("measured network: a single small or large size does not set the time of the others", "[network]") {
+  const auto network = [](std::int64_t bytes, double seconds) {
+    return with_measurements(std::make_unique<LatencyAndBandwidth>(),
+                             {{Collective::all_reduce, 2, Bytes{bytes}, seconds, 0.1, 5}});
+  };
+  // 1 GB takes 1 s in the model. 100 B took 20 us instead of 10.1 us; at their rate 1 GB would take 200 s.
+  CHECK(seconds(network(100, 20e-6)->cost(all_reduce(Bytes{1'000'000'000}), group(2)).duration) ==
+        Approx(1).epsilon(0.02));
+  // 1 GB took 2 s instead of 1 s: nothing about 8 B.
+  CHECK(seconds(network(1'000'000'000, 2)->cost(all_reduce(8_B), group(2)).duration) == Approx(10e-6).epsilon(0.02));
 }
 
 TEST_CASE("measured network: what was not measured is asked of the model", "[network]") {
@@ -69,6 +109,15 @@ TEST_CASE("measured network: what was not measured is asked of the model", "[net
   // A message has two ends, however many ranks its group has.
   CHECK(network->cost({Collective::send_recv, 1_KiB, Algorithm::automatic, Protocol::automatic}, group(4)).duration ==
         3_us);
+}
+
+TEST_CASE("measured network: a message takes the time of one that many ranks sent at once", "[network]") {
+  const auto network =
+      with_measurements(std::make_unique<OneSecond>(), {{Collective::send_recv, 8, 1_KiB, 3e-6, 0.1, 5}});
+  const CollectiveCall message{Collective::send_recv, 1_KiB, Algorithm::automatic, Protocol::automatic};
+  CHECK(network->cost(message, group(2)).duration == 3_us);
+  CHECK(network->cost(message, group(8)).duration == 3_us);
+  CHECK(network->cost(message, group(2, 2)).duration == 1_s);  // measured on one host
 }
 
 TEST_CASE("measured network: between hosts, a time holds for even groups with their own NICs and no slow tier",

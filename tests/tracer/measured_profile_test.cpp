@@ -245,11 +245,20 @@ TEST_CASE("profile from a recording: of a collective the rank that came last cou
   const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
   HandMade early(0, 8);
   HandMade late(1, 8);
-  early.kernel("gemm").collective("AllReduce", 1'024, 5, 8'000).collective("AllReduce", 1'024, 6, 4'000);
-  late.kernel("gemm").collective("AllReduce", 1'024, 5, 3'000).collective("AllReduce", 1'024, 6, 5'000);
+  // Without numbers calls are in their order, whatever the ranks call in other groups.
+  const bool numbered = GENERATE(true, false);
+  const std::int64_t first = numbered ? 5 : -1;
+  const std::int64_t second = numbered ? 6 : -1;
+  early.kernel("gemm").collective("AllReduce", 1'024, first, 8'000).collective("AllReduce", 1'024, second, 4'000);
+  late.kernel("gemm");
+  if (!numbered) {
+    late.collective("AllReduce", 4'096, -1, 9'000);
+    late.trace().collectives.back().communicator = 2;
+  }
+  late.collective("AllReduce", 1'024, first, 3'000).collective("AllReduce", 1'024, second, 5'000);
   const Result<MeasuredProfile> measured = measure(run.graph, {early.trace(), late.trace()});
   REQUIRE(measured);
-  REQUIRE(measured->profile.measured_collectives.size() == 1);
+  REQUIRE(measured->profile.measured_collectives.size() == (numbered ? 1 : 2));
   const MeasuredCollective& all_reduce = measured->profile.measured_collectives[0];
   CHECK(all_reduce.size.count == 2048);
   CHECK(all_reduce.ranks == 8);

@@ -46,11 +46,32 @@ TEST_CASE("replay: as recorded it takes what it took, and says where the time we
   const Timeline timeline = replayed(recorded());
   CHECK(timeline.step_time == 328_us);
   REQUIRE(timeline.ranks.size() == 1);
-  // 220 us of kernels; pauses of 4 us after the first launch, 1 us between the GEMMs, 1 us before adam. The reduction is
-  // 100 us long and begins 2 us after what it waits for.
+  // 220 us of kernels; pauses of 4 us after the first launch, 1 us between the GEMMs, 1 us before adam, and 2 us before the
+  // reduction, which is 100 us long.
   CHECK(timeline.ranks[0].compute + timeline.ranks[0].optimizer == 220_us);
-  CHECK(timeline.ranks[0].bubble == 6_us);
-  CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 102_us);
+  CHECK(timeline.ranks[0].bubble == 8_us);
+  CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 100_us);
+}
+
+TEST_CASE("replay: pauses before transfers that compute waits for are waiting, those beside compute are nothing",
+          "[tracer][replay]") {
+  Trace trace;
+  const char* const reduce = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+  launch(trace, "gemm", 7, 1'000, 1'000, 101'000);
+  launch(trace, reduce, 20, 1'200, 41'000, 71'000);    // 40 us of pause and 30 us beside the gemm
+  launch(trace, reduce, 20, 1'400, 131'000, 181'000);  // a pause of 60 us, 30 of them beside it; 50 us
+  launch(trace, reduce, 20, 1'600, 201'000, 231'000);  // 20 us and 30 us
+  launch(trace, "adam", 7, 1'800, 231'000, 251'000);
+  const Timeline timeline = replayed(trace);
+  CHECK(timeline.step_time == 250_us);
+  CHECK(timeline.ranks[0].compute + timeline.ranks[0].optimizer == 120_us);
+  CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 80_us);
+  CHECK(timeline.ranks[0].bubble == 50_us);
+  // The same if the step ends with a transfer.
+  trace.kernels.pop_back();
+  CHECK(replayed(trace).step_time == 230_us);
+  CHECK(replayed(trace).ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 80_us);
+  CHECK(replayed(trace).ranks[0].bubble == 50_us);
 }
 
 TEST_CASE("replay: a faster kernel brings what waits for it forward, on every stream", "[tracer][replay]") {
@@ -235,4 +256,74 @@ TEST_CASE("replay: ranks of different groups and orders do not meet", "[tracer][
   traces[1].collectives[0].communicator = 77;
   traces[1].collectives[0].sequence = 2;
   CHECK(joined().met == 0);
+}
+
+namespace {
+
+/// `steps` times 100 us of computation (rank 1: 150 us) and an all-reduce whose number was not recorded. The extra steps of rank 1
+/// begin with an all-reduce of another group.
+Trace without_numbers(int number, int steps, bool extra) {
+  Trace trace;
+  trace.header.rank = number;
+  trace.header.ranks = 2;
+  std::int64_t now = 10'000;
+  const auto reduce = [&](std::uint64_t group, std::int64_t ns) {
+    launch(trace, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 20, 2'000 + now / 1000, now, now + ns);
+    trace.collectives.push_back({"AllReduce", "BFloat16", "RING", "LL", group, number, 2, -1, 1024, -1, now, now + ns});
+    now += ns;
+  };
+  for (int step = 0; step < steps; ++step) {
+    if (extra) reduce(99, 10'000);
+    const std::int64_t computes = number == 0 ? 100'000 : extra ? 140'000 : 150'000;
+    launch(trace, "gemm", 7, 2'000 + now / 1000, now, now + computes);
+    now += computes;
+    reduce(77, number == 0 ? 90'000 : 40'000);
+  }
+  return trace;
+}
+
+Replay joined(const std::vector<Trace>& traces) {
+  std::vector<Replay> replays;
+  for (const Trace& trace : traces) replays.push_back(replay_graph(trace, std::nullopt, "t").value());
+  return join_ranks(std::move(replays));
+}
+
+}  // namespace
+
+TEST_CASE("replay: calls without numbers meet in the order of their group, whatever other groups do",
+          "[tracer][replay]") {
+  const bool extra = GENERATE(false, true);
+  const Replay both = joined({without_numbers(0, 3, false), without_numbers(1, 3, extra)});
+  CHECK(both.met == 3);
+  CHECK(both.notes.empty());
+  CHECK(simulate(both.graph)->step_time == both.recorded);
+  CHECK(simulate(both.graph)->ranks[0].exposed[static_cast<std::size_t>(Traffic::gradients)] == 120_us);
+}
+
+TEST_CASE("replay: calls without numbers are not matched if one is missing, and a note says so", "[tracer][replay]") {
+  std::vector<Trace> traces{without_numbers(0, 3, false), without_numbers(1, 3, false)};
+  traces[1].collectives.erase(traces[1].collectives.begin());
+  std::erase_if(traces[1].kernels, [](const TraceKernel& k) { return k.start_ns == 160'000; });
+  const Replay both = joined(traces);
+  CHECK(both.met == 0);
+  CHECK(both.notes ==
+        std::vector<std::string>{"calls of all_reduce without sequence numbers were not matched across ranks, which "
+                                 "recorded 2 to 3 of them"});
+  CHECK(simulate(both.graph)->step_time == both.recorded);
+  for (Trace& trace : traces) trace.collectives.clear();
+  CHECK(
+      joined(traces).notes ==
+      std::vector<std::string>{"NCCL kernels without sequence numbers were not matched across ranks, which recorded 2 "
+                               "to 3 of them"});
+}
+
+TEST_CASE("replay: calls that ranks made in different orders are not matched, and a note says so", "[tracer][replay]") {
+  std::vector<Trace> traces{without_numbers(0, 2, false), without_numbers(1, 2, false)};
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    for (std::size_t i = 0; i < 2; ++i)
+      traces[rank].collectives[i].sequence = static_cast<std::int64_t>(rank == 0 ? i : 1 - i);
+  const Replay both = joined(traces);
+  CHECK(both.met == 0);
+  CHECK(both.notes == std::vector<std::string>{
+                          "calls of a group that its ranks made in different orders were not matched across ranks"});
 }
