@@ -192,7 +192,7 @@ await inBrowser(async (browser, folder) => {
   const cheap = await open(run("cheap", "plan", "llama3-70b-two-generations", "--tokens", "1B", "--days", "0.31", "--tp", "8", "--pp", "2,4", "--vpp", "1,2", "--micro-batch", "1", "--best", "4", "--no-upgrades", "--failures", "none"));
   assert.match(await text(cheap, "#detail"), /stages of \d+, \d+, \d+, \d+ layers/);
   assert.match(await text(cheap, "#section-best"), /layoutmisses1.*not 0\.31/s);
-  assert.match(await text(cheap, "#section-front"), /Rings miss the target\./);
+  assert.match(await text(cheap, "#section-front"), /Open circles miss the target\./);
 
   // The decision page has no script: what is printed must be right and readable as it is.
   const decision = join(folder, "decision.html");
