@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -111,7 +111,7 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
   return std::move(*report);
 }
 
-/// Days, money and energy for the scenario's tokens without padding, or for a month if it has no train_tokens.
+/// Days, money and energy for the scenario's tokens without padding, or for a month if none are `given`.
 Json job_json(const Scenario& scenario, const Forecast& forecast, const std::optional<GoodputForecast>& failures,
               const DataPaths& data) {
   constexpr double kMonth = 30;
@@ -120,15 +120,19 @@ Json job_json(const Scenario& scenario, const Forecast& forecast, const std::opt
   const int spares = failures ? failures->spec.recovery.spares * failures->machine.gpus_per_node : 0;
   const double tokens_per_s = forecast.tokens_per_s * counted_share(forecast, scenario.training) * goodput;
   const double days = tokens > 0 ? tokens / tokens_per_s / kSecondsPerDay : kMonth;
-  Json out = {{"tokens", tokens > 0 ? tokens : kMonth * kSecondsPerDay * tokens_per_s}, {"days", days}};
+  Json out = {
+      {"given", tokens > 0}, {"tokens", tokens > 0 ? tokens : kMonth * kSecondsPerDay * tokens_per_s}, {"days", days}};
   const double gpu_hours = days * kHoursPerDay * forecast.ranks;
   out["gpu_hours"] = gpu_hours;
   const Result<Economics> economics = read_economics(data.scenarios / "economics" / "prices-2026.json");
   if (!economics) return out;
   const PaidGpus paid = paid_gpus(economics->term, scenario.cluster.node, forecast.ranks, spares);
-  if (const auto price =
-          economics->price_per_gpu_hour(gpus_text(scenario), network_hardware(scenario.cluster), scenario.power_limit))
+  if (const auto price = economics->price_per_gpu_hour(gpus_text(scenario), network_hardware(scenario.cluster),
+                                                       scenario.power_limit)) {
     out["cost_usd"] = range_json(*price * (days * kHoursPerDay * paid.all()));
+    out["usd_per_gpu_hour"] = price->typical;
+    out["paid_gpus"] = paid.all();
+  }
   if (const auto power = economics->kilowatts_per_gpu(gpus_text(scenario), scenario.power_limit))
     out["energy_mwh"] = range_json(*power * (gpu_hours / 1000));
   return out;
@@ -145,41 +149,52 @@ Json settings_json(const Scenario& s, const Plan& plan) {
   Json tiers = Json::array();
   for (const FabricTier& tier : s.cluster.tiers)
     tiers.push_back({{"name", tier.name}, {"oversubscription", tier.oversubscription}, {"uplinks", tier.nodes > 0}});
-  return {{"gpus", s.cluster.world_size},
-          {"topology", s.topology},
-          {"tp", p.tp},
-          {"pp", p.pp},
-          {"vpp", p.vpp},
-          {"cp", p.cp},
-          {"ep", p.ep},
-          {"dp", plan.grid.size(Axis::dp)},
-          {"zero_stage", p.zero_stage},
-          {"pp_schedule", p.pp_schedule},
-          {"micro_batch_size", s.training.micro_batch_size},
-          {"global_batch_size", s.training.global_batch_size},
-          {"seq_length", s.training.seq_length},
-          {"recompute", to_string(s.training.recompute)},
-          {"recompute_modules", recompute_modules(s)},
-          {"dtype", to_string(s.training.dtype)},
-          {"model", s.model.name},
-          {"profile", s.profile.name},
-          {"experts", s.model.moe ? s.model.moe->experts : 0},
-          {"imbalance", s.model.moe ? s.training.expert_imbalance : 0},
-          {"nic_rate", to_text(s.cluster.node.nic_rate)},
-          {"notes", s.notes},
-          {"nics", s.cluster.node.nics},
-          {"max_gpus", s.cluster.max_nodes * s.cluster.node.gpus},
-          {"tiers", tiers}};
+  return {
+      {"gpus", s.cluster.world_size},
+      {"topology", s.topology},
+      {"tp", p.tp},
+      {"pp", p.pp},
+      {"vpp", p.vpp},
+      {"cp", p.cp},
+      {"ep", p.ep},
+      {"dp", plan.grid.size(Axis::dp)},
+      {"zero_stage", p.zero_stage},
+      {"pp_schedule", p.pp_schedule},
+      {"micro_batch_size", s.training.micro_batch_size},
+      {"global_batch_size", s.training.global_batch_size},
+      {"seq_length", s.training.seq_length},
+      {"recompute", to_string(s.training.recompute)},
+      {"recompute_modules", recompute_modules(s)},
+      {"dtype", to_string(s.training.dtype)},
+      {"model", s.model.name},
+      {"profile", s.profile.name},
+      {"experts", s.model.moe ? s.model.moe->experts : 0},
+      {"imbalance", s.model.moe ? s.training.expert_imbalance : 0},
+      {"nic_rate", fmt::format("{:.4g} Gb/s", 8e-9 * static_cast<double>(s.cluster.node.nic_rate.bytes_per_second))},
+      {"notes", s.notes},
+      {"nics", s.cluster.node.nics},
+      {"max_gpus", s.cluster.max_nodes * s.cluster.node.gpus},
+      {"tiers", tiers}};
 }
 
-/// Passes of the first rank of each pipeline rank: {"ranks": [{"name", "runs": [[start s, end s, phase, micro-batch] …]} …]}.
+/// [pipeline rank] its first rank.
+std::map<int, std::size_t> first_ranks(const StepGraph& graph) {
+  std::map<int, std::size_t> firsts;
+  for (std::size_t r = 0; r < graph.ranks.size(); ++r) firsts.try_emplace(graph.ranks[r].pp_rank, r);
+  return firsts;
+}
+
+/// Passes of the first rank of pipeline ranks, of many evenly over them: [{"name", "runs": [[start s, end s, phase, micro-batch] …]} …].
 Json timeline_json(const ForecastRun& run) {
   constexpr std::size_t kRows = 16;
   Json ranks = Json::array();
-  std::set<int> drawn;
-  for (std::size_t r = 0; r < run.graph.ranks.size() && drawn.size() < kRows; ++r) {
-    const int pp = run.graph.ranks[r].pp_rank;
-    if (!drawn.insert(pp).second) continue;
+  const std::map<int, std::size_t> firsts = first_ranks(run.graph);
+  const std::size_t rows = std::min(kRows, firsts.size());
+  std::size_t at = 0;
+  for (const auto& [pp, r] : firsts) {
+    // Row i is of rank i (n - 1) / (rows - 1): the first and the last are among them.
+    const std::size_t row = ranks.size();
+    if (at++ != row * (firsts.size() - 1) / std::max<std::size_t>(rows - 1, 1)) continue;
     Json runs = Json::array();
     for (const TemplateRun& each : template_runs(run.graph, spans_of(run.timeline, static_cast<std::int32_t>(r)))) {
       const Phase phase = run.graph.templates[static_cast<std::size_t>(each.template_index)].phase;
@@ -194,7 +209,10 @@ Json timeline_json(const ForecastRun& run) {
 Result<Json> timeline_answer(const Scenario& scenario) {
   const Result<ForecastRun> run = forecast(scenario, {.record_spans = true});
   if (!run) return tl::unexpected(located(run.error(), scenario));
-  return Json{{"ok", true}, {"timeline", timeline_json(*run)}, {"step_time_s", run->forecast.step_time_s}};
+  return Json{{"ok", true},
+              {"timeline", timeline_json(*run)},
+              {"pipeline_ranks", run->plan.parallel.pp},
+              {"step_time_s", seconds(run->timeline.step_time)}};
 }
 
 Result<Json> forecast_answer(const Json& request, const DataPaths& data, RecentSteps& recent) {

@@ -1,6 +1,8 @@
 #include "sim/forecast/averaging.hpp"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "sim/graph/traffic.hpp"
 #include "sim/plan/sharding.hpp"
@@ -23,16 +25,12 @@ int replicas_of(const Plan& plan) {
   return plan.gradient_group() / (plan.parallel.zero_stage > 0 ? plan.shard_group() : 1);
 }
 
-bool averages(const CostedCollective& call) {
-  return call.traffic == Traffic::parameters && call.call.collective == Collective::all_reduce;
-}
-
 double bytes_to_average(const StepGraph& graph) {
   double most = 0;
   for (std::size_t rank = 0; rank < graph.ranks.size(); ++rank) {
     double sent = 0;
     for (const TrafficCount& each : count_traffic(graph, rank))
-      if (each.traffic == Traffic::parameters && each.collective == Collective::all_reduce) sent += each.sent;
+      if (averages(each.traffic, each.collective)) sent += each.sent;
     most = std::max(most, sent);
   }
   return most;
@@ -42,7 +40,7 @@ double bytes_to_average(const StepGraph& graph) {
 double seconds_to_average(const StepGraph& graph) {
   Duration longest;
   for (const CostedCollective& each : graph.collectives)
-    if (averages(each)) longest = std::max(longest, each.cost.duration);
+    if (averages(each.traffic, each.call.collective)) longest = std::max(longest, each.cost.duration);
   return seconds(longest);
 }
 
@@ -58,7 +56,30 @@ void mix_bandwidth(Forecast& f, const Forecast& local, Mix mix) {
   }
 }
 
+/// A step that has no such cause takes as long without it.
+std::vector<Cause> mixed_causes(const Forecast& averaging, const Forecast& local, Mix mix) {
+  const auto of_step = [](const Forecast& step, const std::string& name) {
+    const auto found = std::ranges::find(step.causes, name, &Cause::name);
+    return found == step.causes.end() ? Cause{name, "", 0, step.step_time_s} : *found;
+  };
+  std::vector<Cause> causes = averaging.causes;
+  for (const Cause& each : local.causes)
+    if (std::ranges::find(causes, each.name, &Cause::name) == causes.end()) causes.push_back(each);
+  for (Cause& each : causes) {
+    const Cause with = of_step(averaging, each.name);
+    const Cause without = of_step(local, each.name);
+    each.on_critical_path_s = mix(with.on_critical_path_s, without.on_critical_path_s);
+    each.step_without_s = mix(with.step_without_s, without.step_without_s);
+  }
+  std::ranges::stable_sort(causes, {}, &Cause::step_without_s);
+  return causes;
+}
+
 }  // namespace
+
+bool averages(Traffic traffic, Collective collective) {
+  return traffic == Traffic::parameters && collective == Collective::all_reduce;
+}
 
 void mean_of_period(ForecastRun& run, const Forecast& local, int period) {
   Forecast& f = run.forecast;
@@ -73,6 +94,7 @@ void mean_of_period(ForecastRun& run, const Forecast& local, int period) {
                  .sent_bytes = steps * bytes_to_average(run.graph),
                  .transfer_s = steps * seconds_to_average(run.graph),
                  .waited_s = steps * std::max(0.0, f.exposed_s[kParameters] - local.exposed_s[kParameters])};
+  f.causes = mixed_causes(f, local, mix);
   const double bubble_s = mix(f.bubble_fraction * f.step_time_s, local.bubble_fraction * local.step_time_s);
   const double mean_s = mix(f.step_time_s, local.step_time_s);
   const double faster = f.step_time_s / mean_s;

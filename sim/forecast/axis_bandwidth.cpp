@@ -1,18 +1,22 @@
 #include "sim/forecast/axis_bandwidth.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "sim/graph/step_graph.hpp"
 #include "sim/network/cluster.hpp"
+#include "sim/network/sites.hpp"
 #include "sim/plan/plan.hpp"
 
 namespace tracecast {
 namespace {
 
 constexpr std::array<const char*, 5> kAxisNames = {"tp", "cp", "ep", "dp", "pp"};
-constexpr std::size_t kLinks = 2;
+constexpr std::size_t kLinks = 3;
 
 /// Index into kAxisNames; nullopt for traffic without an axis.
 std::optional<std::size_t> axis_of(Traffic traffic) {
@@ -64,10 +68,12 @@ Bandwidth nic_share(const NodeSpec& node, double nics) {
   return {static_cast<std::int64_t>(static_cast<double>(node.nic_rate.bytes_per_second) * nics)};
 }
 
-/// Share of the sent bytes of a rank that leaves its node.
-double leaving(const CostedCollective& call, const GroupPlacement& group) {
-  if (group.nodes <= 1) return 0;
-  const double inside = group.ranks_per_node;
+Bandwidth wan_share(const Cluster& cluster) {
+  return {cluster.sites.wan_rate.bytes_per_second * cluster.sites.count / cluster.world_size};
+}
+
+/// Share of the sent bytes of a rank that leaves its node or site, which has `inside` ranks of the group.
+double leaving(const CostedCollective& call, const GroupPlacement& group, double inside) {
   if (call.call.collective == Collective::all_to_all) return (group.ranks - inside) / (group.ranks - 1);
   return 1 / inside;
 }
@@ -120,10 +126,13 @@ class Counter {
     // The bus bandwidth of a transfer of one second equals the bytes that a rank sends.
     const double sent =
         static_cast<double>(count) * bus_bandwidth(call.call.collective, group.ranks, call.call.size, from_seconds(1));
-    const double out = leaving(call, group) * sent;
+    const double out = group.nodes > 1 ? leaving(call, group, group.ranks_per_node) * sent : 0;
     const double forwarded = static_cast<double>(count) * static_cast<double>(call.call.forwarded.count);
     add(loads[*axis][0], forwarded > 0 ? forwarded : sent - out, in_node(cluster_.node), group.ranks, group.nodes);
     add(loads[*axis][1], out, nic_share(cluster_.node, group.nics_per_rank), group.ranks, group.nodes);
+    if (!spans_sites(cluster_, group)) return;
+    const double of_site = static_cast<double>(group.ranks) / std::min(group.nodes, cluster_.sites.count);
+    add(loads[*axis][2], leaving(call, group, of_site) * sent, wan_share(cluster_), group.ranks, group.nodes);
   }
 
   void add_message(Loads& loads, const Rank& rank, std::size_t number, std::int64_t count) const {
@@ -133,13 +142,17 @@ class Counter {
     // The other end may be simulated by a rank of another replica; the real one differs only in its pipeline rank.
     Coordinates peer = plan_.grid.coordinates(rank.representative);
     peer[Axis::pp] = graph_.ranks[static_cast<std::size_t>(end.rank)].pp_rank;
-    const bool near = cluster_.node_of(plan_.grid.rank(peer)) == cluster_.node_of(rank.representative);
+    const int other = plan_.grid.rank(peer);
+    const bool near = cluster_.node_of(other) == cluster_.node_of(rank.representative);
     const NodeSpec& node = cluster_.node;
     const double sent = static_cast<double>(count) * static_cast<double>(message.size.count);
     const int stages = plan_.grid.size(Axis::pp);
     const int nodes = near ? 1 : stages;
-    add(loads[*axis_of(Traffic::pipeline)][near ? 0 : 1], sent,
+    auto& of_axis = loads[*axis_of(Traffic::pipeline)];
+    add(of_axis[near ? 0 : 1], sent,
         near ? in_node(node) : nic_share(node, static_cast<double>(node.nics) / node.gpus_per_host), stages, nodes);
+    if (site_of(cluster_, other) != site_of(cluster_, rank.representative))
+      add(of_axis[2], sent, wan_share(cluster_), stages, nodes);
   }
 
   const StepGraph& graph_;
@@ -164,6 +177,7 @@ AxisBandwidth row_of(std::size_t axis, LinkClass link, const Load& load, const C
 
 std::string link_name(LinkClass link, const Cluster& cluster) {
   if (link == LinkClass::network) return "network";
+  if (link == LinkClass::wan) return "wan";
   switch (cluster.node.link) {
     case IntraLink::nvswitch:
     case IntraLink::nvlink_mesh:
@@ -187,10 +201,13 @@ double exposed_of(const AxisBandwidth& row, std::span<const double> exposed_s) {
 
 std::string links_of(Traffic traffic, std::span<const AxisBandwidth> rows) {
   const auto axis = axis_of(traffic);
-  std::string links;
+  std::vector<std::string> links;
   for (const AxisBandwidth& row : rows)
-    if (axis && row.axis == kAxisNames[*axis]) links += (links.empty() ? "" : " and ") + row.link;
-  return links;
+    if (axis && row.axis == kAxisNames[*axis]) links.push_back(row.link);
+  if (links.empty()) return "";
+  const std::string last = links.back();
+  links.pop_back();
+  return links.empty() ? last : fmt::format("{} and {}", fmt::join(links, ", "), last);
 }
 
 std::vector<AxisBandwidth> required_bandwidth(const StepGraph& graph, const Plan& plan, const Cluster& cluster,

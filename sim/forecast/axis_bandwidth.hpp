@@ -2,15 +2,16 @@
 /// Bandwidth that each parallel axis of a plan requires of its links, and the available bandwidth.
 ///
 /// From the step graph: the bytes that the collectives and messages of an axis send in a step, inside a scale-up domain
-/// and out of it.
+/// and out of it, and between sites (sites.hpp).
 ///
 ///   ring over k ranks in each of several nodes   (k-1)/k of the sent bytes over GPU links, 1/k over NICs
 ///   all_to_all over n ranks                      (n-k)/(n-1) over NICs, the rest over GPU links
 ///   message between stages                       GPU links in a node, else NICs
+///   between sites                                as between nodes, k ranks in each of several sites; NICs and long link each count it
 ///
 /// required    bytes / time: the rate at which the axis never keeps the step waiting, if it sends evenly
 /// available   per GPU and direction: the vendor's rate of its links, or its share of the line rate of the NICs that its
-///             group can call its own
+///             group can call its own; of the long link of a site the share of one of its GPUs
 /// Source      docs/references.md#case-studies (required <= available, per axis and per GPU),
 ///             docs/references.md#data-parallel-traffic (bandwidth per node)
 /// Leaves out  latency, protocols, oversubscription above the leaves, DeepEP inside a node, other axes on the same links
@@ -28,8 +29,8 @@ struct Plan;
 struct Cluster;
 enum class Traffic : std::uint8_t;
 
-enum class LinkClass { gpu_link, network };
-/// "nvlink", "xgmi", "pcie"; "network".
+enum class LinkClass { gpu_link, network, wan };
+/// "nvlink", "xgmi", "pcie"; "network"; "wan".
 std::string link_name(LinkClass link, const Cluster& cluster);
 
 /// One axis on one class of links, for the rank that uses these links most.

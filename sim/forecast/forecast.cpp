@@ -255,10 +255,8 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scen
   if (run.timeline.given_up) return run;
   Result<ForecastRun> done =
       summarised(std::move(run), scenario, options, known != nullptr ? summarise_times : summarise);
-  if (!done || !done->plan.packed) return done;
-  if (done->plan.batches_vary()) {
-    done->timeline = std::move(packed.nearest);
-  }
+  if (!done) return done;
+  if (done->plan.batches_vary()) done->timeline = std::move(packed.nearest);
   if (done->plan.batches_vary() && !done->plan.context_varies()) {
     ForecastRun even{balanced(done->plan), done->schedule, done->network, {}, {}, {}};
     ForecastOptions times_only = options;
@@ -267,7 +265,8 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scen
     if (!timed) return tl::unexpected(std::move(timed.error()));
     packed.balanced_s = seconds(even.timeline.step_time);
   }
-  add_packed(done->plan, packed, done->forecast);
+  if (done->plan.packed) add_packed(done->plan, packed, done->forecast);
+  if (options.explain && others.empty()) done->forecast.causes = find_causes(*done, engine_of(scenario, options));
   return done;
 }
 
@@ -304,7 +303,6 @@ Result<ForecastRun> forecast(const Scenario& scenario, const ForecastOptions& op
   Result<ForecastRun> run = forecast_steps(scenario, {}, options);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
   if (run->timeline.given_up) return run;
-  if (options.explain) run->forecast.causes = find_causes(*run, engine_of(scenario, options));
   if (options.perturbation_effects)
     if (Result<void> added = add_perturbation_effects(scenario, options, run->forecast); !added)
       return tl::unexpected(std::move(added.error()));

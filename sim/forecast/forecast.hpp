@@ -42,8 +42,8 @@ struct PerturbationEffect {
 };
 
 /// parallel.data_parallel = parameter_averaging: the steps of a period. In `steps` of every `period` steps a part of the model
-/// travels between replicas, the others have no traffic between them. The forecast's times are the means of a period; graph,
-/// timeline, spans and causes are those of a step that averages. Nothing is said about the loss.
+/// travels between replicas, the others have no traffic between them. The forecast's times and causes are the means of a period;
+/// graph, timeline and spans are those of a step that averages. Nothing is said about the loss.
 struct Averaging {
   int period = 1;
   int steps = 1;

@@ -134,7 +134,8 @@ Result<PipelineTimes> stage_times_in(const Scenario& scenario, const Schedule& s
   if (!plan) return tl::unexpected(located(plan.error(), scenario));
   const Costs costs(scenario.profile, training.attention_kernel);
   const std::unique_ptr<NetworkModel> network = make_network(scenario.cluster, scenario.profile);
-  PipelineTimes times = stage_times({scenario.model, *plan, schedule, scenario.cluster, costs, *network});
+  PipelineTimes times =
+      stage_times({scenario.model, *plan, schedule, scenario.cluster, costs, *network}, scenario.perturbation);
   times.scale = kPicosecondsPerMillisecond;
   return times;
 }

@@ -26,8 +26,8 @@ struct RankPassTimes {
 RankPassTimes mean_pass_times(const Schedule& schedule, const ScheduleRun& run);
 
 /// Times of the virtual stages that `schedule` cuts the model of a scenario into, in picoseconds, with a scale of milliseconds: one
-/// micro-batch without traffic of data parallelism, optimizer and host (sim/graph/stage_times.hpp). The schedule decides chunks and
-/// micro-batches, not the scenario.
+/// micro-batch without traffic of data parallelism, optimizer and host (sim/graph/stage_times.hpp), with the scenario's slow ranks and
+/// other GPUs. The schedule decides chunks and micro-batches, not the scenario.
 /// Errors: another number of ranks than parallel.pp; those of make_plan.
 Result<PipelineTimes> stage_times_in(const Scenario& scenario, const Schedule& schedule);
 

@@ -50,12 +50,15 @@ std::int64_t& part_of(StageTime& time, Phase phase) {
   return phase == Phase::backward ? time.backward_input : time.backward_weight;
 }
 
-/// Of the first rank of a pipeline rank.
-const std::vector<ProgramItem>& program_of(const StepGraph& graph, int pp) {
-  const auto rank =
-      std::find_if(graph.ranks.begin(), graph.ranks.end(), [pp](const Rank& each) { return each.pp_rank == pp; });
-  TRACECAST_ASSERT(rank != graph.ranks.end(), "every pipeline rank has a rank");
-  return graph.programs[static_cast<std::size_t>(rank->program)];
+/// [pipeline rank][GPU] the slowdown of the slowest of these ranks.
+std::vector<std::map<int, std::int32_t>> slowdowns_of(const Plan& plan, const Perturbation& perturbation) {
+  std::vector<std::map<int, std::int32_t>> slowest(static_cast<std::size_t>(plan.parallel.pp));
+  for (int rank = 0; rank < plan.world_size; ++rank) {
+    auto& of_stage = slowest[static_cast<std::size_t>(plan.grid.coordinates(rank)[Axis::pp])];
+    std::int32_t& slowdown = of_stage[gpu_of(perturbation, rank)];
+    slowdown = std::max(slowdown, slowdown_of(perturbation, rank));
+  }
+  return slowest;
 }
 
 std::int64_t longest_message(const StepGraph& graph) {
@@ -70,7 +73,7 @@ std::int64_t longest_message(const StepGraph& graph) {
 
 }  // namespace
 
-Duration time_alone(const StepGraph& graph, const Template& each) {
+Duration time_alone(const StepGraph& graph, const Template& each, std::int32_t slowdown) {
   std::map<std::pair<std::int32_t, std::int32_t>, Duration> recorded;
   std::map<StreamId, Duration> free_at;
   for (const Op& op : each.ops) {
@@ -79,31 +82,37 @@ Duration time_alone(const StepGraph& graph, const Template& each) {
       const auto found = recorded.find({event.base, event.stride});
       if (found != recorded.end()) start = std::max(start, found->second);
     }
-    const Duration end = start + (belongs_to_pass(graph, op) ? op.duration : Duration{});
+    const Duration duration = op.type == OpType::compute ? scale_duration(op.duration, slowdown) : op.duration;
+    const Duration end = start + (belongs_to_pass(graph, op) ? duration : Duration{});
     free_at[op.stream] = end;
     if (!op.records.none()) recorded[{op.records.base, op.records.stride}] = end;
   }
   return free_at[kComputeStream];
 }
 
-PipelineTimes stage_times(const StepInputs& inputs) {
+PipelineTimes stage_times(const StepInputs& inputs, const Perturbation& perturbation) {
   const Schedule& schedule = inputs.schedule;
   const Schedule parts = split(schedule);
-  const StepGraph graph =
-      build_step_graph({inputs.model, inputs.plan, parts, inputs.cluster, inputs.costs, inputs.network});
+  // Slow ranks would each be a class of their own; only another GPU has other templates.
+  const Perturbation other_gpus{.slow_ranks = {}, .gpus = perturbation.gpus};
+  const StepGraph graph = build_step_graph(
+      {inputs.model, inputs.plan, parts, inputs.cluster, inputs.costs, inputs.network}, {.perturbation = &other_gpus});
+  const std::vector<std::map<int, std::int32_t>> slowdowns = slowdowns_of(inputs.plan, perturbation);
   PipelineTimes times;
   times.stages.assign(static_cast<std::size_t>(schedule.stages()), {0, 0, 0});
   times.latency = longest_message(graph);
-  std::vector<Duration> alone;
-  for (const Template& each : graph.templates) alone.push_back(time_alone(graph, each));
-  for (std::size_t rank = 0; rank < schedule.actions.size(); ++rank) {
-    for (const ProgramItem& item : program_of(graph, static_cast<int>(rank))) {
+  std::map<std::pair<std::int32_t, std::int32_t>, Duration> alone;  // (template, slowdown)
+  for (const Rank& rank : graph.ranks) {
+    const auto pp = static_cast<std::size_t>(rank.pp_rank);
+    const std::int32_t slowdown = slowdowns[pp].at(gpu_of(perturbation, rank.representative));
+    for (const ProgramItem& item : graph.programs[static_cast<std::size_t>(rank.program)]) {
       const Template& each = graph.templates[static_cast<std::size_t>(item.template_index)];
       const auto chunk = static_cast<std::size_t>(each.chunk);
-      if (each.phase == Phase::optimizer || schedule.replica_of[rank][chunk] > 0) continue;
-      const auto stage = static_cast<std::size_t>(schedule.stage_of[rank][chunk]);
-      std::int64_t& part = part_of(times.stages[stage], each.phase);
-      part = std::max(part, alone[static_cast<std::size_t>(item.template_index)].picoseconds);
+      if (each.phase == Phase::optimizer || schedule.replica_of[pp][chunk] > 0) continue;
+      const auto [time, added] = alone.try_emplace({item.template_index, slowdown});
+      if (added) time->second = time_alone(graph, each, slowdown);
+      std::int64_t& part = part_of(times.stages[static_cast<std::size_t>(schedule.stage_of[pp][chunk])], each.phase);
+      part = std::max(part, time->second.picoseconds);
     }
   }
   return times;

@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "sim/graph/perturbation.hpp"
 #include "sim/graph/step_graph.hpp"
 #include "sim/graph/step_inputs.hpp"
 #include "sim/schedule/pipeline_times.hpp"
@@ -16,11 +17,12 @@
 
 namespace tracecast {
 
-/// In picoseconds. Of two copies of the model the first is taken.
-PipelineTimes stage_times(const StepInputs& inputs);
+/// In picoseconds. Of two copies of the model the first is taken. The ranks of a stage wait for each other, so each stage is as slow
+/// as its slowest rank. A search of schedules does not know which ranks are slow.
+PipelineTimes stage_times(const StepInputs& inputs, const Perturbation& perturbation = {});
 
-/// How long the compute stream takes for a template on its own, see above.
-Duration time_alone(const StepGraph& graph, const Template& each);
+/// How long the compute stream takes for a template on its own, see above. `slowdown`: as Rank::slowdown.
+Duration time_alone(const StepGraph& graph, const Template& each, std::int32_t slowdown = kNoSlowdown);
 
 /// One micro-batch through all layers of each rank.
 std::vector<StageTime> rank_times(const Schedule& schedule, const PipelineTimes& times);

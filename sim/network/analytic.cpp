@@ -22,6 +22,7 @@
 #include "sim/network/host_collectives.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"
+#include "sim/network/sites.hpp"
 
 namespace tracecast {
 namespace {
@@ -217,16 +218,11 @@ class AnalyticNetwork final : public NetworkModel {
     return std::max(0.0, hops + cost.inter_hops * slower_nic_us()) + tier_hops_us(cost, group);
   }
 
-  /// Whether the members of the group are at several sites.
-  bool spans_sites(const GroupPlacement& group) const {
-    return cluster_.sites.count > 1 && group.nodes > 1 && group.extra_latency >= cluster_.sites.wan_latency;
-  }
-
   /// Latency of the tiers that the group leaves. A ring passes from each site to the next once in a lap, a tree on the levels
   /// above the sites; their other hops stay inside one.
   double tier_hops_us(const NcclCost& cost, const GroupPlacement& group) const {
     const Sites& sites = cluster_.sites;
-    if (!spans_sites(group)) return cost.inter_hops * microseconds(group.extra_latency);
+    if (!spans_sites(cluster_, group)) return cost.inter_hops * microseconds(group.extra_latency);
     const double nodes = group.nodes;
     const double touched = std::min(nodes, static_cast<double>(sites.count));
     const double share = row_of(cost.algorithm).is_ring ? touched / nodes : std::log2(touched) / std::log2(nodes);

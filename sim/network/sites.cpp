@@ -29,6 +29,14 @@ std::string sites_error(const Cluster& cluster, const Sites& sites) {
   return {};
 }
 
+bool spans_sites(const Cluster& cluster, const GroupPlacement& group) {
+  return cluster.sites.count > 1 && group.nodes > 1 && group.extra_latency >= cluster.sites.wan_latency;
+}
+
+int site_of(const Cluster& cluster, int rank) {
+  return cluster.node_of(rank) / (cluster.nodes() / cluster.sites.count);
+}
+
 void use_sites(Cluster& cluster, const Sites& sites) {
   const int nodes = cluster.nodes() / sites.count;
   double rate = static_cast<double>(nodes) * cluster.node.hosts() * cluster.node.nics *

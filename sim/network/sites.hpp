@@ -20,6 +20,12 @@ namespace tracecast {
 /// Why a job of this cluster's size cannot be divided into these sites; empty: it can.
 std::string sites_error(const Cluster& cluster, const Sites& sites);
 
+/// Whether the members of a group are at several sites.
+bool spans_sites(const Cluster& cluster, const GroupPlacement& group);
+
+/// The site of a rank.   Requires use_sites
+int site_of(const Cluster& cluster, int rank);
+
 /// Puts the tier of the sites on top of the fabric of one.
 /// Requires sites_error() empty; world_size set, and for racks the GPUs of each (use_racks)
 void use_sites(Cluster& cluster, const Sites& sites);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "sim/plan/activations.hpp"
 #include "sim/plan/fine_tuning.hpp"
@@ -332,13 +333,27 @@ std::int64_t rank_parameters(const Model& model, const Plan& plan, int pp_rank) 
   return total(share_of(model, plan, stage_of)).total();
 }
 
+namespace {
+
+/// Without a flush the micro-batches of the next steps are in flight, too: as in a step of at least as many as ranks.
+Schedule in_steady_state(const Schedule& schedule) {
+  if (schedule.flush || schedule.microbatches >= schedule.ranks) return schedule;
+  Result<Schedule> longer = make_schedule(
+      schedule.name, {.ranks = schedule.ranks, .microbatches = schedule.ranks, .chunks = schedule.chunks});
+  TRACECAST_ASSERT(longer.has_value(), "a schedule without a flush can do as many micro-batches as ranks");
+  return std::move(*longer);
+}
+
+}  // namespace
+
 std::vector<MemoryByKind> peak_memory(const Model& model, const Plan& plan, const Schedule& schedule,
                                       const MemoryOptions& options) {
   TRACECAST_ASSERT(schedule.ranks == plan.parallel.pp, "the schedule is for the plan's pipeline");
+  const Schedule steady = in_steady_state(schedule);
   std::vector<MemoryByKind> memory;
   memory.reserve(static_cast<std::size_t>(schedule.ranks));
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(schedule.ranks); ++rank) {
-    memory.push_back(rank_memory(model, plan, schedule, rank, options));
+    memory.push_back(rank_memory(model, plan, steady, rank, options));
   }
   return memory;
 }

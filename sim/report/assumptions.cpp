@@ -32,6 +32,20 @@ std::string gemm_factors(const Scenario& s) {
 
 }  // namespace
 
+std::string gpu_counts(const Scenario& scenario, std::string_view times) {
+  const Perturbation& perturbation = scenario.perturbation;
+  const int ranks = scenario.cluster.world_size;
+  std::vector<std::pair<std::string, int>> counts{{scenario.profile.gpu, 0}};
+  for (const Perturbation::OtherGpus& other : perturbation.gpus) counts.emplace_back(other.profile.gpu, 0);
+  if (perturbation.gpus.empty()) counts.front().second = ranks;
+  for (int rank = 0; rank < ranks && !perturbation.gpus.empty(); ++rank)
+    ++counts[static_cast<std::size_t>(gpu_of(perturbation, rank))].second;
+  std::string text;
+  for (const auto& [gpu, count] : counts)
+    if (count > 0) text += fmt::format("{}{} {} {}", text.empty() ? "" : " + ", number(count, 1), times, gpu);
+  return text;
+}
+
 std::vector<std::string> sources_of_numbers(const Scenario& s, const Forecast& f, const TextStyle& style) {
   const InTraining& in = s.profile.in_training;
   std::vector<std::string> lines = {provenance(f, style)};

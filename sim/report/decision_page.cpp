@@ -121,10 +121,14 @@ std::string answer(const PlanReport& report) {
                                                 usd_text(first.cost_quantiles_usd->p90))
                                   : ""));
   if (first.within_target) add(fmt::format("it meets the target with {}", percent(*first.within_target, 0)));
-  const auto equal = std::ranges::count_if(plan.candidates, [](const Candidate& each) { return each.equals_first; });
+  const auto meets = [&](const Candidate& each) { return &each != &first && each.misses.empty(); };
+  const auto others = std::ranges::count_if(plan.candidates, meets);
+  const auto equal =
+      std::ranges::count_if(plan.candidates, [&](const Candidate& each) { return meets(each) && each.equals_first; });
+  const bool all_meet = others + 1 == static_cast<std::ptrdiff_t>(plan.candidates.size());
   if (equal > 0)
-    add(fmt::format("{} of the {} others equal it within the error of the forecast", equal,
-                    plan.candidates.size() - 1));
+    add(fmt::format("{} of the {} others{} equal it within the error of the forecast", equal, others,
+                    all_meet ? "" : " that meet the target"));
   if (sure.empty()) add("its uncertainty is not known");
   sure[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sure[0])));
   return text + sure + ".";

@@ -34,7 +34,7 @@ constexpr SvgStyle kStyle{
         "polyline.c5{stroke:var(--c5)}polyline.front{stroke:var(--soft);stroke-dasharray:5 4;stroke-width:1.5}"
         ".c0{fill:var(--c0)}.c1{fill:var(--c1)}.c2{fill:var(--c2)}.c3{fill:var(--c3)}.c4{fill:var(--c4)}.c5{fill:var(--"
         "c5)}"
-        "polyline{fill:none}"};
+        "polyline[class]{fill:none}"};  // as specific as the fills above
 
 /// Class of each machine (topology and variant), in the order of the candidates.
 std::map<std::string, std::string> classes_of(const CapacityPlan& plan) {

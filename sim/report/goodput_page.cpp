@@ -187,6 +187,16 @@ std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
   return text;
 }
 
+/// Empty if the events are all interruptions.
+std::string uninterrupted_text(const GoodputForecast& r) {
+  double events = 0;
+  for (const double each : r.goodput.events) events += each;
+  if (events < r.goodput.interruptions.mean + 0.05) return "";
+  return "Not every event is an interruption: some are planned or only slow the job, and what fails during an outage "
+         "belongs "
+         "to it.";
+}
+
 /// All kinds, or those that happen most.
 std::string causes(const GoodputForecast& r, bool all, const TextStyle& style) {
   std::string text = "\n" + heading("What happens, per history", style) + "\n";
@@ -206,6 +216,7 @@ std::string causes(const GoodputForecast& r, bool all, const TextStyle& style) {
   for (const auto& [count, name] : rows)
     text += fmt::format("  {} {} {}\n", pad_right(name, 28), pad_left(fmt::format("{:.1f}", count), 8),
                         bar(count / most, std::clamp(style.width - 44, 8, 40), style));
+  if (const std::string others = uninterrupted_text(r); !others.empty()) text += paragraph("  ", others, style);
   return text;
 }
 

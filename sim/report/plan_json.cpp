@@ -118,6 +118,7 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
   if (candidate.paid.spares > 0) out["spare_gpus"] = candidate.paid.spares;
   if (candidate.paid.unused > 0) out["unused_gpus"] = candidate.paid.unused;
   if (!candidate.misses.empty()) out["misses"] = candidate.misses;
+  if (const std::string cut = describe_cut(machine.scenario, e.layout); !cut.empty()) out["cut"] = cut;
   if (e.layout.id == kOwnLayout) out["own"] = true;
   out["equals_first"] = candidate.equals_first;
   if (const Json quantiles = quantiles_json(candidate); !quantiles.empty()) out["quantiles"] = quantiles;

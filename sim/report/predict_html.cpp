@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/forecast/averaging.hpp"
 #include "sim/graph/traffic.hpp"
 #include "sim/io/files.hpp"
 #include "sim/network/topology.hpp"
@@ -34,14 +35,19 @@ double network_bytes(const TrafficCount& count, bool far_message) {
   return count.sent / per_node;
 }
 
-std::string traffic_json(const StepGraph& graph, const Cluster& cluster, std::size_t r) {
+/// Of the mean step: the graph is that of a step that averages.
+std::string traffic_json(const ForecastRun& run, const Cluster& cluster, std::size_t r) {
+  const StepGraph& graph = run.graph;
+  const std::optional<Averaging>& averaging = run.forecast.averaging;
   std::string text = "[";
   for (const TrafficCount& c : count_traffic(graph, r)) {
     const double far = network_bytes(c, sends_far(graph, cluster, graph.ranks[r]));
+    const bool sometimes = averaging && averages(c.traffic, c.collective);
+    const double steps = sometimes ? static_cast<double>(averaging->steps) / averaging->period : 1;
     text += fmt::format(
         R"({}{{"traffic":"{}","collective":"{}","ranks":{},"nodes":{},"calls":{},"sent":{:.0f},"network":{:.0f}}})",
-        text.size() > 1 ? "," : "", to_string(c.traffic), to_string(c.collective), c.ranks, c.nodes, c.calls, c.sent,
-        far);
+        text.size() > 1 ? "," : "", to_string(c.traffic), to_string(c.collective), c.ranks, c.nodes,
+        steps * static_cast<double>(c.calls), steps * c.sent, steps * far);
   }
   return text + "]";
 }
@@ -103,11 +109,9 @@ std::string predict_html(const Scenario& scenario, const ForecastRun& run, const
   members += fmt::format(R"(,"timelines":[{}],"memory_over_time":{},"traffic":{})",
                          timeline_json(record, "forecast", names, chosen),
                          joined(chosen, [&](std::size_t r) { return memory_json(run, traced[r]); }),
-                         joined(chosen, [&](std::size_t r) { return traffic_json(run.graph, scenario.cluster, r); }));
-  return report_page("predict",
-                     fmt::format("{} on {} × {}", scenario.model.name,
-                                 number(static_cast<double>(run.forecast.ranks), 1), scenario.profile.gpu),
-                     metadata, members);
+                         joined(chosen, [&](std::size_t r) { return traffic_json(run, scenario.cluster, r); }));
+  return report_page("predict", fmt::format("{} on {}", scenario.model.name, gpu_counts(scenario, "×")), metadata,
+                     members);
 }
 
 }  // namespace tracecast

@@ -208,8 +208,10 @@ class Drawing {
     }
     if (kinds.contains(ActionKind::forward_backward))
       text(305, "upper and lower half: forward and backward together", nullptr);
-    if (std::ranges::any_of(views_, [](const ScheduleView& view) { return view.schedule.chunks > 1; }))
+    if (std::ranges::any_of(views_, [](const ScheduleView& v) { return v.schedule.chunks > v.schedule.replicas; }))
       text(190, "darker: later chunks of the rank", nullptr);
+    if (std::ranges::any_of(views_, [](const ScheduleView& v) { return v.schedule.replicas > 1; }))
+      text(240, "darker: the second copy of the model", nullptr);
     text(150, views_.front().times_from.empty() ? "time in the units of --tf" : "time in milliseconds", nullptr);
     y_ += 20;
   }

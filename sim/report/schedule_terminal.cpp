@@ -1,9 +1,10 @@
 /// A schedule in a terminal: a row of boxes per rank.
 ///
 /// A tick is the greatest time that divides all boundaries. It takes one column, or several if the page is wide enough.
-/// If that needs too many columns, time is compressed and boxes are sampled. A box shows its letter and micro-batch as
+/// If that needs too many columns, time is compressed: a column shows what takes most of it. A box shows its letter and micro-batch as
 /// far as they fit. Colours also differ in lightness, for readers who cannot distinguish red and green.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -52,6 +53,7 @@ struct TimeAxis {
   double columns_per_unit = 1;
   int total = 0;  ///< columns of the longest view
   int width = 0;  ///< columns of one block
+  bool compressed = false;
   int column(std::int64_t ticks, std::int64_t scale) const {
     return static_cast<int>(std::llround(static_cast<double>(ticks) / static_cast<double>(scale) * columns_per_unit));
   }
@@ -91,6 +93,7 @@ TimeAxis axis_of(std::span<const ScheduleView> views, int page_width) {
   const double columns = longest / finest;
   if (columns > static_cast<double>(axis.width) * kMaxBlocks) {
     axis.columns_per_unit = axis.width / std::max(longest, 1e-300);
+    axis.compressed = true;
   } else {
     const double max_scale = std::max(std::floor(axis.width / std::max(columns, 1.0)), 1.0);
     axis.columns_per_unit = std::min(max_scale, static_cast<double>(widest_label(views)) + 1) / finest;
@@ -123,25 +126,63 @@ std::string box(const Action& action, int begin, int end, const TextStyle& style
          on(tone(kBackward, action.chunk2), text.substr(half), style);
 }
 
-std::string row(const ScheduleView& view, std::size_t rank, const TimeAxis& axis, int from, const TextStyle& style) {
-  const int to = std::min(from + axis.width, axis.total);
-  const char* idle = style.unicode ? "·" : ".";
-  std::string text = pad_right(fmt::format("rank {}", rank), kLabelWidth);
-  int at = from;
-  const auto idle_until = [&](int end) {
-    std::string dots;
-    for (; at < end; ++at) dots += idle;
-    if (!dots.empty()) text += paint(dots, Colour::grey, style);
-  };
-  for (const ActionSpan& span : view.run.actions[rank]) {
-    const int begin = std::max(axis.column(span.start, view.run.scale), at);
-    const int end = std::min(axis.column(span.end, view.run.scale), to);
-    if (end <= begin || begin >= to) continue;
-    idle_until(begin);
-    text += box(span.action, begin, end, style);
-    at = end;
+/// What takes most of a column.
+class Column {
+ public:
+  /// `share`: of the column.
+  void add(const ActionSpan& span, double share) {
+    busy_ += share;
+    Kind& kind = kinds_[static_cast<std::size_t>(span.action.kind)];
+    kind.share += share;
+    if (share > kind.longest) {
+      kind.longest = share;
+      kind.span = &span;
+    }
   }
-  idle_until(std::min(to, axis.column(view.run.makespan, view.run.scale)));
+  /// Null: idle. Else the longest action of the kind that takes most of the time at work.
+  const ActionSpan* shown() const {
+    return busy_ < 0.5 ? nullptr : std::ranges::max_element(kinds_, {}, &Kind::share)->span;
+  }
+
+ private:
+  struct Kind {
+    double share = 0;
+    double longest = 0;
+    const ActionSpan* span = nullptr;
+  };
+  double busy_ = 0;
+  std::array<Kind, 5> kinds_;  ///< by ActionKind
+};
+
+/// The columns [from, to) of a rank.
+std::vector<Column> columns_of(const ScheduleRun& run, std::size_t rank, const TimeAxis& axis, int from, int to) {
+  std::vector<Column> columns(static_cast<std::size_t>(std::max(0, to - from)));
+  const double per_tick = axis.columns_per_unit / static_cast<double>(run.scale);
+  for (const ActionSpan& span : run.actions[rank]) {
+    const double begin = static_cast<double>(span.start) * per_tick;
+    const double end = static_cast<double>(span.end) * per_tick;
+    const int last = std::min(to, static_cast<int>(std::ceil(end)));
+    for (int c = std::max(from, static_cast<int>(begin)); c < last; ++c)
+      columns[static_cast<std::size_t>(c - from)].add(span, std::min<double>(end, c + 1) - std::max<double>(begin, c));
+  }
+  return columns;
+}
+
+std::string row(const ScheduleView& view, std::size_t rank, const TimeAxis& axis, int from, const TextStyle& style) {
+  const int to = std::min(from + axis.width, axis.column(view.run.makespan, view.run.scale));
+  const std::vector<Column> columns = columns_of(view.run, rank, axis, from, to);
+  std::string text = pad_right(fmt::format("rank {}", rank), kLabelWidth);
+  for (std::size_t at = 0, next = 0; at < columns.size(); at = next) {
+    const ActionSpan* const shown = columns[at].shown();
+    for (next = at; next < columns.size() && columns[next].shown() == shown;) ++next;
+    if (shown != nullptr) {
+      text += box(shown->action, static_cast<int>(at), static_cast<int>(next), style);
+      continue;
+    }
+    std::string dots;
+    for (std::size_t i = at; i < next; ++i) dots += style.unicode ? "·" : ".";
+    text += paint(dots, Colour::grey, style);
+  }
   return without_trailing_blanks(text) + "\n";
 }
 
@@ -166,8 +207,10 @@ std::string legend(std::span<const ScheduleView> views, const TextStyle& style) 
   bool split = false;
   bool overlapped = false;
   bool chunks = false;
+  bool copies = false;
   for (const ScheduleView& view : views) {
-    chunks = chunks || view.schedule.chunks > 1;
+    chunks = chunks || view.schedule.chunks > view.schedule.replicas;
+    copies = copies || view.schedule.replicas > 1;
     for (const auto& list : view.schedule.actions) {
       for (const Action& action : list) {
         whole = whole || action.kind == ActionKind::backward || action.kind == ActionKind::forward_backward;
@@ -185,6 +228,7 @@ std::string legend(std::span<const ScheduleView> views, const TextStyle& style) 
   text += "\n";
   if (overlapped) text += "F|B, or X in narrow boxes: a forward and a backward together\n";
   if (chunks && style.colour) text += "Deeper colours: odd chunks of the rank\n";
+  if (copies && style.colour) text += "Deeper colours: the second copy of the model\n";
   return text;
 }
 
@@ -251,7 +295,12 @@ std::string schedule_terminal(std::span<const ScheduleView> views, const TextSty
     }
     text += "\n";
   }
-  return text + legend(views, style) + "\n" + table(views, style);
+  text += legend(views, style);
+  if (axis.compressed)
+    text += paragraph(
+        "", fmt::format("A column is {:.3g} of this time and shows what takes most of it.", 1 / axis.columns_per_unit),
+        style);
+  return text + "\n" + table(views, style);
 }
 
 }  // namespace tracecast

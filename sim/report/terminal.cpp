@@ -81,7 +81,7 @@ std::string training_line(const Plan& plan, const TextStyle& style) {
 }
 
 std::string head(const Scenario& scenario, const Plan& plan, const TextStyle& style) {
-  const std::string machine = fmt::format("{} {} {}", number(plan.world_size, 1), times(style), scenario.profile.gpu);
+  const std::string machine = gpu_counts(scenario, times(style));
   const std::string model = fmt::format("{} ({})", scenario.model.name, size_text(scenario.model));
   std::string text = paint(paragraph("", joined({model, machine, scenario.name}, style), style), Colour::bold, style);
   for (const std::string& line : {layout(plan, style), training_line(plan, style)})

@@ -71,6 +71,13 @@ std::string node_rate_text(const NodeSpec& node) {
                      rate, node.gpus, rate / node.gpus);
 }
 
+std::string site_rate_text(const Cluster& cluster) {
+  const double rate = static_cast<double>(cluster.sites.wan_rate.bytes_per_second) * 1e-9;
+  const int gpus = cluster.world_size / cluster.sites.count;
+  return fmt::format("wan: a site's {} Gb/s are {:.4g} GB/s for {} GPUs, {:.4g} GB/s for each", number(8 * rate, 1),
+                     rate, number(gpus, 1), rate / gpus);
+}
+
 }  // namespace
 
 std::string time_section(const Forecast& f, const TextStyle& style) {
@@ -110,6 +117,8 @@ std::string bandwidth_section(const Forecast& f, const Cluster& cluster, const T
   }
   if (std::ranges::any_of(f.bandwidth, [](const AxisBandwidth& each) { return each.nodes > 1; }))
     text += paragraph("  ", node_rate_text(cluster.node), style);
+  if (std::ranges::find(f.bandwidth, link_name(LinkClass::wan, cluster), &AxisBandwidth::link) != f.bandwidth.end())
+    text += paragraph("  ", site_rate_text(cluster), style);
   return text;
 }
 

@@ -202,8 +202,13 @@ std::string days_text(double days) {
 }
 
 std::string days_text(double days, double p10, double p90) {
-  const auto tail = [&](double value) { return days < kFewDays ? days_text(value) : number(value, 3); };
-  return fmt::format("{} (P10 {}, P90 {})", days_text(days), tail(p10), tail(p90));
+  const double s = days * kSecondsPerDay;
+  const auto [each, unit] = days >= kFewDays          ? std::pair(kSecondsPerDay, "days")
+                            : s < 120                 ? std::pair(1.0, "s")
+                            : s < 2 * kSecondsPerHour ? std::pair(60.0, "min")
+                                                      : std::pair(kSecondsPerHour, "h");
+  const auto in_unit = [&, each = each](double value) { return number(value * kSecondsPerDay / each, 3); };
+  return fmt::format("{} {} (P10 {}, P90 {})", in_unit(days), unit, in_unit(p10), in_unit(p90));
 }
 
 }  // namespace tracecast

@@ -160,6 +160,25 @@ await inBrowser(async (browser, folder) => {
   // What is slow or broken is named.
   const small = await open(run("small", "predict", "zero-1-7.5b", "--set", "perturb.slow_rank.5=1.3"));
   assert.match(await text(small, "#section-time"), /Perturbations/);
+  // Of many parts the four largest have the step with each of them alone.
+  const many = await open(run("many", "predict", "zero-1-7.5b", ...[1, 2, 3, 4, 5, 6].flatMap(r => ["--set", `perturb.slow_rank.${r}=1.${r}`])));
+  assert.match(await text(many, "#section-time"), /computes 1\.6 times as long[\d.]+ m?s with it alone/);
+  assert.doesNotMatch(await text(many, "#section-time"), /–/);
+  // The parts of What --set changes sum to the step, small ones as "other".
+  const changed = await many.$$eval("#section-change tbody tr", rows => rows.map(row => [...row.cells].map(cell => cell.textContent)));
+  const seconds = cell => parseFloat(cell) * ({ ms: 1e-3, s: 1, µs: 1e-6 })[cell.split(" ")[1]];
+  const moved = changed.filter(row => row[0].startsWith("· "));
+  assert(changed.some(row => row[0] === "· other"));
+  for (const column of [1, 2]) assert(Math.abs(moved.reduce((sum, row) => sum + seconds(row[column]), 0) / seconds(changed[0][column]) - 1) < 0.01);
+
+  // A mean over a period: the page says what averages, which step is drawn, and traffic per step.
+  const mean = await open(run("mean", "predict", "diloco-10b"));
+  assert.match(await text(mean, "#section-summary"), /averaging183 s with it, 25\.9 s without1 of every 100 steps, over 14 replicas/);
+  for (const part of ["timeline", "memory"]) assert.match(await text(mean, `#section-${part}`), /The step that is drawn averages parameters: 183 s, where the mean step takes 27\.5 s/);
+  const sent = await mean.evaluate(() => data.traffic[0].find(t => t.traffic === "parameters" && t.collective === "all_reduce").sent);
+  const [perStep, ends] = await mean.evaluate(() => [data.result.averaging.sent_bytes_per_step, data.memory_over_time[0].at(-1)[0] <= data.timelines[0].step_s]);
+  assert(Math.abs(sent / perStep - 1) < 1e-6 && ends);
+  assert.match(await text(await open(run("packed", "predict", "llama3-8b-packed", "--set", "training.documents.steps=2")), "#section-summary"), /documents[\d,]+ useful tokens\/s.*9\d\.\d % of the tokens are not padding/);
 
   const plan = run("plan", "plan", "llama3-405b-1024", "--best", "3", "--gpus", "512,1024", "--recipe");
   const planned = await open(plan);
@@ -168,6 +187,12 @@ await inBrowser(async (browser, folder) => {
   assert.match(await text(planned, "#detail"), /tp \d+ .*step [\d.]+ s, bound/s);
   await movesByKeyboard(planned, "#offer");
   await looks("plan", plan);
+  assert.match(await text(planned, "#section-upgrades"), /^Upgrades, each with a new searchwithstepsaves per token/);
+  // A target, money of less than a million, and stages of different lengths.
+  const cheap = await open(run("cheap", "plan", "llama3-70b-two-generations", "--tokens", "1B", "--days", "0.31", "--tp", "8", "--pp", "2,4", "--vpp", "1,2", "--micro-batch", "1", "--best", "4", "--no-upgrades", "--failures", "none"));
+  assert.match(await text(cheap, "#detail"), /stages of \d+, \d+, \d+, \d+ layers/);
+  assert.match(await text(cheap, "#section-best"), /layoutmisses1.*not 0\.31/s);
+  assert.match(await text(cheap, "#section-front"), /Open circles miss the target\./);
 
   // The decision page has no script: what is printed must be right and readable as it is.
   const decision = join(folder, "decision.html");
@@ -183,6 +208,7 @@ await inBrowser(async (browser, folder) => {
   const total = lines.pop();
   assert.equal(total, amount(first));
   assert(lines.length > 3 && Math.abs(lines.reduce((a, b) => a + b, 0) - total) < lines.length, `the lines ${lines} sum to ${total}`);
+  assert.equal(await decided.$eval("#section-sizes polyline, #section-trade-off polyline.c0", line => getComputedStyle(line).fill), "none");
   assert.equal((await cells("#section-trade-off svg, #section-sizes svg, #section-money svg")).length, 3);
   assert((await cells("#section-changes li")).length > 0 && (await cells("#section-assumptions li")).length > 3);
   await looks("decision", decision);
@@ -191,6 +217,10 @@ await inBrowser(async (browser, folder) => {
   const good = await open(goodput);
   assert.match(await text(good, "#section-summary"), /goodput\d+\.\d+ %/);
   await looks("goodput", goodput);
+  // A job that ends before its horizon: days are those that it takes.
+  const until = await open(run("until", "goodput", "llama3-405b-16k", "--no-best", "--until", "1e12"));
+  assert.match(await text(until, "#section-summary"), /in 4\.99 days, not planned/);
+  assert.match(await text(until, "#section-time"), /of 4\.99 days.*4\.60? days/s);
 
   const root = new URL("../../docs/validation/", import.meta.url).pathname;
   const compare = run("compare", "compare", join(root, "cpu-forecast.json"), join(root, "cpu-executed.json"), "--tolerance", "1");

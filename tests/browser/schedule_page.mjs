@@ -131,6 +131,18 @@ async function lab(page) {
   await page.click("#undo");
   assert.equal((await numbers())[1], "66.5");
 
+  // The command gives the page's numbers also where only the second schedule has chunks to choose.
+  await page.selectOption("#lab-second", "interleaved-1f1b");
+  await slide("#lab-chunks", "4");
+  const rows = await page.$$eval("#numbers tr", all => all.map(row => [...row.cells].map(cell => cell.textContent)));
+  const printed = JSON.parse(execFileSync("bash", ["-c", `${tracecast} ${(await page.textContent("#command")).replace(/^tracecast /, "")} --json`], { encoding: "utf8" }));
+  for (const row of rows) assert.equal([printed, ...printed.compare].find(s => s.schedule === row[0]).makespan, Number(row[1]));
+  // An order that was searched for other times is said to be.
+  assert.equal(await page.textContent("#searched"), "");
+  await page.selectOption("#lab-second", "zb-auto");
+  assert.match(await page.textContent("#searched"), /^The order of zb-auto above was searched for F, I and W of 1/);
+  await page.selectOption("#lab-second", "");
+
   // What a schedule cannot do is said, with what it can.
   await page.selectOption("#lab-first", "dualpipe");
   await slide("#lab-microbatches", "6");

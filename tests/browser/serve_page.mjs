@@ -33,7 +33,7 @@ async function drive(browser, folder, address) {
 
   const page = await open();
   assert.equal(await page.inputValue("#a-scenario"), "llama3-405b-16k");
-  assert.doesNotMatch(await text(page, "#side-a"), /\[object/);
+  assert.doesNotMatch(await text(page, "#side-a"), /\[object|null|undefined/);
   const before = await card(page, "a", "step time");
   assert.match(before, /^6\.\d+ s$/);
   assert.match(await card(page, "a", "cost"), /USD/);
@@ -197,6 +197,20 @@ async function drive(browser, folder, address) {
   await page.selectOption("#a-scenario", "deepseek-v3-2048");
   await settled(page);
   assert(await page.isVisible("#a-ep") && await page.isVisible("#a-imbalance"));
+  await page.selectOption("#a-scenario", "llama3-405b-16k");
+  await settled(page);
+
+  // A mean over a period: what averages is said, and the drawn step is as long as it is. Of 64 stages 16 are drawn.
+  await page.selectOption("#a-scenario", "diloco-10b");
+  await settled(page);
+  assert.match(await card(page, "a", "averaging"), /^183 s with it/);
+  assert.match(await text(page, "#side-a"), /The step that is drawn averages parameters/);
+  assert(await page.evaluate(() => tracecast.sides.a.timeline.step_time_s > 5 * tracecast.sides.a.answer.result.step_time_s));
+  assert.match(await text(page, "#side-a"), /in a month of 30 days/);
+  await page.selectOption("#a-scenario", "megatron-sc21-1t");
+  await settled(page);
+  assert.match(await text(page, "#side-a .timeline"), /16 of 64 pipeline ranks are drawn/);
+  assert.match(await page.textContent("#a-nicrate option"), /^as is: \d+ Gb\/s$/);
   await page.selectOption("#a-scenario", "llama3-405b-16k");
   await settled(page);
 

@@ -224,6 +224,22 @@ TEST_CASE("plan: the page for those who decide has every part", "[e2e][search]")
   CHECK(page.find("section-sizes") == std::string::npos);  // one size only
 }
 
+TEST_CASE("plan: only candidates that meet the target equal the first", "[e2e][search]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run(
+      "tracecast plan llama2-7b-abci --topology abci-a,dgx-h100 --gpus 32,64 --tp 1,2 --pp 1,2 --objective cost "
+      "--tokens 100B --days 4 --no-upgrades --page decision.html --json");
+  REQUIRE(outcome.code == 0);
+  const Json offers = Json::parse(outcome.out)["offers"];
+  int meeting = 0;
+  int missing = 0;
+  for (const Json& offer : offers) ++(offer["meets_constraints"].get<bool>() ? meeting : missing);
+  REQUIRE(missing > 0);
+  const std::string page = content_of(sandbox.path() / "decision.html");
+  CHECK(page.find("of the " + std::to_string(meeting - 1) + " others that meet the target equal it") !=
+        std::string::npos);
+}
+
 TEST_CASE("plan: a number with a comma is not two numbers", "[e2e][search]") {
   const Sandbox sandbox;
   const Outcome outcome = sandbox.run("tracecast plan llama2-7b-abci --gpus 1,024");

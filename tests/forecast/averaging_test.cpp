@@ -216,6 +216,24 @@ TEST_CASE("DiLoCo: a period sends 2 (R-1)/R of the changes over the long link, a
   CHECK(a.waited_s == Approx(a.transfer_s).epsilon(0.02));
 }
 
+TEST_CASE("DiLoCo: the long link of a site is shared by its GPUs", "[forecast][oracle][sites]") {
+  using namespace literals;
+  const Forecast f = of(two_sites(Bandwidth{1'000'000'000}, 20_ms));
+  const auto wan = std::ranges::find(f.bandwidth, "wan", &AxisBandwidth::link);
+  REQUIRE(wan != f.bandwidth.end());
+  CHECK(wan->axis == "dp");
+  CHECK(wan->sent_bytes == Approx(f.averaging->sent_bytes / 100));  // one GPU, one step of a period
+  CHECK(wan->available == Approx(1e9 / 16));                        // 16 GPUs of a site
+  // Gradients in every step leave the site once for all of its 16 ranks.
+  Scenario together = small_scenario(1, 1, 32);
+  use_sites(together.cluster, {2, Bandwidth{1'000'000'000}, 20_ms});
+  const ForecastRun run = value_of(forecast(together));
+  const double sent = total_of(count_traffic(run.graph, 0), Traffic::gradients, Collective::all_reduce).sent;
+  const auto between = std::ranges::find(run.forecast.bandwidth, "wan", &AxisBandwidth::link);
+  REQUIRE(between != run.forecast.bandwidth.end());
+  CHECK(between->sent_bytes == Approx(sent / 16));
+}
+
 TEST_CASE("DiLoCo: without sites of their own, replicas average over the fabric", "[forecast][sites]") {
   using namespace literals;
   const Averaging slow = of(two_sites(Bandwidth{1'000'000'000}, 20_ms)).averaging.value();

@@ -49,3 +49,28 @@ TEST_CASE("causes of a mean over steps of packed documents save nothing that the
     CHECK(cause.step_without_s <= packed.step_time_s);
   }
 }
+
+TEST_CASE("causes of a mean over a period save what they save in each of its steps", "[forecast]") {
+  const auto without = [](const Forecast& step, const std::string& name) {
+    for (const Cause& cause : step.causes)
+      if (cause.name == name) return cause.step_without_s;
+    FAIL("no cause " << name);
+    return 0.0;
+  };
+  const Forecast local = forecast_of("diloco-10b", {"parallel.averaging_period=0"}, true);
+  const Forecast every = forecast_of("diloco-10b", {"parallel.averaging_period=1"}, true);
+  const Forecast mean = forecast_of("diloco-10b", {}, true);
+  REQUIRE(mean.averaging->period == 100);
+  double path = 0;
+  for (const Cause& cause : mean.causes) {
+    CAPTURE(cause.name);
+    path += cause.on_critical_path_s;
+    CHECK(cause.step_without_s ==
+          Approx(0.99 * without(local, cause.name) + 0.01 * without(every, cause.name)).epsilon(1e-9));
+  }
+  CHECK(path == Approx(mean.step_time_s));
+  // Without communication between replicas and within them the GPUs still compute.
+  double compute = 0;
+  for (const auto& [kind, time_s] : mean.compute_s) compute += time_s;
+  CHECK(without(mean, "parameters communication") > 0.95 * compute);
+}

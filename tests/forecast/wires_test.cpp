@@ -23,8 +23,10 @@ double wire_seconds(const Forecast& forecast) {
 }
 
 Forecast at_nic_rate(Scenario scenario, double factor, const ForecastOptions& options = {}) {
-  std::int64_t& rate = scenario.cluster.node.nic_rate.bytes_per_second;
-  rate = static_cast<std::int64_t>(static_cast<double>(rate) * factor);
+  // Long links are a tier whose rate is a share of the NICs' (sites.hpp), so that they change with them.
+  for (std::int64_t* const rate :
+       {&scenario.cluster.node.nic_rate.bytes_per_second, &scenario.cluster.sites.wan_rate.bytes_per_second})
+    *rate = static_cast<std::int64_t>(static_cast<double>(*rate) * factor);
   return forecast(scenario, options).value().forecast;
 }
 

@@ -110,6 +110,41 @@ TEST_CASE("times of stages do not depend on who waits for messages", "[graph][sc
   CHECK(estimate(teaching({"parallel.overlap_p2p=false"}))->times.stages == estimate(teaching())->times.stages);
 }
 
+TEST_CASE("times of stages: a stage is as slow as its slowest rank", "[graph][schedule]") {
+  const Schedule schedule = *make_schedule("1f1b", {.ranks = 4, .microbatches = 8});
+  const auto times = [&](const std::vector<std::string>& overrides) {
+    return stage_times_in(teaching(overrides), schedule)->stages;
+  };
+  const std::vector<StageTime> even = times({});
+  const std::vector<StageTime> slow = times({"perturb.slow_rank.1=3"});
+  CHECK(slow[0] == even[0]);
+  CHECK(slow[2] == even[2]);
+  CHECK(static_cast<double>(slow[1].forward) == Approx(3.0 * static_cast<double>(even[1].forward)));
+  CHECK(static_cast<double>(slow[1].backward_weight) == Approx(3.0 * static_cast<double>(even[1].backward_weight)));
+  // 4 ranks of a tensor group, 2 pipeline ranks: the second is 4 to 7. Tensor communication is as quick as before.
+  const Schedule two = *make_schedule("1f1b", {.ranks = 2, .microbatches = 8});
+  const auto tensor = [&](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), {"parallel.tp=4", "parallel.pp=2", "cluster.world_size=8"});
+    return stage_times_in(teaching(overrides), two)->stages;
+  };
+  const std::vector<StageTime> plain = tensor({});
+  const std::vector<StageTime> one_slow = tensor({"perturb.slow_rank.6=2"});
+  CHECK(one_slow[0] == plain[0]);
+  CHECK(one_slow[1].forward > plain[1].forward);
+  CHECK(one_slow[1].forward < 2 * plain[1].forward);
+  // An A100 computes at most a third as fast as an H100.
+  const std::vector<StageTime> older = times({"perturb.gpus.3=a100"});
+  CHECK(older[0] == even[0]);
+  CHECK(older[3].forward > 2 * even[3].forward);
+}
+
+TEST_CASE("the bubble of the schedule alone has the slow ranks of the run", "[forecast][schedule]") {
+  const Scenario slow = teaching({"perturb.slow_rank.1=3"});
+  const Schedule schedule = *make_schedule("1f1b", {.ranks = 4, .microbatches = 8});
+  const double even = *schedule_bubble(teaching(), schedule);
+  CHECK(*schedule_bubble(slow, schedule) > even + 0.05);
+}
+
 TEST_CASE("schedules that are searched for are made for the times of the run", "[graph][schedule]") {
   const Scenario scenario = teaching({"parallel.pp_schedule=zb-auto-2p"});
   const Estimate timed = *estimate(scenario);

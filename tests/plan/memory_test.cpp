@@ -359,6 +359,14 @@ TEST_CASE("schedules with several copies of weights hold them", "[oracle][memory
   for (std::size_t rank = 0; rank < 4; ++rank) {
     CHECK(stashed[rank].weights == plain[rank].weights * (4 - static_cast<int>(rank)));
   }
+  // With one micro-batch in a step, those of the next steps are in flight, too.
+  training.global_batch_size = 1;
+  const Plan short_plan = plan_of(model, parallel, training);
+  const auto short_steps = peak_memory(model, short_plan, schedule_of(short_plan, "pipedream"));
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    CHECK(short_steps[rank].weights == stashed[rank].weights);
+    CHECK(short_steps[rank].activations == stashed[rank].activations);
+  }
   const auto both_ways = peak_memory(model, plan, schedule_of(plan, "chimera"));
   for (std::size_t rank = 0; rank < 4; ++rank) {
     CHECK(both_ways[rank].weights == plain[rank].weights + plain[3 - rank].weights);

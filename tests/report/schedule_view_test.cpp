@@ -63,6 +63,22 @@ TEST_CASE("a long step goes on in further blocks, a very long one is compressed"
   CHECK(count(schedule_terminal(very_long, {.width = 80}), "rank 0  ") == 1);
 }
 
+TEST_CASE("a column of compressed time shows what takes most of it", "[report][schedule]") {
+  // At work three quarters of the time: 1 to 7, 9 to 15 …, so that the middle of every column, 80 + 160 c, is idle.
+  ScheduleView view = view_of("gpipe", {.ranks = 1, .microbatches = 1000});
+  std::vector<ActionSpan>& actions = view.run.actions[0];
+  actions.clear();
+  for (std::int32_t i = 0; i < 1000; ++i) actions.push_back({{.microbatch = i}, 8 * i + 1, 8 * i + 7});
+  view.run.makespan = 8000;
+  const std::string picture = schedule_terminal(std::vector{view}, {.width = 58});
+  CHECK(picture.find("\nrank 0  " + std::string(50, 'F') + "\n") != std::string::npos);
+  CHECK(picture.find("A column is 160 of this time and shows what takes most of\n") != std::string::npos);
+  // At work less than half of it.
+  for (ActionSpan& each : actions) each.end = each.start + 3;
+  CHECK(schedule_terminal(std::vector{view}, {.width = 58}).find("\nrank 0  " + std::string(50, '.') + "\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("an SVG has a box per action and the time of each", "[report][schedule]") {
   const std::vector<ScheduleView> views{view_of("zb-h1", {.ranks = 4, .microbatches = 8}),
                                         view_of("dualpipe", {.ranks = 4, .microbatches = 8})};

@@ -143,6 +143,7 @@ TEST_CASE("what if: whole hosts and spare nodes are paid", "[serve]") {
   request["failures"] = {{"model", "llama3-54-days"}, {"spares", 4}};
   CHECK(paid_gpus() == Approx(48));
   const json job = answer(request)["job"];
+  CHECK(job["paid_gpus"] == 48);
   CHECK(job["gpu_hours"].get<double>() == Approx(12 * 24 * job["days"].get<double>()));
 }
 
@@ -202,6 +203,7 @@ TEST_CASE("what if: the passes of every pipeline rank", "[serve]") {
   request["timeline"] = true;
   const json said = answer(request);
   REQUIRE(said["timeline"].size() == 16);
+  CHECK(said["pipeline_ranks"] == 16);
   for (const json& rank : said["timeline"]) {
     double last = 0;
     for (const json& run : rank["runs"]) {
@@ -210,6 +212,32 @@ TEST_CASE("what if: the passes of every pipeline rank", "[serve]") {
     }
     CHECK(last <= said["step_time_s"].get<double>() * (1 + 1e-9));
   }
+}
+
+TEST_CASE("what if: of many pipeline ranks 16 are drawn, evenly over them", "[serve]") {
+  const json said = answer({{"what", "forecast"}, {"scenario", "megatron-sc21-1t"}, {"timeline", true}});
+  CHECK(said["pipeline_ranks"] == 64);
+  REQUIRE(said["timeline"].size() == 16);
+  for (std::size_t row = 0; row < 16; ++row) CHECK(said["timeline"][row]["pp"] == row * 63 / 15);
+}
+
+TEST_CASE("what if: the drawn step of a mean over a period is as long as it is", "[serve]") {
+  json request{{"what", "forecast"}, {"scenario", "diloco-10b"}};
+  const json mean = answer(request)["result"];
+  request["timeline"] = true;
+  const json drawn = answer(request);
+  CHECK(drawn["step_time_s"].get<double>() == Approx(mean["averaging"]["averaging_step_s"].get<double>()));
+  CHECK(drawn["step_time_s"] > 5 * mean["step_time_s"].get<double>());
+}
+
+TEST_CASE("what if: without tokens to train the job is a month, and the page is told", "[serve]") {
+  json request{{"what", "forecast"}, {"scenario", "pipeline-1f1b"}};
+  const json month = answer(request)["job"];
+  CHECK(month["given"] == false);
+  CHECK(month["days"] == 30);
+  CHECK(month["usd_per_gpu_hour"].get<double>() == Approx(2.99));
+  CHECK(month["paid_gpus"] == 4);
+  CHECK(answer(forecast_request())["job"]["given"] == true);
 }
 
 TEST_CASE("what if: errors are those of the command line", "[serve]") {

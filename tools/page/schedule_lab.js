@@ -139,6 +139,7 @@ function drawLab() {
   history.replaceState(null, "", `#${encodeURIComponent(JSON.stringify(labState))}`);
   const views = [labState.first, labState.second].filter(Boolean).map(name => labView(name, labState)), wrong = views.find(v => typeof v === "string");
   $("refused").hidden = !wrong;
+  $("repeat").hidden = Boolean(wrong);
   canvas.style.opacity = wrong ? 0.35 : 1;
   if (wrong) {
     const list = possible();
@@ -148,17 +149,26 @@ function drawLab() {
   data.views = views;
   state.shown = views.map((_, i) => i);
   $("command").textContent = labCommand();
+  $("searched").textContent = searchedNote();
   fillPage();
   start();
 }
 function labCommand() {
-  const s = labState, words = ["tracecast schedule", "--schedule", s.first, "--stages", s.stages, "--microbatches", s.microbatches], list = t => { const times = timesOf(s)[t].map(fmt); return (new Set(times).size > 1 ? times : times.slice(0, 1)).join(","); };
-  const chunks = chunksOf(s.first, s.chunks);
-  if (chunks !== scheduleOf(s.first).own) words.push("--virtual", chunks);
+  const s = labState, names = [s.first, s.second].filter(Boolean), cut = names.filter(name => chunksOf(name, s.chunks) !== scheduleOf(name).own);
+  // --virtual is for the first schedule, and for a compared one that can have so many chunks.
+  if (cut.length && !cut.includes(s.first)) names.reverse();
+  const words = ["tracecast schedule", "--schedule", names[0], "--stages", s.stages, "--microbatches", s.microbatches], list = t => { const times = timesOf(s)[t].map(fmt); return (new Set(times).size > 1 ? times : times.slice(0, 1)).join(","); };
+  if (cut.length) words.push("--virtual", chunksOf(cut[0], s.chunks));
   for (const [option, t, usual] of [["--tf", "f", "1"], ["--tb", "i", "1"], ["--tw", "w", "1"]]) if (list(t) !== usual) words.push(option, list(t));
   if (s.latency) words.push("--tc", fmt(s.latency));
-  if (s.second) words.push("--compare", s.second);
+  if (names.length > 1) words.push("--compare", names[1]);
   return words.join(" ");
+}
+/// The page has orders that were searched for one set of times only.
+function searchedNote() {
+  const s = labState, times = timesOf(s), names = [s.first, s.second].filter(name => name && scheduleOf(name).uses_times);
+  const usual = !s.latency && [...times.f, ...times.i, ...times.w].every(t => t === 1);
+  return names.length && !usual ? `The order of ${[...new Set(names)].join(" and ")} above was searched for F, I and W of 1 without latency. The command searches again for these times, so that its numbers may differ.` : "";
 }
 
 // ---- a picture for a slide ---------------------------------------------------------------------------------------

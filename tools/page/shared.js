@@ -53,6 +53,18 @@ const humanize = name => name.replaceAll("_", " ");
 
 const card = (name, value, note = "", kind = "") => h("div", { class: "card" }, h("span", {}, name), h("b", { class: kind }, value), h("span", {}, note));
 
+const moneyText = usd => usd >= 1e6 ? `${digits(usd / 1e6)} million USD` : `${digits(usd)} USD`;
+
+/// Of a step that is a mean: over the steps of a period (parameter_averaging), over batches of packed documents.
+function periodCards(r) {
+  const a = r.averaging, d = r.documents;
+  return [a && card("averaging", `${timeText(a.averaging_step_s)} with it, ${timeText(a.local_step_s)} without`, `${a.steps} of every ${digits(a.period, 9)} steps, over ${digits(a.replicas)} replicas; ${timeText(a.waited_s)} of ${timeText(a.transfer_s)} of transfers are waited for; the loss is not forecast`),
+    d && card("documents", `${digits(d.useful_tokens_per_s)} useful tokens/s`, `documents of ${digits(d.mean_length)} tokens in the mean; ${percent(d.useful_share)} of the tokens are not padding${d.dropped_share > 0 ? `, ${percent(d.dropped_share)} are dropped` : ""}${d.p95_s > d.p5_s ? `; ${d.steps} steps: 90 % take ${timeText(d.p5_s)} to ${timeText(d.p95_s)}` : ""}`)].filter(Boolean);
+}
+/// Which step is drawn, where the forecast is the mean of several.
+const drawnStep = r => r.averaging ? `The step that is drawn averages parameters: ${timeText(r.averaging.averaging_step_s)}, where the mean step takes ${timeText(r.step_time_s)}. `
+  : r.documents && r.documents.p95_s > r.documents.p5_s ? "The step that is drawn is the one nearest to the mean. " : "";
+
 /// columns: [title, value of a row, text of a row (default: the value), is it text?]; a click on a title sorts.
 function table(columns, rows, { sorted = -1, tall = false, pick = null } = {}) {
   const body = h("tbody"), head = h("tr"), box = h("div", { class: `wide${tall ? " tall" : ""}`, tabindex: tall ? 0 : null },
