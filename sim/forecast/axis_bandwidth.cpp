@@ -72,6 +72,12 @@ double leaving(const CostedCollective& call, const GroupPlacement& group) {
   return 1 / inside;
 }
 
+/// NICs for what a rank sends out of its node, in the mean over the ranks of the node.
+double nics_of_rank(Collective collective, const GroupPlacement& group) {
+  if (collective == Collective::all_to_all) return group.nics_per_rank;
+  return (collective == Collective::send_recv ? group.ring_end_nics : group.nics) / group.ranks_per_node;
+}
+
 class Counter {
  public:
   Counter(const StepGraph& graph, const Plan& plan, const Cluster& cluster)
@@ -123,7 +129,8 @@ class Counter {
     const double out = leaving(call, group) * sent;
     const double forwarded = static_cast<double>(count) * static_cast<double>(call.call.forwarded.count);
     add(loads[*axis][0], forwarded > 0 ? forwarded : sent - out, in_node(cluster_.node), group.ranks, group.nodes);
-    add(loads[*axis][1], out, nic_share(cluster_.node, group.nics_per_rank), group.ranks, group.nodes);
+    add(loads[*axis][1], out, nic_share(cluster_.node, nics_of_rank(call.call.collective, group)), group.ranks,
+        group.nodes);
   }
 
   void add_message(Loads& loads, const Rank& rank, std::size_t number, std::int64_t count) const {
