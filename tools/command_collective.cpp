@@ -276,8 +276,7 @@ Result<ExitCode> collective(const CollectiveOptions& options, const Context& con
   if (!question) return tl::unexpected(question.error());
   const Result<std::vector<Row>> rows = answer(*question, options.sweep || !options.svg.empty());
   if (!rows) return tl::unexpected(rows.error());
-  if (!options.svg.empty() && rows->empty())
-    return fail_key("--svg", options.svg, "starts at 1 KiB, but --bytes is smaller");
+  if (rows->empty()) return fail_key("--bytes", options.bytes, "is less than 1 KiB, at which a sweep starts");
   if (!options.svg.empty())
     if (const Result<void> ok = write_file(options.svg, picture(*question, *rows)); !ok)
       return tl::unexpected(ok.error());

@@ -78,6 +78,12 @@ double leaving(const CostedCollective& call, const GroupPlacement& group, double
   return 1 / inside;
 }
 
+/// NICs for what a rank sends out of its node, in the mean over the ranks of the node.
+double nics_of_rank(Collective collective, const GroupPlacement& group) {
+  if (collective == Collective::all_to_all) return group.nics_per_rank;
+  return (collective == Collective::send_recv ? group.ring_end_nics : group.nics) / group.ranks_per_node;
+}
+
 class Counter {
  public:
   Counter(const StepGraph& graph, const Plan& plan, const Cluster& cluster)
@@ -129,7 +135,8 @@ class Counter {
     const double out = group.nodes > 1 ? leaving(call, group, group.ranks_per_node) * sent : 0;
     const double forwarded = static_cast<double>(count) * static_cast<double>(call.call.forwarded.count);
     add(loads[*axis][0], forwarded > 0 ? forwarded : sent - out, in_node(cluster_.node), group.ranks, group.nodes);
-    add(loads[*axis][1], out, nic_share(cluster_.node, group.nics_per_rank), group.ranks, group.nodes);
+    add(loads[*axis][1], out, nic_share(cluster_.node, nics_of_rank(call.call.collective, group)), group.ranks,
+        group.nodes);
     if (!spans_sites(cluster_, group)) return;
     const double of_site = static_cast<double>(group.ranks) / std::min(group.nodes, cluster_.sites.count);
     add(loads[*axis][2], leaving(call, group, of_site) * sent, wan_share(cluster_), group.ranks, group.nodes);

@@ -124,7 +124,7 @@ class Linker {
       shapes.emplace_back();
       if (!loads_links(call, message.cost, 2)) continue;
       if (!group) group = make_flow_group(links_, std::vector{representative(sender.rank), representative(sender.to)});
-      shapes.back() = shapes_.shape(message.cost, message_flows(message.size), *group);
+      shapes.back() = shapes_.shape(message.cost, message_flows(message.size, group->port[1]), *group);
     }
     return shapes;
   }
@@ -244,7 +244,8 @@ class Linker {
     loads_.clear();
     if (!weights.empty()) {
       path_.clear();
-      links_.append_route(representative(sender.rank), representative(sender.to), -1, path_);
+      const int to = representative(sender.to);
+      links_.append_route(representative(sender.rank), to, links_.port_of(to), path_);
       for (const std::int32_t link : path_)
         loads_.push_back({link, weights.on_link_of(step_.capacities[index(link)], step_.users)});
       std::sort(loads_.begin(), loads_.end());

@@ -24,7 +24,7 @@ struct Candidate {
 };
 
 FlowSchedule flows_of(const Candidate& transfer, const FlowGroup& group) {
-  return transfer.message ? message_flows(transfer.call.size)
+  return transfer.message ? message_flows(transfer.call.size, group.port[1])
                           : collective_flows(transfer.call, transfer.cost->algorithm, group);
 }
 

@@ -276,7 +276,7 @@ bool StageUsers::add_senders(int pp, int to, std::int32_t list, std::int32_t use
   for (const int sender : senders_) {
     const int rank = first + sender;
     path_.clear();
-    links_.append_route(rank, rank + ahead, -1, path_);
+    links_.append_route(rank, rank + ahead, links_.port_of(rank + ahead), path_);
     moved_.clear();
     for (const std::int32_t link : path_) {
       const std::int32_t orbit = orbits_.orbit_of(link);
@@ -290,12 +290,13 @@ bool StageUsers::add_senders(int pp, int to, std::int32_t list, std::int32_t use
 /// True if rotations of two ranks rotate the path between them. Of blocks by one domain: paths know domains only by their units.
 bool StageUsers::rotates_path(int from, int to) const {
   LinkPath path;
-  links_.append_route(from, to, -1, path);
+  links_.append_route(from, to, links_.port_of(to), path);
   const auto is_kept = [&](int symmetry) {
     LinkPath expected = path;
     for (std::int32_t& link : expected) link = orbits_.rotated(link, symmetry);
     LinkPath rotated;
-    links_.append_route(orbits_.rotated_rank(from, symmetry), orbits_.rotated_rank(to, symmetry), -1, rotated);
+    const int end = orbits_.rotated_rank(to, symmetry);
+    links_.append_route(orbits_.rotated_rank(from, symmetry), end, links_.port_of(end), rotated);
     return rotated == expected;
   };
   for (int times = 1; times < orbits_.rotations(); ++times)

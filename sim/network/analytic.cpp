@@ -192,11 +192,20 @@ class AnalyticNetwork final : public NetworkModel {
     return kWireEfficiency * wire / algorithm.busiest_node(call.collective, group);
   }
 
-  /// The same for the links of the busiest GPU, in a group of several nodes.
-  double gpu_limit(const CollectiveAlgorithm& algorithm, const GroupPlacement& group) const {
-    const double gpu = static_cast<double>(cluster_.node.gpu_link.bytes_per_second) * 1e-9;
-    const bool passes = group.nodes > 1 && group.ranks_per_node > 1 && gpu > 0 && algorithm.busiest_gpu != nullptr;
-    return passes ? gpu / algorithm.busiest_gpu(group) : kUnlimited;
+  /// GB/s of the links from one GPU to the other ranks of its domain; 0: it has none of its own.
+  double links_of_gpu(const GroupPlacement& group) const {
+    const NodeSpec& node = cluster_.node;
+    const double all = static_cast<double>(node.gpu_link.bytes_per_second) * 1e-9;
+    return is_mesh(node.link) && node.gpus > 1 ? all * (group.ranks_per_node - 1) / (node.gpus - 1) : all;
+  }
+
+  /// The same for the links of the busiest GPU: in a group of several nodes, or on a ring inside one.
+  double gpu_limit(const CollectiveAlgorithm& algorithm, const CollectiveCall& call,
+                   const GroupPlacement& group) const {
+    const double gpu = links_of_gpu(group);
+    if (gpu <= 0 || group.ranks_per_node == 1) return kUnlimited;
+    if (group.nodes == 1 && algorithm.is_ring) return gpu / algorithm.busiest_node(call.collective, group);
+    return group.nodes > 1 && algorithm.busiest_gpu != nullptr ? gpu / algorithm.busiest_gpu(group) : kUnlimited;
   }
 
   /// 0: one rank per node, 1: all of its GPUs.
@@ -270,7 +279,7 @@ class AnalyticNetwork final : public NetworkModel {
     const double corrected = cost.bandwidth * nccl_bandwidth_factor(cost, call.size) * bandwidth_factor(cost, group);
     const double inside = cost.inside > 0 ? cluster_.tuning.*algorithm.domain_bandwidth * cost.inside : kUnlimited;
     const double nics = nic_limit(algorithm, call, group);
-    const double rate = std::min({corrected, inside, nics, gpu_limit(algorithm, group)});
+    const double rate = std::min({corrected, inside, nics, gpu_limit(algorithm, call, group)});
     const double uplinks = nics / group.uplink_slowdown();
     // The correction of pipelines that fill was measured at the rate of NICs: they do not fill slower for a slow uplink.
     const bool fills = cost.protocol == Protocol::simple && algorithm.fill_is_missing;
@@ -278,17 +287,18 @@ class AnalyticNetwork final : public NetworkModel {
     return latency + (bytes(call.size) / std::min(rate, uplinks) + filling) / 1000 + copy_us(call, group);
   }
 
-  /// Microseconds for `size` bytes out of one GPU inside its domain.
-  double inside_us(double size, const GroupPlacement& group, double link_share) const {
-    if (link_share > 0 && cluster_.node.link == IntraLink::nvswitch)
-      return size / (link_share * static_cast<double>(cluster_.node.gpu_link.bytes_per_second)) * 1e6;
+  /// Microseconds for `size` bytes out of one GPU inside its domain. A message uses the links between two GPUs.
+  double inside_us(double size, const CollectiveCall& call, GroupPlacement group) const {
+    if (call.link_share > 0 && cluster_.node.link == IntraLink::nvswitch)
+      return size / (call.link_share * static_cast<double>(cluster_.node.gpu_link.bytes_per_second)) * 1e6;
+    if (call.collective == Collective::send_recv) group.ranks_per_node = 2;
     return size / (1000 * nccl_gpu_rate(cluster_.node, group, architecture_) * cluster_.tuning.direct_link);
   }
 
-  /// Microseconds for `size` bytes out of one GPU over its share of the group's NICs, of whose line rate messages reach `wire`.
-  double outside_us(double size, double wire, double slowdown, const GroupPlacement& group) const {
-    const double share = group.nics_per_rank * static_cast<double>(cluster_.node.nic_rate.bytes_per_second);
-    return size / (share * std::min(wire, 1 / slowdown)) * 1e6;
+  /// Microseconds for `size` bytes out of one GPU over so many NICs, of whose line rate messages reach `wire`.
+  double outside_us(double size, double wire, double slowdown, double nics) const {
+    const double rate = nics * static_cast<double>(cluster_.node.nic_rate.bytes_per_second);
+    return size / (rate * std::min(wire, 1 / slowdown)) * 1e6;
   }
 
   /// Peers that a rank sends to, inside its domain and outside.
@@ -315,17 +325,18 @@ class AnalyticNetwork final : public NetworkModel {
 
   double direct_us(const CollectiveCall& call, const GroupPlacement& group) const {
     const bool forwards = call.forwarded.count > 0;
+    const bool to_one_only = call.collective == Collective::send_recv;
     const double slower =
         forwards || call.link_share > 0 ? 1 : 1 + fill(call.size, group, 1) / std::max(1.0, bytes(call.size));
-    const double to_one = call.collective == Collective::send_recv ? bytes(call.size) : bytes(call.size) / group.ranks;
+    const double to_one = to_one_only ? bytes(call.size) : bytes(call.size) / group.ranks;
     const Peers to = peers(call, group);
     const double inside = forwards ? bytes(call.forwarded) : to_one * to.inside;
-    const double moving_inside = to.inside > 0 ? inside_us(inside, group, call.link_share) : 0;
-    const double outside = call.collective == Collective::send_recv ? to.outside : group.outside_peers;
+    const double moving_inside = to.inside > 0 ? inside_us(inside, call, group) : 0;
+    const double outside = to_one_only ? to.outside : group.outside_peers;
     const double wire = forwards ? kDispatcherWire : cluster_.tuning.direct_bandwidth;
-    const bool to_one_only = call.collective == Collective::send_recv;
+    const double nics = to_one_only ? group.ring_end_nics : group.nics_per_rank;
     const double uplinks = to_one_only ? group.uplink_slowdown() : group.all_to_all_slowdown;
-    const double moving_outside = to.outside > 0 ? outside_us(to_one * outside, wire, uplinks, group) : 0;
+    const double moving_outside = to.outside > 0 ? outside_us(to_one * outside, wire, uplinks, nics) : 0;
     const double limit = static_cast<double>(call.limit.bytes_per_second);
     const double kernels = limit > 0 ? bytes(call.size) / limit * 1e6 : 0;
     const double moving = std::max(std::max(moving_inside, moving_outside) * slower, kernels);
@@ -359,7 +370,7 @@ std::string unsupported_reason(const Cluster& cluster, const std::string& archit
   if (call.algorithm != Algorithm::automatic) {
     const CollectiveAlgorithm& row = row_of(call.algorithm);
     if (row.tune == nullptr) return algorithm + " is for all_to_all and send_recv";
-    const char* missing = row.missing_hardware == nullptr ? nullptr : row.missing_hardware(cluster);
+    const char* missing = row.missing_hardware == nullptr ? nullptr : row.missing_hardware(cluster, group.nodes);
     if (missing != nullptr) return algorithm + " needs " + missing;
   }
   return fmt::format("{} with protocol {} cannot run {} on {} ranks of {} nodes", algorithm, to_string(call.protocol),

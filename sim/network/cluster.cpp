@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -128,28 +129,58 @@ std::vector<int> domain_nics_in_use(const NodeSpec& node, const std::vector<doub
   return used;
 }
 
-/// The number of healthy NICs that is equivalent to the NICs of these GPUs when all GPUs of the domain communicate:
-/// NICs used x the smallest share of one.
-double effective_nics(const NodeSpec& node, std::span<const int> gpus, const std::vector<double>& speeds) {
-  std::vector<int> load(speeds.size());
-  std::vector<int> own(speeds.size());
-  const std::vector<int> used_nics = domain_nics_in_use(node, speeds);
-  const auto count = [&](int gpu, std::vector<int>& users) {
-    const NicRange nics = nics_of_gpu(node, gpu);
-    for (int nic = nics.first; nic < nics.last; ++nic)
-      ++users[static_cast<std::size_t>(used_nics[static_cast<std::size_t>(nic)])];
-  };
-  for (int gpu = 0; gpu < node.gpus; ++gpu) count(gpu, load);
-  for (const int gpu : gpus) count(gpu, own);
-  int used = 0;
-  double worst = 1;
-  for (std::size_t nic = 0; nic < speeds.size(); ++nic) {
-    if (own[nic] == 0) continue;
-    ++used;
-    worst = std::min(worst, speeds[nic] * own[nic] / load[nic]);
+/// How the GPUs of one domain use its NICs while all of them communicate.
+class NicUse {
+ public:
+  NicUse(const NodeSpec& node, std::vector<double> speeds)
+      : node_(node), speeds_(std::move(speeds)), used_nics_(domain_nics_in_use(node, speeds_)) {
+    std::vector<int> gpus(static_cast<std::size_t>(node.gpus));
+    std::iota(gpus.begin(), gpus.end(), 0);
+    load_ = users(gpus);
   }
-  return used * worst;
-}
+
+  /// [NIC of the domain] how often these GPUs use it.
+  std::vector<int> users(std::span<const int> gpus) const {
+    std::vector<int> users(speeds_.size());
+    for (const int gpu : gpus) {
+      const NicRange nics = nics_of_gpu(node_, gpu);
+      for (int nic = nics.first; nic < nics.last; ++nic)
+        ++users[static_cast<std::size_t>(used_nics_[static_cast<std::size_t>(nic)])];
+    }
+    return users;
+  }
+
+  int working(const std::vector<int>& own) const {
+    return static_cast<int>(std::count_if(own.begin(), own.end(), [](int users) { return users > 0; }));
+  }
+
+  /// The number of healthy NICs that is equivalent to NICs with `own` users of a group: NICs used x the smallest share of one.
+  double equivalent(const std::vector<int>& own) const {
+    return working(own) * smallest_share(own, [this](std::size_t nic) { return load_[nic]; });
+  }
+
+  /// The same for one GPU, while the users `sending` of a group send, and those of each of its siblings.
+  double of_gpu(int gpu, const std::vector<int>& sending, int sharing) const {
+    const std::vector<int> own = users({&gpu, 1});
+    return working(own) *
+           smallest_share(own, [&](std::size_t nic) { return std::min(load_[nic], sending[nic] * sharing); });
+  }
+  double of_gpu_alone(int gpu, int sharing) const { return of_gpu(gpu, users({&gpu, 1}), sharing); }
+
+ private:
+  template <class Load>
+  double smallest_share(const std::vector<int>& own, Load load) const {
+    double worst = 1;
+    for (std::size_t nic = 0; nic < own.size(); ++nic)
+      if (own[nic] > 0) worst = std::min(worst, speeds_[nic] * own[nic] / load(nic));
+    return worst;
+  }
+
+  const NodeSpec& node_;
+  std::vector<double> speeds_;  // [NIC of the domain]
+  std::vector<int> used_nics_;  // [NIC of the domain] the one that carries its traffic
+  std::vector<int> load_;       // [NIC of the domain] by all GPUs
+};
 
 bool has_slow_nic(const Cluster& cluster, int node) {
   const auto& slow_nics = cluster.faults.slow_nics;
@@ -157,37 +188,55 @@ bool has_slow_nic(const Cluster& cluster, int node) {
                      [&](const NetworkFaults::SlowNic& slow) { return slow.node == node; });
 }
 
-/// The share of its NICs in a domain that faults leave to a group.
-double fault_share(const Cluster& cluster, const Domain& domain) {
-  if ((cluster.faults.lost_rails.empty() && !has_slow_nic(cluster, domain.node)) || cluster.node.nics == 0) return 1;
-  const std::vector<double> healthy(static_cast<std::size_t>(cluster.node.hosts() * cluster.node.nics), 1.0);
-  return effective_nics(cluster.node, domain.gpus, nic_speeds(cluster, domain.node)) /
-         effective_nics(cluster.node, domain.gpus, healthy);
+/// What a group has of the NICs of one domain.
+struct DomainNics {
+  double together = 0;  ///< local ones, at most the group's share of all
+  int working = 0;
+  double of_a_rank = 0;      ///< GroupPlacement::nics_per_rank
+  double of_a_ring_end = 0;  ///< GroupPlacement::ring_end_nics
+};
+
+DomainNics share_of_nics(const Cluster& cluster, const Domain& domain, int sharing) {
+  const NodeSpec& node = cluster.node;
+  if (node.nics == 0) return {};
+  const NicUse use(node, nic_speeds(cluster, domain.node));
+  const std::vector<int> own = use.users(domain.gpus);
+  const double all = static_cast<double>(node.nics) * node.gpus / node.gpus_per_host;
+  DomainNics nics;
+  nics.together = std::min(all / sharing, static_cast<double>(domain.nics));
+  nics.working = std::min(use.working(own), static_cast<int>(nics.together + 1e-9));
+  if (!cluster.faults.lost_rails.empty() || has_slow_nic(cluster, domain.node)) {
+    const NicUse healthy(node, std::vector<double>(static_cast<std::size_t>(node.hosts() * node.nics), 1.0));
+    nics.together *= use.equivalent(own) / healthy.equivalent(healthy.users(domain.gpus));
+  }
+  nics.of_a_rank = use.of_gpu(domain.gpus.front(), own, sharing);
+  for (const int gpu : domain.gpus) nics.of_a_rank = std::min(nics.of_a_rank, use.of_gpu(gpu, own, sharing));
+  nics.of_a_ring_end = use.of_gpu_alone(domain.gpus.front(), sharing);
+  return nics;
 }
 
 bool same_gpus(const Domain& a, const Domain& b) { return std::ranges::equal(a.gpus, b.gpus); }
 
-/// Shares out NICs to one of `sharing` groups: in each domain its local ones, at most its share of all.
+/// Shares out NICs to one of `sharing` groups.
 void place_on_nics(const Cluster& cluster, const std::vector<Domain>& domains, int sharing, GroupPlacement& place) {
-  const double all = static_cast<double>(cluster.node.nics) * cluster.node.gpus / cluster.node.gpus_per_host;
-  std::vector<double> each_rank;  // [domain]
-  each_rank.reserve(domains.size());
-  place.nics = all / sharing;
+  std::vector<DomainNics> shares;  // [domain]
+  shares.reserve(domains.size());
   const Domain* before = nullptr;  // without a slow NIC of its own: its share is that of all with the same GPUs
-  double share = 1;
   for (const Domain& domain : domains) {
     const bool slow_nic = has_slow_nic(cluster, domain.node);
-    if (slow_nic || before == nullptr || !same_gpus(*before, domain)) share = fault_share(cluster, domain);
+    const bool same = !slow_nic && before != nullptr && same_gpus(*before, domain);
+    shares.push_back(same ? shares.back() : share_of_nics(cluster, domain, sharing));
     before = slow_nic ? nullptr : &domain;
-    const double own = std::min(all / sharing, static_cast<double>(domain.nics)) * share;
-    place.nics = std::min(place.nics, own);
-    each_rank.push_back(own / static_cast<double>(domain.gpus.size()));
   }
-  place.nics_per_rank = *std::min_element(each_rank.begin(), each_rank.end());
+  const auto fewest = [&](auto member) { return std::ranges::min(shares, {}, member).*member; };
+  place.nics = fewest(&DomainNics::together);
+  place.working_nics = fewest(&DomainNics::working);
+  place.nics_per_rank = fewest(&DomainNics::of_a_rank);
+  place.ring_end_nics = fewest(&DomainNics::of_a_ring_end);
   if (place.nics_per_rank <= 0) return;
   for (std::size_t i = 0; i < domains.size(); ++i) {
     const double outside = place.ranks - static_cast<double>(domains[i].gpus.size());
-    place.outside_peers = std::max(place.outside_peers, outside * place.nics_per_rank / each_rank[i]);
+    place.outside_peers = std::max(place.outside_peers, outside * place.nics_per_rank / shares[i].of_a_rank);
   }
 }
 

@@ -29,6 +29,9 @@ struct EnumNames<IntraLink> {
                                                     {IntraLink::none, "none"}};
 };
 
+/// True if every pair of GPUs has links of its own.
+constexpr bool is_mesh(IntraLink link) { return link == IntraLink::nvlink_mesh || link == IntraLink::xgmi; }
+
 /// The CPU of the hosts. NCCL's constants are different for AMD.
 enum class CpuKind { intel, amd, grace, a64fx };
 template <>
@@ -267,7 +270,9 @@ struct GroupPlacement {
   int nodes = 1;             ///< scale-up domains touched
   int ranks_per_node = 1;    ///< in the fullest domain
   double nics = 0;           ///< NICs available to this group in each node; the rest is for sibling groups
-  double nics_per_rank = 0;  ///< of the ranks that have fewest of these
+  int working_nics = 0;      ///< distinct ones among them, where that is fewest; 0: as many as `nics`
+  double nics_per_rank = 0;  ///< of the rank that has fewest, while all of the group and its siblings send: all_to_all
+  double ring_end_nics = 0;  ///< of the rank at which a ring of send_recv enters a node, while only such ranks send
   /// Ranks outside of its domain to which a rank sends in an all-to-all, in the domain whose NICs that takes longest; where they are
   /// more than nics_per_rank for each rank, that much fewer.
   double outside_peers = 0;
@@ -290,8 +295,9 @@ struct GroupPlacement {
 /// apart, min(d, u) of the u nodes below a unit send across its uplinks: rings of adjacent nodes hardly load a 7:1 tier,
 /// strided ones do. Nodes of other jobs (all of their GPUs missing) send nothing.
 ///
-/// Faults: the slowest NIC that a group uses in a domain decides, since rings load NICs evenly. A GPU whose NIC has failed
-/// shares another one of its host (nics_in_use). Lost uplinks raise a tier's oversubscription.
+/// Unequal NICs: in `nics` the slowest one that a group uses in a domain decides, since rings load NICs evenly. In an all-to-all
+/// every rank sends over its own NICs, and the rank with the smallest share of them decides. A GPU whose NIC has failed shares
+/// another one of its host (nics_in_use). Lost uplinks raise a tier's oversubscription.
 /// Requires   ranks not empty, all below world_size; sharing >= 1; every host keeps a NIC
 GroupPlacement place(const Cluster& cluster, std::span<const int> ranks, int sharing);
 /// The same for the group of all ranks, which has no siblings: visits domains, not ranks.   Requires no missing GPUs

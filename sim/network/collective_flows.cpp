@@ -91,11 +91,13 @@ Bytes FlowSchedule::critical() const {
 
 namespace {
 
-/// Every member sends to the next.
-Round neighbour_round(std::int32_t ranks, Bytes size) {
+/// Every member sends to the next, on the rail of the receiver.
+Round neighbour_round(const FlowGroup& group, Bytes size) {
   Round round;
-  for (std::int32_t member = 0; member < ranks; ++member)
-    round.flows.push_back({member, (member + 1) % ranks, -1, size});
+  for (std::int32_t member = 0; member < group.ranks(); ++member) {
+    const std::int32_t next = (member + 1) % group.ranks();
+    round.flows.push_back({member, next, group.port[static_cast<std::size_t>(next)], size});
+  }
   return round;
 }
 
@@ -103,11 +105,11 @@ Round neighbour_round(std::int32_t ranks, Bytes size) {
 
 // ---- Collectives -----------------------------------------------------------------------------------------------------
 
-FlowSchedule message_flows(Bytes size) { return {{{{{0, 1, -1, size}}, 1}}}; }
+FlowSchedule message_flows(Bytes size, std::int32_t port) { return {{{{{0, 1, port, size}}, 1}}}; }
 
 FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group, Pipelining how) {
   if (group.ranks() <= 1) return {};
-  if (call.collective == Collective::send_recv) return {{neighbour_round(group.ranks(), call.size)}};
+  if (call.collective == Collective::send_recv) return {{neighbour_round(group, call.size)}};
   return row_of(algorithm).flows(call, group, how);
 }
 

@@ -82,11 +82,13 @@ enum class Pipelining { stream, segments };
 inline constexpr std::int64_t kSegment = std::int64_t{512} * 1024;  ///< a slot of NCCL's Simple buffer
 inline constexpr std::int64_t kMaxSegments = 64;
 
-/// One message from member 0 to member 1 of a group of two: of a pipeline, without an answer.
-FlowSchedule message_flows(Bytes size);
+/// One message from member 0 to member 1 of a group of two: of a pipeline, without an answer. `port` is the receiver's (PXN); it
+/// matters between domains only.
+FlowSchedule message_flows(Bytes size, std::int32_t port = -1);
 
 /// The flows of a call that NCCL runs with `algorithm` (not `automatic`). One rank has none. With send_recv every
-/// member sends to the next, the last to the first, as nccl-tests' sendrecv and the ring of context parallelism do.
+/// member sends to the next, the last to the first, as nccl-tests' sendrecv and the ring of context parallelism do, through the
+/// receiver's port in both domains (PXN).
 /// Requires an algorithm that can run the collective (network_model.hpp: unsupported_reason), and a group that lives as long
 /// as the schedule
 FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group,

@@ -31,10 +31,17 @@ int rounds(Collective collective, int ranks) {
   return 1;
 }
 
+/// NICs of the rank that sends out of its node: of each rank in an all-to-all, else of the one at the end of the node's part of
+/// the ring, whose connection uses one.
+double nics_of_sender(Collective collective, const GroupPlacement& group) {
+  return collective == Collective::all_to_all ? group.nics_per_rank : std::min(1.0, group.ring_end_nics);
+}
+
 /// Bytes/s that one rank sends.
-double rank_rate(const Cluster& cluster, const GroupPlacement& group) {
+double rank_rate(const Cluster& cluster, Collective collective, const GroupPlacement& group) {
   const double pcie = bytes_per_second(cluster.node.pcie);
-  const double share = group.nics_per_rank * bytes_per_second(cluster.node.nic_rate) / group.uplink_slowdown();
+  const double nics = nics_of_sender(collective, group);
+  const double share = nics * bytes_per_second(cluster.node.nic_rate) / group.uplink_slowdown();
   const double between = group.nodes > 1 ? share : pcie;
   return cluster.backend == Backend::gloo ? std::min(kGlooRate, between) : std::min(pcie, between);
 }
@@ -50,8 +57,8 @@ CollectiveCost host_collective(const Cluster& cluster, const CollectiveCall& cal
   const double sent = bus_bandwidth(call.collective, group.ranks, call.size, from_seconds(1));
   const double copies = gloo ? 2 * size / bytes_per_second(cluster.node.pcie) : 0;
   CollectiveCost cost;
-  cost.duration =
-      from_seconds(rounds(call.collective, group.ranks) * latency + sent / rank_rate(cluster, group) + copies);
+  cost.duration = from_seconds(rounds(call.collective, group.ranks) * latency +
+                               sent / rank_rate(cluster, call.collective, group) + copies);
   cost.spread = kSpread;
   cost.algorithm = Algorithm::ring;
   cost.protocol = Protocol::simple;

@@ -5,8 +5,9 @@
 ///
 /// rounds  2(n-1) all_reduce, n-1 all_gather, reduce_scatter and all_to_all, 1 send_recv, ceil(log2 n) broadcast
 /// factor  the bytes that a rank sends per byte of size: 2(n-1)/n, (n-1)/n, 1
-/// rate    of one rank. gloo: one TCP connection, also inside a node; mpi: PCIe inside a node, its share of the NICs
-///         between nodes, never more than PCIe
+/// rate    of the slowest rank. gloo: one TCP connection, also inside a node; mpi: PCIe inside a node; between nodes the NIC of the
+///         rank at the end of the node's part of the ring, of which other rings of the node use a share, in an all_to_all a rank's
+///         share of the NICs; never more than PCIe
 /// copies  gloo works on host memory: size / PCIe down and up. MPI is assumed to be CUDA-aware
 ///
 /// Leaves out: overlapping rounds of several small messages, trees for small messages.

@@ -75,8 +75,10 @@ double node_rate(const NodeSpec& node, const GroupPlacement& group, NcclArchitec
   return group.nics * step_below(ladder_inter(architecture), giga(node.nic_rate));
 }
 
+/// One per NIC, however slow it is: a slow NIC reduces the rate of each.
 int inter_channels(const GroupPlacement& group) {
-  return std::clamp(static_cast<int>(group.nics + 1e-9), 1, kMaxChannels);
+  const int nics = group.working_nics > 0 ? group.working_nics : static_cast<int>(group.nics + 1e-9);
+  return std::clamp(nics, 1, kMaxChannels);
 }
 
 /// GB/s of a ring that passes every GPU of `inside` GB/s: 8 channels of 45, not 48, over 8 NDR NICs where NVLink counts
@@ -113,8 +115,8 @@ NcclArchitecture nccl_architecture(std::string_view name) {
 double nccl_gpu_rate(const NodeSpec& node, const GroupPlacement& group, NcclArchitecture architecture) {
   if (node.link == IntraLink::pcie || node.link == IntraLink::none) return giga(node.pcie);
   double rate = giga(node.gpu_link) * link_efficiency(architecture);
-  const bool mesh = node.link == IntraLink::nvlink_mesh || node.link == IntraLink::xgmi;
-  if (mesh && node.gpus > 1) rate *= static_cast<double>(std::max(1, group.ranks_per_node - 1)) / (node.gpus - 1);
+  if (is_mesh(node.link) && node.gpus > 1)
+    rate *= static_cast<double>(std::max(1, group.ranks_per_node - 1)) / (node.gpus - 1);
   return rate;
 }
 

@@ -226,17 +226,23 @@ void add_finding(std::vector<TopologyFinding>& findings, bool is_error, std::str
   findings.push_back({is_error, std::move(sentence)});
 }
 
-void check_node(const NodeSpec& node, std::vector<TopologyFinding>& findings) {
-  if (node.nics > 0 && node.nic_rate > node.pcie)
-    add_finding(
-        findings, false,
-        fmt::format("a NIC of {} behind PCIe of {}: PCIe sets the rate", to_text(node.nic_rate), to_text(node.pcie)));
-  const int per_gpu = node.nics / node.gpus_per_host;
+/// Forecasts do not lead NIC traffic over `node.pcie`, which is what copies between host and GPU reach: some NICs have a switch of
+/// their own to the GPU (ConnectX-8 of B300).
+void check_pcie(const NodeSpec& node, std::vector<TopologyFinding>& findings) {
+  const int per_gpu = std::max(1, node.nics / node.gpus_per_host);
   const Bandwidth beside{node.nic_rate.bytes_per_second * per_gpu};
-  if (per_gpu > 1 && beside > node.pcie)
-    add_finding(
-        findings, false,
-        fmt::format("{} NICs per GPU take {}, more than its PCIe of {}", per_gpu, to_text(beside), to_text(node.pcie)));
+  if (node.nics == 0 || beside <= node.pcie) return;
+  add_finding(
+      findings, false,
+      fmt::format(
+          "{} {}, more than PCIe's {}: forecasts count the NICs' rate (if their traffic passes this PCIe, give a "
+          "nic_rate of {})",
+          per_gpu == 1 ? "a NIC of a GPU takes" : fmt::format("{} NICs of a GPU take", per_gpu), to_text(beside),
+          to_text(node.pcie), to_text(Bandwidth{node.pcie.bytes_per_second / per_gpu})));
+}
+
+void check_node(const NodeSpec& node, std::vector<TopologyFinding>& findings) {
+  check_pcie(node, findings);
   const bool own_link = node.link != IntraLink::pcie && node.link != IntraLink::none;
   if (own_link && node.gpus > 1 && node.gpu_link < node.pcie)
     add_finding(

@@ -23,6 +23,16 @@ TEST_CASE("collective: one object with time, algbw, busbw and what was chosen", 
   CHECK(row["busbw_gb_s"].get<double>() == Approx(algbw * 30 / 16).epsilon(1e-4));
 }
 
+TEST_CASE("collective: a sweep to less than 1 KiB is refused", "[e2e][error][network]") {
+  const Sandbox sandbox;
+  for (const char* what : {"--sweep", "--svg curve.svg", "--sweep --json"}) {
+    const Outcome outcome =
+        sandbox.run(std::string("tracecast collective --topology dgx-h100 --ranks 16 --bytes 100B ") + what);
+    CHECK(outcome.code == 2);
+    CHECK(outcome.err == "--bytes = 100B: is less than 1 KiB, at which a sweep starts\n");
+  }
+}
+
 TEST_CASE("collective: more than a day is refused", "[e2e][error][network]") {
   const Sandbox sandbox;
   auto machine = nlohmann::json::parse(content_of(source_dir() / "topologies/dgx-h100.json"));

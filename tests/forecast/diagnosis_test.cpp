@@ -98,6 +98,16 @@ StepEvidence measured(const Scenario& scenario, std::uint64_t seed) {
   return evidence;
 }
 
+/// A ring over whole nodes is as slow as its slowest NIC, so a step may not tell one slow NIC from all: either is right if the other
+/// is indistinguishable.
+bool finds(const Diagnosis& diagnosis, const std::string& name) {
+  const std::string& first = diagnosis.causes.front().name;
+  const auto of_nics = [](const std::string& each) { return each == "slow_nic" || each == "slow_network"; };
+  if (!of_nics(first) || !of_nics(name)) return first == name;
+  const auto end = diagnosis.causes.begin() + diagnosis.indistinguishable;
+  return std::any_of(diagnosis.causes.begin(), end, [&](const DiagnosedCause& cause) { return cause.name == name; });
+}
+
 }  // namespace
 
 TEST_CASE("diagnosis: nine of ten causes are found first where ranks were measured", "[oracle][forecast][diagnosis]") {
@@ -117,8 +127,9 @@ TEST_CASE("diagnosis: nine of ten causes are found first where ranks were measur
         REQUIRE(result.has_value());
         ++cases;
         INFO(trouble.name << " of " << size << ": " << result->causes.front().what);
-        found += result->causes.front().name == trouble.name ? 1 : 0;
-        CHECK_NOFAIL(result->causes.front().name == trouble.name);
+        const bool right = finds(*result, trouble.name);
+        found += right ? 1 : 0;
+        CHECK_NOFAIL(right);
       }
   }
   CHECK(cases >= test::cases(15));

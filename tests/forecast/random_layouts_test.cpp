@@ -135,7 +135,8 @@ class Occupation {
     if (!loads_links(call, cost, ranks.size())) return;
     const FlowGroup group = make_flow_group(links_, ranks);
     std::map<std::int32_t, double> bytes;
-    const FlowSchedule flows = message ? message_flows(call.size) : collective_flows(call, cost.algorithm, group);
+    const FlowSchedule flows =
+        message ? message_flows(call.size, group.port[1]) : collective_flows(call, cost.algorithm, group);
     flows.each_round([&](const Round& round) {
       for (const Flow& flow : round.flows) {
         LinkPath path;

@@ -44,6 +44,7 @@ GroupPlacement two_nodes() {
   group.ranks_per_node = 4;
   group.nics = 4;
   group.nics_per_rank = 1;
+  group.ring_end_nics = 1;
   return group;
 }
 
@@ -73,6 +74,22 @@ TEST_CASE("MPI and gloo between nodes run at the NICs' rate, not PCIe's", "[orac
   CHECK(between(5) == Approx(14.0).epsilon(1e-3));
   cluster.backend = Backend::gloo;
   CHECK(between(0.5) > 140);
+}
+
+TEST_CASE("MPI: one rank of a node sends out of it, over the one NIC that all ranks of the node share",
+          "[oracle][network]") {
+  Cluster cluster = shipped_topology("dgx-h100");
+  cluster.backend = Backend::mpi;
+  cluster.node.nics = 1;
+  cluster.node.nic_rate = {12'500'000'000};
+  cluster.world_size = 64;
+  const auto time = [&](Collective collective) {
+    return seconds(host_collective(cluster, {collective, Bytes{80'000'000'000}}, place_world(cluster)).duration);
+  };
+  // 2 (n-1)/n of the buffer pass through the NIC of every node once.
+  CHECK(time(Collective::all_reduce) == Approx(2 * 63.0 / 64 * 80 / 12.5).epsilon(1e-3));
+  // To every other rank from each: the eight ranks of a node share the NIC.
+  CHECK(time(Collective::all_to_all) == Approx(8 * 63.0 / 64 * 80 / 12.5).epsilon(1e-3));
 }
 
 TEST_CASE("a job of several GPUs fits if the smallest memory does", "[oracle][forecast]") {

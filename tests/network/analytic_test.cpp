@@ -287,6 +287,43 @@ TEST_CASE("Rings over some of a node's NICs have fewer channels to fill", "[netw
   CHECK(time(range(4, 0, 8), 8, 32_MiB) < time(range(32, 0, 1), 1, 256_MiB));
 }
 
+TEST_CASE("A ring over a NIC that is a little slower is a little slower", "[metamorphic][network]") {
+  Cluster cluster = dgx_h100(64);
+  const std::vector<int> two_of_a_node = range(16, 3, 4);
+  const auto time = [&](double speed) {
+    cluster.faults.slow_nics = {{3, 7, speed}};
+    const GroupPlacement group = place(cluster, two_of_a_node, 4);
+    return seconds(make_analytic_network(cluster, "Hopper")->cost({Collective::all_gather, 64_MiB}, group).duration);
+  };
+  double before = time(1);
+  for (const double speed : {0.99, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.51, 0.5}) {
+    INFO(speed);
+    const double slower = time(speed);
+    CHECK(slower >= before);
+    CHECK(slower < 1.2 * before);
+    before = slower;
+  }
+  CHECK(before < 2.05 * time(1));
+}
+
+TEST_CASE("In a mesh a message has the links between two GPUs", "[oracle][network]") {
+  Cluster cluster = dgx_h100(8);
+  cluster.node.link = IntraLink::xgmi;
+  cluster.node.nvls = false;
+  cluster.node.gpu_link = 448_GBps;
+  cluster.tuning.direct_link = 25 / 20.6;  // as fast as the wire
+  const CollectiveCost ring = on_all(cluster, "Hopper", {Collective::send_recv, 16_MiB});
+  // 448 GB/s lead to seven others.
+  CHECK(seconds(ring.duration - ring.latency) == Approx(16.0 * (1 << 20) / 64e9).epsilon(1e-3));
+}
+
+TEST_CASE("Between nodes a ring of send_recv has the NIC of the GPU at the end of a node", "[oracle][network]") {
+  Cluster cluster = dgx_a100(16);
+  cluster.node.nics = 4;
+  const CollectiveCost ring = on_all(cluster, "Ampere", {Collective::send_recv, 16_MiB});
+  CHECK(seconds(ring.duration - ring.latency) == Approx(16.0 * (1 << 20) / 25e9).epsilon(0.02));
+}
+
 TEST_CASE("Point to point goes over the port that joins the two", "[network]") {
   const Cluster cluster = dgx_h100(64);
   const auto network = make_analytic_network(cluster, "Hopper");
@@ -419,6 +456,9 @@ TEST_CASE("Calls that NCCL cannot run are refused with a reason", "[error][netwo
   CHECK(why(dgx_h100(16), "Hopper", {Collective::all_to_all, 1_MiB, Algorithm::direct}).empty());
   CHECK(why(dgx_a100(8), "Ampere", {Collective::all_reduce, 1_MiB, Algorithm::nvls}) ==
         "nvls needs an NVSwitch with multicast (H100 or later)");
+  CHECK(why(dgx_h100(16), "Hopper", {Collective::all_reduce, 1_MiB, Algorithm::nvls}) ==
+        "nvls needs a network that reduces (SHARP) if there are several nodes; nvls_tree does not");
+  CHECK(why(dgx_h100(8), "Hopper", {Collective::all_reduce, 1_MiB, Algorithm::nvls}).empty());
   CHECK(why(dgx_h100(16), "Hopper", {Collective::all_reduce, 1_MiB, Algorithm::collnet_chain}) ==
         "collnet_chain needs a network that reduces (SHARP)");
   CHECK(why(dgx_h100(16), "Hopper", {Collective::all_gather, 1_MiB, Algorithm::tree}) ==

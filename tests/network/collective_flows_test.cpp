@@ -10,6 +10,8 @@
 namespace tracecast {
 namespace {
 
+using namespace literals;
+
 struct Case {
   Collective collective;
   Algorithm algorithm;
@@ -124,7 +126,6 @@ TEST_CASE("Bytes that each rank sends and receives, by the formulas of the algor
 }
 
 TEST_CASE("send_recv: every rank sends to the next; a message goes one way", "[oracle][network]") {
-  using namespace literals;
   for (const int ranks : {2, 3, 8, 16}) {
     const FlowGroup group = group_of(ranks);
     const FlowSchedule ring = collective_flows({Collective::send_recv, 1_MiB}, Algorithm::direct, group);
@@ -140,6 +141,25 @@ TEST_CASE("send_recv: every rank sends to the next; a message goes one way", "[o
   CHECK(message.sent[0] == (1_MiB).count);
   CHECK(message.sent[1] == 0);
   CHECK(message.received[1] == (1_MiB).count);
+}
+
+TEST_CASE("Messages to another rail change it inside the sender's node", "[network]") {
+  const Cluster cluster = small_cluster(32);
+  const ClusterLinks links(cluster, "Hopper");
+  const std::vector<int> neighbours{7, 8};
+  const FlowGroup all = make_flow_group(links, range(32));
+  const FlowGroup pair = make_flow_group(links, neighbours);
+  const auto check = [&](const FlowSchedule& schedule, const FlowGroup& group) {
+    schedule.each_round([&](const Round& round) {
+      for (const Flow& flow : round.flows) {
+        LinkPath route;
+        append_route(links, group, flow, route);
+        for (const std::int32_t link : route) CHECK(links.name(link).find("leaf") == std::string::npos);
+      }
+    });
+  };
+  check(collective_flows({Collective::send_recv, 1_MiB}, Algorithm::direct, all), all);
+  check(message_flows(1_MiB, pair.port[1]), pair);
 }
 
 TEST_CASE("A tree passes each edge twice, whatever its shape", "[oracle][network]") {

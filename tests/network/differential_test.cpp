@@ -127,6 +127,28 @@ TEST_CASE("A group alone on its machine: analytic and fluid within 3 % of SimGri
       }
 }
 
+TEST_CASE("An all-to-all over unequal NICs: analytic and fluid within 3 %", "[differential][network]") {
+  const auto compare = [](const Cluster& cluster) {
+    const std::vector<int> ranks = range(cluster.world_size);
+    const CollectiveCall call{Collective::all_to_all, 256_MiB};
+    const double alone =
+        seconds(make_analytic_network(cluster, "Hopper")->cost(call, place(cluster, ranks, 1)).duration);
+    const CollectiveCost links = flow_cost(NetworkKind::fluid, cluster, "Hopper", {call, {ranks}}).value();
+    CHECK(seconds(links.duration) == Approx(alone).epsilon(0.03));
+  };
+  for (const int nics : {3, 4, 5, 6, 7, 8, 9, 16}) {
+    INFO(nics << " NICs");
+    Cluster cluster = small_cluster(32);
+    cluster.node.nics = nics;
+    compare(cluster);
+    if (nics < 8) continue;
+    cluster.faults.lost_rails = {0};
+    compare(cluster);
+    cluster.faults = {.slow_nics = {{1, 3, 0.5}}};
+    compare(cluster);
+  }
+}
+
 TEST_CASE("Sibling groups of one node share it: within 5 % of SimGrid", "[differential][network]") {
   if (no_simgrid()) return;
   for (const Machine& machine : machines())
@@ -233,7 +255,8 @@ TEST_CASE("Gradients and activations on one NIC: fluid within 5 % of SimGrid", "
       const CollectiveCost cost = analytic->cost(call, place(cluster, ranks, 8));
       const FlowGroup group = make_flow_group(links, ranks);
       const bool message = call.collective == Collective::send_recv;
-      const FlowSchedule schedule = message ? message_flows(call.size) : collective_flows(call, cost.algorithm, group);
+      const FlowSchedule schedule =
+          message ? message_flows(call.size, group.port[1]) : collective_flows(call, cost.algorithm, group);
       fluid.add_kind(cost, schedule, group);
       simgrid.add_kind(cost, schedule, group);
     }

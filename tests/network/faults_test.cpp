@@ -16,6 +16,8 @@ TEST_CASE("faults: a NIC at half speed slows the groups that use it", "[network]
   CHECK(place(cluster, range(8, 4, 8), 8).nics == 1);           // another rail
   CHECK(place(cluster, range(64), 1).nics == 4);                // rings load all eight evenly, so the slowest decides
   CHECK(place(cluster, std::vector<int>{3, 11}, 8).nics == 1);  // nodes 0 and 1 only
+  CHECK(place(cluster, range(64), 1).working_nics == 8);
+  CHECK(place(cluster, range(64), 1).nics_per_rank == 0.5);  // of GPU 3, which decides in an all-to-all
 }
 
 TEST_CASE("faults: the GPU of a lost rail shares its neighbour's NIC", "[network][faults]") {
@@ -25,6 +27,9 @@ TEST_CASE("faults: the GPU of a lost rail shares its neighbour's NIC", "[network
   CHECK(place(cluster, range(8, 4, 8), 8).nics == 0.5);
   CHECK(place(cluster, range(8, 5, 8), 8).nics == 1);
   CHECK(place(cluster, range(64), 1).nics == 7);  // alone on the node, a group has the seven that are left
+  CHECK(place(cluster, range(64), 1).working_nics == 7);
+  CHECK(place(cluster, range(64), 1).nics_per_rank == 0.5);
+  CHECK(place(cluster, range(8, 3, 8), 8).ring_end_nics == 0.5);
   cluster.faults.lost_rails = {7};
   CHECK(place(cluster, range(8, 0, 8), 8).nics == 0.5);  // the next after the last is the first
 }

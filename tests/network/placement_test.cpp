@@ -60,6 +60,30 @@ TEST_CASE("The NICs that a group can call its own", "[network]") {
   }
 }
 
+TEST_CASE("In an all-to-all the rank with the smallest share of the NICs decides", "[oracle][network]") {
+  const auto share = [](int nics, const std::vector<int>& ranks, int sharing) {
+    Cluster cluster = dgx_h100(64);
+    cluster.node.nics = nics;
+    return place(cluster, ranks, sharing).nics_per_rank;
+  };
+  CHECK(share(8, range(64), 1) == 1);
+  CHECK(share(7, range(64), 1) == 0.5);  // GPUs 0 and 1 share a NIC
+  CHECK(share(9, range(64), 1) == 1);    // GPU 7 has two, the others one
+  CHECK(share(32, range(64), 1) == 4);
+  CHECK(share(4, range(8, 0, 8), 1) == 1);  // alone on its NIC
+  CHECK(share(4, range(8, 0, 8), 8) == 0.5);
+  CHECK(share(7, range(8, 7, 8), 8) == 1);  // next to a NIC of its own
+}
+
+TEST_CASE("Where a ring of send_recv enters a node, only the ranks of siblings share the NIC", "[oracle][network]") {
+  Cluster cluster = dgx_h100(64);
+  CHECK(place(cluster, range(64), 1).ring_end_nics == 1);
+  cluster.node.nics = 4;
+  CHECK(place(cluster, range(64), 1).ring_end_nics == 1);  // GPU 0 has it while GPU 1 sends inside the node
+  CHECK(place(cluster, range(16, 0, 4), 4).ring_end_nics == 0.5);
+  CHECK(place(cluster, range(8, 3, 8), 8).ring_end_nics == 0.5);
+}
+
 TEST_CASE("Hops and latency grow with the tiers that a group crosses", "[network]") {
   const Cluster cluster = dgx_h100(8 * 512);
   const auto over = [&](int nodes) { return place(cluster, range(nodes, 0, 8), 8); };

@@ -60,12 +60,16 @@ TEST_CASE("What is impossible or doubtful is said", "[error][report][network]") 
     CHECK(sentences(cluster).empty());
     cluster.node.nic_rate = 240_Gbps;
     CHECK(sentences(cluster) ==
-          std::vector<std::string>{"2 NICs per GPU take 60.0 GB/s, more than its PCIe of 53.0 GB/s"});
+          std::vector<std::string>{
+              "2 NICs of a GPU take 60.0 GB/s, more than PCIe's 53.0 GB/s: forecasts count the NICs' "
+              "rate (if their traffic passes this PCIe, give a nic_rate of 26.5 GB/s)"});
   }
   SECTION("a NIC above PCIe") {
     cluster.node.nic_rate = 800_Gbps;
     CHECK(sentences(cluster) ==
-          std::vector<std::string>{"a NIC of 100 GB/s behind PCIe of 53.0 GB/s: PCIe sets the rate"});
+          std::vector<std::string>{
+              "a NIC of a GPU takes 100 GB/s, more than PCIe's 53.0 GB/s: forecasts count the NICs' rate "
+              "(if their traffic passes this PCIe, give a nic_rate of 53.0 GB/s)"});
   }
   SECTION("bits taken for bytes") {
     cluster.node.nic_rate = 400_GBps;

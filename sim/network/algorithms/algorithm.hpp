@@ -22,8 +22,8 @@ struct CollectiveAlgorithm {
   void (*tune)(const TunerContext& context, NcclCost& cost) = nullptr;
   /// False where NCCL uses the algorithm only on request. Null: always considered.
   bool (*is_automatic)(const NcclCommunicator& communicator) = nullptr;
-  /// What the machine lacks for it ("an NVSwitch with multicast"), or null. Null function: needs nothing special.
-  const char* (*missing_hardware)(const Cluster& cluster) = nullptr;
+  /// What the machine lacks for it on so many nodes ("an NVSwitch with multicast"), or null. Null function: needs nothing special.
+  const char* (*missing_hardware)(const Cluster& cluster, int nodes) = nullptr;
 
   /// Factor on the latency, by size. Null: 1.
   double (*latency_factor)(const NcclCommunicator& communicator, const NcclCost& cost, Collective collective,

@@ -34,7 +34,7 @@ void tune(const TunerContext& c, NcclCost& cost) {
   cost.inter_us = c.inter(kHop);
 }
 
-const char* missing_hardware(const Cluster& cluster) {
+const char* missing_hardware(const Cluster& cluster, int) {
   return cluster.tuning.sharp ? nullptr : "a network that reduces (SHARP)";
 }
 

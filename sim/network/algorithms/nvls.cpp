@@ -27,8 +27,10 @@ void tune(const TunerContext& c, NcclCost& cost) {
   cost.inter_us = cost.inter_hops * c.inter(kHop);
 }
 
-const char* missing_hardware(const Cluster& cluster) {
-  return cluster.node.nvls ? nullptr : "an NVSwitch with multicast (H100 or later)";
+const char* missing_hardware(const Cluster& cluster, int nodes) {
+  if (const char* missing = kNvlsTree.missing_hardware(cluster, nodes)) return missing;
+  const bool reduces = nodes == 1 || cluster.tuning.sharp;
+  return reduces ? nullptr : "a network that reduces (SHARP) if there are several nodes; nvls_tree does not";
 }
 
 /// Reduces by reading through the switch, distributes by writing through it. Each rank handles its part of the buffer.

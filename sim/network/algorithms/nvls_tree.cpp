@@ -44,11 +44,15 @@ FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelinin
   return pipeline(edges, group, segments_of(buffer, how));
 }
 
+const char* missing_hardware(const Cluster& cluster, int) {
+  return cluster.node.nvls ? nullptr : "an NVSwitch with multicast (H100 or later)";
+}
+
 }  // namespace
 
 const CollectiveAlgorithm kNvlsTree{.value = Algorithm::nvls_tree,
                                     .tune = tune,
-                                    .missing_hardware = kNvls.missing_hardware,
+                                    .missing_hardware = missing_hardware,
                                     .domain_bandwidth = &CollectiveTuning::nvls_bandwidth,
                                     .busiest_node = through_trees,
                                     .flows = flows};

@@ -45,6 +45,32 @@ TEST_CASE("Measured collectives above 1 MiB are forecast within 15 % on average"
   CHECK(all.mean() < nccl.mean() / 3);
 }
 
+TEST_CASE("A fit to few samples changes one factor, and is no surer than its parent", "[accuracy][fit]") {
+  Cluster cluster = shipped_topology("dgx-h100");
+  cluster.world_size = 16;
+  const CollectiveTuning parent = cluster.tuning;
+  const auto fitted = [&](int count) {
+    std::vector<CollectiveSample> samples(static_cast<std::size_t>(count));
+    std::vector<const CollectiveSample*> pointers;
+    std::int64_t size = std::int64_t{1} << 22;
+    for (CollectiveSample& sample : samples) {
+      sample.ranks = 16;
+      sample.call.size = {size *= 2};
+      sample.seconds = 1e-4 + static_cast<double>(size) * 8e-12;
+      pointers.push_back(&sample);
+    }
+    return fit_tuning({{cluster, "Hopper", prepare(cluster, pointers)}}, parent, 300);
+  };
+  CollectiveTuning few = fitted(3);
+  CHECK(few.residual >= parent.residual);
+  CHECK(few.net_bandwidth != parent.net_bandwidth);
+  few.net_bandwidth = parent.net_bandwidth;
+  few.residual = parent.residual;
+  few.data = parent.data;
+  CHECK(few == parent);
+  CHECK(fitted(12).net_hop_latency != parent.net_hop_latency);
+}
+
 TEST_CASE("A tuning written into a topology reads back equal, and replaces the one before", "[io][network]") {
   CollectiveTuning tuning;
   tuning.net_bandwidth = 0.75;

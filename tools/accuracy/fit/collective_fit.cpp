@@ -93,11 +93,24 @@ void add_between(const std::vector<Machine>& machines, const CollectiveTuning& s
     free.push_back(factor(&CollectiveTuning::direct_bandwidth, start, 0.05, 1.1));
 }
 
-std::vector<Free> free_parameters(const std::vector<Machine>& machines, const CollectiveTuning& start) {
+std::vector<Free> all_parameters(const std::vector<Machine>& machines, const CollectiveTuning& start) {
   std::vector<Free> free;
   if (any(machines, [](const PreparedSample& s) { return !several_nodes(s); })) add_inside(machines, start, free);
   if (any(machines, several_nodes)) add_between(machines, start, free);
   return free;
+}
+
+/// Fewer than two for each parameter: they cannot tell so many apart, and a fit that reproduces them says nothing of others.
+bool few_samples(const std::vector<Machine>& machines) {
+  std::size_t samples = 0;
+  for (const Machine& machine : machines) samples += machine.samples.size();
+  return samples < 2 * all_parameters(machines, {}).size();
+}
+
+/// Of few samples the bandwidth between nodes, at most by what line rates allow above NCCL's; the other factors are the parent's.
+std::vector<Free> free_parameters(const std::vector<Machine>& machines, const CollectiveTuning& start) {
+  if (!few_samples(machines)) return all_parameters(machines, start);
+  return {factor(&CollectiveTuning::net_bandwidth, start, 0.4, 1.1)};
 }
 
 CollectiveTuning with(CollectiveTuning tuning, const std::vector<Free>& free, const std::vector<double>& values) {
@@ -145,13 +158,16 @@ const std::vector<FabricKind>& fabric_kinds() {
        {"dgx-h100", "dgx-h200", "azure-ndv5"},
        {"dgx-h100", "dgx-h200", "azure-ndv5", "meta-24k-h100", "abci-3", "grand-teton", "dgx-h800"}},
       {"H100, EFA", "H100 and H200 nodes, InfiniBand or RoCE", {"aws-p5"}, {"aws-p5"}, 35},
-      {"H200, EFA", "H100 and H200 nodes, InfiniBand or RoCE", {"aws-p5en"}, {"aws-p5en"}, 35},
+      {"H200, EFA", "H100, EFA", {"aws-p5en"}, {"aws-p5en"}, 35},
       {.name = "H100, TCPXO",
        .parent = "H100 and H200 nodes, InfiniBand or RoCE",
        .measured = {"gcp-a3mega"},
        .topologies = {"gcp-a3mega"},
        .hops_of_parent = true},
-      {"H100 in a mesh of 4", "H100 and H200 nodes, InfiniBand or RoCE", {"snellius"}, {"snellius", "tsubame-4"}},
+      {"H100 in a mesh of 4",
+       "H100 and H200 nodes, InfiniBand or RoCE",
+       {"snellius"},
+       {"snellius", "tsubame-4", "jupiter"}},
       {"H100 in a mesh of 4, Slingshot", "H100 in a mesh of 4", {"kestrel"}, {"kestrel"}, 0, false},
       {"B200 and B300 nodes",
        "H100 and H200 nodes, InfiniBand or RoCE",
@@ -220,6 +236,7 @@ CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const Collecti
   if (loss(others) < loss(values)) values = others;
   CollectiveTuning tuning = with(start, free, values);
   tuning.residual = log_error(machines, tuning);
+  if (few_samples(machines)) tuning.residual = std::max(tuning.residual, start.residual);
   tuning.data = sources_of(machines);
   return tuning;
 }
