@@ -321,6 +321,7 @@ class Builder {
       entry.call.size += Bytes{std::clamp<std::int64_t>(call->count, 0, std::int64_t{1} << 50) * type_size(call->type)};
     if (!calls.empty()) {
       entry.call.collective = collective_of(calls.front()->name).value_or(entry.call.collective);
+      recorded.message_without_number = calls.front()->sequence < 0 && entry.call.collective == Collective::send_recv;
       ranks = std::clamp(calls.front()->ranks, 1, 1 << 24);
       if (const auto name = name_of_calls(calls)) std::tie(recorded.group, recorded.sequence) = *name;
     }

@@ -45,6 +45,7 @@ struct RecordedCall {
   std::int64_t sequence =
       0;         ///< within the communicator; below 0: not recorded, calls of the same number are in their order
   Duration end;  ///< since the begin of the step
+  bool message_without_number = false;
 };
 
 struct Replay {

@@ -67,10 +67,16 @@ void append(StepGraph& to, StepGraph from) {
   }
 }
 
-std::map<std::uint64_t, Group> groups_of(const StepGraph& graph, const std::vector<RecordedCall>& calls) {
+/// Without messages whose numbers were not recorded: a call sends to one rank or receives from another, so their order says nothing.
+std::map<std::uint64_t, Group> groups_of(const StepGraph& graph, const std::vector<RecordedCall>& calls,
+                                         std::set<std::string>& notes) {
   std::map<std::uint64_t, Group> groups;
   std::map<std::tuple<std::int32_t, std::uint64_t, std::int64_t>, std::int64_t> again;
   for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (calls[i].message_without_number) {
+      notes.insert("messages without sequence numbers were not matched across ranks");
+      continue;
+    }
     const std::int32_t slot = graph.collectives[i].slot;
     const std::int32_t rank = graph.communicators[static_cast<std::size_t>(slot)].members.front();
     const CallKey key{calls[i].group, calls[i].sequence, again[{rank, calls[i].group, calls[i].sequence}]++};
@@ -154,7 +160,7 @@ class Joiner {
       for (const Op& op : part.ops)
         if (op.type == OpType::collective) durations_[static_cast<std::size_t>(op.payload)] = op.duration;
     std::set<std::string> notes;
-    for (const auto& [number, group] : groups_of(result_.graph, result_.calls))
+    for (const auto& [number, group] : groups_of(result_.graph, result_.calls, notes))
       meet(group, common_calls(result_.graph, group, notes));
     result_.notes.assign(notes.begin(), notes.end());
     for (Template& part : result_.graph.templates)

@@ -68,8 +68,9 @@ Bandwidth nic_share(const NodeSpec& node, double nics) {
   return {static_cast<std::int64_t>(static_cast<double>(node.nic_rate.bytes_per_second) * nics)};
 }
 
-Bandwidth wan_share(const Cluster& cluster) {
-  return {cluster.sites.wan_rate.bytes_per_second * cluster.sites.count / cluster.world_size};
+/// Of the long link of a site, on which so many ranks of it send.
+Bandwidth wan_share(const Cluster& cluster, std::int64_t senders) {
+  return {cluster.sites.wan_rate.bytes_per_second / std::max<std::int64_t>(1, senders)};
 }
 
 /// Share of the sent bytes of a rank that leaves its node or site, which has `inside` ranks of the group.
@@ -139,7 +140,8 @@ class Counter {
         group.nodes);
     if (!spans_sites(cluster_, group)) return;
     const double of_site = static_cast<double>(group.ranks) / std::min(group.nodes, cluster_.sites.count);
-    add(loads[*axis][2], leaving(call, group, of_site) * sent, wan_share(cluster_), group.ranks, group.nodes);
+    add(loads[*axis][2], leaving(call, group, of_site) * sent, wan_share(cluster_, ranks_of_site()), group.ranks,
+        group.nodes);
   }
 
   void add_message(Loads& loads, const Rank& rank, std::size_t number, std::int64_t count) const {
@@ -159,8 +161,10 @@ class Counter {
     add(of_axis[near ? 0 : 1], sent,
         near ? in_node(node) : nic_share(node, static_cast<double>(node.nics) / node.gpus_per_host), stages, nodes);
     if (site_of(cluster_, other) != site_of(cluster_, rank.representative))
-      add(of_axis[2], sent, wan_share(cluster_), stages, nodes);
+      add(of_axis[2], sent, wan_share(cluster_, std::min(plan_.grid.ranks() / stages, ranks_of_site())), stages, nodes);
   }
+
+  int ranks_of_site() const { return std::max(1, cluster_.world_size / cluster_.sites.count); }
 
   const StepGraph& graph_;
   const Plan& plan_;

@@ -102,13 +102,19 @@ bool same_rate(Bandwidth a, Bandwidth b) {
   return std::abs(x - y) <= 0.01 * std::max(x, y);
 }
 
+/// Of two measurements of one size the slower: messages among eight ranks and between two are one curve.
+void keep_slowest(Curve& curve, const MeasuredCollective& measured) {
+  const auto [known, added] = curve.try_emplace(measured.size.count, measured);
+  if (!added && measured.seconds > known->second.seconds) known->second = measured;
+}
+
 class MeasuredNetwork final : public NetworkModel {
  public:
   MeasuredNetwork(std::unique_ptr<NetworkModel> model, const std::vector<MeasuredCollective>& measured, Hosts hosts)
       : model_(std::move(model)), hosts_(hosts) {
     for (const MeasuredCollective& each : measured)
       if (each.nodes == 1 || (hosts.network.bytes_per_second > 0 && same_rate(each.network, hosts.network)))
-        curves_[curve_key(each.collective, each.ranks, each.nodes)].insert_or_assign(each.size.count, each);
+        keep_slowest(curves_[curve_key(each.collective, each.ranks, each.nodes)], each);
   }
 
   CollectiveCost cost(const CollectiveCall& call, const GroupPlacement& group) const override {

@@ -73,7 +73,8 @@ std::int64_t rank_parameters(const Model& model, const Plan& plan, int pp_rank);
 
 /// One entry per pipeline rank: the peak, and what it is made of. Requires a schedule of the plan's stages.
 /// Activations follow the schedule's own actions: a forward keeps, a backward releases; a backward_input keeps what the
-/// backward_weight needs. Without a flush they are those of many steps that follow each other.
+/// backward_weight needs. Without a flush they are those of many steps that follow each other, which
+/// needs a schedule of the table (schedule_variants).
 std::vector<MemoryByKind> peak_memory(const Model& model, const Plan& plan, const Schedule& schedule,
                                       const MemoryOptions& options = {});
 

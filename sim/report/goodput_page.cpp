@@ -193,8 +193,7 @@ std::string uninterrupted_text(const GoodputForecast& r) {
   for (const double each : r.goodput.events) events += each;
   if (events < r.goodput.interruptions.mean + 0.05) return "";
   return "Not every event is an interruption: some are planned or only slow the job, and what fails during an outage "
-         "belongs "
-         "to it.";
+         "belongs to it.";
 }
 
 /// All kinds, or those that happen most.

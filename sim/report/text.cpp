@@ -181,14 +181,24 @@ std::string tokens_text(double tokens) {
   return fmt::format("{:.4g}{} token{}", tokens / unit->first, unit->second, tokens == 1 ? "" : "s");
 }
 
-std::string duration_in_words(double seconds) {
+namespace {
+
+/// The unit in which a duration has few digits, and its seconds.
+std::pair<double, const char*> long_unit(double seconds) {
   constexpr double kYear = 365.25 * kSecondsPerDay;
+  if (seconds < 120) return {1, "s"};
+  if (seconds < 2 * kSecondsPerHour) return {60, "min"};
+  if (seconds < 2 * kSecondsPerDay) return {kSecondsPerHour, "h"};
+  if (seconds < 2 * kYear) return {kSecondsPerDay, "days"};
+  return {kYear, "years"};
+}
+
+}  // namespace
+
+std::string duration_in_words(double seconds) {
   if (seconds > 0 && seconds < 0.01) return time_text(seconds);
-  if (seconds < 120) return number(seconds, 3) + " s";
-  if (seconds < 2 * kSecondsPerHour) return number(seconds / 60, 3) + " min";
-  if (seconds < 2 * kSecondsPerDay) return number(seconds / kSecondsPerHour, 3) + " h";
-  if (seconds < 2 * kYear) return number(seconds / kSecondsPerDay, 3) + " days";
-  return number(seconds / kYear, 3) + " years";
+  const auto [each, unit] = long_unit(seconds);
+  return number(seconds / each, 3) + " " + unit;
 }
 
 namespace {
@@ -202,11 +212,7 @@ std::string days_text(double days) {
 }
 
 std::string days_text(double days, double p10, double p90) {
-  const double s = days * kSecondsPerDay;
-  const auto [each, unit] = days >= kFewDays          ? std::pair(kSecondsPerDay, "days")
-                            : s < 120                 ? std::pair(1.0, "s")
-                            : s < 2 * kSecondsPerHour ? std::pair(60.0, "min")
-                                                      : std::pair(kSecondsPerHour, "h");
+  const auto [each, unit] = days >= kFewDays ? std::pair(kSecondsPerDay, "days") : long_unit(days * kSecondsPerDay);
   const auto in_unit = [&, each = each](double value) { return number(value * kSecondsPerDay / each, 3); };
   return fmt::format("{} {} (P10 {}, P90 {})", in_unit(days), unit, in_unit(p10), in_unit(p90));
 }

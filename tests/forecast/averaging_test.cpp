@@ -232,6 +232,14 @@ TEST_CASE("DiLoCo: the long link of a site is shared by its GPUs", "[forecast][o
   const auto between = std::ranges::find(run.forecast.bandwidth, "wan", &AxisBandwidth::link);
   REQUIRE(between != run.forecast.bandwidth.end());
   CHECK(between->sent_bytes == Approx(sent / 16));
+  // Of a pipeline of 128 GPUs over both sites, the 32 of one stage send on the long link.
+  Scenario pipeline = small_scenario(1, 4, 32);
+  use_sites(pipeline.cluster, {2, Bandwidth{1'000'000'000}, 20_ms});
+  const Forecast stages = of(pipeline);
+  const auto messages = std::ranges::find_if(
+      stages.bandwidth, [](const AxisBandwidth& row) { return row.link == "wan" && row.axis == "pp"; });
+  REQUIRE(messages != stages.bandwidth.end());
+  CHECK(messages->available == Approx(1e9 / 32));
 }
 
 TEST_CASE("DiLoCo: without sites of their own, replicas average over the fabric", "[forecast][sites]") {

@@ -118,6 +118,10 @@ TEST_CASE("measured network: a message takes the time of one that many ranks sen
   CHECK(network->cost(message, group(2)).duration == 3_us);
   CHECK(network->cost(message, group(8)).duration == 3_us);
   CHECK(network->cost(message, group(2, 2)).duration == 1_s);  // measured on one host
+  const MeasuredCollective of_two{Collective::send_recv, 2, 1_KiB, 2e-6, 0.1, 5},
+      of_eight{Collective::send_recv, 8, 1_KiB, 3e-6, 0.1, 5};
+  for (const auto& both : {std::vector{of_two, of_eight}, std::vector{of_eight, of_two}})
+    CHECK(with_measurements(std::make_unique<OneSecond>(), both)->cost(message, group(2)).duration == 3_us);
 }
 
 TEST_CASE("measured network: between hosts, a time holds for even groups with their own NICs and no slow tier",

@@ -317,6 +317,16 @@ TEST_CASE("replay: calls without numbers are not matched if one is missing, and 
                                "to 3 of them"});
 }
 
+TEST_CASE("replay: messages without numbers do not meet", "[tracer][replay]") {
+  std::vector<Trace> traces{without_numbers(0, 2, false), without_numbers(1, 2, false)};
+  for (int rank = 0; rank < 2; ++rank)
+    for (TraceCollective& each : traces[static_cast<std::size_t>(rank)].collectives) {
+      each.name = rank == 0 ? "Send" : "Recv";
+      each.peer = 1 - rank;
+    }
+  CHECK(joined(traces).met == 0);
+}
+
 TEST_CASE("replay: calls that ranks made in different orders are not matched, and a note says so", "[tracer][replay]") {
   std::vector<Trace> traces{without_numbers(0, 2, false), without_numbers(1, 2, false)};
   for (std::size_t rank = 0; rank < 2; ++rank)

@@ -49,12 +49,12 @@ TEST_CASE("A fit to few samples changes one factor, and is no surer than its par
   Cluster cluster = shipped_topology("dgx-h100");
   cluster.world_size = 16;
   const CollectiveTuning parent = cluster.tuning;
-  const auto fitted = [&](int count) {
+  const auto fitted = [&](int count, int ranks = 16) {
     std::vector<CollectiveSample> samples(static_cast<std::size_t>(count));
     std::vector<const CollectiveSample*> pointers;
     std::int64_t size = std::int64_t{1} << 22;
     for (CollectiveSample& sample : samples) {
-      sample.ranks = 16;
+      sample.ranks = ranks;
       sample.call.size = {size *= 2};
       sample.seconds = 1e-4 + static_cast<double>(size) * 8e-12;
       pointers.push_back(&sample);
@@ -69,6 +69,7 @@ TEST_CASE("A fit to few samples changes one factor, and is no surer than its par
   few.data = parent.data;
   CHECK(few == parent);
   CHECK(fitted(12).net_hop_latency != parent.net_hop_latency);
+  CHECK(fitted(3, 8).net_bandwidth == parent.net_bandwidth);  // nothing was measured between nodes
 }
 
 TEST_CASE("A tuning written into a topology reads back equal, and replaces the one before", "[io][network]") {

@@ -261,6 +261,11 @@ TEST_CASE("row spelling: layers that are recomputed", "[accuracy]") {
                            Case{"partial_layers", "layers 0-15", 4, true},
                            Case{"partial_layers", "4 layers per vp stage", 4},
                            Case{"partial_layers", "50%", 4, true},
+                           Case{"full", "50% of the layers", 4, true},
+                           Case{"full", "every layer, costs 30% more FLOPs", 0},
+                           Case{"full", "uses 60% of memory", 0},
+                           Case{"full", "measured on 8/16 nodes", 0},
+                           Case{"full", "(batch 1/4)", 0},
                            Case{"", "block, 2 layers", 2}}) {
     INFO(each.recompute << ": " << each.detail);
     const RowScenario read = row(",framework,pp,vp,recompute,recompute_detail",
@@ -383,7 +388,7 @@ TEST_CASE("row spelling: data parallelism without shards", "[accuracy]") {
     CHECK(read.parallel.zero_stage == 0);
   }
   CHECK(row(",framework,parallel_style", ",PyTorch,fsdp3").value().scenario.parallel.zero_stage == 3);
-  CHECK(with("zero_stage", "stage3").parallel.zero_stage == 3);
+  for (const char* stage : {"stage3", "stage-3", "stage 3"}) CHECK(with("zero_stage", stage).parallel.zero_stage == 3);
 }
 
 TEST_CASE("row spelling: the kernel of attention", "[accuracy]") {
@@ -396,6 +401,9 @@ TEST_CASE("row spelling: the kernel of attention", "[accuracy]") {
   CHECK(kernel("notes", "FlashAttention-3") == "fa3");
   CHECK(kernel("flash_attention", "cuDNN") == "cudnn");
   CHECK(kernel("notes", "cuDNN 9.1").empty());  // not only attention uses it
+  CHECK(row(",framework,flash_attention,notes", ",torchtitan,FA3,with FA2 it is 5 % slower")
+            .value()
+            .scenario.training.attention_kernel == "fa3");
   CHECK(assumes(row(",flash_attention", ",aiter").value(), "attention kernel aiter: the profile has none"));
 }
 
@@ -418,6 +426,9 @@ TEST_CASE("row spelling: ranks of experts that are not reported", "[accuracy]") 
   };
   CHECK(read("Megatron-Core 0.15").scenario.parallel.ep == 8);
   CHECK(read("PyTorch FSDP").scenario.parallel.ep == 1);
+  CHECK(row(",framework,tp,pp,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-LM (2024),4,2,8,2,1024")
+            .value()
+            .scenario.parallel.ep == 2);  // each expert is divided by four
   for (const char* framework : {"Megatron-Core 0.15", "PyTorch FSDP"}) {
     CHECK(read(framework).guessed_layout);
     CHECK(assumes(read(framework), "expert-parallel degree not reported"));
@@ -430,7 +441,13 @@ TEST_CASE("row spelling: models of other kinds are refused or said", "[accuracy]
   CHECK_FALSE(skipped(",attention_kind", ",linear").empty());
   CHECK(assumes(row(",arch", ",vlm").value(), "arch 'vlm': as a decoder"));
   CHECK(assumes(row(",attention_kind", ",sparse").value(), "attention 'sparse' is not known"));
-  CHECK(with("attention_kind", "sliding window 2048").model.sliding_window == 2048);
+  for (const char* kind : {"sliding window 4096", "window of 4k", "window 4,096"}) {
+    CHECK(with("attention_kind", kind).model.sliding_window == 4096);
+    CHECK(assumes(row(",attention_kind", fmt::format(",\"{}\"", kind)).value(),
+                  "a window of 4096 tokens in every layer"));
+  }
+  CHECK(skipped(",arch", ",dense (no SSM layers)").empty());
+  CHECK(skipped(",attention_kind", ",\"gqa, linear scaling RoPE\"").empty());
 }
 
 TEST_CASE("row spelling: racks of other sizes", "[accuracy]") {
@@ -442,16 +459,27 @@ TEST_CASE("row spelling: racks of other sizes", "[accuracy]") {
   CHECK(domain("GB200 NVL72") == 72);
   CHECK(domain("GB200 NVL36") == 36);
   CHECK(domain("GB200 NVL4") == 4);
+  const std::string text =
+      std::string(test::kNeeded) + ",intra_node_link\n32,4096,32,11008,32000,4096,128,GB200,144,NVLink 5 (NVL36x2)\n";
+  const CsvTable table = CsvTable::parse(text, "t.csv").value();
+  CHECK(scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.cluster.node.gpus == 36);
 }
 
 TEST_CASE("row spelling: numbers, schedules, graphs and words of precision", "[accuracy]") {
-  CHECK(with("head_dim", "128").model.head_dim == 128);
-  CHECK(skipped(",kv_heads", ",8k").empty() == false);  // 8,192 of 32 heads
-  CHECK(row(",pp,schedule", ",4,interleaved 1f1b (2 virtual stages)").value().scenario.parallel.vpp == 2);
+  CHECK_FALSE(skipped(",kv_heads", ",8k").empty());
+  const auto chunks = [](const char* schedule) {
+    return row(",pp,schedule", fmt::format(",4,\"{}\"", schedule)).value().scenario.parallel.vpp;
+  };
+  CHECK(chunks("interleaved 1f1b (2 virtual stages)") == 2);
+  CHECK(chunks("interleaved 1f1b (16 micro-batches, 4 virtual stages)") == 4);
+  CHECK(chunks("interleaved (pp 4, vpp 2)") == 2);
+  CHECK(chunks("1F1B (interleaved)") == chunks("1F1B-interleaved"));
   CHECK(row(",pp,schedule", ",4,zero-bubble V").value().scenario.parallel.pp_schedule == "zb-v");
   for (const char* whole : {"full", "full-iter", "whole step"}) CHECK(with("cuda_graph", whole).training.cuda_graphs);
-  for (const char* mixed : {"amp", "mixed", "16-mixed"})
-    CHECK(with("precision", mixed).training.dtype == Precision::bf16);
+  for (const char* mixed : {"amp", "mixed"}) CHECK(with("precision", mixed).training.dtype == Precision::bf16);
+  CHECK(with("precision", "16-mixed").training.dtype == Precision::fp16);
+  for (const char* other : {"example", "fp32 mixed", "mixed fp32/tf32"})
+    CHECK_FALSE(skipped(",precision", fmt::format(",{}", other)).empty());
   CHECK(with("precision_detail", "gradients all-reduced in fp32").training.grad_reduce_dtype == Precision::fp32);
   CHECK(with("precision_detail", "reduce_dtype=fp32").training.grad_reduce_dtype == Precision::fp32);
   CHECK(row(",precision,precision_detail", ",fp8,enable_fsdp_float8_all_gather")
@@ -471,5 +499,12 @@ TEST_CASE("row spelling: numbers, schedules, graphs and words of precision", "[a
       MoeDispatcher::alltoall);
   CHECK(experts(",framework,notes", ",Megatron-Core 0.15,tokens dropped (CF=1.25)")
             .scenario.training.expert_capacity_factor == 1.25);
+  CHECK(experts(",framework,notes", ",Megatron-Core 0.15,token drop; capacity_factor: 1.5")
+            .scenario.training.expert_capacity_factor == 1.5);
+  CHECK(experts(",framework,notes", ",Megatron-Core 0.15,token drop; HBM capacity 8 TB")
+            .scenario.training.expert_capacity_factor == 1);
   CHECK(row(",framework,task,notes", ",Megatron-Bridge,sft,not packed").value().scenario.model.sliding_window == 0);
+  CHECK(row(",framework,task,notes", ",Megatron-Bridge,sft,packed; vocabulary padded to a multiple of 128")
+            .value()
+            .scenario.model.sliding_window > 0);
 }

@@ -110,6 +110,7 @@ bool few_samples(const std::vector<Machine>& machines) {
 /// Of few samples the bandwidth between nodes, at most by what line rates allow above NCCL's; the other factors are the parent's.
 std::vector<Free> free_parameters(const std::vector<Machine>& machines, const CollectiveTuning& start) {
   if (!few_samples(machines)) return all_parameters(machines, start);
+  if (!any(machines, several_nodes)) return {};
   return {factor(&CollectiveTuning::net_bandwidth, start, 0.4, 1.1)};
 }
 
@@ -222,8 +223,11 @@ double log_error(const std::vector<Machine>& machines, const CollectiveTuning& t
   return error.mean();
 }
 
-CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const CollectiveTuning& start, int evaluations) {
-  const std::vector<Free> free = free_parameters(machines, start);
+namespace {
+
+/// Of the free parameters, with the smallest error.
+std::vector<double> fitted_values(const std::vector<Machine>& machines, const CollectiveTuning& start,
+                                  const std::vector<Free>& free, int evaluations) {
   std::vector<Parameter> parameters;
   for (const Free& f : free) parameters.push_back(f.range);
   const auto loss = [&](const std::vector<double>& values) { return log_error(machines, with(start, free, values)); };
@@ -234,6 +238,15 @@ CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const Collecti
   for (std::size_t i = 0; i < own.size(); ++i) own[i].start = standard[i].range.start;
   const std::vector<double> others = minimize(own, loss, evaluations);
   if (loss(others) < loss(values)) values = others;
+  return values;
+}
+
+}  // namespace
+
+CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const CollectiveTuning& start, int evaluations) {
+  const std::vector<Free> free = free_parameters(machines, start);
+  const std::vector<double> values =
+      free.empty() ? std::vector<double>() : fitted_values(machines, start, free, evaluations);
   CollectiveTuning tuning = with(start, free, values);
   tuning.residual = log_error(machines, tuning);
   if (few_samples(machines)) tuning.residual = std::max(tuning.residual, start.residual);

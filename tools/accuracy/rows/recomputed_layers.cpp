@@ -52,24 +52,31 @@ int size_of_range(std::string_view word) {
              : 0;
 }
 
-/// The words of a text; "16/80" is "16 of 80", "20%" is "20 of 100".
+/// The words around the one at `i`; empty beyond the ends.
+std::string_view word_at(const Words& words, std::size_t i) { return i < words.size() ? words[i] : std::string_view(); }
+
+/// The words of a text. "16/80" is "16 of 80" and "20%" is "20 of 100" if that is all, or if layers follow: "adds 30% more FLOPs".
 Words words_of(std::string_view text) {
   static constexpr std::string_view kOf = "of", kHundred = "100";
+  const Words tokens = split_words(text, " \t,;:=()[]");
+  const auto counts = [&](std::size_t i) {
+    const std::size_t noun = i + (word_at(tokens, i + 1) != "of" ? 1 : word_at(tokens, i + 2) == "the" ? 3 : 2);
+    return tokens.size() == 1 || word_at(tokens, noun).starts_with("layer");
+  };
   Words words;
-  for (const std::string_view word : split_words(text, " \t,;:=()[]")) {
-    const std::vector<std::string_view> parts = split_words(word, "/%");
-    const bool fraction = parts.size() == 2 && number_of(parts[0]) > 0 && number_of(parts[1]) > 0;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (fraction && i == 1) words.push_back(kOf);
-      words.push_back(parts[i]);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::vector<std::string_view> parts = split_words(tokens[i], "/");
+    const bool percent = tokens[i].ends_with('%');
+    if (percent || (parts.size() == 2 && number_of(parts[0]) > 0 && number_of(parts[1]) > 0)) {
+      if (!counts(i)) continue;
+      const std::string_view share = tokens[i].substr(0, tokens[i].size() - 1);
+      words.insert(words.end(), {percent ? share : parts[0], kOf, percent ? kHundred : parts[1]});
+    } else {
+      words.insert(words.end(), parts.begin(), parts.end());
     }
-    if (parts.size() == 1 && word.ends_with('%')) words.insert(words.end(), {kOf, kHundred});
   }
   return words;
 }
-
-/// The words around the one at `i`; empty beyond the ends.
-std::string_view word_at(const Words& words, std::size_t i) { return i < words.size() ? words[i] : std::string_view(); }
 
 RecomputedLayers read(const Words& words) {
   RecomputedLayers said;

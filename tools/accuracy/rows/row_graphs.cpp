@@ -40,14 +40,18 @@ class GraphsReader : RowPart {
   }
 
  private:
-  /// "CF=1.25", "capacity factor 1.25", "capacity 1.0"; 1 where a note says none.
+  /// "CF=1.25", "capacity factor 1.25", "capacity_factor: 1.25"; 1 where a note says none.
   double capacity_factor() const {
     constexpr double kMost = 16;
-    const std::string notes = lower_case(text("notes"));
-    for (const std::string_view words : {"cf=", "capacity factor of ", "capacity factor ", "capacity "})
-      if (const std::size_t at = notes.find(words); at != std::string::npos)
-        if (const double factor = std::strtod(notes.c_str() + at + words.size(), nullptr); factor > 0 && factor < kMost)
-          return factor;
+    std::string notes = lower_case(text("notes"));
+    std::ranges::replace(notes, '_', ' ');
+    for (const std::string_view words : {"cf=", "capacity factor"}) {
+      const std::size_t at = notes.find(words);
+      const std::size_t digit = at == std::string::npos ? at : notes.find_first_not_of(" :=of", at + words.size());
+      if (digit == std::string::npos || !is_digit(notes[digit])) continue;
+      if (const double factor = std::strtod(notes.c_str() + digit, nullptr); factor > 0 && factor < kMost)
+        return factor;
+    }
     return 1;
   }
 

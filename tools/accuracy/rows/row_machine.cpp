@@ -133,7 +133,10 @@ class MachineReader : RowPart {
   /// "GB200 NVL4", "NVL36x2": a smaller scale-up domain than the usual rack of that GPU.
   void adapt_rack(NodeSpec& node) {
     for (const char* column : {"gpu", "intra_node_link"}) {
-      const int gpus = number_after(lower_case(text(column)), "nvl");
+      const std::string small = lower_case(text(column));
+      int gpus = 0;  // the number behind the first "nvl" that has one; "nvlink" has none
+      for (std::size_t at = small.find("nvl"); at != std::string::npos && gpus == 0; at = small.find("nvl", at + 1))
+        gpus = number_after(small.substr(at), "nvl");
       if (gpus < node.gpus_per_host || gpus >= node.gpus || gpus % node.gpus_per_host != 0) continue;
       assume(fmt::format("NVL{}: NVLink connects {} GPUs; otherwise a rack of {}", gpus, gpus, node.gpus));
       node.nvswitches = std::max(1, node.nvswitches * gpus / node.gpus);

@@ -113,8 +113,8 @@ class ModelReader : RowPart {
     if (is_of("gpt-oss")) complete_gpt_oss(m);
     m.qk_norm = is_of("qwen3") || is_of("apertus");
     m.parallel_residual = mentions("parallel transformer block") || has_parallel_residual(family_);
-    set_window(m);
     say_what_is_unknown(m);
+    set_window(m);
     if (m.head_dim == 0 && !m.latent_attention) m.head_dim = head_size_by_parameters(m);
   }
 
@@ -123,11 +123,9 @@ class ModelReader : RowPart {
     if (const std::string_view layers = unmodelled_layers(family_); !layers.empty()) return layers;
     const std::string arch = lower_case(text("arch")), attention = lower_case(text("attention_kind"));
     for (const char* word : {"hybrid", "mamba", "ssm", "rwkv", "diffusion", "dit"})
-      if (has_word(arch, word)) return "other layers than attention";
-    if (has_word(attention, "linear")) return "linear attention";
-    const bool both =
-        contains(arch, "encoder-decoder") || contains(arch, "encoder decoder") || has_word(arch, "seq2seq");
-    return both ? "an encoder" : "";
+      if (has_word(arch, word) && affirms(arch, word)) return "other layers than attention";
+    if (attention == "linear" || affirms(attention, "linear attention")) return "linear attention";
+    return affirms(arch, "encoder-decoder") || affirms(arch, "seq2seq") ? "an encoder" : "";
   }
 
   /// A size that the row leaves out is that of the shipped model of its name, if it has one.
@@ -190,15 +188,26 @@ class ModelReader : RowPart {
         fmt::format("Gemma: a window of {} tokens, but for every layer of {}", window->tokens, window->global_every));
   }
 
-  /// Words of arch and attention_kind that change nothing; a width behind "window" is read.
+  /// "sliding window 4096", "window of 4k"; empty: there is no such number.
+  static std::optional<std::int64_t> window_in(const std::string& kind) {
+    for (const std::string_view word : split_words(kind.substr(kind.find("window") + 6), " =:()"))
+      if (const std::optional<double> tokens = tokens_in(std::string(word)); tokens && *tokens >= 1 && *tokens < 1e9)
+        return static_cast<std::int64_t>(*tokens);
+    return std::nullopt;
+  }
+
+  /// Words of arch and attention_kind that change nothing. A window is read.
   void say_what_is_unknown(Model& m) {
     const std::string arch = lower_case(text("arch")), kind = lower_case(text("attention_kind"));
     constexpr std::string_view kArchs[] = {"",      "dense", "moe", "decoder", "decoder-only", "transformer",
                                            "llama", "gpt"};
     if (std::ranges::find(kArchs, arch) == std::end(kArchs) && !contains(arch, "moe") && !contains(arch, "dense"))
       assume(fmt::format("arch '{}': as a decoder with causal attention", shortened(arch)));
-    if (const int window = std::max(number_after(kind, "window "), number_after(kind, "window=")); window > 0) {
-      m.sliding_window = window;
+    if (contains(kind, "window")) {
+      const std::optional<std::int64_t> tokens = window_in(kind);
+      if (tokens) m.sliding_window = *tokens;
+      assume(tokens ? fmt::format("attention '{}': a window of {} tokens in every layer", shortened(kind), *tokens)
+                    : fmt::format("attention '{}': the window is not read", shortened(kind)));
       return;
     }
     constexpr const char* kKinds[] = {"mha",  "gqa",    "mqa",   "mla",     "latent", "dsa",
@@ -210,8 +219,8 @@ class ModelReader : RowPart {
 
   /// Empty: the row does not say.
   std::optional<bool> is_packed() const {
-    if (mentions("unpacked") || mentions("padded to")) return false;
-    return noted({"packed", "packing", "padding-free", "SQuAD"});
+    if (const std::optional<bool> packed = noted({"packed", "packing", "padding-free", "SQuAD"})) return packed;
+    return mentions("unpacked") ? std::optional(false) : std::nullopt;
   }
 
   /// A launcher's layout names layers of multi-token prediction; without one, the row says whether there is such a layer.

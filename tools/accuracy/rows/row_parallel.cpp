@@ -75,34 +75,44 @@ class ParallelReader : RowPart {
     p.pp = std::max(1, fields_.small_count("pp", 1));
     p.cp = std::max(1, fields_.small_count("cp", 1));
     p.ep = std::max(1, fields_.small_count("ep", 1));
+    // All runs of Megatron-Core's stacks of 2025 and later that report it do not split experts.
+    const bool unsplit = is_megatron_core() && stack_->released >= 2025 && (p.ep > 1 || !reported("ep"));
+    p.etp = result_.scenario.model.moe ? fields_.small_count("etp", unsplit ? 1 : 0) : 0;
     if (result_.scenario.model.moe && !reported("ep")) guess_expert_ranks(p);
     read_dispatcher(p);
-    // All runs of Megatron-Core's stacks of 2025 and later that report it do not split experts.
-    const bool unsplit = is_megatron_core() && stack_->released >= 2025;
-    p.etp = result_.scenario.model.moe ? fields_.small_count("etp", unsplit && p.ep > 1 ? 1 : 0) : 0;
     p.vpp = std::max(1, fields_.small_count("vp", chunks_in_schedule()));
     if (std::int64_t{p.tp} * p.pp * p.cp <= world && world % (p.tp * p.pp * p.cp) == 0) return true;
     add_error("gpu_count", fmt::format("is not a multiple of tp x pp x cp = {}", p.tp * p.pp * p.cp));
     return false;
   }
 
-  /// "interleaved 1f1b (5 virtual stages)"; 1: it names none.
+  /// The number before "virtual" or "chunks", or behind "vp", "vpp" or "v": "interleaved 1f1b (5 virtual stages)"; 1: there is none.
   int chunks_in_schedule() const {
     const std::string small = lower_case(text("schedule"));
-    if (!contains(small, "virtual") && !contains(small, "chunk") && !contains(small, "vp")) return 1;
-    for (const std::string_view word : split_words(small, " (),:="))
-      if (const std::optional<int> count = parse_number<int>(word); count && *count > 1 && *count < 1000) return *count;
+    const std::vector<std::string_view> words = split_words(small, " (),:=");
+    const auto number_at = [&](std::size_t i) {
+      const int count = i < words.size() ? parse_number<int>(words[i]).value_or(0) : 0;
+      return count > 1 && count < 1000 ? count : 0;
+    };
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const bool behind = words[i] == "vp" || words[i] == "vpp" || words[i] == "v";
+      const bool before = words[i] == "virtual" || words[i].starts_with("chunk");
+      const int count = behind ? number_at(i + 1) : before && i > 0 ? number_at(i - 1) : 0;
+      if (count > 0) return count;
+    }
     return 1;
   }
 
-  /// Megatron-Core's recipes divide experts over as many ranks as NVLink connects; other software leaves them whole.
+  /// Megatron-Core's recipes divide experts over as many ranks as NVLink connects, those that divide each expert among them; other
+  /// software leaves experts whole.
   void guess_expert_ranks(Parallel& p) {
     result_.guessed_layout = true;
+    const int each = p.etp > 0 ? p.etp : p.tp;
     const int ranks = result_.scenario.cluster.world_size / std::max(1, p.pp);
-    const int domain = std::min(result_.scenario.cluster.node.gpus, ranks);
+    const int domain = std::min(result_.scenario.cluster.node.gpus, ranks) / each;
     const int experts = result_.scenario.model.moe->experts;
     for (int ep = is_megatron_core() ? domain : 1; ep >= 1; --ep) {
-      if (ranks % ep != 0 || experts % ep != 0) continue;
+      if (ranks % (ep * each) != 0 || experts % ep != 0) continue;
       p.ep = ep;
       break;
     }
@@ -288,9 +298,13 @@ class ParallelReader : RowPart {
 
   void read_schedule(Parallel& p) {
     const std::string& said = text("schedule");
-    const std::string name =
-        letters_and_digits(said.substr(0, said.find('(')));  // "interleaved 1f1b (5 virtual stages)"
-    const auto word = std::ranges::find_if(kSchedules, [&](const Word& w) { return name == w.in_table; });
+    const auto in_table = [](const std::string& letters) {
+      return std::ranges::find_if(kSchedules, [&](const Word& w) { return letters == w.in_table; });
+    };
+    std::string name = letters_and_digits(said);
+    if (in_table(name) == std::end(kSchedules) && schedule_named(name) == nullptr)
+      name = letters_and_digits(said.substr(0, said.find('(')));  // "interleaved 1f1b (5 virtual stages)"
+    const auto word = in_table(name);
     if (word != std::end(kSchedules)) {
       p.pp_schedule = word->name;
     } else if (const ScheduleVariant* known = schedule_named(name); known != nullptr) {

@@ -18,7 +18,8 @@
 ///
 /// The columns are those of docs/formats/runs.md; a table may have fewer. The same rule holds for every row:
 ///
-///   degrees             1; data parallelism from the GPU count; of experts spread over ranks the stack's tensor degree
+///   degrees             1; data parallelism from the GPU count; ranks of experts as many as NVLink connects with Megatron-Core's
+///                       stacks; of experts spread over ranks the stack's tensor degree
 ///   micro-batch         global batch / (micro-batches x dp) where those are reported, else 1, with a wider
 ///                       interval
 ///   schedule            1F1B; interleaved if neither it nor virtual stages are reported and the stack is Megatron-Core in

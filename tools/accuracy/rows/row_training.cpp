@@ -113,10 +113,12 @@ class TrainingReader : RowPart {
                                 {"aiter", "aiter"},
                                 {"AOTriton", "aotriton"}};
     const std::vector<std::string> known = attention_kernels(result_.scenario.profile);
+    const bool in_column =
+        std::ranges::any_of(kNamed, [&](const Named& each) { return affirms(text("flash_attention"), each.words); });
     for (const auto& [words, kernel] : kNamed) {
-      const bool noted_kernel =
-          std::string_view(words) != "Triton" && std::string_view(words) != "cuDNN";  // of anything
-      if (!affirms(text("flash_attention"), words) && !(noted_kernel && mentions(words))) continue;
+      // cuDNN and Triton have kernels of many things.
+      const bool of_attention = std::string_view(words) != "Triton" && std::string_view(words) != "cuDNN";
+      if (in_column ? !affirms(text("flash_attention"), words) : !(of_attention && mentions(words))) continue;
       if (std::ranges::find(known, kernel) == known.end())
         return assume(fmt::format("attention kernel {}: the profile has none, so it is {}", words, known.front()));
       if (known.front() == kernel) return;  // also where cuDNN 8 stands for its time
@@ -244,7 +246,9 @@ class TrainingReader : RowPart {
       return scales_in(name).value_or(has("block") ? Precision::fp8_block : Precision::fp8);
     if (has("bf16") || has("bfloat16")) return Precision::bf16;
     if (has("fp16") || has("float16") || has("half")) return Precision::fp16;
-    if (has("amp") || has("mixed")) return Precision::bf16;  // said by read_precision
+    if (name == "16_mixed") return Precision::fp16;  // Lightning's
+    if ((has_word(name, "amp") || has_word(name, "mixed")) && !has("32"))
+      return Precision::bf16;  // said by read_precision
     return std::nullopt;
   }
 
@@ -264,8 +268,10 @@ class TrainingReader : RowPart {
     t.row_scales = t.dtype == Precision::fp8 && (by_row(detail) || by_row(text("precision")));
     const std::string said = lower_case(text("precision"));
     if (said.empty()) assume("precision not reported: bf16");
-    if (!said.empty() && t.dtype == Precision::bf16 && !contains(said, "bf16") && !contains(said, "bfloat16"))
-      assume(fmt::format("precision '{}': bf16", shortened(said)));
+    if (!said.empty() && t.dtype == Precision::bf16 && !contains(said, "bf16") && !contains(said, "bfloat16")) {
+      if (!result_.scenario.profile.peak_flops.contains(Precision::bf16)) t.dtype = Precision::fp16;
+      assume(fmt::format("precision '{}': {}", shortened(said), to_string(t.dtype)));
+    }
     if (const Profile& profile = result_.scenario.profile; few_bits(t.dtype) && !few_bits(rated_as(profile, t.dtype)))
       assume(
           fmt::format("{}: {} has no such arithmetic, so it multiplies in 16 bits", to_string(t.dtype), text("gpu")));

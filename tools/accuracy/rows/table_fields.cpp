@@ -28,15 +28,22 @@ std::optional<double> number_in(const std::string& text) {
   return parse_number<double>(digits);
 }
 
-/// Also with "k" for 1024: a sequence of "8k".
-std::optional<double> count_in(const std::string& text) {
-  constexpr double kKilo = 1024;
-  const bool kilo = text.size() > 1 && (text.back() == 'k' || text.back() == 'K');
-  const std::optional<double> value = number_in(kilo ? text.substr(0, text.size() - 1) : text);
-  return value && kilo ? *value * kKilo : value;
+/// Tokens may have a "k", for 1,024, and words of a vocabulary one for 1,000.
+std::optional<double> count_in(const char* column, const std::string& text) {
+  const bool kilo = text.ends_with('k') || text.ends_with('K');
+  if (!kilo || std::string_view(column) != "vocab")
+    return std::string_view(column) == "seq_len" ? tokens_in(text) : number_in(text);
+  const std::optional<double> value = number_in(text.substr(0, text.size() - 1));
+  return value ? std::optional(1000 * *value) : std::nullopt;
 }
 
 }  // namespace
+
+std::optional<double> tokens_in(const std::string& text) {
+  const bool kilo = text.ends_with('k') || text.ends_with('K');
+  const std::optional<double> value = number_in(kilo ? text.substr(0, text.size() - 1) : text);
+  return value && kilo ? *value * 1024 : value;
+}
 
 const std::string& TableFields::text(const char* column) const {
   static const std::string kEmpty;
@@ -52,7 +59,7 @@ double TableFields::number(const char* column, double otherwise) {
 }
 
 std::int64_t TableFields::count(const char* column, std::int64_t otherwise) {
-  const std::optional<double> written = count_in(text(column));
+  const std::optional<double> written = count_in(column, text(column));
   const double value = written ? *written : number(column, static_cast<double>(otherwise));
   if (is_count(value)) return static_cast<std::int64_t>(value);
   add_error(column, "must be a whole number");
@@ -68,7 +75,7 @@ int TableFields::small_count(const char* column, int otherwise) {
 
 std::int64_t TableFields::size(const char* column, std::int64_t otherwise) {
   if (!reported(column) && otherwise > 0) return otherwise;
-  const std::optional<double> value = count_in(text(column));
+  const std::optional<double> value = count_in(column, text(column));
   if (value && *value >= 1 && is_count(*value)) return static_cast<std::int64_t>(*value);
   add_error(column, "must be a whole number of at least 1");
   return 1;

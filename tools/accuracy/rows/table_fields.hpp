@@ -12,6 +12,9 @@
 
 namespace tracecast::accuracy {
 
+/// "4096", "4,096", "4k" (of 1,024); empty: another word.
+std::optional<double> tokens_in(const std::string& text);
+
 /// Readers return a value that is safe to go on with after an error; problem() says whether there was one.
 class TableFields {
  public:
@@ -25,11 +28,11 @@ class TableFields {
   bool reported(const char* column) const { return !text(column).empty(); }
   /// A number of at least 0, "8192" or "8,192"; `otherwise` for an empty field and "none".
   double number(const char* column, double otherwise);
-  /// The same of a whole number, also "8k": 8192.
+  /// The same of a whole number; of `seq_len` and `vocab` also with a "k".
   std::int64_t count(const char* column, std::int64_t otherwise);
   /// The same, at most 2^24.
   int small_count(const char* column, int otherwise);
-  /// A whole number of at least 1, also where it is written as 1024.0 or 1k; `otherwise` for an empty field, unless it is 0.
+  /// A whole number of at least 1, also where it is written as 1024.0; `otherwise` for an empty field, unless it is 0.
   std::int64_t size(const char* column, std::int64_t otherwise = 0);
   /// A whole number of at least 1 in a field that must not be empty.
   std::int64_t required_size(const char* column);

@@ -36,7 +36,8 @@ std::optional<int> named_zero_stage(const TableFields& fields) {
   if (fields.reported("zero_stage")) {
     const std::string small = lower_case(stage);
     if (small == "ddp") return 0;
-    const std::optional<int> digit = parse_number<int>(small.starts_with("stage") ? trim(stage.substr(5)) : stage);
+    const std::size_t number = small.starts_with("stage") ? small.find_first_not_of(" -_", 5) : 0;
+    const std::optional<int> digit = parse_number<int>(stage.substr(std::min(number, stage.size())));
     return digit ? digit : zero_stage_in(stage);
   }
   if (const std::optional<int> tagged = zero_stage_in(fields.text("parallel_style"))) return tagged;
