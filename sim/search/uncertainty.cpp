@@ -162,8 +162,8 @@ std::optional<Quantiles> ratio_of(const CapacityPlan& plan, const Candidate& can
 
 double shared_error(bool experts, bool same_gpu) {
   // Runs of one model, precision and number of GPUs on the same GPU; of one model and precision on different ones.
-  if (experts) return same_gpu ? 0.33 : 0.54;
-  return same_gpu ? 0.37 : 0.35;
+  if (experts) return same_gpu ? 0.36 : 0.57;
+  return same_gpu ? 0.34 : 0.19;
 }
 
 void add_uncertainty(CapacityPlan& plan, const Economics* economics) {
