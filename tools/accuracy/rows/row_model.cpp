@@ -190,7 +190,7 @@ class ModelReader : RowPart {
 
   /// "sliding window 4096", "window of 4k"; empty: there is no such number.
   static std::optional<std::int64_t> window_in(const std::string& kind) {
-    for (const std::string_view word : split_words(kind.substr(kind.find("window") + 6), " =:()"))
+    for (const std::string_view word : split_words(std::string_view(kind).substr(kind.find("window") + 6), " =:()"))
       if (const std::optional<double> tokens = tokens_in(std::string(word)); tokens && *tokens >= 1 && *tokens < 1e9)
         return static_cast<std::int64_t>(*tokens);
     return std::nullopt;
