@@ -429,6 +429,9 @@ TEST_CASE("row spelling: ranks of experts that are not reported", "[accuracy]") 
   CHECK(row(",framework,tp,pp,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-LM (2024),4,2,8,2,1024")
             .value()
             .scenario.parallel.ep == 2);  // each expert is divided by four
+  CHECK(row(",framework,tp,moe_experts,moe_topk,moe_ffn_hidden", ",Megatron-Core 0.15,2,7,2,1024")
+            .value()
+            .scenario.parallel.etp == 0);  // no number of ranks divides seven experts
   for (const char* framework : {"Megatron-Core 0.15", "PyTorch FSDP"}) {
     CHECK(read(framework).guessed_layout);
     CHECK(assumes(read(framework), "expert-parallel degree not reported"));

@@ -116,6 +116,7 @@ class ParallelReader : RowPart {
       p.ep = ep;
       break;
     }
+    if (p.ep == 1 && !reported("etp")) p.etp = 0;  // the tensor ranks divide them
     assume(fmt::format("expert-parallel degree not reported: {}", p.ep));
   }
 

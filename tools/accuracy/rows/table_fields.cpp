@@ -28,22 +28,22 @@ std::optional<double> number_in(const std::string& text) {
   return parse_number<double>(digits);
 }
 
-/// Tokens may have a "k", for 1,024, and words of a vocabulary one for 1,000.
-std::optional<double> count_in(const char* column, const std::string& text) {
-  const bool kilo = text.ends_with('k') || text.ends_with('K');
-  if (!kilo || std::string_view(column) != "vocab")
-    return std::string_view(column) == "seq_len" ? tokens_in(text) : number_in(text);
+/// Also "8k", of so many.
+std::optional<double> number_in(const std::string& text, double kilo) {
+  if (!text.ends_with('k') && !text.ends_with('K')) return number_in(text);
   const std::optional<double> value = number_in(text.substr(0, text.size() - 1));
-  return value ? std::optional(1000 * *value) : std::nullopt;
+  return value ? std::optional(kilo * *value) : std::nullopt;
+}
+
+/// Of tokens and of the words of a vocabulary also with a "k".
+std::optional<double> count_in(std::string_view column, const std::string& text) {
+  if (column == "seq_len") return tokens_in(text);
+  return column == "vocab" ? number_in(text, 1000) : number_in(text);
 }
 
 }  // namespace
 
-std::optional<double> tokens_in(const std::string& text) {
-  const bool kilo = text.ends_with('k') || text.ends_with('K');
-  const std::optional<double> value = number_in(kilo ? text.substr(0, text.size() - 1) : text);
-  return value && kilo ? *value * 1024 : value;
-}
+std::optional<double> tokens_in(const std::string& text) { return number_in(text, 1024); }
 
 const std::string& TableFields::text(const char* column) const {
   static const std::string kEmpty;
