@@ -230,10 +230,10 @@ std::vector<std::string> unused_overlap_texts(const Scenario& scenario) {
 std::string capture_text(const Scenario& scenario) {
   const bool counts = scenario.model.moe && scenario.parallel.ep > 1 &&
                       scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall &&
-                      scenario.training.expert_capacity_factor == 0;
+                      !scenario.training.expert_capacity_padding;
   if (!scenario.training.cuda_graphs || !counts) return "";
   return "training.cuda_graphs = true: a graph of the whole step cannot capture experts' exchanges by alltoall, whose "
-         "counts the host waits for; a run needs training.expert_capacity_factor or another parallel.moe_dispatcher";
+         "counts the host waits for; a run needs training.expert_capacity_padding or another parallel.moe_dispatcher";
 }
 
 }  // namespace

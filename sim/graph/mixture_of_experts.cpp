@@ -130,7 +130,7 @@ void sort_by_expert(OpWriter& writer, Pass pass, const char* name) {
 /// docs/references.md#dispatcher-work
 bool waits_for_counts(const OpWriter& writer) {
   const LayerShape& s = writer.shape;
-  const bool known = s.training.cuda_graphs || s.training.expert_capacity_factor > 0 || writer.recomputed();
+  const bool known = s.training.cuda_graphs || s.training.expert_capacity_padding || writer.recomputed();
   return s.plan.parallel.ep > 1 && !known;
 }
 
@@ -255,7 +255,7 @@ void grouped_fc2(OpWriter& writer, Pass pass, int parts) {
 bool pads_experts(const LayerShape& s) {
   const Training& t = s.training;
   return t.padded_experts && is_narrow(s.precision_of(LinearPart::experts)) && !fuses_activation(s) &&
-         t.expert_capacity_factor == 0 && s.plan.parallel.moe_dispatcher != MoeDispatcher::hybridep;
+         !t.expert_capacity_padding && s.plan.parallel.moe_dispatcher != MoeDispatcher::hybridep;
 }
 
 /// Runs `experts` on copies of the tokens and of their probabilities that are padded for each expert, and copies the

@@ -95,6 +95,7 @@ class ScenarioReader {
     if (is_of_stack("training.moe_dispatch_dtype"))
       scenario.training.moe_dispatch_dtype = Training{}.moe_dispatch_dtype;
     if (is_of_stack("training.expert_capacity_factor")) scenario.training.expert_capacity_factor = 0;
+    if (is_of_stack("training.expert_capacity_padding")) scenario.training.expert_capacity_padding = false;
     if (is_of_stack("training.padded_experts")) scenario.training.padded_experts = false;
     if (is_of_stack("training.separate_expert_casts")) scenario.training.separate_expert_casts = false;
   }

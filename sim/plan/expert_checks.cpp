@@ -78,6 +78,8 @@ void check_experts(PlanCheck& check, const Model& model, const Parallel& p, cons
   if (!(t.expert_capacity_factor >= 0)) {
     check.fault("training.expert_capacity_factor", fmt::to_string(t.expert_capacity_factor), "must be at least 0");
   }
+  if (t.expert_capacity_padding && t.expert_capacity_factor == 0)
+    check.fault("training.expert_capacity_padding", "true", "needs training.expert_capacity_factor above 0");
   check.at_least("parallel.moe_chunks", p.moe_chunks, 1);
   const bool law = t.expert_routing != ExpertRouting::even;
   if (law && t.expert_imbalance > 1)

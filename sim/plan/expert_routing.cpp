@@ -193,7 +193,8 @@ ExpertLoad expert_load(const MixtureOfExperts& moe, const Parallel& parallel, co
   const double factor = training.expert_capacity_factor;
   if (training.expert_routing == ExpertRouting::even && training.expert_tokens.empty()) {
     const double imbalance = std::min(training.expert_imbalance, fullest_possible(moe, parallel.ep));
-    return {factor > 0 ? std::min(imbalance, factor) : imbalance, factor > 0 ? std::max(0.0, 1 - factor) : 0};
+    if (factor == 0) return {imbalance, 0};
+    return {training.expert_capacity_padding ? factor : std::min(imbalance, factor), std::max(0.0, 1 - factor)};
   }
   constexpr std::uint64_t kSeed = 25;  // chosen; the same for all layouts, so that they compare with the same routers
   RandomStream random(kSeed, 0, 0);
@@ -204,6 +205,7 @@ ExpertLoad expert_load(const MixtureOfExperts& moe, const Parallel& parallel, co
     mean.fullest += load.fullest / kRoutingDraws;
     mean.dropped += load.dropped / kRoutingDraws;
   }
+  if (training.expert_capacity_padding) mean.fullest = factor;
   return mean;
 }
 

@@ -6,7 +6,7 @@
 ///   share    of an expert: even; uniform, k / x; skewed, in proportion to exp(skew z), z normal, at most 1; or as
 ///            `expert_tokens` were counted                        (x experts, k = topk, per token)
 ///   tokens   of an expert: normal around T share with variance T share (1 - share), T tokens in one exchange;
-///            those above expert_capacity_factor T k / x are dropped
+///            those above expert_capacity_factor T k / x are dropped; expert_capacity_padding fills all experts up to that
 ///   rank     the sum over its x / ep experts, which are neighbours, or dealt out by share: the largest first, each to the
 ///            rank with the least that has room (longest processing time first)
 ///   copies   redundant_experts of a layer: again and again of the expert with most tokens per copy; its tokens are divided
@@ -35,7 +35,8 @@ struct ExpertLoad {
 };
 
 /// With expert_routing even and without expert_tokens: expert_imbalance, bounded by what ranks get if every token chooses all experts
-/// of one (1 with ep 1) and by expert_capacity_factor where one is set, and dropped copies only of a factor below 1: what an imbalance drops depends on loads that it does not say.
+/// of one (1 with ep 1) and by expert_capacity_factor where one is set, and dropped copies only of a factor below 1: what an
+/// imbalance drops depends on loads that it does not say. With expert_capacity_padding: the factor.
 /// Requires   a checked model, ep dividing its experts, dp filled in
 ExpertLoad expert_load(const MixtureOfExperts& moe, const Parallel& parallel, const Training& training);
 

@@ -312,6 +312,8 @@ struct Training {
   Precision moe_dispatch_dtype = Precision::bf16;     ///< of tokens sent to experts; they come back in bf16
   double expert_imbalance = 1;        ///< tokens of the fullest rank's experts over the mean; all ranks wait for it
   double expert_capacity_factor = 0;  ///< tokens above this multiple of the mean are dropped; 0: no limit
+  /// Every expert is filled up to its capacity, so counts are known to the host (Megatron-Core: moe_pad_expert_input_to_capacity).
+  bool expert_capacity_padding = false;
   ExpertRouting expert_routing = ExpertRouting::even;
   double expert_skew = 1.3;             ///< skewed: standard deviation of the logarithm of an expert's share
   std::vector<int> expert_tokens = {};  ///< measured: tokens of each expert of a layer; in place of a law

@@ -225,7 +225,8 @@ TEST_CASE("a forecast says that no graph of a step captures an exchange whose co
   };
   CHECK(says({}));
   CHECK_FALSE(says({"training.cuda_graphs=false"}));
-  CHECK_FALSE(says({"training.expert_capacity_factor=1"}));
+  CHECK(says({"training.expert_capacity_factor=1"}));
+  CHECK_FALSE(says({"training.expert_capacity_factor=1", "training.expert_capacity_padding=true"}));
   CHECK_FALSE(says({"parallel.moe_dispatcher=hybridep"}));
   CHECK_FALSE(says({"parallel.ep=1"}));
 }

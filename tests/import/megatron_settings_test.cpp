@@ -341,6 +341,11 @@ TEST_CASE("launchers: Megatron's dispatcher and kernels of experts that are not 
   CHECK(assumes(experts("--moe-token-dispatcher-type allgather"), "moe-token-dispatcher-type = allgather" + taken));
   CHECK_FALSE(assumes(experts("--moe-token-dispatcher-type alltoall"), taken));
   CHECK_FALSE(assumes(experts("--expert-model-parallel-size 1"), "moe-token-dispatcher-type"));  // nothing is sent
+  const Training padded =
+      experts("--moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity").scenario.training;
+  CHECK(padded.expert_capacity_factor == 1.25);
+  CHECK(padded.expert_capacity_padding);
+  CHECK_FALSE(experts("--moe-expert-capacity-factor 1.25").scenario.training.expert_capacity_padding);
   const std::string apart =
       "moe-grouped-gemm is off: not modelled; the 2 experts of a rank are multiplied in one kernel here";
   CHECK(assumes(experts(""), apart));

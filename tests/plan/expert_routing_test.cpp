@@ -64,6 +64,14 @@ TEST_CASE("routing: a given imbalance is bounded by the capacity", "[plan][moe]"
   training.expert_capacity_factor = 0.75;
   CHECK(fullest() == 0.75);
   CHECK(expert_load(deepseek(), {}, training).dropped == 0.25);
+  // Experts that are filled up to their capacity all have it.
+  training.expert_capacity_padding = true;
+  training.expert_capacity_factor = 1.25;
+  CHECK(fullest() == 1.25);
+  training.expert_imbalance = 1;
+  training.expert_routing = ExpertRouting::uniform;
+  CHECK(fullest() == 1.25);
+  CHECK(expert_load(deepseek(), parallel, training).dropped > 0);
 }
 
 TEST_CASE("routing: counted tokens, dealt out and dropped", "[oracle][plan][moe]") {

@@ -210,6 +210,8 @@ void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenari
   settings.take("training.expert_capacity_factor");
   if (scenario.training.expert_capacity_factor > 0)
     said.push_back({"moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor)});
+  settings.take("training.expert_capacity_padding");
+  if (scenario.training.expert_capacity_padding) said.push_back({"moe-pad-expert-input-to-capacity"});
 }
 
 /// PyTorch's loss cannot be chosen, not even with FSDP, nor Megatron-LM's own apart from a compiled model.

@@ -325,6 +325,9 @@ void import_expert_work(RunImport& run, bool bridge) {
   constexpr Name kFactor = "moe-expert-capacity-factor";
   if (const auto factor = run.number(kFactor); factor && *factor > 0)
     run.put("training.expert_capacity_factor", JsonNode(*run.find(kFactor)), kFactor);
+  constexpr Name kPadding = "moe-pad-expert-input-to-capacity";
+  if (run.flag(kPadding).value_or(false))
+    run.put("training.expert_capacity_padding", JsonNode(*run.find(kPadding)), kPadding);
 }
 
 /// Momentum and variance have one type here. The types of gradients and parameters are those without the precision-aware optimizer.

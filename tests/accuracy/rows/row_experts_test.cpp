@@ -86,6 +86,7 @@ TEST_CASE("row: dropped tokens go by all-to-all, which overlaps with nothing", "
   };
   const RowScenario dropping = drops("MoE with token drop");
   CHECK(dropping.scenario.training.expert_capacity_factor == 1);
+  CHECK(dropping.scenario.training.expert_capacity_padding);
   CHECK(dropping.scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall);
   CHECK(dropping.scenario.parallel.pp_schedule != "combined-1f1b");
   CHECK(assumes(dropping, "tokens are dropped"));

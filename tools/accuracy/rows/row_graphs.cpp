@@ -26,8 +26,11 @@ class GraphsReader : RowPart {
     const bool experts = result_.scenario.model.moe.has_value();
     const bool some = text("compiled").find("graph") != std::string::npos || mentions("CUDA graph") ||
                       (graph.empty() && (reported("cuda_graph") || captures_in_nemo() || captures_in_bridge()));
-    if (drops_tokens()) t.expert_capacity_factor = capacity_factor();
-    if (some && graph.empty() && (!experts || t.expert_capacity_factor > 0)) {
+    if (drops_tokens()) {
+      t.expert_capacity_factor = capacity_factor();
+      t.expert_capacity_padding = true;
+    }
+    if (some && graph.empty() && (!experts || t.expert_capacity_padding)) {
       t.cuda_graphs = true;
     } else if (!graph.empty() && !graph.starts_with("none")) {
       t.cuda_graphs = has_word(graph, "full_iteration");
