@@ -132,7 +132,7 @@ class Counter {
     const GroupPlacement& group = graph_.communicators[static_cast<std::size_t>(communicator)].placement;
     // The bus bandwidth of a transfer of one second equals the bytes that a rank sends.
     const double sent =
-        static_cast<double>(count) * bus_bandwidth(call.call.collective, group.ranks, call.call.size, from_seconds(1));
+        static_cast<double>(count) * bus_bandwidth(call.call.collective, group.ranks, call.moved(), from_seconds(1));
     const double out = group.nodes > 1 ? leaving(call, group, group.ranks_per_node) * sent : 0;
     const double forwarded = static_cast<double>(count) * static_cast<double>(call.call.forwarded.count);
     add(loads[*axis][0], forwarded > 0 ? forwarded : sent - out, in_node(cluster_.node), group.ranks, group.nodes);

@@ -164,22 +164,31 @@ void gathered_core(OpWriter& writer, Pass pass, bool causal) {
   with_gathered_keys(writer, pass, core);
 }
 
-/// Ulysses: heads for sequence and back, four exchanges in each direction. Every rank needs a head of keys and values: where they are
-/// fewer than the ranks, each is sent to several.
+/// Ulysses: heads for sequence and back, one exchange for each tensor. Every rank needs a head of keys and values: where they are
+/// fewer than the ranks, each is sent to several. Transformer Engine's backward also sends the result again.
+/// docs/references.md#gathered-keys
 void head_exchange_core(OpWriter& writer, Pass pass, bool causal) {
   const LayerShape& s = writer.shape;
   const std::int64_t cp = context_ranks(s);
   const std::int64_t rows = micro_batch(s) * (sequence(s) / cp) * s.element_bytes;
   const std::int64_t kv = ceil_div(core_kv_heads(s), cp);  // of one rank, after the exchange
-  const Bytes inputs{rows * (heads(s) * qk_dim(s) + cp * kv * (qk_dim(s) + v_dim(s)))};
-  const Bytes output{rows * heads(s) * v_dim(s)};
+  const auto exchange = [&](std::int64_t width) {
+    writer.collective(Traffic::context_parallel, Collective::all_to_all, Bytes{rows * width});
+  };
+  const auto exchange_inputs = [&] {
+    exchange(heads(s) * qk_dim(s));
+    exchange(cp * kv * qk_dim(s));
+    exchange(cp * kv * v_dim(s));
+  };
   const bool forward = pass == Pass::forward;
-  writer.collective(Traffic::context_parallel, Collective::all_to_all, forward ? inputs : output);
+  if (forward) exchange_inputs();
+  if (!forward && s.training.transformer_engine) exchange(heads(s) * v_dim(s));
+  if (!forward) exchange(heads(s) * v_dim(s));
   AttentionShape operands = core_shape(s, sequence(s), sequence(s), causal);
   operands.heads = std::max<std::int64_t>(1, operands.heads / cp);
   operands.kv_heads = kv;
   write_core(writer, pass, operands);
-  writer.collective(Traffic::context_parallel, Collective::all_to_all, forward ? output : inputs);
+  forward ? exchange(heads(s) * v_dim(s)) : exchange_inputs();
 }
 
 /// The indexer scores all keys for every query, in full on every tensor rank; latent attention reads the chosen ones without

@@ -25,7 +25,7 @@ Groups groups_of(const Model& model, const Plan& plan, const Schedule& schedule)
           stages.first().rank,
           stages.last().rank,
           {.experts = model.moe.has_value(),
-           .embedding = model.tied_embeddings || model.mtp_layers > 0,
+           .embedding = (model.tied_embeddings || model.mtp_layers > 0) && !stages.joins_ends(),
            .mirrors = schedule.replicas > 1,
            .gathers = plan.parallel.separate_gather_group}};
 }
@@ -36,9 +36,9 @@ BuildContext::BuildContext(const StepInputs& inputs, const std::vector<const Cos
       schedule(inputs.schedule),
       cluster(inputs.cluster),
       network(inputs.network),
-      work(model, plan, expert_nodes(plan, cluster)),
-      units(model, plan, work),
       stage_placement(schedule),
+      work(model, plan, expert_nodes(plan, cluster), stage_placement.joins_ends()),
+      units(model, plan, work),
       groups(groups_of(model, plan, schedule)),
       placements(plan, cluster, groups),
       table(graph, all_costs(inputs, other_costs), network, plan) {
@@ -56,9 +56,9 @@ std::int32_t BuildContext::layer_kind(int layer) {
   return layer_kinds_[static_cast<std::size_t>(layer)];
 }
 
-BuildContext::Context::Context(const Model& model, const Plan& whole, int ranks, int expert_nodes)
-    : plan(whole), work(model, plan, expert_nodes) {
-  plan.packed = std::make_shared<const PackedSteps>(bins_of_size(*whole.packed, ranks, whole.parallel.cp));
+BuildContext::Context::Context(const BuildContext& whole, int ranks)
+    : plan(whole.plan), work(whole.model, plan, expert_nodes(plan, whole.cluster), whole.stage_placement.joins_ends()) {
+  plan.packed = std::make_shared<const PackedSteps>(bins_of_size(*plan.packed, ranks, plan.parallel.cp));
   plan.parallel.cp = ranks;
   plan.training.seq_length = plan.packed->sequence;
 }
@@ -66,7 +66,7 @@ BuildContext::Context::Context(const Model& model, const Plan& whole, int ranks,
 void BuildContext::select_context(int ranks) {
   context_ranks_ = ranks;
   table.select_context(ranks);
-  if (ranks > 0) contexts_.try_emplace(ranks, model, plan, ranks, expert_nodes(plan, cluster));
+  if (ranks > 0) contexts_.try_emplace(ranks, *this, ranks);
 }
 
 void BuildContext::select(const RankKind& kind) {

@@ -81,9 +81,9 @@ class BuildContext {
   const Schedule& schedule;
   const Cluster& cluster;
   const NetworkModel& network;
+  const StagePlacement stage_placement;
   const LayerWork work;
   const ParameterUnits units;
-  const StagePlacement stage_placement;
   const Groups groups;
   Placements placements;
   StepGraph graph;
@@ -144,7 +144,7 @@ class BuildContext {
  private:
   /// The plan as if the context groups had `ranks` ranks and sequences were so much shorter.
   struct Context {
-    Context(const Model& model, const Plan& whole, int ranks, int expert_nodes);
+    Context(const BuildContext& whole, int ranks);
     Plan plan;
     LayerWork work;
   };

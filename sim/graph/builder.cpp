@@ -220,7 +220,7 @@ class GraphBuilder {
     if (inputs) messages_.receive(writer, chunk.index, ChannelSide::receive_backward, chunk.receive_backward);
     std::optional<UnitPrefetch> prefetch;  // gradients of weights read no weights
     if (inputs) prefetch.emplace(data_, writer, chunk, DataParallel::UnitPass::backward);
-    GradientBuckets buckets(data_, writer, chunk.index, key.variant == 1);
+    GradientBuckets buckets(data_, writer, chunk, key.variant == 1);
     const auto unit = [&](int index, const WorkList& list) {
       if (prefetch) prefetch->before(index);
       const std::size_t first = out.ops.size();

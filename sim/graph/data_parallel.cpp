@@ -351,7 +351,7 @@ void GradientBuckets::add(const Work& work) {
   std::int64_t& waiting = work.expert_parameters ? expert_ : dense_;
   waiting += work.parameters;
   if (data_.reduces_units()) return;
-  if (waiting >= data_.context().units.bucket_size(count_ == 0)) flush(work.expert_parameters);
+  if (waiting >= data_.context().units.bucket_size(chunk_.stage, count_ == 0)) flush(work.expert_parameters);
 }
 
 void GradientBuckets::unit_done() {
@@ -367,7 +367,7 @@ void GradientBuckets::flush_all() {
 void GradientBuckets::flush(bool expert) {
   const std::int64_t parameters = std::exchange(expert ? expert_ : dense_, 0);
   if (parameters == 0) return;
-  DataParallel::GradientBucket bucket{parameters, expert, chunk_, count_, data_.reduces_every_microbatch()};
+  DataParallel::GradientBucket bucket{parameters, expert, chunk_.index, count_, data_.reduces_every_microbatch()};
   if (data_.one_stream_each() && last_was_expert_ == !expert) bucket.after = count_ - 1;
   data_.copy_gradients_in(writer_, bucket);
   const EventRef reduced = data_.reduce(writer_, bucket);

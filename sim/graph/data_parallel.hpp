@@ -186,7 +186,7 @@ class UnitPrefetch {
 /// Collects the gradients of one chunk in buckets, inside one backward template.
 class GradientBuckets {
  public:
-  GradientBuckets(DataParallel& data, TemplateWriter& writer, int chunk, bool active)
+  GradientBuckets(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool active)
       : data_(data), writer_(writer), chunk_(chunk), active_(active) {}
 
   void add(const Work& work);
@@ -201,7 +201,7 @@ class GradientBuckets {
 
   DataParallel& data_;
   TemplateWriter& writer_;
-  const int chunk_;
+  const Chunk& chunk_;
   const bool active_;
   int count_ = 0;
   std::int64_t dense_ = 0;

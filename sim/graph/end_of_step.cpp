@@ -74,7 +74,7 @@ void EndOfStep::reduce_chunk(TemplateWriter& writer, const Chunk& chunk) {
   reduce(all.parameters.trained_experts, true);
 }
 
-/// Tied embeddings on two stages, or a second table for multi-token prediction: their gradients are added up.
+/// Tied embeddings on two ranks, or a second table for multi-token prediction: their gradients are added up.
 void EndOfStep::reduce_embedding(TemplateWriter& writer, const std::vector<Chunk>& chunks) {
   const bool copies = context_.model.tied_embeddings || context_.model.mtp_layers > 0;
   if (!copies || !trains_embedding(context_.plan.training) || context_.table.placement(Slot::embedding).ranks <= 1)

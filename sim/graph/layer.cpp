@@ -85,10 +85,10 @@ std::vector<Linear> linears(const LayerShape& shape) {
 
 }  // namespace
 
-LayerWork::LayerWork(const Model& model, const Plan& plan, int expert_nodes)
-    : model_(model), plan_(plan), expert_nodes_(expert_nodes) {}
+LayerWork::LayerWork(const Model& model, const Plan& plan, int expert_nodes, bool one_table)
+    : model_(model), plan_(plan), expert_nodes_(expert_nodes), one_table_(one_table) {}
 
-LayerShape LayerWork::shape(int layer) const { return {model_, plan_, layer, expert_nodes_}; }
+LayerShape LayerWork::shape(int layer) const { return {model_, plan_, layer, expert_nodes_, one_table_}; }
 
 std::string LayerWork::kind(int layer) const {
   std::string name = model_.is_moe_layer(layer) ? "m" : "d";
@@ -174,9 +174,7 @@ WorkList LayerWork::head_backward(BackwardPart part) const {
 }
 
 /// Multi-token prediction looks words up on the last stage, in a second table.
-bool LayerWork::copies_table() const {
-  return model_.mtp_layers > 0 && plan_.parallel.pp > 1 && !model_.tied_embeddings;
-}
+bool LayerWork::copies_table() const { return model_.mtp_layers > 0 && !one_table_ && !model_.tied_embeddings; }
 
 std::int64_t LayerWork::norms_of(int layer) const {
   const int norms = layer_norms(model_, layer) + (begins_decoder(layer) && model_.final_norm ? 1 : 0);

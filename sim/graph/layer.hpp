@@ -41,8 +41,12 @@ struct Trained {
 /// Requires that model and plan outlive it
 class LayerWork {
  public:
-  /// `expert_nodes`: nodes (scale-up domains) that an expert-parallel group has members in.
-  LayerWork(const Model& model, const Plan& plan, int expert_nodes = 1);
+  /// `expert_nodes`: nodes (scale-up domains) that an expert-parallel group has members in. `one_table`: the rank of the output
+  /// layer holds the embedding, too, so that tied embeddings and multi-token prediction need no second table of words.
+  LayerWork(const Model& model, const Plan& plan, int expert_nodes, bool one_table);
+  /// Without a schedule: one table without pipeline parallelism only.
+  LayerWork(const Model& model, const Plan& plan, int expert_nodes = 1)
+      : LayerWork(model, plan, expert_nodes, plan.parallel.pp == 1) {}
 
   /// Layers of one kind have the same work and parameters.
   std::string kind(int layer) const;
@@ -82,6 +86,7 @@ class LayerWork {
   const Model& model_;
   const Plan& plan_;
   int expert_nodes_;
+  bool one_table_;
 };
 
 }  // namespace tracecast

@@ -87,7 +87,7 @@ std::int64_t table_parameters(const LayerShape& s) { return vocabulary(s) * s.mo
 Linear output_layer(const LayerShape& s, bool again) {
   const Precision precision = s.training.fp8_output_layer ? s.training.dtype : wide_precision(s.training);
   Linear linear{"lm_head", s.model.hidden_size, vocabulary(s), MatrixSplit::column, precision};
-  linear.tied = again || (s.model.tied_embeddings && s.plan.parallel.pp == 1);
+  linear.tied = again || (s.model.tied_embeddings && s.one_table);
   linear.frozen = !trains_output(s.model, s.training);
   return linear;
 }

@@ -9,12 +9,13 @@
 
 namespace tracecast {
 
-LayerShape::LayerShape(const Model& model_in, const Plan& plan_in, int layer_in, int expert_nodes_in)
+LayerShape::LayerShape(const Model& model_in, const Plan& plan_in, int layer_in, int expert_nodes_in, bool one_table_in)
     : model(model_in),
       plan(plan_in),
       training(plan.training),
       layer(layer_in),
       expert_nodes(expert_nodes_in),
+      one_table(one_table_in),
       tp(plan.parallel.tp),
       tokens(plan.tokens()),
       sequence_parallel(plan.parallel.sequence_parallel && tp > 1),
@@ -27,6 +28,7 @@ LayerShape::LayerShape(const LayerShape& all, std::int64_t tokens_in)
       training(all.training),
       layer(all.layer),
       expert_nodes(all.expert_nodes),
+      one_table(all.one_table),
       tp(all.tp),
       tokens(tokens_in),
       sequence_parallel(all.sequence_parallel),
@@ -77,6 +79,7 @@ void OpWriter::collective(Traffic traffic, Collective what, Bytes size, Work::Ki
   work.call.size = size;
   work.ticket = ticket;
   work.recomputed = recomputed_;
+  work.untiled = shape.layer < 0;  // Megatron-LM's embedding, output layer and loss have no tiles
   list_.push_back(std::move(work));
 }
 

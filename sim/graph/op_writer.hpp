@@ -26,8 +26,8 @@ namespace tracecast {
 /// What the shapes of one layer's work depend on. Letters as in layer.hpp.
 /// Requires that `model` and `plan` outlive it
 struct LayerShape {
-  /// `layer`: -1 at both ends of the model. `expert_nodes`: as in LayerWork.
-  LayerShape(const Model& model, const Plan& plan, int layer, int expert_nodes);
+  /// `layer`: -1 at both ends of the model. `expert_nodes`, `one_table`: as in LayerWork.
+  LayerShape(const Model& model, const Plan& plan, int layer, int expert_nodes, bool one_table);
   /// The same layer for `tokens` of all tokens.
   LayerShape(const LayerShape& all, std::int64_t tokens);
 
@@ -36,6 +36,7 @@ struct LayerShape {
   const Training& training;
   const int layer;
   const int expert_nodes;
+  const bool one_table;
   const int tp;               ///< t
   const std::int64_t tokens;  ///< T
   const bool sequence_parallel;

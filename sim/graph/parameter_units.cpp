@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
@@ -99,7 +100,7 @@ std::vector<ParameterGroup> ParameterUnits::groups(const Stage& stage, int unit)
   return layer_parameter_groups(model_, stage.first_layer + unit - (stage.embedding ? 1 : 0));
 }
 
-std::int64_t ParameterUnits::bucket_size(bool first) const {
+std::int64_t ParameterUnits::bucket_size(const Stage& stage, bool first) const {
   const Parallel& parallel = plan_.parallel;
   switch (parallel.data_parallel) {
     case DataParallelKind::ddp: {
@@ -115,12 +116,13 @@ std::int64_t ParameterUnits::bucket_size(bool first) const {
     case DataParallelKind::parameter_averaging:
       break;
   }
+  if (parallel.pp > 1 && !stage.embedding) return std::numeric_limits<std::int64_t>::max();
   // Megatron-LM's default.
   return or_default(parallel.ddp_bucket_size, std::max<std::int64_t>(40'000'000, 1'000'000LL * parallel.dp));
 }
 
-std::int64_t ParameterUnits::gather_size() const {
-  if (plan_.parallel.data_parallel != DataParallelKind::deepspeed) return bucket_size(false);
+std::int64_t ParameterUnits::gather_size(const Stage& stage) const {
+  if (plan_.parallel.data_parallel != DataParallelKind::deepspeed) return bucket_size(stage, false);
   return or_default(plan_.parallel.allgather_bucket_size, 500'000'000);
 }
 
@@ -129,13 +131,14 @@ std::int64_t ParameterUnits::prefetch_size() const {
 }
 
 std::vector<Bucket> ParameterUnits::buckets(const Stage& stage) const {
+  const std::int64_t full = gather_size(stage);
   std::vector<Bucket> buckets;
   bool open = false;
   for (int index = 0; index < count(stage); ++index) {
     const Bucket own = unit(stage, index);
     if (!open) buckets.emplace_back().first_unit = index;
     buckets.back() += own;
-    open = buckets.back().parameters.total() < gather_size();
+    open = buckets.back().parameters.total() < full;
   }
   return buckets;
 }

@@ -50,8 +50,9 @@ class ParameterUnits {
   Bucket gathered(const Stage& stage, int unit) const;
   Bucket stage(const Stage& stage) const;
 
-  /// Elements after which a bucket of gradients is closed; DDP's first is smaller.
-  std::int64_t bucket_size(bool first) const;
+  /// Elements after which a bucket of a stage's gradients is closed; DDP's first is smaller. Megatron-LM's are of the first stage
+  /// of a pipeline only: those of the others end earlier.   Source: docs/references.md#megatron-buckets
+  std::int64_t bucket_size(const Stage& stage, bool first) const;
   /// Parameters of the gathers of ZeRO stages 1 and 2: whole units in forward order, closed as soon as a bucket is
   /// full.
   std::vector<Bucket> buckets(const Stage& stage) const;
@@ -62,7 +63,7 @@ class ParameterUnits {
   RankParameters parameters_of(const Stage& stage, int unit) const;
   const RankParameters& layer_parameters(int layer) const;
   Bytes gather_bytes(std::int64_t all, std::int64_t trained, std::int64_t quantised) const;
-  std::int64_t gather_size() const;
+  std::int64_t gather_size(const Stage& stage) const;
   std::vector<ParameterGroup> groups(const Stage& stage, int unit) const;
 
   const Model& model_;

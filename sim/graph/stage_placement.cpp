@@ -27,6 +27,12 @@ StageSlot StagePlacement::neighbour(int pp, int chunk, int step) const {
   return stages[static_cast<std::size_t>(at)];
 }
 
+bool StagePlacement::joins_ends() const {
+  const int rank = last().rank;
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [&](const std::vector<StageSlot>& stages) { return stages.front().rank == rank; });
+}
+
 bool StagePlacement::looped() const {
   if (schedule_.replicas > 1) return false;
   return std::all_of(slots_.front().begin(), slots_.front().end(), [this](const StageSlot& slot) {

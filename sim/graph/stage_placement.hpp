@@ -21,6 +21,8 @@ class StagePlacement {
 
   StageSlot first() const { return slots_.front().front(); }
   StageSlot last() const { return slots_.front().back(); }
+  /// True if the rank of the last stage holds the first one, too, in any copy of the model: it has one table of words.
+  bool joins_ends() const;
   /// The slot `step` stages after chunk `chunk` of pipeline rank `pp`, in the same copy of the model.
   StageSlot neighbour(int pp, int chunk, int step) const;
   /// Virtual stage of a slot.

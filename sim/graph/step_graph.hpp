@@ -138,6 +138,9 @@ struct CostedCollective {
   std::int32_t slot = 0;  ///< of Rank::communicators
   CollectiveCall call;
   CollectiveCost cost;
+  /// Sent beside a multiplication, apart from `call` (tp_comm_overlap).
+  Bytes tiled = {};
+  Bytes moved() const { return call.size + tiled; }
 };
 
 /// A message between two pipeline ranks. Sender and receiver name their own end of the channel; Rank::channels has the

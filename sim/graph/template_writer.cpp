@@ -10,8 +10,8 @@
 namespace tracecast {
 namespace {
 
-/// Tiled overlap cuts a collective into pieces that run during the adjacent multiplication; this share of its size
-/// stays exposed. Fitted on published runs with tp_comm_overlap: 0.41, 0.28 to 0.59 over bootstraps
+/// Tiled overlap cuts a collective into pieces that run during the adjacent multiplication; at least this share of its
+/// size stays exposed. Fitted on published runs with tp_comm_overlap: 0.41, 0.28 to 0.59 over bootstraps
 /// (docs/references.md#tp-overlap).
 constexpr double kTiledExposedShare = 0.41;
 
@@ -118,6 +118,10 @@ void CostTable::add_batches(std::int32_t index) {
   costed.cost.provenance = Provenance::analytic;
 }
 
+Duration CostTable::operator_time(const Operator& op, bool recomputed) {
+  return graph_.operators[static_cast<std::size_t>(find_operator(op, recomputed))].cost.duration;
+}
+
 Slot CostTable::context_slot() const {
   if (context_ranks_ == plan_.parallel.cp) return Slot::context;
   switch (context_ranks_) {
@@ -138,9 +142,9 @@ std::int32_t CostTable::collective_index(const GroupCall& what) {
   const GroupPlacement& group = placement(what.slot);
   TRACECAST_ASSERT(group.ranks > 1, "a collective needs a group of at least two");
   const auto slot = static_cast<std::int32_t>(what.slot);
-  const CallKey key{slot, numbers_[static_cast<std::size_t>(slot)], what.traffic, what.call};
+  const CallKey key{slot, numbers_[static_cast<std::size_t>(slot)], what.traffic, what.call, what.tiled};
   const auto [found, added] = collectives_.try_emplace(key, static_cast<std::int32_t>(graph_.collectives.size()));
-  if (added) graph_.collectives.push_back({what.traffic, slot, what.call, network_.cost(what.call, group)});
+  if (added) graph_.collectives.push_back({what.traffic, slot, what.call, network_.cost(what.call, group), what.tiled});
   return found->second;
 }
 
@@ -275,31 +279,47 @@ Duration TemplateWriter::launch_time(const Work& work) const {
   return work.calls > 0 ? work.calls * launch_.call : launch_.eager;
 }
 
+Duration TemplateWriter::multiplication_beside(const WorkList& list, std::size_t index) {
+  const auto multiplies = [](const Work& work) {
+    return work.kind == Work::Kind::compute && work.op.kind == OperatorKind::gemm;
+  };
+  const auto at = list.begin() + static_cast<std::ptrdiff_t>(index);
+  const bool gathers = at->call.collective == Collective::all_gather;
+  const auto end = gathers ? list.end() : at;
+  const auto beside = gathers ? std::find_if(at, end, multiplies) : index > 0 && multiplies(*(at - 1)) ? at - 1 : end;
+  return beside == end ? Duration{} : table_.operator_time(beside->op, beside->recomputed);
+}
+
+void TemplateWriter::tile(GroupCall& whole, const WorkList& list, std::size_t index) {
+  const Duration time = graph_.collectives[static_cast<std::size_t>(table_.collective_index(whole))].cost.duration;
+  if (time.picoseconds <= 0) return;
+  const double hidden =
+      std::min(1 - kTiledExposedShare, static_cast<double>(multiplication_beside(list, index).picoseconds) /
+                                           static_cast<double>(time.picoseconds));
+  whole.tiled.count = std::llround(hidden * static_cast<double>(whole.call.size.count));
+  whole.call.size -= whole.tiled;
+}
+
 void TemplateWriter::write_one(const WorkList& list, std::size_t index) {
   const Work& work = list[index];
   host_ = launch_time(work);
   if (!work.graphed && work.kind == Work::Kind::compute && work.op.kind == OperatorKind::grouped_gemm)
     host_ += std::get<GemmShape>(work.op.shape).batch * launch_.per_expert;
-  const auto start = [&](const CollectiveCall& call) {
-    return collective({lane(work.traffic), work.traffic, slot(work), call}, {mark()});
-  };
   switch (work.kind) {
     case Work::Kind::compute:
       compute(work.op, work.recomputed);
       break;
     case Work::Kind::start:
-      started_[work.ticket] = start(work.call);
+      started_[work.ticket] = collective({lane(work.traffic), work.traffic, slot(work), work.call}, {mark()});
       break;
     case Work::Kind::join:
       wait(started_.at(work.ticket));
       break;
     case Work::Kind::collective: {
       if (table_.placement(slot(work)).ranks <= 1) break;
-      const bool tiled = overlap_tensor_ && work.traffic == Traffic::tensor_parallel && !work.untiled;
-      CollectiveCall exposed = work.call;
-      if (tiled)
-        exposed.size.count = static_cast<std::int64_t>(kTiledExposedShare * static_cast<double>(work.call.size.count));
-      wait(start(exposed));
+      GroupCall whole{lane(work.traffic), work.traffic, slot(work), work.call};
+      if (overlap_tensor_ && work.traffic == Traffic::tensor_parallel && !work.untiled) tile(whole, list, index);
+      wait(collective(whole, {mark()}));
       break;
     }
     case Work::Kind::host_sync:

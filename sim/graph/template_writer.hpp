@@ -75,6 +75,7 @@ struct GroupCall {
   Traffic traffic;
   Slot slot;
   CollectiveCall call;
+  Bytes tiled = {};  ///< CostedCollective::tiled
 };
 
 /// Costs of the operations that templates are made of: looked up once per distinct operator or call, GPU and placement.
@@ -94,6 +95,8 @@ class CostTable {
 
   /// Index into StepGraph::operators.
   std::int32_t operator_index(const Operator& op, bool recomputed);
+  /// Of an operator that is about to be written.
+  Duration operator_time(const Operator& op, bool recomputed);
   /// Index into StepGraph::collectives.   Requires a group of at least two ranks
   std::int32_t collective_index(const GroupCall& what);
   /// The same for a transfer whose cost does not come from the network model, in a group of any size.
@@ -107,6 +110,7 @@ class CostTable {
     std::int32_t placement;
     Traffic traffic;
     CollectiveCall call;
+    Bytes tiled;
     auto operator<=>(const CallKey&) const = default;
   };
 
@@ -182,6 +186,10 @@ class TemplateWriter {
  private:
   Duration launch_time(const Work& work) const;
   void write_one(const WorkList& list, std::size_t index);
+  /// Of what reads the gathered or makes the reduced tensor of the collective at `index`; none: 0.
+  Duration multiplication_beside(const WorkList& list, std::size_t index);
+  /// Takes from the call what runs beside that multiplication: no more than it has time for.
+  void tile(GroupCall& whole, const WorkList& list, std::size_t index);
   EventRef issue(Lane lane, std::int32_t collective, std::vector<EventRef> after, EventRef records);
   void pause();  ///< a compute operation without duration
   static Lane lane(Traffic traffic);

@@ -14,7 +14,7 @@ class Counter {
       const CostedCollective& call = graph_.collectives[static_cast<std::size_t>(op.payload)];
       const auto communicator = static_cast<std::size_t>(rank_.communicators[static_cast<std::size_t>(call.slot)]);
       const GroupPlacement& group = graph_.communicators[communicator].placement;
-      add(entry(call.traffic, call.call.collective, call.slot, group.ranks, group.nodes), call.call.size);
+      add(entry(call.traffic, call.call.collective, call.slot, group.ranks, group.nodes), call.moved());
     } else if (op.type == OpType::send) {
       add(entry(Traffic::pipeline, Collective::send_recv, -1, 2, 1),
           graph_.messages[static_cast<std::size_t>(op.payload)].size);

@@ -209,7 +209,7 @@ class RankWriter {
     const bool share = call.call.collective == Collective::all_gather;
     node.type = kCollective;
     attribute(node, "comm_type", kInt64, collective_number(call.call.collective));
-    attribute(node, "comm_size", kInt64, static_cast<std::uint64_t>(call.call.size.count / (share ? members : 1)));
+    attribute(node, "comm_size", kInt64, static_cast<std::uint64_t>(call.moved().count / (share ? members : 1)));
     text_attribute(node, "pg_name", std::to_string(group + 1));
   }
 

@@ -55,10 +55,13 @@ inline bool reduces_units(const Parallel& parallel) {
 bool multiplication_adds(const Parallel& parallel, const Training& training);
 
 /// With zero_stage 3: true if a unit is gathered in the forward of every micro-batch, not only in that of the first, which only FSDP
-/// can do.   Source: docs/references.md#fsdp-accumulation
+/// can do. FSDP1 frees nothing in a backward that does not reduce, unless it frees after the forward, too.
+/// Source: docs/references.md#fsdp-accumulation
 inline bool gathers_every_forward(const Parallel& parallel) {
-  return (parallel.reshard_after_backward && !stays_gathered_in_pipeline(parallel)) ||
-         parallel.data_parallel == DataParallelKind::deepspeed;
+  if (parallel.data_parallel == DataParallelKind::deepspeed) return true;
+  const bool keeps =
+      parallel.data_parallel == DataParallelKind::fsdp1 && parallel.defer_grad_sync && !parallel.reshard_after_forward;
+  return parallel.reshard_after_backward && !keeps && !stays_gathered_in_pipeline(parallel);
 }
 
 /// DeepSpeed without overlap_comm reduces on the stream that computes: each bucket of every micro-batch blocks it.

@@ -76,7 +76,7 @@ std::vector<Source> sources_of(const StepGraph& graph) {
   for (std::size_t i = 0; i < graph.collectives.size(); ++i) {
     const CostedCollective& each = graph.collectives[i];
     add(source_of(to_string(each.call.collective), to_string(each.traffic),
-                  fmt::format("{}, {} {}", to_text(each.call.size), to_string(each.cost.algorithm),
+                  fmt::format("{}, {} {}", to_text(each.moved()), to_string(each.cost.algorithm),
                               to_string(each.cost.protocol)),
                   each.cost),
         calls.collectives[i]);

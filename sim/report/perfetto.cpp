@@ -59,7 +59,7 @@ std::string details(const CostedOperator& used) {
 
 std::string details(const CostedCollective& used) {
   return fmt::format("{},\"algorithm\":\"{}\",\"protocol\":\"{}\",\"channels\":{},\"time_from\":\"{}\"",
-                     bytes(used.call.size), to_string(used.cost.algorithm), to_string(used.cost.protocol),
+                     bytes(used.moved()), to_string(used.cost.algorithm), to_string(used.cost.protocol),
                      used.cost.channels, to_string(used.cost.provenance));
 }
 

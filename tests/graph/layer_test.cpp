@@ -134,9 +134,12 @@ TEST_CASE("layer: heads that are exchanged for sequence, and copies of fewer hea
     const Plan plan = make_plan(model, {.cp = cp, .cp_comm_type = ContextExchange::a2a}, training, cp).value();
     const WorkList list = LayerWork(model, plan).forward(0);
     CHECK(std::get<AttentionShape>(find_operator(list, "attention").shape).kv_heads == std::max(1, 8 / cp));
-    for (const Work& work : list)
-      if (is_collective(work)) return cp * work.call.size.count;
-    return std::int64_t{0};
+    std::int64_t sum = 0;
+    for (const Work& work : list) {
+      if (work.kind == Work::Kind::compute && work.op.kind == OperatorKind::attention) break;
+      if (is_collective(work)) sum += cp * work.call.size.count;
+    }
+    return sum;
   };
   // All ranks together: queries, and keys and values of at least one head for each rank.
   CHECK(exchanged(4) == 65536LL * (64 + 2 * 8) * 128 * 2);
@@ -144,6 +147,20 @@ TEST_CASE("layer: heads that are exchanged for sequence, and copies of fewer hea
   CHECK(exchanged(32) == 65536LL * (64 + 2 * 32) * 128 * 2);
   model.num_query_groups = 1;
   CHECK(exchanged(8) == 65536LL * (64 + 2 * 8) * 128 * 2);
+  // Backward the gradient of the result; Transformer Engine also sends the result.
+  const auto returned = [&](bool transformer_engine) {
+    Training with = training;
+    with.transformer_engine = transformer_engine;
+    const Plan plan = make_plan(model, {.cp = 8, .cp_comm_type = ContextExchange::a2a}, with, 8).value();
+    std::int64_t sum = 0;
+    for (const Work& work : LayerWork(model, plan).backward(0, BackwardPart::all, false)) {
+      if (work.kind == Work::Kind::compute && work.op.kind == OperatorKind::attention) break;
+      if (is_collective(work)) sum += 8 * work.call.size.count;
+    }
+    return sum;
+  };
+  CHECK(returned(false) == 65536LL * 64 * 128 * 2);
+  CHECK(returned(true) == 2 * 65536LL * 64 * 128 * 2);
 }
 
 TEST_CASE("layer: parameters of a rank add up to the model", "[graph]") {

@@ -1,4 +1,7 @@
 // Bytes that each strategy moves, on the step graph itself. Source: docs/references.md#tensor-parallel-traffic
+#include "sim/graph/traffic.hpp"
+
+#include <cmath>
 #include <set>
 
 #include <catch2/catch.hpp>
@@ -74,6 +77,88 @@ TEST_CASE("traffic: FSDP gathers twice with resharding and once without", "[orac
   // The AWS P5 guide's 70B over 8 GPUs: 140 GB x 7/8 = 122.5 GB per gather; two gathers and a reduce-scatter are 367.5
   // GB, not 245.
   CHECK(3 * 140e9 * 7 / 8 == 367.5e9);
+}
+
+TEST_CASE("traffic: a rank with both ends of the model has one table of words", "[oracle][graph]") {
+  const auto sent = [](const char* schedule, int vpp, bool tied, Traffic traffic) {
+    Scenario scenario = small_scenario(1, 2, 2);
+    scenario.parallel.pp_schedule = schedule;
+    scenario.parallel.vpp = vpp;
+    scenario.model.tied_embeddings = tied;
+    const ForecastRun run = forecast(scenario).value();
+    std::int64_t bytes = 0;
+    for (const TrafficCount& each : count_traffic(run.graph, 0))
+      if (each.traffic == traffic && each.nodes == 1 && each.ranks == 2) bytes += each.size.count;
+    return bytes;
+  };
+  const std::int64_t table = 4LL * 1024 * 1024;  // fp32 gradients of a vocabulary and a width of 1,024
+  for (const char* name : {"zb-v", "v-half", "v-min", "dualpipev", "hanayo"}) {
+    INFO(name);
+    CHECK(sent(name, 2, true, Traffic::embedding) == 0);
+    CHECK(sent(name, 2, false, Traffic::gradients) - sent(name, 2, true, Traffic::gradients) == table);
+  }
+  // Two copies of the model: each end holds both, and gradients are summed over the copies and over the replicas.
+  for (const char* name : {"dualpipe", "chimera"}) {
+    INFO(name);
+    CHECK(sent(name, 1, true, Traffic::embedding) == 0);
+    CHECK(sent(name, 1, false, Traffic::gradients) - sent(name, 1, true, Traffic::gradients) == 2 * table);
+  }
+  CHECK(sent("1f1b", 1, true, Traffic::embedding) == table);
+  CHECK(sent("1f1b", 1, false, Traffic::gradients) == sent("1f1b", 1, true, Traffic::gradients));
+}
+
+TEST_CASE("traffic: Megatron-LM's buckets are those of the first stage of a pipeline", "[oracle][graph]") {
+  const auto calls = [](int vpp, std::size_t rank, Traffic traffic) {
+    Scenario scenario = small_scenario(1, 2, 2);
+    scenario.parallel.vpp = vpp;
+    scenario.parallel.zero_stage = 1;
+    scenario.parallel.ddp_bucket_size = 10'000'000;  // a layer has 15 million parameters
+    const ForecastRun run = forecast(scenario).value();
+    std::int64_t sum = 0;
+    for (const TrafficCount& each : count_traffic(run.graph, rank))
+      if (each.traffic == traffic && each.ranks == 2) sum += each.calls;
+    return sum;
+  };
+  for (const Traffic traffic : {Traffic::gradients, Traffic::parameters}) {
+    CHECK(calls(1, 0, traffic) == 4 + (traffic == Traffic::gradients ? 1 : 0));  // four layers; last the embedding
+    CHECK(calls(1, 1, traffic) == 1);
+    CHECK(calls(2, 0, traffic) == 2 + (traffic == Traffic::gradients ? 1 : 0) + 1);  // and the second chunk
+    CHECK(calls(2, 1, traffic) == 2);
+  }
+}
+
+TEST_CASE("traffic: tiled tensor parallelism sends what whole collectives send", "[oracle][graph]") {
+  const auto run_of = [](bool overlap, double nvlink) {
+    Scenario scenario = small_scenario(8, 1, 1);
+    scenario.model.hidden_size = 8192;
+    scenario.model.num_attention_heads = 64;
+    scenario.model.head_dim = 128;
+    scenario.model.ffn_hidden_size = 28672;
+    scenario.training.seq_length = 4096;
+    scenario.parallel.tp_comm_overlap = overlap;
+    scenario.cluster.node.nvlink.bytes_per_second =
+        std::llround(nvlink * static_cast<double>(scenario.cluster.node.nvlink.bytes_per_second));
+    return forecast(scenario).value();
+  };
+  const auto sent = [](const ForecastRun& run) {
+    std::int64_t bytes = 0;
+    for (const TrafficCount& each : count_traffic(run.graph, 0))
+      if (each.traffic == Traffic::tensor_parallel) bytes += each.size.count;
+    return bytes;
+  };
+  const auto exposed = [](const ForecastRun& run) {
+    std::int64_t bytes = 0;
+    for (const CostedCollective& each : run.graph.collectives)
+      if (each.traffic == Traffic::tensor_parallel && each.tiled.count > 0) bytes += each.call.size.count;
+    return bytes;
+  };
+  CHECK(sent(run_of(true, 1)) == sent(run_of(false, 1)));
+  CHECK(exposed(run_of(false, 1)) == 0);
+  CHECK(exposed(run_of(true, 1)) > 0);
+  // Over slow links no more is hidden than a multiplication has time for.
+  const ForecastRun slow = run_of(true, 1.0 / 64);
+  CHECK(sent(slow) == sent(run_of(false, 1)));
+  CHECK(exposed(slow) > 2 * exposed(run_of(true, 1)));
 }
 
 TEST_CASE("traffic: ZeRO-1 sums gradients where their states are, or everywhere", "[oracle][graph]") {

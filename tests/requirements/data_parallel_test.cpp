@@ -180,6 +180,10 @@ TEST_CASE("FSDP that waits for the last micro-batch reduces once, and keeps whol
   scenario.parallel.pp_schedule = "";
   scenario.parallel.reshard_after_forward = false;
   CHECK(gathered() == Bytes{2 * n});
+  scenario.parallel.reshard_after_backward = true;
+  CHECK(gathered() == Bytes{4 * 2 * n});
+  scenario.parallel.data_parallel = DataParallelKind::fsdp1;  // frees nothing in a backward that does not reduce
+  CHECK(gathered() == Bytes{2 * n});
   scenario.parallel.data_parallel = DataParallelKind::deepspeed;  // has no such modes
   scenario.parallel.param_persistence_threshold = 1;
   CHECK(reduced() == Bytes{4 * 4 * n});
