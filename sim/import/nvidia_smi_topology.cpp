@@ -94,20 +94,30 @@ class NvidiaSmiReader {
     }
   }
 
-  /// "GPU 0: NVIDIA H200 (UUID: GPU-…)" of `nvidia-smi -L`; the UUID is not kept.
+  /// "GPU 0: NVIDIA H200 (UUID: GPU-…)" of `nvidia-smi -L`; the UUID is not kept. Older drivers leave the maker out.
   void read_name(const std::vector<std::string_view>& words) {
-    if (words.size() < 4 || words[0] != "GPU" || words[2] != "NVIDIA") return;
+    if (words.size() < 4 || words[0] != "GPU" || !words[1].ends_with(':')) return;
     std::string name;
-    for (std::size_t i = 3; i < words.size() && !words[i].starts_with('('); ++i)
+    for (std::size_t i = words[2] == "NVIDIA" ? 3 : 2; i < words.size() && !words[i].starts_with('('); ++i)
       name += (name.empty() ? "" : " ") + std::string(words[i]);
     if (names_.empty()) gpu_ = known_by_name(name);
+    if (names_.empty() && gpu_ == nullptr) similar_ = named(lower_case(gpu_model(name)));
     if (std::ranges::find(names_, name) == names_.end()) names_.push_back(shortened(name));
   }
 
-  static const GpuFacts* known_by_name(const std::string& name) {
-    const std::string model = lower_case(gpu_model(name));
-    const GpuFacts* const card = lower_case(name).find("pcie") == std::string::npos ? nullptr : named(model + "-pcie");
-    return card != nullptr ? card : named(model);
+  /// The GPU of a driver's name: it has all words of ours, and neither another form or memory nor a word of another part.
+  static const GpuFacts* known_by_name(std::string name) {
+    name = lower_case(name);
+    std::ranges::replace(name, '-', ' ');
+    const std::vector<std::string_view> words = split_words(name);
+    const auto has = [&words](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
+    if (has("laptop") || has("max") || has("d")) return nullptr;
+    const auto* const found = std::ranges::find_if(kGpuFacts, [&](const GpuFacts& facts) {
+      const std::vector<std::string_view> ours = split_words(facts.name, "-");
+      const std::string described = fmt::format("{} {}", ours.front(), facts.form);
+      return std::ranges::all_of(ours, has) && (facts.form.empty() || may_be_same_gpu(name, described));
+    });
+    return found == std::end(kGpuFacts) ? nullptr : found;
   }
 
   static bool is_column(std::string_view word) {
@@ -223,7 +233,7 @@ class NvidiaSmiReader {
   /// By the name that `nvidia-smi -L` gives, where its output stands beside the matrix; else by the number of links.
   const GpuFacts& facts(const NodeSpec& node, int links, bool grace) const {
     static const GpuFacts kUnknown{"", 0, kGpuFacts[0].link, 0, kGpuFacts[0].pcie, kGpuFacts[0].nic};
-    if (gpu_ != nullptr) return *gpu_;
+    if (gpu_ != nullptr || similar_ != nullptr) return gpu_ != nullptr ? *gpu_ : *similar_;
     if (!names_.empty()) return kUnknown;
     if (grace && node.link == IntraLink::nvswitch) return *named("gb200");
     if (grace) return *named("gh200");
@@ -255,7 +265,8 @@ class NvidiaSmiReader {
     const bool grace = on_grace();
     const GpuFacts& known = facts(node, links, grace);
     imported.cluster.gpu = std::string(known.name);
-    if (known.name.empty()) {
+    const bool without_profile = !names_.empty() && gpu_ == nullptr;
+    if (without_profile) {
       imported.cluster.gpu = lower_case(names_.front());
       std::ranges::replace(imported.cluster.gpu, ' ', '-');
     }
@@ -281,7 +292,7 @@ class NvidiaSmiReader {
     const std::string others_alike = others_like(known, links, grace);
     if (names_.size() > 1)
       imported.notes.push_back(fmt::format("GPUs of {} kinds: all are taken as the first", names_.size()));
-    if (known.name.empty())
+    if (without_profile)
       imported.notes.push_back(fmt::format("there is no profile of the GPU {}", names_.front()));
     else if (gpu_ == nullptr)
       imported.notes.push_back(fmt::format(
@@ -308,10 +319,11 @@ class NvidiaSmiReader {
   std::vector<std::string> columns_;  ///< GPUs, then NICs
   std::vector<NvidiaSmiRow> rows_;
   int nic_rows_ = 0;
-  std::vector<std::string> names_;  ///< of `nvidia-smi -L`, each kind once
-  const GpuFacts* gpu_ = nullptr;   ///< of the first of them; nullptr: no name, or an unknown one
-  bool header_ended_ = false;       ///< the words after the last column were there
-  bool open_row_ = false;           ///< the last row may go on
+  std::vector<std::string> names_;     ///< of `nvidia-smi -L`, each kind once
+  const GpuFacts* gpu_ = nullptr;      ///< of the first of them; nullptr: no name, or an unknown one
+  const GpuFacts* similar_ = nullptr;  ///< without gpu_: of its model, in another form or with other memory
+  bool header_ended_ = false;          ///< the words after the last column were there
+  bool open_row_ = false;              ///< the last row may go on
 };
 
 Result<ImportedTopology> read_nvidia_smi_topology(std::string_view text, const std::string& file) {

@@ -73,9 +73,8 @@ Texts settings_of(Scenario scenario) {
   if (!scenario.model.moe) std::erase(t.bf16_modules, "experts");
   scenario.against_stack.clear();  // of stacks that differ
   RunSettings settings(scenario);
-  // Derived, said in other words or in the environment, or not of a step.
-  for (const char* key : {"parallel.dp", "parallel.pp_schedule", "training.sm_margin", "training.train_tokens"})
-    settings.take(key);
+  // Derived, said in other words, or not of a step.
+  for (const char* key : {"parallel.dp", "parallel.pp_schedule", "training.train_tokens"}) settings.take(key);
   if (p.cp == 1) settings.take("parallel.cp_comm_type");
   if (p.zero_stage == 0) settings.take("parallel.overlap_param_gather");
   if (p.zero_stage < 3 || p.pp == 1) settings.take("parallel.torch_pipelining");
@@ -120,9 +119,15 @@ TEST_CASE("launchers: Megatron's modules that are repeated", "[io][launch]") {
              Catch::VectorContains(std::string("training.recompute_modules=[\"norm\",\"activation\"]")));
   const Texts all{"training.recompute=none", R"(training.recompute_modules=["norm","activation","mla_up","moe"])"};
   CHECK_THAT(emitted("megatron", "deepseek-v3-2048", all),
-             Catch::Contains("--recompute-modules layernorm moe_act mla_up_proj moe\n  --moe-grouped-gemm\n"));
+             Catch::Contains("--recompute-modules layernorm moe_act mla_up_proj moe\n"));
   CHECK_THAT(emitted("megatron-bridge", "deepseek-v3-2048", all),
              Catch::Contains("  recompute_modules: [layernorm, moe_act, mla_up_proj, moe]\n"));
+}
+
+TEST_CASE("launchers: Megatron multiplies experts together, as they are forecast", "[io][launch]") {
+  CHECK_THAT(emitted("megatron", "deepseek-v3-2048", {}), Catch::Contains("  --moe-grouped-gemm\n"));
+  CHECK_THAT(emitted("megatron-bridge", "deepseek-v3-2048", {}), Catch::Contains("  moe_grouped_gemm: true\n"));
+  CHECK_THAT(emitted("megatron", "p5-llama3-70b-64", {}), !Catch::Contains("moe-grouped-gemm"));
 }
 
 TEST_CASE("launchers: Megatron-Bridge's numbers replace those of the recipe", "[io][launch]") {

@@ -402,7 +402,10 @@ TEST_CASE("launcher rules: ZeRO-3 and uneven stages are no reason to refuse", "[
     CHECK((emit_run("megatron", other).text.find(kExport) != std::string::npos) == one_connection);
   }
   const Scenario margin = shipped_scenario("p5-llama3-70b-64", {"training.sm_margin=true"});
-  CHECK(emit_run("megatron", margin).text.starts_with("export NVTE_EXT_MARGIN_SM=16\n"));
+  const EmittedRun of_margin = emit_run("megatron", margin);
+  CHECK(of_margin.text.starts_with("export NVTE_EXT_MARGIN_SM=16\n"));
+  // An import reads no environment.
+  CHECK_THAT(of_margin.unmapped, Catch::VectorContains(std::string("training.sm_margin=true")));
   // 28 virtual stages of 82 items follow from 3 layers per stage; 25 would follow from none.
   CHECK(launcher_refusals("torchtitan", scenario).empty());
 }

@@ -44,7 +44,72 @@ TEST_CASE("launchers: 16 bits that DeepSpeed's file leaves to the script", "[io]
   CHECK(deepspeed(R"(, "fp16": {"enabled": "auto"})").scenario.training.dtype == Precision::fp16);
   CHECK(deepspeed(R"(, "bf16": {"enabled": "auto"}, "fp16": {"enabled": true})").scenario.training.dtype ==
         Precision::fp16);
-  CHECK(deepspeed("").scenario.training.dtype == Precision::fp32);
+  const ImportedRun none = deepspeed("");
+  CHECK(none.scenario.training.dtype == Precision::fp32);
+  CHECK(assumes(none, "training.dtype = fp32: the file has no bf16, fp16 or torch_autocast"));
+  CHECK_FALSE(assumes(deepspeed(R"(, "bf16": {"enabled": false})"), "training.dtype"));
+}
+
+// runtime/torch_autocast.py: linear layers are computed, gathered and reduced in its type.
+TEST_CASE("launchers: DeepSpeed's torch_autocast multiplies in 16 bits", "[io][launch]") {
+  const auto autocast = [](const std::string& dtype) {
+    return deepspeed(R"(, "torch_autocast": {"enabled": true, "lower_precision_safe_modules": ["torch.nn.Linear"])" +
+                     dtype + "}");
+  };
+  const ImportedRun run = autocast(R"(, "dtype": "float16")");
+  CHECK(run.scenario.training.dtype == Precision::fp16);
+  CHECK(run.scenario.training.grad_reduce_dtype == Precision::fp16);
+  CHECK(assumes(run, "torch_autocast: parameters are in 16 bits here beside an fp32 copy"));
+  CHECK(run.unmapped.empty());
+  CHECK(autocast("").scenario.training.dtype == Precision::bf16);
+  CHECK(autocast(R"(, "dtype": "torch.bfloat16")").scenario.training.dtype == Precision::bf16);
+  const ImportedRun off = deepspeed(R"(, "torch_autocast": {"enabled": false, "dtype": "bfloat16"})");
+  CHECK(off.scenario.training.dtype == Precision::fp32);
+  CHECK(refusal("deepspeed", R"({"torch_autocast": {"enabled": true, "dtype": "int8"}})", "ds.json",
+                givens("llama-3.1-8b", 8))
+            .find("torch_autocast.dtype = \"int8\": is not supported") != std::string::npos);
+}
+
+TEST_CASE("launchers: DeepSpeed's master weights and states of 16 bits", "[io][launch][error]") {
+  const auto settings = [](const std::string& bf16, int stage) {
+    return fmt::format(R"("train_micro_batch_size_per_gpu": 1, "bf16": {{"enabled": true{}}}, )"
+                       R"("zero_optimization": {{"stage": {}}})",
+                       bf16, stage);
+  };
+  const std::string masters = R"(, "bf16_master_weights_and_grads": true)",
+                    states = R"(, "bf16_optimizer_states": true)";
+  const RunGivens given = givens("llama-3.1-8b", 8);
+  const auto run = [&](const std::string& bf16) {
+    return imported("deepspeed", "{" + settings(bf16, 2) + "}", "ds.json", given);
+  };
+  const ImportedRun both = run(masters + states);
+  CHECK_FALSE(both.scenario.training.master_weights);
+  CHECK(both.scenario.training.optimizer_state_dtype == Precision::bf16);
+  CHECK(both.unmapped.empty());
+  CHECK(assumes(run(masters), "the optimizer's states have 16 bits here, as its parameters"));
+  CHECK(run("").scenario.training.master_weights);
+  CHECK(refusal("deepspeed", "{" + settings(states, 2) + "}", "ds.json", given) ==
+        "ds.json:1: bf16.bf16_optimizer_states = true: needs bf16.bf16_master_weights_and_grads: true");
+  CHECK(refusal("deepspeed", "{" + settings(masters, 0) + "}", "ds.json", given).find("needs ZeRO") !=
+        std::string::npos);
+  const std::string emitted = emit_run("deepspeed", both.scenario).text;
+  CHECK(imported("deepspeed", emitted, "ds.json", given).scenario.training == both.scenario.training);
+}
+
+TEST_CASE("launchers: Accelerate compiles the model with INDUCTOR", "[io][launch]") {
+  const auto compiled = [](const std::string& dynamo) { return accelerate("distributed_type: FSDP\n" + dynamo); };
+  const std::string section = "dynamo_config:\n  dynamo_mode: default\n  dynamo_use_dynamic: false\n  dynamo_backend: ";
+  const ImportedRun run = compiled(section + "INDUCTOR\n");
+  CHECK(run.scenario.training.compiled);
+  CHECK(run.unmapped.empty());
+  for (const char* off : {"'NO'", "NO"}) {
+    const ImportedRun eager = compiled(section + off + "\n");
+    CHECK_FALSE(eager.scenario.training.compiled);
+    CHECK(eager.unmapped.empty());
+  }
+  CHECK(assumes(compiled(section + "AOT_EAGER\n"), "dynamo_config.dynamo_backend = aot_eager: not modelled"));
+  const std::string emitted = emit_run("accelerate", in_plain_terms(run.scenario)).text;
+  CHECK(imported("accelerate", emitted, "a.yaml", givens("llama-3.1-8b", 8)).scenario.training.compiled);
 }
 
 TEST_CASE("launchers: DeepSpeed has one narrow type, and devices of its own", "[io][launch][error]") {
@@ -72,9 +137,9 @@ TEST_CASE("launchers: DeepSpeed's optimizers by their names, and settings that h
       R"(, "fp16": {"enabled": true, "loss_scale": 0, "fp16_master_weights_and_grads": true},
       "bf16": {"enabled": false, "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true},
       "zero_optimization": {"stage": 1, "reduce_scatter": false, "offload_optimizer": {"device": "cpu", "ratio": 0.3}})");
-  CHECK(unmapped(run) == Texts{"fp16.fp16_master_weights_and_grads", "bf16.bf16_master_weights_and_grads",
-                               "bf16.bf16_optimizer_states", "zero_optimization.reduce_scatter",
-                               "zero_optimization.offload_optimizer.ratio"});
+  CHECK(unmapped(run) == Texts{"bf16.bf16_master_weights_and_grads", "bf16.bf16_optimizer_states",
+                               "zero_optimization.reduce_scatter", "zero_optimization.offload_optimizer.ratio"});
+  CHECK_FALSE(run.scenario.training.master_weights);  // those of fp16
   CHECK(deepspeed(R"(, "zero_optimization": {"reduce_scatter": true, "offload_optimizer": {"ratio": 1.0}})")
             .unmapped.empty());
 }
@@ -269,6 +334,14 @@ TEST_CASE("launchers: the sizes of a Hugging Face model have an effect", "[io][l
         Texts{"model_type", "text_config.use_cache"});
 }
 
+TEST_CASE("launchers: --model in place of a Hugging Face file is said", "[io][launch]") {
+  const ImportedRun run = imported("hugging-face", R"({"model_type": "llama", "hidden_size": 64})", "config.json",
+                                   givens("llama-3.1-8b", 8));
+  CHECK(run.scenario.model.name == "llama-3.1-8b");
+  CHECK(assumes(run, "model: --model replaces the one that the file describes, of which nothing is used"));
+  CHECK(run.passed_over.empty());  // sizes have an effect
+}
+
 TEST_CASE("launchers: what a Hugging Face file has beside its language model is said", "[io][launch]") {
   const std::string sizes =
       R"("num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128,
@@ -447,6 +520,59 @@ peft: {dim: 16}
   CHECK(refusal("automodel", "model: {pretrained_model_name_or_path: a/b}\n", "c.yaml", all)
             .find("c.yaml:1: model.pretrained_model_name_or_path = \"a/b\": is not a shipped model: give --model") !=
         std::string::npos);
+}
+
+TEST_CASE("launchers: AutoModel's compiled models, dispatchers, states and losses", "[io][launch]") {
+  const auto automodel = [](const std::string& model, const std::string& more, int experts = 1) {
+    return imported(
+        "automodel",
+        fmt::format("step_scheduler: {{global_batch_size: 64, local_batch_size: 1}}\nmodel:\n"
+                    "  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_config\n{}"
+                    "distributed:\n  strategy: fsdp2\n  ep_size: {}\ndataset:\n  seq_length: 4096\n{}",
+                    model, experts, more),
+        "a.yaml",
+        {.model = experts > 1 ? "qwen3-30b-a3b" : "llama-3.1-8b", .topology = "dgx-h100", .gpus = 16, .overrides = {}});
+  };
+  for (const int experts : {1, 8}) {  // each has a stack of its own
+    const Training t = automodel("", "compile: {enabled: true}\n", experts).scenario.training;
+    CHECK(t.compiled);
+    CHECK_FALSE(t.unfused_elementwise);
+    CHECK_FALSE(t.fused_norms);
+    CHECK(automodel("", "", experts).scenario.training.fused_norms);
+  }
+
+  const auto dispatcher = [&](const std::string& backend, int experts) {
+    return automodel("  backend:\n    " + backend + "\n", "", experts);
+  };
+  CHECK(automodel("", "", 8).scenario.parallel.moe_dispatcher == MoeDispatcher::deepep);
+  CHECK(dispatcher("dispatcher: hybridep", 8).scenario.parallel.moe_dispatcher == MoeDispatcher::hybridep);
+  const ImportedRun gathers = dispatcher("dispatcher: torch", 8);
+  CHECK(gathers.scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall);
+  CHECK(assumes(gathers, "model.backend.dispatcher: tokens are sent to their experts here"));
+  CHECK(dispatcher("enable_deepep: false", 8).scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall);
+
+  const ImportedRun states =
+      automodel("",
+                "optimizer:\n  _target_: transformer_engine.pytorch.optimizers.fused_adam.FusedAdam\n  lr: 1.0e-4\n"
+                "  master_weights: false\n  exp_avg_dtype: torch.bfloat16\n  exp_avg_sq_dtype: torch.bfloat16\n"
+                "  store_param_remainders: true\n");
+  CHECK_FALSE(states.scenario.training.master_weights);
+  CHECK(states.scenario.training.optimizer_state_dtype == Precision::bf16);
+  CHECK(unmapped(states) == Texts{"optimizer.store_param_remainders"});
+  const ImportedRun wide = automodel(
+      "", "optimizer: {master_weights: true, exp_avg_dtype: torch.float32, exp_avg_sq_dtype: torch.float32}\n", 8);
+  CHECK(wide.scenario.training.master_weights);
+  CHECK(wide.scenario.training.optimizer_state_dtype == Precision::fp32);
+
+  const auto loss = [&](const std::string& name) {
+    return automodel("", "loss_fn:\n  _target_: nemo_automodel.components.loss." + name + "\n");
+  };
+  const ImportedRun linear = loss("linear_ce.FusedLinearCrossEntropy");
+  CHECK(linear.scenario.training.cross_entropy == CrossEntropy::fused);
+  CHECK(assumes(linear, "loss_fn._target_: counted as one kernel behind the output layer"));
+  CHECK(loss("te_parallel_ce.TEParallelCrossEntropy").scenario.training.cross_entropy == CrossEntropy::fused);
+  CHECK_FALSE(assumes(loss("masked_ce.MaskedCrossEntropy"), "loss_fn"));
+  CHECK(assumes(loss("chunked_ce.ChunkedCrossEntropy"), "taken as the loss of the stack"));
 }
 
 TEST_CASE("launchers: DeepSpeed's three batch numbers give each other", "[io][launch]") {

@@ -365,6 +365,11 @@ TEST_CASE("launchers: types of Megatron's optimizer, and fusions that are off", 
   const ImportedRun states = megatron("--use-precision-aware-optimizer " + narrow + "--main-params-dtype fp32");
   CHECK(states.scenario.training.optimizer_state_dtype == Precision::bf16);
   CHECK(states.unmapped.empty());
+  const ImportedRun texts = bridge(
+      "model: {}\noptimizer:\n  use_precision_aware_optimizer: true\n  exp_avg_dtype: torch.bfloat16\n"
+      "  exp_avg_sq_dtype: torch.bfloat16\n  main_params_dtype: torch.float32\n");
+  CHECK(texts.scenario.training.optimizer_state_dtype == Precision::bf16);
+  CHECK(texts.unmapped.empty());
   CHECK(keys(megatron(narrow)) == Texts{"exp-avg-dtype", "exp-avg-sq-dtype"});
   CHECK(keys(megatron("--use-precision-aware-optimizer --exp-avg-dtype fp8 --main-grads-dtype bf16")) ==
         Texts{"exp-avg-dtype", "main-grads-dtype"});

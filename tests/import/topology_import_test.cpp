@@ -6,6 +6,7 @@
 
 #include "sim/import/importers.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/nearest_profiles.hpp"
 #include "tests/import/foreign_topologies.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/results.hpp"
@@ -283,6 +284,31 @@ TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix
   CHECK(card.cluster.gpu == "h100-pcie");
   CHECK(card.cluster.max_nodes == 1);  // no NICs
   CHECK(card.notes[0] == "GPUs of 2 kinds: all are taken as the first");
+  // By form and memory, as the drivers write them.
+  for (const auto& [name, gpu] : {std::pair{"A100-SXM4-40GB", "a100-40gb"},
+                                  {"A100-SXM4-80GB", "a100"},
+                                  {"A100 80GB PCIe", "a100-pcie"},
+                                  {"H100 80GB HBM3", "h100"},
+                                  {"H200", "h200"},
+                                  {"GH200 480GB", "gh200"},
+                                  {"L4", "l4"},
+                                  {"GeForce RTX 4090", "rtx-4090"},
+                                  {"RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000"}})
+    CHECK(pair_of(name, name).cluster.gpu == gpu);
+  // A part without a profile keeps its name, and the links of its model.
+  for (const auto& [name, gpu] :
+       {std::pair{"H100 NVL", "h100-nvl"}, {"H200 NVL", "h200-nvl"}, {"A100-PCIE-40GB", "a100-pcie-40gb"}}) {
+    const ImportedTopology other = pair_of(name, name);
+    CHECK(other.cluster.gpu == gpu);
+    CHECK(other.notes[0] == fmt::format("there is no profile of the GPU {}", name));
+    CHECK_FALSE(nearest_profiles(gpu).empty());
+  }
+  CHECK(pair_of("A100-PCIE-40GB", "A100-PCIE-40GB").cluster.node.pcie == Bandwidth{26'000'000'000});
+  CHECK(pair_of("RTX 6000 Ada Generation", "RTX 6000 Ada Generation").cluster.gpu == "rtx-6000-ada-generation");
+  CHECK(pair_of("GeForce RTX 4090 Laptop GPU", "").cluster.gpu == "geforce-rtx-4090-laptop-gpu");
+  const ImportedTopology v100 =
+      imported_text("GPU 0: Tesla V100-SXM2-16GB (UUID: GPU-1)\n\tGPU0\tCPU Affinity\nGPU0\t X \t0-31\n", "m.txt");
+  CHECK(v100.cluster.gpu == "v100-16gb");
   const ImportedTopology no_profile = pair_of("L20", "L20");
   CHECK(no_profile.cluster.gpu == "l20");
   CHECK(no_profile.notes[0] == "there is no profile of the GPU L20");

@@ -317,3 +317,39 @@ TEST_CASE("launchers: torchtitan's every n-th layer is so many layers of each st
   given.overrides = {"training.recompute_num_layers=4"};
   CHECK(training("\"2\"", "pipeline_parallel_degree = 4\n").recompute_num_layers == 4);
 }
+
+// models/deepseek_v3/infra/parallelize.py: other kernels need experts over ranks that are not divided.
+TEST_CASE("launchers: torchtitan's exchange of tokens", "[io][launch]") {
+  const auto run = [](const std::string& more, const std::string& training = "") {
+    return imported("torchtitan",
+                    "[training]\nseq_len = 4096\nlocal_batch_size = 1\n" + training + "[parallelism]\n" + more,
+                    "t.toml", {.model = "qwen3-30b-a3b", .topology = "dgx-h100", .gpus = 64, .overrides = {}});
+  };
+  const std::string experts = "expert_parallel_degree = 8\nexpert_parallel_comm_backend = ";
+  for (const auto& [name, dispatcher] : {std::pair{"standard", MoeDispatcher::alltoall},
+                                         {"deepep", MoeDispatcher::deepep},
+                                         {"hybridep", MoeDispatcher::hybridep}}) {
+    const ImportedRun each = run(experts + fmt::format("\"{}\"\n", name));
+    CHECK(each.scenario.parallel.moe_dispatcher == dispatcher);
+    CHECK(each.unmapped.empty());
+    const EmittedRun emitted = emit_run("torchtitan", in_plain_terms(each.scenario));
+    CHECK((emitted.text.find(fmt::format("expert_parallel_comm_backend = \"{}\"", name)) != std::string::npos) ==
+          (dispatcher != MoeDispatcher::alltoall));
+  }
+  CHECK(run("expert_parallel_comm_backend = \"deepep\"\n").scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall);
+  Scenario divided = run(experts + "\"deepep\"\ntensor_parallel_degree = 2\n").scenario;
+  divided.parallel.etp = 2;
+  const EmittedRun emitted = emit_run("torchtitan", in_plain_terms(divided));
+  CHECK(emitted.text.find("comm_backend") == std::string::npos);
+  CHECK(std::ranges::any_of(emitted.unmapped,
+                            [](const std::string& each) { return each.starts_with("parallel.moe_dispatcher="); }));
+
+  // training.dtype is that of parameters and states, without a copy in fp32; mixed_precision_param that of a multiplication.
+  const ImportedRun narrow = run("", "dtype = \"bfloat16\"\n");
+  CHECK_FALSE(narrow.scenario.training.master_weights);
+  CHECK(narrow.scenario.training.optimizer_state_dtype == Precision::bf16);
+  CHECK(narrow.unmapped.empty());
+  CHECK(emit_run("torchtitan", in_plain_terms(narrow.scenario)).text.find("\ndtype = \"bfloat16\"\n") !=
+        std::string::npos);
+  CHECK(run("", "dtype = \"float32\"\n").scenario.training.master_weights);
+}

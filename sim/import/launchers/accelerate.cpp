@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/deepspeed_settings.hpp"
 #include "sim/import/launchers/megatron_settings.hpp"
@@ -174,6 +175,19 @@ void import_precision(RunImport& run, bool converted, bool megatron) {
   run.put("training.grad_reduce_dtype", std::string(!narrow ? "fp32" : precision == "fp8" ? "bf16" : precision), kKey);
 }
 
+/// torch.compile of the model. Other backends of TorchDynamo are not known to fuse operators.
+void import_compile(RunImport& run) {
+  const Name key = run.first_of({"dynamo_config.dynamo_backend", "dynamo_backend"});
+  const std::string backend = lower_case(run.word(key));
+  if (backend.empty() || backend == "no" || backend == "false")  // NO is false in YAML
+    return run.pass_over("dynamo_config.");
+  if (backend != "inductor")
+    return run.assume(fmt::format("{} = {}: not modelled; the model is not compiled here", key, shortened(backend)));
+  run.put_flag("training.compiled", true, key);
+  run.pass_over("dynamo_config.dynamo_use_");
+  run.pass_over_if("dynamo_config.dynamo_mode", "\"default\"");
+}
+
 void import_accumulation(RunImport& run) {
   for (const char* key : {"gradient_accumulation_steps", "deepspeed_config.gradient_accumulation_steps"})
     if (const auto steps = run.count(key)) {
@@ -198,6 +212,7 @@ void import_accelerate(RunImport& run) {
   if (const auto processes = run.count("num_processes"); processes && run.gpus == 0)
     run.put("cluster.world_size", *processes, "num_processes");
   import_precision(run, type == 0 || type == 1, type == 2);
+  if (type != 2) import_compile(run);  // Megatron-LM's model is not compiled
   run.pass_over(kWithoutEffect);
 }
 
@@ -304,6 +319,7 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
   settings.list_unless(t.micro_batch_size == 1, "training.global_batch_size");
   take_type(settings, scenario, mesh);
   list_replaced_by_stack(settings, scenario, mesh.sharded);
+  if (settings.take("training.compiled").boolean) text += "dynamo_config:\n  dynamo_backend: INDUCTOR\n";
   if (mesh.sharded) text += emit_fsdp(settings, scenario);
   text += emit_mesh(settings, scenario.parallel, mesh);
   for (const char* covered : {"parallel.dp", "training.seq_length", "training.train_tokens"}) settings.take(covered);

@@ -16,8 +16,9 @@ namespace {
 using Name = std::string_view;
 
 constexpr Name kWithoutEffect = R"(
-    recipe seed rng. dist_env. checkpoint. loss_fn. dataset. dataloader. validation_dataset validation_dataloader.
-    lr_scheduler. wandb. mlflow. ci. clip_grad_norm. step_scheduler. optimizer. model._target_
+    recipe seed rng. dist_env. checkpoint. dataset. dataloader. validation_dataset validation_dataloader.
+    lr_scheduler. wandb. mlflow. ci. clip_grad_norm. step_scheduler. optimizer.lr optimizer.betas optimizer.eps
+    optimizer.weight_decay optimizer.adam_w_mode optimizer.bias_correction model._target_ model.backend._target_
     model.trust_remote_code model.load_base_model distributed._target_ distributed.dp_size
     distributed.enable_fsdp2_prefetch distributed.fsdp2_ distributed.mp_policy._target_
     distributed.mp_policy.cast_forward_inputs distributed.mp_policy.output_dtype distributed.pipeline._target_
@@ -155,6 +156,48 @@ void import_optimizer(RunImport& run) {
   run.assume(fmt::format("optimizer._target_ = {}: taken as adam, with its states and its update", written));
 }
 
+/// Types that Transformer Engine's FusedAdam has arguments for. Momentum and variance have one type here.
+void import_states(RunImport& run) {
+  constexpr Name kMomentum = "optimizer.exp_avg_dtype", kVariance = "optimizer.exp_avg_sq_dtype",
+                 kMasters = "optimizer.master_weights";
+  if (const auto masters = run.flag(kMasters)) run.put_flag("training.master_weights", *masters, kMasters);
+  for (const Name type : {"bf16", "fp32"}) {
+    if (!says_type(run, kMomentum, type) || !says_type(run, kVariance, type)) continue;
+    run.put("training.optimizer_state_dtype", std::string(type), kMomentum);
+    for (const Name key : {kMomentum, kVariance}) run.take(key);
+  }
+}
+
+/// MaskedCrossEntropy is what the stacks stand for.
+void import_loss(RunImport& run) {
+  constexpr Name kClass = "loss_fn._target_";
+  const std::string written = run.word(kClass);
+  const std::string name = lower_case(written);
+  if (name.empty() || name.ends_with("maskedcrossentropy")) return;
+  const bool linear = name.ends_with("fusedlinearcrossentropy");
+  if (linear || name.ends_with("teparallelcrossentropy"))
+    run.put("training.cross_entropy", std::string("fused"), kClass);
+  if (linear)
+    run.assume(fmt::format("{}: counted as one kernel behind the output layer, whose logits are kept", kClass));
+  else if (run.given("training.cross_entropy") == nullptr)
+    run.assume(fmt::format("{} = {}: taken as the loss of the stack", kClass, written));
+}
+
+/// How tokens reach the experts of other ranks; until 2026 a switch.
+void import_dispatcher(RunImport& run) {
+  constexpr Name kDispatcher = "model.backend.dispatcher", kSwitch = "model.backend.enable_deepep";
+  constexpr std::pair<Name, Name> kDispatchers[] = {
+      {"torch", "alltoall"}, {"deepep", "deepep"}, {"hybridep", "hybridep"}, {"uccl_ep", "deepep"}};
+  const auto dispatcher = run.choice<Name>(kDispatcher, kDispatchers);
+  const auto deepep = run.flag(kSwitch);
+  if (run.given_count("parallel.ep", 1) <= 1 || (!dispatcher && !deepep)) return;
+  const Name chosen = dispatcher.value_or(deepep.value_or(false) ? "deepep" : "alltoall");
+  const Name key = dispatcher ? kDispatcher : kSwitch;
+  run.put("parallel.moe_dispatcher", std::string(chosen), key);
+  if (chosen == "alltoall")
+    run.assume(fmt::format("{}: tokens are sent to their experts here; in the run every rank gathers all", key));
+}
+
 void import_length(RunImport& run) {
   for (const char* key : {"packed_sequence.packed_sequence_size", "dataset.seq_length", "dataset.seq_len"})
     if (const auto length = run.count(key); length && *length > 0) return run.put("training.seq_length", *length, key);
@@ -197,6 +240,9 @@ void import_automodel(RunImport& run) {
   import_pipeline(run);
   import_batches(run);
   import_optimizer(run);
+  import_states(run);
+  import_loss(run);
+  import_dispatcher(run);
   import_length(run);
   import_types(run);
   import_checkpointing(run);
@@ -210,6 +256,8 @@ void import_automodel(RunImport& run) {
       run.flag("distributed.enable_compile").value_or(false) || run.flag("compile.enabled").value_or(false);
   run.put_flag("training.compiled", compiled, "distributed.enable_compile");
   run.put_flag("training.unfused_elementwise", !compiled, "distributed.enable_compile");
+  for (const char* fused_apart : {"training.fused_norms", "training.fused_rope"})
+    if (compiled) run.put_flag(fused_apart, false, "distributed.enable_compile");
   if (const auto rank = run.count("peft.dim")) run.put("training.lora_rank", *rank, "peft.dim");
   run.pass_over(kWithoutEffect);
 }

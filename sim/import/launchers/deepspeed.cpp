@@ -1,6 +1,7 @@
 /// DeepSpeed's ds_config.json. Bucket sizes are elements and may be floats; "auto" is filled in by the launcher.
 /// Source of the defaults: deepspeed/runtime/config.py and zero/config.py; docs/references.md#format-deepspeed
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -67,6 +68,25 @@ constexpr Default kDefaults[] = {{"zero_optimization.reduce_scatter", "true"},
 
 using Type = std::pair<Name, Name>;
 
+/// torch.autocast beside parameters in fp32, of which linear layers are gathered and reduced in its type.
+std::optional<Type> autocast_type(RunImport& run) {
+  constexpr Name kEnabled = "torch_autocast.enabled", kDtype = "torch_autocast.dtype";
+  const bool on = run.flag(kEnabled).value_or(false);
+  run.pass_over("torch_autocast.lower_precision_safe_modules");
+  if (!on) return std::nullopt;
+  constexpr std::pair<Name, Name> kTypes[] = {{"bfloat16", "bf16"}, {"torch.bfloat16", "bf16"}, {"bf16", "bf16"},
+                                              {"float16", "fp16"},  {"torch.float16", "fp16"},  {"fp16", "fp16"}};
+  return Type{kDtype, run.choice<Name>(kDtype, kTypes).value_or("bf16")};
+}
+
+void assume_fp32(RunImport& run) {
+  constexpr std::array<Name, 4> kSwitches{"bf16.enabled", "bfloat16.enabled", "fp16.enabled", "torch_autocast.enabled"};
+  const bool said = std::ranges::any_of(kSwitches, [&](Name key) { return run.has(key); });
+  if (!said && !run.is_overridden("training.dtype"))
+    run.assume(
+        "training.dtype = fp32: the file has no bf16, fp16 or torch_autocast; a training script may choose another");
+}
+
 /// The setting that says the type, and the type. "auto" is filled in by the training script, Hugging Face's Trainer for one: 16 bits
 /// then.
 Type type_of(RunImport& run) {
@@ -77,7 +97,12 @@ Type type_of(RunImport& run) {
     if (chosen && chosen->second != each.second) run.error(each.first, fmt::format("excludes {}", chosen->first));
     if (!chosen) chosen = each;
   }
+  const std::optional<Type> autocast = autocast_type(run);
   if (chosen) return *chosen;
+  if (autocast) {
+    run.assume("torch_autocast: parameters are in 16 bits here beside an fp32 copy; in the run they are in fp32 alone");
+    return *autocast;
+  }
   for (const Type& each : kTypes) {
     if (!run.is_auto(each.first)) continue;
     if (!run.is_overridden("training.dtype"))
@@ -85,13 +110,30 @@ Type type_of(RunImport& run) {
                              each.first));
     return each;
   }
+  assume_fp32(run);
   return {"fp16.enabled", "fp32"};
+}
+
+/// With ZeRO the copy of the parameters that the optimizer updates, and then its states, may have 16 bits.
+void import_narrow_states(RunImport& run, Name dtype) {
+  const std::string masters = fmt::format("{0}.{0}_master_weights_and_grads", dtype);
+  constexpr Name kStates = "bf16.bf16_optimizer_states";
+  const bool narrow = run.flag(masters).value_or(false);
+  const bool states = dtype == "bf16" && run.flag(kStates).value_or(false);
+  if (states && !narrow) return run.error(kStates, "needs bf16.bf16_master_weights_and_grads: true");
+  if (!narrow) return;
+  if (run.given_count("parallel.zero_stage", 0) == 0)
+    return run.error(masters, "needs ZeRO: DeepSpeed has it at stages 1, 2 and 3 only");
+  run.put_flag("training.master_weights", false, masters);
+  if (states) return run.put("training.optimizer_state_dtype", std::string("bf16"), kStates);
+  run.assume(fmt::format("{}: the optimizer's states have 16 bits here, as its parameters", masters));
 }
 
 void import_precision(RunImport& run) {
   constexpr std::pair<Name, Name> kTypes[] = {{"fp32", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"bfp16", "bf16"}};
   const auto [key, dtype] = type_of(run);
   run.put("training.dtype", std::string(dtype), key);
+  if (dtype != "fp32") import_narrow_states(run, dtype);
   if (const auto type = run.choice<Name>("communication_data_type", kTypes))
     run.put("training.grad_reduce_dtype", std::string(*type), "communication_data_type");
   else
@@ -224,6 +266,11 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
     root[t.dtype == Precision::bf16 ? "bf16" : "fp16"]["enabled"] = true;
   if (t.dtype == Precision::bf16 || t.dtype == Precision::fp16 || t.dtype == Precision::fp32)
     settings.take("training.dtype");
+  if (t.dtype == Precision::bf16 && p.zero_stage > 0 && !t.master_weights) {
+    settings.take("training.master_weights");
+    root["bf16"]["bf16_master_weights_and_grads"] = true;
+    if (settings.take("training.optimizer_state_dtype").string == "bf16") root["bf16"]["bf16_optimizer_states"] = true;
+  }
   if (t.optimizer == OptimizerKind::sgd || t.optimizer == OptimizerKind::lamb) {
     settings.take("training.optimizer");
     root["optimizer"]["type"] = t.optimizer == OptimizerKind::sgd ? "SGD" : "Lamb";

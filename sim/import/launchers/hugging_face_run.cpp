@@ -51,7 +51,10 @@ void name_what_is_left_out(RunImport& run) {
 }
 
 void import_hugging_face(RunImport& run) {
-  if (run.given("model") != nullptr) return run.pass_over_rest();  // --model replaces the file's
+  if (run.given("model") != nullptr) {
+    for (const JsonMember& each : run.theirs().members) run.take(each.key);
+    return run.assume("model: --model replaces the one that the file describes, of which nothing is used");
+  }
   run.model_refused = true;
   if (!is_hugging_face(run.theirs()))
     return run.errors.push_back(

@@ -179,7 +179,6 @@ void emit_recompute(Settings& said, RunSettings& settings, const Scenario& scena
   if (text.empty()) return;
   said.push_back({"recompute-granularity", "selective"});
   if (text != "core_attn") said.push_back({"recompute-modules", text});
-  if (text.find("moe_act") != std::string::npos) said.push_back({"moe-grouped-gemm"});  // needed with it
 }
 
 /// Megatron-LM offloads the activations of some first layers, without a pipeline and without recomputation; the optimizer with the
@@ -202,6 +201,7 @@ void emit_offloading(Settings& said, RunSettings& settings, const Scenario& scen
 void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenario) {
   settings.take("parallel.moe_dispatcher");
   if (!scenario.model.moe) return;
+  said.push_back({"moe-grouped-gemm"});  // as experts are forecast
   const bool flexible = scenario.parallel.moe_dispatcher != MoeDispatcher::alltoall;
   said.push_back({"moe-token-dispatcher-type", flexible ? "flex" : "alltoall"});
   if (flexible) said.push_back({"moe-flex-dispatcher-backend", to_string(scenario.parallel.moe_dispatcher)});
@@ -244,11 +244,12 @@ Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   return said;
 }
 
-/// What Megatron-LM and Transformer Engine take from the environment (docs/references.md#format-megatron).
-std::string environment_of(const Scenario& scenario, RunSettings& settings) {
+/// What Megatron-LM and Transformer Engine take from the environment (docs/references.md#format-megatron). An import does not read
+/// it, so what it says beside the arguments is listed, too.
+std::string environment_of(const Scenario& scenario) {
   const Parallel& p = scenario.parallel;
   // As many as NVIDIA's recipes leave (docs/references.md#sm-margins).
-  const std::string margin = settings.take("training.sm_margin").boolean ? "export NVTE_EXT_MARGIN_SM=16\n" : "";
+  const std::string margin = scenario.training.sm_margin ? "export NVTE_EXT_MARGIN_SM=16\n" : "";
   const bool groups = p.tp > 1 || p.cp > 1;
   const bool one_connection = groups && before_blackwell(scenario.profile.architecture);
   if (p.zero_stage > 1)
@@ -345,7 +346,7 @@ EmittedRun emit_megatron(const Scenario& given) {
     said.push_back({"use-flash-attn"});
   else
     said.push_back({"attention-backend", "unfused"});
-  std::string text = environment_of(scenario, settings) + "LAYOUT_ARGS=(\n";
+  std::string text = environment_of(scenario) + "LAYOUT_ARGS=(\n";
   for (const auto& [key, value] : said) text += fmt::format("  --{}{}{}\n", key, value.empty() ? "" : " ", value);
   return {text + ")\n", settings.left()};
 }

@@ -6,6 +6,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/import/launchers/bridge_document.hpp"
+#include "sim/import/launchers/megatron_deepspeed.hpp"
 #include "sim/import/launchers/megatron_model.hpp"
 #include "sim/import/launchers/megatron_pipeline.hpp"
 #include "sim/import/launchers/megatron_settings.hpp"
@@ -28,13 +29,13 @@ constexpr SettingRow kYamlRows[] = {
 /// Arguments whose names begin so change nothing that is forecast.
 constexpr Name kWithoutEffect = R"(
     adam- apply-layernorm-1p async-save attention-dropout auto-detect calculate-per-token check-for ckpt clip-grad
-    data- decoupled- dist-ckpt distributed-timeout enable-experimental eval exit- finetune
+    data- decoupled- dist-ckpt distributed-timeout enable-experimental eval exit- finetune glu-linear-offset
     init-method limit-val load log lr manual-gc master- max-steps merge-file min-lr
     mmap moe-aux moe-router-bias moe-router-dtype moe-router-load moe-router-pre
     moe-router-score moe-router-topk-scaling moe-z mscale mtp-loss no-check-for no-ckpt no-create-attention no-load
-    no-mmap no-save node-rank norm-epsilon num-workers params-dtype pipeline-dtype
+    no-mmap no-save no-yarn node-rank norm-epsilon num-workers params-dtype pipeline-dtype
     pretrained-checkpoint rdzv reuse-grad-buf rotary- save seed split tensorboard tokenizer use-mcore-models
-    use-persistent-ckpt use-precision-aware val-check wandb weight-decay)";
+    use-persistent-ckpt use-precision-aware val-check wandb weight-decay yarn-)";
 
 /// Those of a whole configuration of Megatron-Bridge, which says every setting.
 constexpr Name kWithoutEffectOfWhole = R"(
@@ -42,7 +43,7 @@ constexpr Name kWithoutEffectOfWhole = R"(
     clone-scatter config-logger cpu-offloading-double create-attention-mask cuda-graph-warmup dataloader-type
     deallocate- distributed-backend drop-last embedding-init empty-unused-memory end-weight-decay
     filter-warnings finalize-model-grads fp4-recipe fp8-amax fp8-interval fp8-margin fp8-wgrad fully-parallel-
-    glu-linear-offset grad-scale-func grad-sync-func gradient-reduce-div high-freq-factor hysteresis inference-
+    grad-scale-func grad-sync-func gradient-reduce-div high-freq-factor hysteresis inference-
     initial-loss layernorm-epsilon local-rank loss-scale low-freq-factor
     mid-level min-loss mlp-chunks-for-prefill mock most-recent-k no-sync-func no-weight-decay non-persistent
     num-dataset-builder old-context-len output-layer-init override-opt parallel-output param-sync-func pin-memory
@@ -62,16 +63,19 @@ void import_gpus(RunImport& run) {
     run.assume(fmt::format("cluster.world_size = {}: one node, as {} without a number of nodes says", *g, per_node));
 }
 
+bool has_experts(const RunImport& run) {
+  const JsonNode* const experts = run.given("model.moe");
+  return experts != nullptr && experts->kind == JsonNode::Kind::object;
+}
+
 /// Overrides leave open what their recipe sets.
 void assume_of_recipe(RunImport& run) {
-  const JsonNode* const experts = run.given("model.moe");
   const bool pipeline = run.given_count("parallel.pp", 1) > 1 && run.given("parallel.pp_layout") == nullptr;
-  const std::pair<const char*, bool> degrees[] = {
-      {"parallel.tp", true},
-      {"parallel.pp", true},
-      {"parallel.vpp", pipeline},
-      {"parallel.cp", true},
-      {"parallel.ep", experts != nullptr && experts->kind == JsonNode::Kind::object}};
+  const std::pair<const char*, bool> degrees[] = {{"parallel.tp", true},
+                                                  {"parallel.pp", true},
+                                                  {"parallel.vpp", pipeline},
+                                                  {"parallel.cp", true},
+                                                  {"parallel.ep", has_experts(run)}};
   std::string open;
   for (const auto& [key, matters] : degrees)
     if (matters && run.given(key) == nullptr && !run.is_overridden(key))
@@ -81,20 +85,37 @@ void assume_of_recipe(RunImport& run) {
     run.assume("training.grad_reduce_dtype is the stack's: the file leaves grad_reduce_in_fp32 to its recipe");
 }
 
+/// Parameters of PyTorch's FSDP2 are freed after the forward unless a flag says otherwise.
+void import_torch_fsdp2(RunImport& run) {
+  constexpr Name kFsdp = "use-torch-fsdp2", kKeep = "torch-fsdp2-no-reshard-after-forward";
+  run.put("parallel.zero_stage", 3, kFsdp);
+  if (run.flag(kKeep).value_or(false)) run.put_flag("parallel.reshard_after_forward", false, kKeep);
+}
+
+/// By its flag, of which one name is older, or as the strategy of NeMo 2 has it: fsdp: megatron.
+bool uses_megatron_fsdp(RunImport& run) {
+  constexpr Name kNemo = "fsdp";
+  const bool of_nemo = run.says(kNemo, "\"megatron\"");
+  if (of_nemo) run.take(kNemo);
+  return run.flag(run.first_of({"use-megatron-fsdp", "use-custom-fsdp"})).value_or(of_nemo);
+}
+
+/// The strategy is Megatron FSDP's. Configurations set it beside the distributed optimizer, too, which does not read it.
 void import_sharding(RunImport& run, bool bridge) {
   constexpr std::pair<Name, int> kStrategies[] = {
       {"no_shard", 0}, {"optim", 1}, {"optim_grads", 2}, {"optim_grads_params", 3}};
   constexpr Name kStrategy = "data-parallel-sharding-strategy";
-  const bool fsdp = run.flag(run.first_of({"use-megatron-fsdp", "use-custom-fsdp"})).value_or(false);
+  const bool fsdp = uses_megatron_fsdp(run);
   const std::optional<bool> distributed = run.flag("use-distributed-optimizer");
   const std::optional<int> strategy = run.choice<int>(kStrategy, kStrategies);
   if (run.flag("use-torch-fsdp2").value_or(false))
-    run.put("parallel.zero_stage", 3, "use-torch-fsdp2");
-  else if (strategy && (bridge || fsdp))
+    import_torch_fsdp2(run);
+  else if (strategy && fsdp)
     run.put("parallel.zero_stage", *strategy, kStrategy);
   else if (distributed.value_or(bridge))
     run.put("parallel.zero_stage", 1, "use-distributed-optimizer");
-  if (bridge && !distributed && !strategy)
+  if (strategy && !fsdp) run.assume(fmt::format("{} has no effect without use-megatron-fsdp", kStrategy));
+  if (bridge && !distributed && !(strategy && fsdp))
     run.assume("parallel.zero_stage = 1: the recipes of Megatron-Bridge use the distributed optimizer");
   // Without shards nothing is gathered, and Megatron-LM refuses the flag.
   if (const auto gather = run.flag("overlap-param-gather"))
@@ -189,11 +210,16 @@ void import_megatron_recompute(RunImport& run, bool bridge) {
     run.assume(fmt::format("{} = {}: every layer keeps its input, not every {}th", layers_key, count, count));
 }
 
-/// --recompute-modules, with selective granularity; core_attn alone is Megatron's default.
+/// --recompute-modules, with selective granularity; core_attn alone is Megatron's default. --moe-layer-recompute adds experts to them.
 void import_recompute_modules(RunImport& run) {
-  constexpr Name kModules = "recompute-modules";
-  if (!run.has(kModules)) return;
-  const std::vector<std::string> words = run.words(kModules);
+  constexpr Name kModules = "recompute-modules", kExperts = "moe-layer-recompute";
+  std::vector<std::string> words = run.words(kModules);
+  const bool experts = has_experts(run) && run.flag(kExperts).value_or(false);
+  if (!run.has(kModules) && !experts) return;
+  if (!run.has(kModules)) words.emplace_back("core_attn");
+  if (experts && std::ranges::find(words, "moe") == words.end()) words.emplace_back("moe");
+  if (experts && run.given("training.recompute") == nullptr)
+    run.put("training.recompute", std::string("selective"), kExperts);
   std::vector<std::string> modules;
   bool core = false;
   std::string others;
@@ -286,7 +312,7 @@ void import_loss(RunImport& run, bool bridge) {
 /// An all-gather, Megatron-LM's default, is not modelled.
 void import_dispatcher(RunImport& run, bool bridge) {
   constexpr std::pair<Name, Name> kDispatchers[] = {
-      {"alltoall", "alltoall"}, {"flex", "deepep"}, {"allgather", "alltoall"}};
+      {"alltoall", "alltoall"}, {"flex", "deepep"}, {"allgather", "alltoall"}, {"alltoall_seq", "alltoall"}};
   constexpr Name kDispatcher = "moe-token-dispatcher-type";
   const std::optional<Name> dispatcher = run.choice<Name>(kDispatcher, kDispatchers);
   const bool hybrid = run.word("moe-flex-dispatcher-backend") == "hybridep";
@@ -317,9 +343,7 @@ void import_grouped_experts(RunImport& run, bool bridge) {
 }
 
 void import_expert_work(RunImport& run, bool bridge) {
-  const JsonNode* const experts = run.given("model.moe");
-  const bool has_experts = experts != nullptr && experts->kind == JsonNode::Kind::object;
-  if (!has_experts) return run.pass_over("moe-");
+  if (!has_experts(run)) return run.pass_over("moe-");
   import_dispatcher(run, bridge);
   import_grouped_experts(run, bridge);
   constexpr Name kFactor = "moe-expert-capacity-factor";
@@ -334,13 +358,12 @@ void import_expert_work(RunImport& run, bool bridge) {
 void import_optimizer_types(RunImport& run) {
   constexpr Name kMomentum = "exp-avg-dtype", kVariance = "exp-avg-sq-dtype";
   const bool aware = run.flag("use-precision-aware-optimizer").value_or(false);
-  const auto is_narrow = [&](Name key) { return run.says(key, "\"bf16\"") || run.says(key, "\"bfloat16\""); };
-  if (aware && is_narrow(kMomentum) && is_narrow(kVariance)) {
+  if (aware && says_type(run, kMomentum, "bf16") && says_type(run, kVariance, "bf16")) {
     run.put("training.optimizer_state_dtype", std::string("bf16"), kMomentum);
     for (const Name key : {kMomentum, kVariance}) run.take(key);
   }
   for (const Name key : {kMomentum, kVariance, Name("main-grads-dtype"), Name("main-params-dtype")})
-    for (const Name wide : {"\"fp32\"", "\"float32\""}) run.pass_over_if(key, wide);
+    if (says_type(run, key, "fp32")) run.pass_over(key);
 }
 
 void import_context_parallel(RunImport& run) {
@@ -412,9 +435,7 @@ void import_adapters(RunImport& run) {
   }
   if (!targets.empty() && targets.size() < std::size(EnumNames<LoraTarget>::table))
     run.put("training.lora_targets", node_of(targets), kTargets);
-  const JsonNode* const experts = run.given("model.moe");
-  if (experts != nullptr && experts->kind == JsonNode::Kind::object)
-    run.assume("peft: routed experts have no adapters here");
+  if (has_experts(run)) run.assume("peft: routed experts have no adapters here");
   run.pass_over(kWithoutEffectOfAdapters);
 }
 
@@ -425,7 +446,8 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_rows(run, kMegatronRows, bridge ? AbsentFlag::is_open : AbsentFlag::is_false);
   import_rows(run, kYamlRows, AbsentFlag::is_open);
   if (run.given_count("parallel.tp", 1) <= 1) run.put_flag("parallel.sequence_parallel", false);  // as Megatron does
-  const bool from_local = run.word("transformer-impl") == "local";
+  const bool deepspeed = run.flag("deepspeed").value_or(false);
+  const bool from_local = deepspeed || run.word("transformer-impl") == "local";
   if (!from_local) run.put("stack", std::string("megatron-core"));
   import_batch_ramp(run);
   import_megatron_model(run, bridge);
@@ -433,6 +455,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_megatron_pipeline(run, layers);
   import_sharding(run, bridge);
   import_precision(run, bridge);
+  if (deepspeed) import_megatron_deepspeed(run);
   const bool whole = run.flag(kWholeConfiguration).value_or(false);
   if (bridge && !whole) assume_of_recipe(run);
   import_megatron_recompute(run, bridge);
@@ -452,9 +475,10 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   if (run.flag("use-tp-pp-dp-mapping").value_or(false))
     run.put("parallel.rank_order", std::string("tp-cp-ep-pp-dp"), "use-tp-pp-dp-mapping");
   const std::string backend = run.word("attention-backend");
-  const bool fused = run.flag("use-flash-attn").value_or(!from_local);
-  if (!bridge)
-    run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", "use-flash-attn");
+  const Name flash =
+      run.first_of({"use-flash-attn", "use-flash-attn-v2", "use-flash-attn-v1", "use-flash-attn-triton"});
+  const bool fused = run.flag(flash).value_or(!from_local);
+  if (!bridge) run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", flash);
   run.pass_over_fusions();
   run.pass_over(kWithoutEffect);
   if (whole) {

@@ -60,34 +60,66 @@ std::optional<std::string> expanded(const std::string& text, std::size_t& at, in
   return result;
 }
 
-std::string without_blanks(const std::string& text) {
-  std::string plain = text;
-  std::erase_if(plain, [](char c) { return c == ' ' || c == '(' || c == ')'; });
-  return plain;
-}
+/// Lists of zeros and ones as Python writes them: "([0]*3+[1]*11)", "([0]+[1])*16".
+class LayerList {
+ public:
+  explicit LayerList(const std::string& text) : text_(text) { std::erase(text_, ' '); }
+  std::optional<std::vector<int>> read() {
+    std::optional<std::vector<int>> list = sum(0);
+    return at_ == text_.size() ? std::move(list) : std::nullopt;
+  }
 
-/// "[0]*3": digits in brackets, and how often.
-bool append_list(const std::string& term, std::vector<int>& list) {
-  const std::size_t close = term.find(']');
-  if (term.empty() || term.front() != '[' || close == std::string::npos) return false;
-  std::vector<int> items;
-  for (std::size_t at = 1; at < close; at += 2) {
-    if (term[at] != '0' && term[at] != '1') return false;
-    if (at + 1 < close && term[at + 1] != ',') return false;
-    items.push_back(term[at] - '0');
+ private:
+  using List = std::optional<std::vector<int>>;
+
+  bool take(char c) {
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
   }
-  std::size_t times = 1;
-  if (close + 1 < term.size()) {
-    std::size_t at = close + 2;
-    const std::optional<std::size_t> count =
-        term[close + 1] == '*' && at < term.size() ? count_at(term, at) : std::nullopt;
-    if (!count || at != term.size()) return false;
-    times = *count;
+
+  List sum(int depth) {
+    List list = product(depth);
+    while (list && take('+')) {
+      const List more = product(depth);
+      if (!more || list->size() + more->size() > kMax) return std::nullopt;
+      list->insert(list->end(), more->begin(), more->end());
+    }
+    return list;
   }
-  if (list.size() + times * items.size() > kMax) return false;
-  for (std::size_t i = 0; i < times; ++i) list.insert(list.end(), items.begin(), items.end());
-  return true;
-}
+
+  List product(int depth) {
+    List list = take('(') ? group(depth) : items();
+    while (list && take('*')) {
+      const std::optional<std::size_t> times = count_at(text_, at_);
+      if (!times || *times * list->size() > kMax) return std::nullopt;
+      const std::vector<int> once = std::exchange(*list, {});
+      for (std::size_t i = 0; i < *times; ++i) list->insert(list->end(), once.begin(), once.end());
+    }
+    return list;
+  }
+
+  List group(int depth) {
+    constexpr int kMaxDepth = 20;
+    List list = depth < kMaxDepth ? sum(depth + 1) : std::nullopt;
+    return take(')') ? std::move(list) : std::nullopt;
+  }
+
+  /// "[0,1]"
+  List items() {
+    if (!take('[')) return std::nullopt;
+    std::vector<int> list;
+    do {
+      const bool one = take('1');
+      if (!one && !take('0')) return std::nullopt;
+      list.push_back(one ? 1 : 0);
+    } while (take(','));
+    return take(']') ? List(std::move(list)) : std::nullopt;
+  }
+
+  std::string text_;
+  std::size_t at_ = 0;
+};
 
 }  // namespace
 
@@ -123,22 +155,19 @@ std::string pipeline_layout_text(const std::vector<int>& layers, int prediction_
   return text + std::string(static_cast<std::size_t>(prediction_layers), 'm') + "L";
 }
 
+std::optional<std::vector<int>> parse_layer_list(const std::string& text, int layers) {
+  std::optional<std::vector<int>> list = LayerList(text).read();
+  return list && list->size() == static_cast<std::size_t>(layers) ? std::move(list) : std::nullopt;
+}
+
 std::optional<std::vector<int>> parse_layer_frequency(const std::string& text, int layers) {
-  const std::string plain = without_blanks(text);
-  std::vector<int> list;
   std::size_t at = 0;
-  if (const std::optional<std::size_t> interval = count_at(plain, at); interval && at == plain.size()) {
-    if (*interval == 0 || layers < 0 || static_cast<std::size_t>(layers) > kMax) return std::nullopt;
-    for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers); ++layer)
-      list.push_back(layer % *interval == 0 ? 1 : 0);
-    return list;
-  }
-  for (std::size_t begin = 0; begin <= plain.size();) {
-    const std::size_t end = std::min(plain.find('+', begin), plain.size());
-    if (!append_list(plain.substr(begin, end - begin), list)) return std::nullopt;
-    begin = end + 1;
-  }
-  if (list.size() != static_cast<std::size_t>(layers)) return std::nullopt;
+  const std::optional<std::size_t> interval = count_at(text, at);
+  if (!interval || at != text.size()) return parse_layer_list(text, layers);
+  if (*interval == 0 || layers < 0 || static_cast<std::size_t>(layers) > kMax) return std::nullopt;
+  std::vector<int> list;
+  for (std::size_t layer = 0; layer < static_cast<std::size_t>(layers); ++layer)
+    list.push_back(layer % *interval == 0 ? 1 : 0);
   return list;
 }
 

@@ -20,8 +20,10 @@ std::optional<std::vector<int>> parse_pipeline_layout(const std::string& text);
 /// The same with E before the first layer, and after the last one the prediction layers (m) and L.
 std::string pipeline_layout_text(const std::vector<int>& layers, int prediction_layers = 0);
 
-/// Which layers have experts, by --moe-layer-freq: "([0]*3+[1]*11)" (a list, as Python has it), or n: every n-th, the first
-/// of them layer 0. Nothing: not in that language, or not `layers` long.
+/// Zeros and ones of layers: "([0]*3+[1]*11)", a list as Python has it. Nothing: not in that language, or not `layers` long.
+std::optional<std::vector<int>> parse_layer_list(const std::string& text, int layers);
+
+/// Which layers have experts, by --moe-layer-freq: such a list, or n: every n-th, the first of them layer 0.
 std::optional<std::vector<int>> parse_layer_frequency(const std::string& text, int layers);
 
 /// A module of --recompute-modules and of training.recompute_modules; "" where the other side has none.

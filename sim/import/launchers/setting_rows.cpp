@@ -1,5 +1,10 @@
 #include "sim/import/launchers/setting_rows.hpp"
 
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
 #include "sim/io/scenario_fields.hpp"
 
 namespace tracecast {
@@ -20,6 +25,12 @@ void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag ab
       run.put_flag(row.ours, value.value_or(false) == (row.kind == Kind::flag), row.theirs);
     }
   }
+}
+
+bool says_type(const RunImport& run, std::string_view key, std::string_view type) {
+  const std::string of_pytorch = fmt::format("{}{}", type == "bf16" ? "bfloat" : "float", type.substr(type.size() - 2));
+  return std::ranges::any_of(std::array{std::string(type), of_pytorch, "torch." + of_pytorch},
+                             [&](const std::string& name) { return run.says(key, '"' + name + '"'); });
 }
 
 RunSettings::RunSettings(const Scenario& scenario) {

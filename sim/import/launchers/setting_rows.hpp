@@ -31,6 +31,9 @@ enum class AbsentFlag { is_false, is_open };
 /// Puts every row that the launcher has; flags that are not there as `absent` says.
 void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag absent);
 
+/// Whether a setting names the type of numbers `type` (bf16, fp16, fp32), as we, PyTorch or its module do.
+bool says_type(const RunImport& run, std::string_view key, std::string_view type);
+
 /// The settings of a scenario's `parallel` and `training`, of which an emitter takes what its launcher has words for.
 class RunSettings {
  public:

@@ -162,6 +162,16 @@ void import_expert_tensor(RunImport& run) {
   if (run.given_count("parallel.ep", 1) > 1 && etp != tp) run.put("parallel.etp", etp, kDegree);
 }
 
+/// How tokens reach the experts of other ranks. Without such ranks the setting has no effect.
+void import_dispatcher(RunImport& run) {
+  constexpr Name kBackend = "parallelism.expert_parallel_comm_backend";
+  constexpr std::pair<Name, Name> kBackends[] = {
+      {"standard", "alltoall"}, {"deepep", "deepep"}, {"hybridep", "hybridep"}};
+  const auto backend = run.choice<Name>(kBackend, kBackends);
+  if (backend && run.given_count("parallel.ep", 1) > 1)
+    run.put("parallel.moe_dispatcher", std::string(*backend), kBackend);
+}
+
 /// A pipeline cuts the local batch into micro-batches; without one the local batch is the micro-batch.
 void import_batch(RunImport& run) {
   const Name local_key = run.first_of({"training.local_batch_size", "training.batch_size"});
@@ -372,8 +382,13 @@ void import_precision(RunImport& run) {
   constexpr std::pair<Name, Name> kTypes[] = {{"bfloat16", "bf16"}, {"float32", "fp32"}};
   constexpr Name kReduce = "training.mixed_precision_reduce";
   constexpr Name kParam = "training.mixed_precision_param";
+  constexpr Name kStored = "training.dtype";
   run.put("training.grad_reduce_dtype", std::string(run.choice<Name>(kReduce, kTypes).value_or("fp32")), kReduce);
   run.put("training.dtype", std::string(run.choice<Name>(kParam, kTypes).value_or("bf16")), kParam);
+  if (run.choice<Name>(kStored, kTypes) == "bf16") {  // parameters and states, without a copy in fp32
+    run.put_flag("training.master_weights", false, kStored);
+    run.put("training.optimizer_state_dtype", std::string("bf16"), kStored);
+  }
   if (is_saved_configuration(run.theirs()) && !run.is_overridden("training.dtype")) {
     constexpr Name kSaved = "model_converters.converters";
     const JsonNode* saved = run.find(kSaved);
@@ -428,6 +443,7 @@ void import_torchtitan(RunImport& run) {
   import_rows(run, kTorchtitanRows, AbsentFlag::is_false);
   import_rows(run, kOldRows, AbsentFlag::is_open);
   import_expert_tensor(run);
+  import_dispatcher(run);
   import_sharding(run);
   import_pipeline(run);
   import_batch(run);

@@ -84,6 +84,11 @@ void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) 
   settings.list_unless(t.grad_reduce_dtype == Precision::fp32, "training.grad_reduce_dtype");
   toml.set("mixed_precision_reduce", "float32");  // the only type that torchtitan reduces in
   if (t.dtype == Precision::bf16 || fp32) settings.take("training.dtype");
+  if (!t.master_weights && t.optimizer_state_dtype == Precision::bf16) {
+    settings.take("training.master_weights");
+    settings.take("training.optimizer_state_dtype");
+    toml.set("dtype", "bfloat16");
+  }
   if (t.offload_parameters) {  // with FSDP, and then the optimizer, too
     settings.take("training.offload_parameters");
     settings.take("training.offload_optimizer");
@@ -127,7 +132,11 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
   }
   if (p.ep > 1) {
     settings.take("parallel.etp");
-    toml.set("expert_tensor_parallel_degree", std::int64_t{p.etp > 0 ? p.etp : p.tp});
+    const int tensor = p.etp > 0 ? p.etp : p.tp;
+    toml.set("expert_tensor_parallel_degree", std::int64_t{tensor});
+    // torchtitan refuses the other kernels beside experts that are divided.
+    if (p.moe_dispatcher != MoeDispatcher::alltoall && tensor == 1)
+      toml.set("expert_parallel_comm_backend", settings.take("parallel.moe_dispatcher").string);
   }
   if (p.cp > 1 && p.cp_comm_type != ContextExchange::a2a) {
     settings.take("parallel.cp_comm_type");
