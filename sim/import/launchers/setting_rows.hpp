@@ -31,7 +31,7 @@ enum class AbsentFlag { is_false, is_open };
 /// Puts every row that the launcher has; flags that are not there as `absent` says.
 void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag absent);
 
-/// The settings of a scenario's `parallel` and `training`, of which an emitter takes what its launcher has words for.
+/// The settings of a scenario's `parallel` and `training`, of which an emitter takes what its launcher can express.
 class RunSettings {
  public:
   explicit RunSettings(const Scenario& scenario);
