@@ -12,7 +12,7 @@ namespace tracecast {
 struct Samples {
   double lower_quartile = 0;
   double median = 0;
-  double spread = 0;  ///< relative standard deviation of a normal distribution with the same quartiles
+  double spread = 0;  ///< relative_spread()
   int count = 0;
 };
 

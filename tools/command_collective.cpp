@@ -139,7 +139,7 @@ Result<Question> read_question(const CollectiveOptions& options) {
                     {}};
   if (question.call.collective == Collective::send_recv && question.group.ranks != 2)
     return fail_key("--op", "send_recv", "is between two ranks: --ranks 2");
-  if (question.group.ranks == 1) return fail_key("--ranks", "1", "a GPU alone exchanges nothing (allowed: 2 or more)");
+  if (question.group.ranks == 1) return fail_key("--ranks", "1", "a collective needs at least 2 GPUs");
   const std::string why = unsupported_reason(question.cluster, question.architecture, question.call, question.group);
   if (!why.empty()) return fail(why);
   if (question.network != NetworkKind::isolated) add_siblings(options, question);

@@ -66,7 +66,7 @@ Run add_compare_options(CLI::App& app) {
                  "per rank of the run")
       ->required();
   app.add_option("--step", options->step, "of recordings: which step; default: the last but one")
-      ->type_name("N")
+      ->type_name("NUMBER")
       ->check(at_least_zero());
   app.add_option("--tolerance", options->tolerance,
                  "largest relative error of the step time; above it the exit code is 1")

@@ -86,7 +86,7 @@ Run add_diagnose_options(CLI::App& app) {
          "where the time of ranks went: timeline.json, or its folder; a foreign step graph; recordings, one per rank")
       ->type_name("FILE");
   app.add_option("--step", options->step, "of recordings: which step; default: the last but one")
-      ->type_name("N")
+      ->type_name("NUMBER")
       ->check(at_least_zero());
   app.add_option("--svg", options->svg, "also draw how likely each cause is to this file")->type_name("FILE");
   app.add_flag("--json", options->json, "print one JSON object instead of a page");

@@ -227,6 +227,7 @@ void add_run(CLI::App& app, GoodputCommandOptions& options) {
   app.option_defaults()->group("The run");
   app.add_option("--days", options.days, "length of a history")->check(in_range(0.01, 3650.0))->capture_default_str();
   app.add_option("--tokens", options.tokens, "tokens to train, 15T or 15e12: time and cost to finish")
+      ->type_name("TOKENS")
       ->transform(count_in_range(1.0, 9e18));
   app.add_option("--until", options.until, "end a history after this many tokens, or after --days")
       ->type_name("TOKENS")
@@ -240,7 +241,7 @@ void add_run(CLI::App& app, GoodputCommandOptions& options) {
       ->delimiter(',')
       ->expected(3)
       ->check(in_range(1, 1'000'000));
-  app.add_option("--price", options.price, "price of one GPU-hour")->check(above_zero());
+  app.add_option("--price", options.price, "US dollars per GPU-hour")->type_name("PRICE")->check(above_zero());
 }
 
 void add_failures(CLI::App& app, GoodputCommandOptions& options) {

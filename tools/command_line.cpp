@@ -48,6 +48,13 @@ std::pair<std::string, std::string> type_and_check(const CLI::Option& option) {
   return {name.substr(0, colon), colon == std::string::npos ? "" : name.substr(colon + 1)};
 }
 
+/// "-o, --output"
+std::string spelling_of(const CLI::Option& option) {
+  std::string names;
+  for (const std::string& letter : option.get_snames()) names += "-" + letter + ", ";
+  return names + option.get_name();
+}
+
 /// The placeholder for an option's value: "DIR", "NUMBER", "{analytic,fluid}", or nothing for a flag.
 std::string argument(const CLI::Option& option) {
   if (option.get_type_size_max() == 0) return "";
@@ -101,7 +108,7 @@ std::string help_page(const CLI::App& app, const Command& command, const TextSty
     std::string text = option->get_description() + allowed_range(*option);
     if (!option->get_default_str().empty()) text += fmt::format(" (default: {})", option->get_default_str());
     if (groups.empty() || groups.back().first != option->get_group()) groups.emplace_back(option->get_group(), "");
-    groups.back().second += entry(option->get_name() + argument(*option), text, style);
+    groups.back().second += entry(spelling_of(*option) + argument(*option), text, style);
   }
   std::string options;
   for (const auto& [name, entries] : groups) options += fmt::format("{}:\n{}\n", name, entries);

@@ -92,14 +92,23 @@ void add_space(CLI::App& app, PlanOptions& options) {
                  "samples of a step, as --gpus (default: the scenario's); the smallest and largest that are allowed")
       ->type_name("SAMPLES");
   list("--topology", options.topologies, "machines to compare: files or shipped names");
-  list("--tp", options.tp, "tensor-parallel degrees to try (default: all that divide)")->check(degree);
-  list("--pp", options.pp, "pipeline degrees")->check(degree);
-  list("--vpp", options.vpp, "model chunks per pipeline rank")->check(degree);
-  list("--cp", options.cp, "context-parallel degrees")->check(degree);
-  list("--ep", options.ep, "expert-parallel degrees")->check(degree);
-  list("--micro-batch", options.micro_batch, "micro-batch sizes")->check(in_range(1, 1e6));
-  list("--recompute", options.recompute, "none, selective, selective_op, full");
-  list("--zero", options.zero, "ZeRO stages, 0 to 3")->check(in_range(0, 3));
+  list("--tp", options.tp,
+       "tensor-parallel degrees (default: powers of two up to 16 inside a scale-up domain that divide the heads; of "
+       "every choice also the scenario's value)")
+      ->check(degree);
+  list("--pp", options.pp, "pipeline degrees (default: all up to 128 that divide the GPUs)")->check(degree);
+  list("--vpp", options.vpp, "model chunks per pipeline rank (default: 1 to 8)")->check(degree);
+  list("--cp", options.cp,
+       "context-parallel degrees (default: 1; from 32 Ki tokens per sequence on, powers of two up to 16)")
+      ->check(degree);
+  list("--ep", options.ep,
+       "expert-parallel degrees (default: 1; of models with experts, powers of two up to 64 that divide them)")
+      ->check(degree);
+  list("--micro-batch", options.micro_batch,
+       "micro-batch sizes (default: those of 1, 2, 4, 8 that divide the global batch)")
+      ->check(in_range(1, 1e6));
+  list("--recompute", options.recompute, "of none, selective, selective_op, full (default: none, selective, full)");
+  list("--zero", options.zero, "ZeRO stages, 0 to 3 (default: 0, 1, 3)")->check(in_range(0, 3));
   list("--sequence-parallel", options.sequence_parallel, "on, off, or on,off (default: on)");
   list("--offload", options.offload,
        "states to offload to the host: none, optimizer, optimizer+parameters, activations … (default: none, and these "
@@ -169,7 +178,7 @@ void add_plan_output(CLI::App& app, PlanOptions& options) {
   app.add_option("--csv", options.csv, "write every simulated layout to this file")->type_name("FILE");
   app.add_option(
          "--page", options.page,
-         "write a page for those who decide to this file: question, answer, trade-offs, money, what would change it")
+         "write a summary for decision makers to this file: question, answer, trade-offs, money, what would change it")
       ->type_name("FILE");
   app.add_option("--html", options.html, "write a page for a browser to this file; it needs no network")
       ->type_name("FILE");

@@ -201,8 +201,8 @@ Run add_record_options(CLI::App& app) {
   app.add_option("--duration", options->duration, "record so many seconds; 0: to the end")
       ->type_name("SECONDS")
       ->check(at_least_zero());
-  app.add_option("--steps", options->steps, "keep only the last N whole steps of each rank; 0: everything")
-      ->type_name("N")
+  app.add_option("--steps", options->steps, "keep only so many whole steps of each rank, the last ones; 0: everything")
+      ->type_name("NUMBER")
       ->check(in_range(0, 1'000'000));
   app.add_option("COMMAND", options->command, "the program and its arguments, behind --")->required();
   return [options](const Context&) { return record(*options); };

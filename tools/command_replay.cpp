@@ -198,9 +198,10 @@ Run add_replay_options(CLI::App& app) {
                  "a trace of record, a PyTorch profiler JSON, or an SQLite file of Nsight Systems; packed or not. "
                  "Several: ranks of one run, which synchronize in their collectives. Or one step graph (Chakra, SimAI)")
       ->required();
-  app.add_option("--step", options->step,
-                 "only this step: the range ProfilerStep#N, or the N-th whole step of the work; default: all")
-      ->type_name("N")
+  app.add_option(
+         "--step", options->step,
+         "only this step: the range ProfilerStep#NUMBER, or the whole step of the work with this number; default: all")
+      ->type_name("NUMBER")
       ->check(at_least_zero());
   app.add_option("--topology", options->topology,
                  "of a Chakra trace or a SimAI workload: time the transfers that have sizes only on this machine, "

@@ -370,6 +370,7 @@ Run add_scaling_options(CLI::App& app) {
   app.add_option("--model", options->model, "a model file or the name of a shipped one, instead of --parameters")
       ->type_name("MODEL");
   app.add_option("--tokens", options->tokens, "tokens of the training: 15T, 300e9; default: 20 per parameter")
+      ->type_name("TOKENS")
       ->transform(count_in_range(1.0, kMaxBudget));
   CLI::Option* flops = app.add_option("--flops", options->flops, "total FLOPs, instead of both");
   flops->check(in_range(1.0, kMaxBudget));

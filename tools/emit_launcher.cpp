@@ -36,7 +36,7 @@ bool print_for_launcher(const std::string& format, const Scenario& scenario) {
   }
   const EmittedRun run = emit_run(format, scenario);
   fmt::print("{}", run.text);
-  for (const std::string& setting : run.unmapped) fmt::print(stderr, "{} has no word for {}\n", format, setting);
+  for (const std::string& setting : run.unmapped) fmt::print(stderr, "{} cannot express {}\n", format, setting);
   if (const std::string theirs = stack_of_emitted(format, run.text); theirs != scenario.stack)
     fmt::print(stderr, "the forecast has {}; an import of these settings sets {}\n", stack_text(scenario.stack),
                stack_text(theirs));

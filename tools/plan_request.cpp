@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -17,6 +16,7 @@
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/network/rack_use.hpp"
+#include "sim/plan/layout_keys.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/sweep.hpp"
 #include "tools/environment.hpp"
@@ -33,27 +33,28 @@ constexpr int kMostSizes = 1000;  ///< of one "first..last:step"
 /// "256..16384" doubles from the first to the last; "1024..2048:128" goes in steps; "256,384" is a list; "1024" is a single
 /// number. Other text is an error.
 std::optional<std::vector<int>> parse_counts(const std::string& text) {
-  const auto number = [](std::string_view part, int& value) {
-    const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
-    return code == std::errc{} && end == part.data() + part.size() && value >= 1 && value <= kMostPlannedGpus;
+  const auto number = [](std::string_view part) {
+    const std::optional<int> value = parse_number<int>(part);
+    return value && *value >= 1 && *value <= kMostPlannedGpus ? value : std::nullopt;
   };
   std::vector<int> values;
   if (const std::size_t dots = text.find(".."); dots != std::string::npos) {
-    int first = 0;
-    int last = 0;
     const std::string_view all = text;
     const std::size_t colon = std::min(text.find(':', dots), text.size());
-    int step = 0;
-    if (colon < text.size() && !number(all.substr(colon + 1), step)) return std::nullopt;
-    if (!number(all.substr(0, dots), first) || !number(all.substr(dots + 2, colon - dots - 2), last) || first > last)
-      return std::nullopt;
-    if (step > 0 && (last - first) / step >= kMostSizes) return std::nullopt;
-    for (std::int64_t count = first; count <= last; count = step > 0 ? count + step : 2 * count)
+    const std::optional<int> first = number(all.substr(0, dots));
+    const std::optional<int> last = number(all.substr(dots + 2, colon - dots - 2));
+    const std::optional<int> step = colon < text.size() ? number(all.substr(colon + 1)) : 0;
+    if (!first || !last || !step || *first > *last) return std::nullopt;
+    if (*step > 0 && (*last - *first) / *step >= kMostSizes) return std::nullopt;
+    for (std::int64_t count = *first; count <= *last; count = *step > 0 ? count + *step : 2 * count)
       values.push_back(static_cast<int>(count));
     return values;
   }
-  for (const std::string_view part : split(text))
-    if (!number(part, values.emplace_back())) return std::nullopt;
+  for (const std::string_view part : split(text)) {
+    const std::optional<int> value = number(part);
+    if (!value) return std::nullopt;
+    values.push_back(*value);
+  }
   return values;
 }
 
@@ -236,28 +237,6 @@ Result<void> check_sweep_of_machine(const PlanOptions& options) {
   return {};
 }
 
-/// Keys that layouts set, and the option with their values.
-constexpr std::pair<std::string_view, const char*> kLayoutOptions[] = {
-    {"parallel.tp", "--tp"},
-    {"parallel.cp", "--cp"},
-    {"parallel.ep", "--ep"},
-    {"parallel.pp", "--pp"},
-    {"parallel.vpp", "--vpp"},
-    {"parallel.pp_schedule", "--schedule"},
-    {"parallel.zero_stage", "--zero"},
-    {"parallel.sharding_strategy", "--zero, and one that keeps the strategy"},
-    {"parallel.shard_group", "--zero 1, 2 or 3, which keep it"},
-    {"parallel.reshard_after_forward", "--zero 3, which keeps it"},
-    {"parallel.sequence_parallel", "--sequence-parallel"},
-    {"parallel.tp_comm_overlap", "--sequence-parallel on, which keeps it"},
-    {"training.micro_batch_size", "--micro-batch"},
-    {"training.recompute", "--recompute"},
-    {"training.offload_optimizer", "--offload"},
-    {"training.offload_parameters", "--offload"},
-    {"training.offload_activations", "--offload"},
-    {"training.offload_layers", "--offload activations, which keeps it"},
-};
-
 /// A swept key that layouts set would be the label of runs that do not have it.
 Result<void> check_sweep_of_layouts(const PlanOptions& options, const Scenario& scenario, const SearchSpace& space) {
   if (options.sweep.empty()) return {};
@@ -265,11 +244,11 @@ Result<void> check_sweep_of_layouts(const PlanOptions& options, const Scenario& 
   for (const std::string& sweep : options.sweep) {
     const std::string key(swept_key(sweep));
     if (!searched.contains(key)) continue;
-    const auto* const option = std::ranges::find(kLayoutOptions, key, &std::pair<std::string_view, const char*>::first);
+    const LayoutKey* const known = find_layout_key(key);
     return fail_key("--sweep", sweep,
-                    option == std::end(kLayoutOptions)
+                    known == nullptr || known->option.empty()
                         ? fmt::format("the search sets {} for each layout", key)
-                        : fmt::format("the search sets {} for each layout (use {})", key, option->second));
+                        : fmt::format("the search sets {} for each layout (use {})", key, known->option));
   }
   return {};
 }
@@ -349,11 +328,9 @@ std::vector<std::string> gpus_of(const std::vector<MachineChoice>& all) {
 /// "2.1" for all machines, or "h100=2.1,gb200=5.5".
 Result<void> set_prices(Economics& economics, const std::string& text, const std::vector<MachineChoice>& all) {
   if (text.empty()) return {};
-  const auto usd = [](std::string_view part) -> std::optional<double> {
-    double value = 0;
-    const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (code != std::errc{} || end != part.data() + part.size() || !(value > 0) || value > 1e6) return std::nullopt;
-    return value;
+  const auto usd = [](std::string_view part) {
+    const std::optional<double> value = parse_number<double>(part);
+    return value && *value > 0 && *value <= 1e6 ? value : std::nullopt;
   };
   const auto wrong = [&] {
     return fail_key("--price", text, "is not a price (allowed: 2.1 for all GPUs, or h100=2.1,gb200=5.5)");

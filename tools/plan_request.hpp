@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/result.hpp"
-#include "sim/io/economics.hpp"
+#include "sim/economics/economics.hpp"
 #include "sim/io/failure_file.hpp"
 #include "sim/search/capacity.hpp"
 

@@ -158,7 +158,8 @@ std::string refusal_of(const MachineChoice& machine, SearchSpace space, const Se
   const double usable =
       static_cast<double>(machine.scenario.profile.memory.count) * (1 - options.search.memory_headroom);
   if (result.counts.refused > 0 && static_cast<double>(result.least_memory.count) <= usable)
-    return fmt::format("No layout that fits suits {} ({} were refused).", options.launcher, result.counts.refused);
+    return fmt::format("No layout that fits in memory is accepted by {} ({} were refused).", options.launcher,
+                       result.counts.refused);
   if (result.least_memory.count > 0)
     return fmt::format("No layout fits: the smallest needs at least {:.1f} GiB of {:.1f} GiB that may be used.",
                        static_cast<double>(result.least_memory.count) / (1 << 30), usable / (1 << 30));

@@ -78,6 +78,19 @@ class PassOn {
 
 }  // namespace
 
+ExitCode exit_code_of(int status) {
+  switch (status) {
+    case 0:
+      return ExitCode::done;
+    case 1:
+      return ExitCode::no;
+    case 3:
+      return ExitCode::missing;
+    default:
+      return ExitCode::bad_input;
+  }
+}
+
 ExitCode missing(const std::string& sentence) {
   fmt::print(stderr, "{}\n", sentence);
   return ExitCode::missing;
@@ -111,30 +124,14 @@ ExitCode run_cuda_worker(int ranks, std::vector<std::string> arguments) {
     }
     command.insert(command.end(), {"--rendezvous", folder->path()});
   }
-  switch (run_program(command)) {
-    case 0:
-      return ExitCode::done;
-    case 1:
-      return ExitCode::no;
-    case 3:
-      return ExitCode::missing;
-    default:
-      return ExitCode::bad_input;
-  }
+  return exit_code_of(run_program(command));
 }
 
 ExitCode run_worker(int ranks, const std::vector<std::string>& arguments) {
   std::vector<std::string> command = ranks > 0 ? mpirun(ranks) : std::vector<std::string>{};
   command.push_back(worker_path().string());
   command.insert(command.end(), arguments.begin(), arguments.end());
-  switch (run_program(command)) {
-    case 0:
-      return ExitCode::done;
-    case 1:
-      return ExitCode::no;
-    default:
-      return ExitCode::bad_input;
-  }
+  return exit_code_of(run_program(command));
 }
 
 std::filesystem::path beside_this_program(const std::string& name) {

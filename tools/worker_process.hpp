@@ -10,6 +10,9 @@
 
 namespace tracecast::cli {
 
+/// Of the exit status of a worker, which has those of this program; bad_input for another, also of one that a signal ended.
+ExitCode exit_code_of(int status);
+
 /// Empty if this build and this machine can execute steps on CPUs; else a sentence about what is missing.
 std::string missing_for_workers();
 

@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/quantile.hpp"
 #include "sim/cost/plausible.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/import/kernel_names.hpp"
-#include "sim/import/measurement_sums.hpp"
 #include "tracer/concurrent_transfers.hpp"
 #include "tracer/recorded_steps.hpp"
 
@@ -362,8 +362,8 @@ class Measurer {
 
   /// Errors: a multiplication or attention faster than the GPU.
   Result<void> write(Profile& profile, const Samples& samples, const std::string& file) {
-    const auto [median, spread] = median_and_spread(samples.seconds);
-    const MeasuredOperator measured{samples.op, median, spread, static_cast<int>(samples.seconds.size())};
+    const MeasuredOperator measured{samples.op, median(samples.seconds), relative_spread(samples.seconds),
+                                    static_cast<int>(samples.seconds.size())};
     if (const auto fault = why_impossible(profile, measured)) {
       if (is_large(samples.op.kind))
         return fail(
@@ -384,13 +384,12 @@ class Measurer {
     for (const auto& [key, calls] : calls_) {
       std::vector<double> times;
       for (const auto& [call, time] : calls) times.push_back(time);
-      const auto [median, spread] = median_and_spread(times);
       const auto& [collective, ranks, bytes] = key;
       std::erase_if(profile.measured_collectives, [&key = key](const MeasuredCollective& m) {
         return std::tuple(m.collective, m.ranks, m.size.count) == key;
       });
       profile.measured_collectives.push_back(
-          {collective, ranks, Bytes{bytes}, median, spread, static_cast<int>(times.size())});
+          {collective, ranks, Bytes{bytes}, median(times), relative_spread(times), static_cast<int>(times.size())});
       if (const auto fault = why_impossible(profile, profile.measured_collectives.back()))
         return fail({file, 0, fmt::format("{} of {} bytes over {} ranks", to_string(collective), bytes, ranks), "",
                      fmt::format("{}: the transfers are not those of the scenario", *fault)});

@@ -20,6 +20,12 @@ double quantile(std::vector<double> values, double share) {
 
 double median(std::vector<double> values) { return values.empty() ? 0 : quantile(std::move(values), 0.5); }
 
+double relative_spread(const std::vector<double>& values) {
+  constexpr double kQuartiles = 1.349;  // distance of the quartiles of a normal distribution, in standard deviations
+  const double middle = median(values);
+  return middle > 0 ? (quantile(values, 0.75) - quantile(values, 0.25)) / kQuartiles / middle : 0;
+}
+
 double standard_deviation(const std::vector<double>& values) {
   if (values.size() < 2) return 0;
   const auto count = static_cast<double>(values.size());

@@ -12,6 +12,10 @@ double quantile(std::vector<double> values, double share);
 /// 0 of nothing.
 double median(std::vector<double> values);
 
+/// Spread of repeated measurements: the standard deviation of a normal distribution with the same quartiles, relative to the median.
+/// A few disturbed ones in the long upper tail do not change it. 0 if the median is not positive.   Requires at least one value.
+double relative_spread(const std::vector<double>& values);
+
 /// Of the population that the values are a sample of; 0 of fewer than two.
 double standard_deviation(const std::vector<double>& values);
 

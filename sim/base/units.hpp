@@ -59,6 +59,7 @@ constexpr Flops& operator+=(Flops& a, Flops b) { return a = a + b; }
 
 inline constexpr double kSecondsPerHour = 3600;
 inline constexpr double kSecondsPerDay = 24 * kSecondsPerHour;
+inline constexpr double kSecondsPerYear = 365.25 * kSecondsPerDay;
 inline constexpr Duration kLongestDuration{std::numeric_limits<std::int64_t>::max()};
 
 /// Rounds to the nearest picosecond, halves away from zero; kLongestDuration if it is longer.

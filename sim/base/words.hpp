@@ -17,6 +17,16 @@ namespace tracecast {
 /// Blanks within a line. A carriage return is one, so that Windows line ends are ignored.
 inline constexpr std::string_view kBlanks = " \t\r";
 
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Has `text` the letters of `part` one after another, also inside of a word?
+constexpr bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// Removes the first line and returns it without its end: for texts of millions of lines.
+std::string_view take_line(std::string_view& text);
+
 /// The lines without their ends; what follows the last end of a line is one if there is something.
 std::vector<std::string_view> split_lines(std::string_view text);
 

@@ -11,7 +11,8 @@ constexpr double kMemoryEfficiency = 0.5;
 double factorization_seconds(const GpuPeak& gpu, const Operator& op) {
   const FactorizationShape& shape = std::get<FactorizationShape>(op.shape);
   const double matrices = static_cast<double>(shape.count) / static_cast<double>(shape.interval);
-  const double chain = static_cast<double>(shape.n) * (shape.eigenvectors ? kEigenColumn : kQrColumn) * matrices;
+  const double chain =
+      static_cast<double>(shape.n) * (shape.eigenvectors ? kEigenSecondsPerColumn : kQrSecondsPerColumn) * matrices;
   return flops(op).count / (kEfficiency * gpu.flops) +
          static_cast<double>(compulsory_traffic(op).count) / (kMemoryEfficiency * gpu.bandwidth) + chain;
 }

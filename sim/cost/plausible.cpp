@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -22,8 +24,6 @@ double peak_of(const Profile& profile, Precision precision) {
       peak = std::max(peak, rate / 2);  // TF32
   return peak;
 }
-
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 /// Letters, two to four digits, letters: A100, H800, MI250X, L40S, GB200. Four digits alone: RTX 4090.
 bool is_model(std::string_view word) {

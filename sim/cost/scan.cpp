@@ -5,7 +5,6 @@
 namespace tracecast {
 namespace {
 
-constexpr double kStart = 15e-6;  ///< five to six kernels of about 3 us
 constexpr double kEfficiency = 0.3;
 constexpr double kMemoryEfficiency = 0.5;         ///< with the delta rule
 constexpr double kMemoryEfficiencyOfSums = 0.37;  ///< Mamba-2
@@ -29,7 +28,7 @@ double scan_seconds(const GpuPeak& gpu, const Operator& op) {
   const double chain = chain_flops(op, std::get<ScanShape>(op.shape)) / (kEfficiency * gpu.flops / gpu.sms);
   const double efficiency = std::get<ScanShape>(op.shape).delta ? kMemoryEfficiency : kMemoryEfficiencyOfSums;
   const double memory = static_cast<double>(compulsory_traffic(op).count) / (efficiency * gpu.bandwidth);
-  return kStart + std::max({together, chain, memory});
+  return kUnmeasuredStart + std::max({together, chain, memory});
 }
 
 }  // namespace tracecast

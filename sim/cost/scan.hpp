@@ -19,6 +19,9 @@
 
 namespace tracecast {
 
+/// Seconds that the launches of an unmeasured group of kernels take: t0, five to six kernels of about 3 us.
+inline constexpr double kUnmeasuredStart = 15e-6;
+
 /// The fit that the cost of a kernel carries which was never measured: no samples, and a wide residual.
 const Fit& unmeasured_fit();
 

@@ -5,7 +5,6 @@
 namespace tracecast {
 namespace {
 
-constexpr double kStart = 15e-6;
 constexpr double kForwardEfficiency = 0.65;
 constexpr double kBackwardEfficiency = 0.44;
 constexpr double kIndexerEfficiency = 0.5;
@@ -15,9 +14,9 @@ constexpr double kIndexerEfficiency = 0.5;
 double sparse_attention_seconds(const GpuPeak& gpu, const Operator& op) {
   const double work = flops(op).count / gpu.flops;
   if (op.kind == OperatorKind::sparse_attention)
-    return kStart + work / (op.pass == Pass::forward ? kForwardEfficiency : kBackwardEfficiency);
+    return kUnmeasuredStart + work / (op.pass == Pass::forward ? kForwardEfficiency : kBackwardEfficiency);
   const double memory = static_cast<double>(compulsory_traffic(op).count) / gpu.bandwidth;
-  return kStart + std::max(work, memory) / kIndexerEfficiency;
+  return kUnmeasuredStart + std::max(work, memory) / kIndexerEfficiency;
 }
 
 }  // namespace tracecast

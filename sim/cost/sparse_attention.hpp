@@ -10,7 +10,7 @@
 /// Source: docs/references.md#sparse-attention
 #pragma once
 
-#include "sim/cost/gemm.hpp"
+#include "sim/cost/scan.hpp"
 #include "sim/model/operators.hpp"
 
 namespace tracecast {

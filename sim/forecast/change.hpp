@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/economics/economics.hpp"
 #include "sim/forecast/forecast.hpp"
-#include "sim/io/economics.hpp"
 #include "sim/io/scenario.hpp"
 
 namespace tracecast {

@@ -6,9 +6,9 @@
 
 #include "sim/base/quantile.hpp"
 #include "sim/base/units.hpp"
+#include "sim/economics/economics.hpp"
 #include "sim/forecast/engine_step_times.hpp"
 #include "sim/forecast/evidence.hpp"
-#include "sim/io/economics.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/plan_check.hpp"
 #include "sim/plan/sharding.hpp"

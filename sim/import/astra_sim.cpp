@@ -241,18 +241,16 @@ class AstraSim {
 };
 
 Result<ImportedTopology> read_astra_sim_network(std::string_view text, const std::string& file) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] == '{') {
-    const auto has = [text](std::string_view part) { return text.find(part) != std::string_view::npos; };
-    if (has("scheduling-policy"))
+  if (is_json_object(text)) {
+    if (contains(text, "scheduling-policy"))
       return fail({file, 0, "scheduling-policy", "",
                    "is of ASTRA-sim's system layer, which chooses algorithms of collectives; a topology comes from its "
                    "network file (.yml)"});
-    if (has("logical-dims"))
+    if (contains(text, "logical-dims"))
       return fail({file, 0, "logical-dims", "",
                    "counts the dimensions for ns-3 and has no rates; a topology comes from the analytical network file "
                    "(.yml)"});
-    if (has("memory-type"))
+    if (contains(text, "memory-type"))
       return fail({file, 0, "memory-type", "", "describes remote memory, which topologies here do not have"});
   }
   return AstraSim(text, file).read().and_then(possible_in(file));

@@ -270,12 +270,9 @@ class ChakraReader {
 };
 
 Result<ImportedGraph> read_chakra(std::string_view content, const std::string& file) {
-  const std::size_t first = content.find_first_not_of(" \t\r\n");
-  const char begin = first == std::string_view::npos ? '\0' : content[first];
-  if (begin == '<')
+  if (first_character(content) == '<')
     return fail({file, 0, "", "", "is XML, as custom collective algorithms are, not an execution trace"});
-  const bool json = begin == '{';
-  return json ? ChakraReader(file).read_json(content) : ChakraReader(file).read(content);
+  return is_json_object(content) ? ChakraReader(file).read_json(content) : ChakraReader(file).read(content);
 }
 
 bool is_text(std::string_view content) {

@@ -97,8 +97,7 @@ Result<const Importer*> find_importer(std::string_view content, const std::strin
 }
 
 Result<const Importer*> find_foreign(std::string_view content, const std::string& file, Kinds kinds) {
-  const std::size_t first = content.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-  const bool may_be_own = first == std::string_view::npos || content[first] == '{' || file.ends_with(".json");
+  const bool may_be_own = first_character(content) == '\0' || is_json_object(content) || file.ends_with(".json");
   if (may_be_own && those_that_recognise(importers_of({}), content, file).empty()) return nullptr;
   return find_importer(content, file, "", kinds);
 }

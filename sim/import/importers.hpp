@@ -25,7 +25,7 @@
 
 namespace tracecast {
 
-/// A reader never opens a file: `content` is the whole file, unpacked; `file` is its name, for messages.
+/// A reader never opens a file: `content` is the whole file as read_packed() returns it; `file` is its name, for messages.
 /// Errors: one sentence with the line, byte or node that is damaged.
 template <class T>
 using Reader = Result<T> (*)(std::string_view content, const std::string& file);

@@ -1,9 +1,7 @@
 #include "sim/import/infiniband_fabric.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdlib>
 #include <vector>
 
 #include <fmt/format.h>
@@ -128,10 +126,8 @@ class InfinibandReader {
 
   /// "4xNDR", the last word.
   static Bandwidth rate_at_end(std::string_view line) {
-    const std::size_t end = line.find_last_not_of(" \t");
-    if (end == std::string_view::npos) return {};
-    const std::size_t begin = line.find_last_of(" \t", end) + 1;
-    const std::string_view word = line.substr(begin, end + 1 - begin);
+    const std::string_view trimmed = trim(line);
+    const std::string_view word = trimmed.substr(trimmed.find_last_of(kBlanks) + 1);
     const std::size_t x = word.find('x');
     if (x == std::string_view::npos) return {};
     return rate_of(number_at(word, 0), lane_megabits(word.substr(x + 1)));
@@ -180,7 +176,7 @@ class InfinibandReader {
       return fail_at(line, "is a link without the ports of its ends");
     const double lane = x == std::string_view::npos || unit == std::string_view::npos
                             ? 0
-                            : std::strtod(std::string(state.substr(x + 1, unit - x - 1)).c_str(), nullptr);
+                            : parse_number<double>(trim(state.substr(x + 1, unit - x - 1))).value_or(0);
     const Bandwidth rate = rate_of(number_at(state, 0), lane_of_rate(lane));
     const std::string guid = guid_at == std::string_view::npos
                                  ? owner_
@@ -206,15 +202,14 @@ class InfinibandReader {
     if (bracket == std::string_view::npos) return {-1, -1};
     text = text.substr(0, bracket);
     const int port = cut_last_number(text);
-    const std::size_t end = text.find_last_not_of(" \t");
-    text = text.substr(0, end == std::string_view::npos ? 0 : end + 1);
+    text = trim(text);
     return {cut_last_number(text), port};
   }
 
   /// Removes the number that `text` ends with; -1: it ends with none.
   static int cut_last_number(std::string_view& text) {
     std::size_t begin = text.size();
-    while (begin > 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9') --begin;
+    while (begin > 0 && is_digit(text[begin - 1])) --begin;
     const int number = begin == text.size() ? -1 : number_at(text, begin);
     text = text.substr(0, begin);
     return number;
@@ -222,21 +217,13 @@ class InfinibandReader {
 
   /// CA 44 1 0x…3f 4x SDR - SW 12 4 0x…07 ( 'node03_mlx5_7' - 'leaf-r7' )
   Result<void> read_report(std::string_view line) {
-    std::array<std::string, 12> words;
-    std::size_t count = 0;
-    for (std::size_t at = 0; at < line.size() && count < words.size();) {
-      at = line.find_first_not_of(" \t", at);
-      if (at == std::string_view::npos) break;
-      const std::size_t end = std::min(line.find_first_of(" \t", at), line.size());
-      words[count++] = std::string(line.substr(at, end - at));
-      at = end;
-    }
-    if (count < 6) return fail_at(line, "is not a port of the report");
+    const std::vector<std::string_view> words = split_words(line);
+    if (words.size() < 6) return fail_at(line, "is not a port of the report");
     const std::string guid = plain_guid(words[3]);
     IbElement& e = element(guid, quoted(line, 0, '\''), words[0] == "SW");
     e.listed = true;
-    if (words[6] != "-") return {};  // nothing is plugged in
-    if (count < 11) return fail_at(line, "is not a port of the report with its peer");
+    if (words.size() < 7 || words[6] != "-") return {};  // nothing is plugged in
+    if (words.size() < 11) return fail_at(line, "is not a port of the report with its peer");
     element(plain_guid(words[10]), quoted(line, 1, '\''), words[7] == "SW");
     const Bandwidth rate = rate_of(number_at(words[4], 0), lane_megabits(words[5]));
     return add({guid, number_at(words[2], 0)}, {plain_guid(words[10]), number_at(words[9], 0)}, rate, line);

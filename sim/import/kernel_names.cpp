@@ -11,8 +11,6 @@
 namespace tracecast {
 namespace {
 
-bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
-
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::any_of(words.begin(), words.end(), [text](std::string_view word) { return contains(text, word); });
 }

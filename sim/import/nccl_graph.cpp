@@ -1,11 +1,11 @@
 /// NCCL's graph XML: <graphs> of the <channel>s that its search found in one node.
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
 #include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/possible_topology.hpp"
@@ -29,11 +29,10 @@ struct NcclGraphs {
 /// GB/s of one channel.
 Result<double> channel_rate(const XmlFile& xml, const pugi::xml_node& graph, const char* attribute) {
   const std::string value = graph.attribute(attribute).value();
-  char* end = nullptr;
-  const double number = std::strtod(value.c_str(), &end);
-  if (value.empty() || *end != '\0' || !(number >= 0 && number <= 10'000))
+  const auto number = parse_number<double>(value);
+  if (!number || *number < 0 || *number > 10'000)
     return xml.fail_at(graph, fmt::format("graph.{}", attribute), value, "must be GB/s from 0 to 10000");
-  return number;
+  return *number;
 }
 
 Result<void> add_graph(NcclGraphs& graphs, const XmlFile& xml, const pugi::xml_node& graph) {

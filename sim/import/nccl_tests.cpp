@@ -321,8 +321,7 @@ class NcclTestsReader {
 }  // namespace
 
 Result<CollectiveMeasurements> read_nccl_tests(std::string_view text, const std::string& file) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] == '{') return read_nccl_tests_json(text, file);
+  if (is_json_object(text)) return read_nccl_tests_json(text, file);
   return NcclTestsReader(file).read(text);
 }
 

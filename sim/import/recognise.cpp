@@ -6,7 +6,7 @@ namespace tracecast {
 namespace {
 
 constexpr std::size_t kHead = 64 * 1024;
-constexpr std::string_view kBlank = " \t\r\n\xEF\xBB\xBF";  // with a byte order mark
+constexpr std::string_view kBlank = " \t\r\n";
 
 std::string_view without_blanks(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
@@ -26,7 +26,12 @@ bool head_contains(std::string_view content, std::string_view part) {
   return content.substr(0, kHead).find(part) != std::string_view::npos;
 }
 
-bool is_json_object(std::string_view content) { return without_blanks(content).starts_with('{'); }
+char first_character(std::string_view content) {
+  const std::string_view text = without_blanks(content);
+  return text.empty() ? '\0' : text.front();
+}
+
+bool is_json_object(std::string_view content) { return first_character(content) == '{'; }
 
 bool has_key(std::string_view content, std::string_view key) {
   if (!is_json_object(content)) return false;

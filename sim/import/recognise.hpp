@@ -1,5 +1,6 @@
 /// \file
 /// What importers recognise their files by. Looks at the first 64 KiB, so that recordings of a gigabyte cost nothing.
+/// Contents have no byte order mark: read_packed() takes it off.
 #pragma once
 
 #include <string_view>
@@ -8,6 +9,9 @@ namespace tracecast {
 
 /// `part` occurs near the beginning of the file.
 bool head_contains(std::string_view content, std::string_view part);
+
+/// That is not blank; '\0': all are.
+char first_character(std::string_view content);
 
 /// The first character that is not blank is '{'.
 bool is_json_object(std::string_view content);

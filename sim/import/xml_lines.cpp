@@ -1,7 +1,6 @@
 #include "sim/import/xml_lines.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 
@@ -55,9 +54,8 @@ Result<std::int64_t> XmlFile::integer(const pugi::xml_node& node, const char* at
                                       std::int64_t lowest, std::int64_t highest) const {
   const std::string_view text = node.attribute(attribute).value();
   if (text.empty()) return missing;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= lowest && value <= highest) return value;
+  const auto value = parse_number<std::int64_t>(text);
+  if (value && *value >= lowest && *value <= highest) return *value;
   return fail_at(node, fmt::format("{}.{}", node.name(), attribute), std::string(text),
                  fmt::format("must be a whole number from {} to {}", lowest, highest));
 }

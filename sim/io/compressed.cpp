@@ -152,7 +152,9 @@ Result<void> pack(const std::filesystem::path& from, const std::filesystem::path
 
 Result<std::string> read_packed(const std::filesystem::path& path, std::size_t most) {
   Result<std::string> content = read_file(path, most);
-  return content ? unpacked(std::move(*content), path.string(), most) : content;
+  if (content) content = unpacked(std::move(*content), path.string(), most);
+  if (content && content->starts_with("\xEF\xBB\xBF")) content->erase(0, 3);
+  return content;
 }
 
 }  // namespace tracecast

@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxUnpacked = std::size_t{4} << 30;
 /// Errors: a gzip file that is damaged or cut; more than `most` bytes in it.
 Result<std::string> unpacked(std::string content, const std::string& file, std::size_t most = kMaxUnpacked);
 
-/// The whole file, unpacked: at most `most` bytes. Errors: those of read_file() and unpacked().
+/// The whole file, unpacked and without a byte order mark, which some editors and shells write before a text: at most `most` bytes. Errors: those of read_file() and unpacked().
 Result<std::string> read_packed(const std::filesystem::path& path, std::size_t most = kMaxUnpacked);
 
 /// The lines of a file that is plain or packed with gzip, one after the other: uses memory for one line.

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "sim/base/result.hpp"
-#include "sim/io/economics.hpp"
+#include "sim/economics/economics.hpp"
 
 namespace tracecast {
 

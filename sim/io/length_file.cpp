@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/io/compressed.hpp"
 
 namespace tracecast {
@@ -30,9 +31,7 @@ Result<std::map<std::string, double>> parse_length_histogram(std::string_view te
   std::map<std::string, double> histogram;
   int number = 0;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    std::string_view line = take_line(text);
     ++number;
     const std::string whole(line.substr(0, 40));
     line.remove_prefix(std::min(line.find_first_not_of(kBetween), line.size()));

@@ -262,7 +262,7 @@ class ScenarioReader {
     const NodeSpec& node = scenario_.cluster.node;
     if (!keys.rack_watts) return reader.error("rack_hosts", "needs cluster.rack_watts");
     if (!keys.rack_hosts) return reader.error("rack_watts", "needs cluster.rack_hosts");
-    if (keys.power_limit != 1) return reader.error("rack_watts", "decides power_limit too (give one of the two)");
+    if (keys.power_limit != 1) return reader.error("rack_watts", "also sets power_limit (give one of the two)");
     if (node.gpu_watts == 0 || node.host_watts == 0)
       return reader.error(
           "rack_watts", fmt::format("needs node.gpu_watts and node.host_watts of the topology {}", scenario_.topology));

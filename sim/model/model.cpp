@@ -75,10 +75,6 @@ void check_latent_attention(ModelCheck& check, const LatentAttention& latent) {
 
 constexpr std::string_view kLinearLetters = "MGK";
 
-bool contains(const std::string& text, std::string_view letters) {
-  return text.find_first_of(letters) != std::string::npos;
-}
-
 void check_linear_attention(ModelCheck& check, const LinearAttention& linear) {
   check.between("linear_attention.heads", linear.heads, 1, kMaxHeads);
   check.between("linear_attention.head_dim", linear.head_dim, 1, kMaxHeadDim);
@@ -107,7 +103,7 @@ void check_pattern(ModelCheck& check, const Model& model) {
   const std::string& pattern = model.layer_pattern;
   const auto fault = [&](std::string message) { check.fault("layer_pattern", pattern, std::move(message)); };
   const auto needs = [&](std::string_view letters, bool given, const char* key) {
-    if (contains(pattern, letters) && !given) fault(fmt::format("needs model.{}", key));
+    if (pattern.find_first_of(letters) != std::string::npos && !given) fault(fmt::format("needs model.{}", key));
   };
   if (pattern.find_first_not_of("*MGK-E") != std::string::npos) return fault("has other letters than * M G K - E");
   if (static_cast<std::int64_t>(pattern.size()) > model.num_layers)

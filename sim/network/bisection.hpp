@@ -24,7 +24,6 @@ struct Bisection {
 /// node as one vertex (torus: over the links between its halves). In a single node: from half of its GPUs to the others.
 /// Requires more than one node or GPU.
 Bisection bisect(const Topology& topology, const BrokenVertices& broken = {});
-inline Bandwidth bisection_bandwidth(const Topology& topology) { return bisect(topology).rate; }
 
 /// Nodes that do not reach the largest connected part of the fabric, by connected components; failed links join nothing.
 std::vector<int> cut_off_nodes(const Topology& topology, const BrokenVertices& broken = {});

@@ -66,7 +66,7 @@ bool simgrid_is_built_in() {
 Result<std::string> SimGridNetwork::run(const SimGridDriver& driver) const {
   if (hosts_.size() > kMaxHosts)
     return fail(
-        fmt::format("SimGrid would have {} ends of flows to simulate: it judges small cases, of at most {}; "
+        fmt::format("SimGrid would have {} ends of flows to simulate: it is for small cases, of at most {}; "
                     "use --network fluid",
                     hosts_.size(), kMaxHosts));
   if (hosts_.empty()) return fail("there is nothing to simulate: no transfer moves anything");

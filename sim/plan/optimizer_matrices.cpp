@@ -222,7 +222,7 @@ class OptimizerCheck {
     if (needs_whole_matrices(optimizer) && t_.dtype == Precision::fp16)
       refuse("optimizer", name, "needs bf16 or narrower: there is no loss scaling");
     if (t_.offload_optimizer) refuse("optimizer", name, "runs on the GPU: offload_optimizer must be false");
-    if (has_servers(p_)) refuse("optimizer", name, "has no form on parameter servers");
+    if (has_servers(p_)) refuse("optimizer", name, "is not supported with parameter servers");
     if (needs_whole_matrices(optimizer)) check_shards();
     if (t_.muon_tensor != MuonTensorMode::blockwise && p_.etp > 1 && p_.etp != p_.tp)
       refuse("muon_tensor", to_string(t_.muon_tensor), "needs parallel.etp 1 or as large as tp");

@@ -207,7 +207,7 @@ std::string quotes_table(const PlanReport& report) {
     const std::string& gpu = machine->scenario.profile.name;
     const std::optional<PriceBasis> basis = price_of(report.economics, *machine);
     if (!basis) {
-      missing += element("p", "No price was found for " + gpu + ": it takes no part where money counts.");
+      missing += element("p", "No price was found for " + gpu + ": it is left out of cost comparisons.");
       continue;
     }
     const Range3 price = basis->price();

@@ -1,5 +1,5 @@
 /// \file
-/// The page of a plan for those who decide: the question, the answer in two sentences, days against money, days against GPUs,
+/// The page of a plan for decision makers: the question, the answer in two sentences, days against money, days against GPUs,
 /// the money line by line, what limits the step, what would change the answer, and every assumption with its source.
 ///
 /// One file without scripts that opens without a network and prints (tools/page/decision.html).

@@ -18,12 +18,6 @@ namespace {
 
 constexpr int kLabel = 20;
 
-std::string span_text(double s) {
-  if (s < 120) return fmt::format("{:.3g} s", s);
-  if (s < 7200) return fmt::format("{:.1f} min", s / 60);
-  return duration_in_words(s);
-}
-
 /// A labelled line; text that does not fit continues on the next line, indented.
 std::string fact(std::string_view label, const std::string& text, const TextStyle& style) {
   const std::string name = pad_right(label, kLabel);
@@ -64,7 +58,7 @@ constexpr std::array<std::pair<char, std::string_view>, kTimeCategories> kLetter
 
 /// Failures during an outage belong to it, so a history has fewer interruptions than this rate gives.
 std::string rate_text(double mtbf_s) {
-  return std::isfinite(mtbf_s) ? fmt::format("one every {} while the job runs", span_text(mtbf_s)) : "never";
+  return std::isfinite(mtbf_s) ? fmt::format("one every {} while the job runs", duration_in_words(mtbf_s)) : "never";
 }
 
 std::string answer(const GoodputForecast& r, const TextStyle& style) {
@@ -91,7 +85,8 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
   if (std::isfinite(r.mtbf_s))
     text += fact("restart",
                  fmt::format("{} after a crash, of which communicators {}; {} spare node{}, {}{}",
-                             span_text(r.restart_s), span_text(seconds(communicator_time(r.spec.recovery, r.machine))),
+                             duration_in_words(r.restart_s),
+                             duration_in_words(seconds(communicator_time(r.spec.recovery, r.machine))),
                              number(r.spec.recovery.spares, 1), r.spec.recovery.spares == 1 ? "" : "s",
                              to_string(r.spec.recovery.spare_state), r.spares_given ? "" : " (for 99.9 % of the time)"),
                  style);
@@ -155,24 +150,24 @@ std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
   text += fact("saved", what_is_saved(r), style);
   for (const CheckpointTier& tier : r.spec.checkpoint.tiers)
     text += fact(tier.name,
-                 fmt::format("stall {}, safe {} later, load {}, every {}", span_text(seconds(tier.stall)),
-                             span_text(seconds(tier.persist)), span_text(seconds(tier.load)),
+                 fmt::format("stall {}, safe {} later, load {}, every {}", duration_in_words(seconds(tier.stall)),
+                             duration_in_words(seconds(tier.persist)), duration_in_words(seconds(tier.load)),
                              tier.every == 1 ? std::string("checkpoint") : fmt::format("{} checkpoints", tier.every)),
                  style);
   text += fact("file system",
                fmt::format("{} written, {} read ({})", to_text(r.checkpoint.storage_write),
                            to_text(r.checkpoint.storage_read), storage_words(r.storage_from)),
                style);
-  text +=
-      fact("interval", fmt::format("{} ({} steps)", span_text(r.interval_s), r.spec.checkpoint.interval_steps), style);
+  text += fact("interval",
+               fmt::format("{} ({} steps)", duration_in_words(r.interval_s), r.spec.checkpoint.interval_steps), style);
   if (r.optimal_s > 0)
-    text += fact(
-        "best in closed form",
-        fmt::format("Young {}, Daly {}, exact {}", span_text(r.young_s), span_text(r.daly_s), span_text(r.optimal_s)),
-        style);
+    text += fact("best in closed form",
+                 fmt::format("Young {}, Daly {}, exact {}", duration_in_words(r.young_s), duration_in_words(r.daly_s),
+                             duration_in_words(r.optimal_s)),
+                 style);
   if (r.best) {
     const double step = seconds(r.healthy.time);
-    const auto interval = [step](std::int64_t steps) { return span_text(static_cast<double>(steps) * step); };
+    const auto interval = [step](std::int64_t steps) { return duration_in_words(static_cast<double>(steps) * step); };
     std::string words = interval(r.best->interval_steps);
     if (r.best->at_least < r.best->at_most)
       words += fmt::format("; from {} to {} differences are within the noise", interval(r.best->at_least),
@@ -180,10 +175,10 @@ std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
     text += fact("best simulated", words, style);
   }
   if (r.closed_goodput > 0)
-    text += fact(
-        "closed form",
-        fmt::format("goodput {} for crashes with restarts of {}", percent(r.closed_goodput, 2), span_text(r.restart_s)),
-        style);
+    text += fact("closed form",
+                 fmt::format("goodput {} for crashes with restarts of {}", percent(r.closed_goodput, 2),
+                             duration_in_words(r.restart_s)),
+                 style);
   return text;
 }
 
@@ -289,9 +284,9 @@ std::string resume(const GoodputForecast& r, const TextStyle& style) {
   return fact("resume",
               fmt::format("from {} in {}: {} of slices, {} of whole shards ({:.2f} times the bytes); "
                           "{} in its own layout",
-                          layout(r.resume->from), layout(r.resume->to), span_text(r.resume->slices_s),
-                          span_text(r.resume->whole_shards_s), r.resume->read.amplification(),
-                          span_text(r.resume->same_layout_s)),
+                          layout(r.resume->from), layout(r.resume->to), duration_in_words(r.resume->slices_s),
+                          duration_in_words(r.resume->whole_shards_s), r.resume->read.amplification(),
+                          duration_in_words(r.resume->same_layout_s)),
               style);
 }
 

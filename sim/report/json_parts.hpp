@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/economics/economics.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
-#include "sim/io/economics.hpp"
 
 namespace tracecast {
 

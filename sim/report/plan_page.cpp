@@ -314,7 +314,7 @@ std::string basis_sentences(const PlanReport& report) {
   std::string text;
   if (!report.launcher.empty()) {
     const std::string& stack = choice_of(plan, plan.candidates.front()).scenario.stack;
-    text += fmt::format("All layouts suit {}, and are forecast {}. ", report.launcher,
+    text += fmt::format("All layouts are accepted by {}, and are forecast {}. ", report.launcher,
                         stack.empty() ? "without a software stack (--set stack=NAME)" : "with the stack " + stack);
   }
   if (!report.failures.empty()) text += fmt::format("Goodput: failure model {}. ", report.failures);

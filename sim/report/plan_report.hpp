@@ -16,7 +16,7 @@ namespace tracecast {
 struct PlanReport {
   std::string scenario;
   std::string file = {};                ///< the scenario as the command line names it
-  std::string launcher = {};            ///< that all layouts suit; empty: any
+  std::string launcher = {};            ///< that accepts all layouts; empty: any
   std::string failures;                 ///< failure model of the goodput; empty: no failures
   Economics economics;                  ///< behind money and energy; without a name: none
   std::vector<std::string> left_out;    ///< requested machines that are too small, a sentence each

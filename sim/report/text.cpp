@@ -9,6 +9,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/result.hpp"
 #include "sim/base/units.hpp"
+#include "sim/base/words.hpp"
 
 namespace tracecast {
 namespace {
@@ -114,8 +115,6 @@ std::string heading(std::string_view title, const TextStyle& style) {
 
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /// The end of the word of `text` from `at` on; a number ends with the word behind it, "4.2 GB/s" or "7 %".
 std::size_t end_of_word(std::string_view text, std::size_t at) {
   const std::size_t end = std::min(text.find(' ', at), text.size());
@@ -185,17 +184,17 @@ namespace {
 
 /// The unit in which a duration has few digits, and its seconds.
 std::pair<double, const char*> long_unit(double seconds) {
-  constexpr double kYear = 365.25 * kSecondsPerDay;
   if (seconds < 120) return {1, "s"};
   if (seconds < 2 * kSecondsPerHour) return {60, "min"};
   if (seconds < 2 * kSecondsPerDay) return {kSecondsPerHour, "h"};
-  if (seconds < 2 * kYear) return {kSecondsPerDay, "days"};
-  return {kYear, "years"};
+  if (seconds < 2 * kSecondsPerYear) return {kSecondsPerDay, "days"};
+  return {kSecondsPerYear, "years"};
 }
 
 }  // namespace
 
 std::string duration_in_words(double seconds) {
+  if (seconds == 0) return "0 s";
   if (seconds > 0 && seconds < 0.01) return time_text(seconds);
   const auto [each, unit] = long_unit(seconds);
   return number(seconds / each, 3) + " " + unit;

@@ -89,7 +89,7 @@ std::string_view times(const TextStyle& style);
 /// "15.6 T tokens", "300 B tokens", "1 token".
 std::string tokens_text(double tokens);
 
-/// A duration in a readable unit: "3.2 h", "54.1 days", "1.3 years".
+/// A duration in a readable unit, with three digits: "0 s", "3.20 h", "54.1 days", "1.30 years".
 std::string duration_in_words(double seconds);
 
 /// A number of days as it was given: "30 days", "1 day".

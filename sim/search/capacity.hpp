@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "sim/base/enum_names.hpp"
-#include "sim/io/economics.hpp"
+#include "sim/economics/economics.hpp"
 #include "sim/search/planner.hpp"
 
 namespace tracecast {

@@ -38,3 +38,20 @@ TEST_CASE("words: a number is all of the text, in the range of its type, and fin
   CHECK(parse_number<std::int64_t>("2147483648") == 2147483648);
   for (const char* const text : {"nan", "inf", "1e999", "1.5s"}) CHECK_FALSE(parse_number<double>(text));
 }
+
+TEST_CASE("words: lines one after the other, without a list of all", "[base]") {
+  std::string_view text = "a\n\nb";
+  CHECK(take_line(text) == "a");
+  CHECK(take_line(text).empty());
+  CHECK(take_line(text) == "b");
+  CHECK(text.empty());
+  CHECK(take_line(text).empty());
+}
+
+TEST_CASE("words: digits and parts of a text", "[base]") {
+  CHECK((is_digit('0') && is_digit('9')));
+  CHECK_FALSE((is_digit('/') || is_digit(':') || is_digit('\xB2')));
+  CHECK(contains("tp_comm_overlap", "comm"));
+  CHECK(contains("", ""));
+  CHECK_FALSE(contains("abc", "ca"));
+}

@@ -201,7 +201,7 @@ TEST_CASE("plan and goodput: networks are compared without files", "[e2e][search
             .err.starts_with("--sweep"));
 }
 
-TEST_CASE("plan: the page for those who decide has every part", "[e2e][search]") {
+TEST_CASE("plan: the summary for decision makers has every part", "[e2e][search]") {
   const Sandbox sandbox;
   const Outcome outcome =
       sandbox.run("tracecast plan llama2-7b-abci --set training.global_batch_size=256 --no-upgrades --best 1 " + kTwo +

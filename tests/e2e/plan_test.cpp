@@ -436,11 +436,13 @@ TEST_CASE("plan --launcher: the page says with which stack layouts are forecast"
   const Sandbox sandbox;
   const std::string plan =
       "tracecast plan pipeline-1f1b --tp 1 --pp 4 --failures none --no-upgrades --launcher megatron ";
-  CHECK(sandbox.run(plan + "| tr -s '\\n ' ' '")
-            .out.find("All layouts suit megatron, and are forecast without a software stack (--set stack=NAME).") !=
-        std::string::npos);
+  CHECK(
+      sandbox.run(plan + "| tr -s '\\n ' ' '")
+          .out.find(
+              "All layouts are accepted by megatron, and are forecast without a software stack (--set stack=NAME).") !=
+      std::string::npos);
   CHECK(sandbox.run(plan + "--set stack=megatron-core | tr -s '\\n ' ' '")
-            .out.find("All layouts suit megatron, and are forecast with the stack megatron-core.") !=
+            .out.find("All layouts are accepted by megatron, and are forecast with the stack megatron-core.") !=
         std::string::npos);
 }
 

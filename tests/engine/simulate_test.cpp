@@ -57,10 +57,10 @@ TEST_CASE("Shared links: a step as SimGrid runs it, flow by flow", "[differentia
     scenario.cluster.node.nic_rate.bytes_per_second /= 8;  // so that transfers contend for links
     const ForecastRun run = whole_job(scenario);
     const auto fluid = simulate_on(scenario.cluster, run.graph);
-    const auto judge = simulate_on(scenario.cluster, run.graph, NetworkKind::simgrid);
+    const auto reference = simulate_on(scenario.cluster, run.graph, NetworkKind::simgrid);
     REQUIRE(fluid);
-    REQUIRE(judge);
-    CHECK(seconds(fluid->step_time) == Approx(seconds(judge->step_time)).epsilon(0.03));
+    REQUIRE(reference);
+    CHECK(seconds(fluid->step_time) == Approx(seconds(reference->step_time)).epsilon(0.03));
     CHECK(fluid->step_time > run.timeline.step_time);  // something was shared
   }
 }

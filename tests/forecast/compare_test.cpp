@@ -67,7 +67,7 @@ TEST_CASE("compare: one slower kind of operator comes first, with its cause", "[
   CHECK(c.largest.front().cause.find("interpolated") != std::string::npos);
 }
 
-TEST_CASE("compare: a rank of an unfolded step is laid beside the class that it is in", "[report][folding]") {
+TEST_CASE("compare: a rank of an unfolded step is compared with the class that it is in", "[report][folding]") {
   Scenario scenario = test::small_scenario(1, 2, 4);
   scenario.perturbation.slow_ranks.push_back({{0, 0}, 1.3});
   const auto step = [&](bool unfold) {

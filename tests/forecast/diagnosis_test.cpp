@@ -17,13 +17,13 @@ using tracecast::test::small_scenario;
 
 namespace {
 
-struct Trouble {
+struct NamedPerturbation {
   std::string name;
   void (*apply)(Scenario&, double);
   std::vector<double> sizes;
 };
 
-const std::vector<Trouble> kTroubles{
+const std::vector<NamedPerturbation> kPerturbations{
     {"slow_rank",
      [](Scenario& s, double x) {
        s.perturbation.slow_ranks.push_back({{5, 5}, x});
@@ -116,18 +116,18 @@ TEST_CASE("diagnosis: nine of ten causes are found first where ranks were measur
   int found = 0;
   for (const Scenario& healthy : healthy_runs()) {
     const double healthy_s = with_spans(healthy).forecast.step_time_s;
-    for (const Trouble& trouble : kTroubles)
-      for (const double size : trouble.sizes) {
+    for (const NamedPerturbation& perturbation : kPerturbations)
+      for (const double size : perturbation.sizes) {
         if (selection.leaves_out()) continue;
         Scenario slow = healthy;
-        trouble.apply(slow, size);
+        perturbation.apply(slow, size);
         const StepEvidence evidence = measured(slow, static_cast<std::uint64_t>(cases));
         if (evidence.step_s < 1.05 * healthy_s) continue;  // within the noise and the model's own error
         const Result<Diagnosis> result = diagnose(healthy, evidence, {});
         REQUIRE(result.has_value());
         ++cases;
-        INFO(trouble.name << " of " << size << ": " << result->causes.front().what);
-        const bool right = finds(*result, trouble.name);
+        INFO(perturbation.name << " of " << size << ": " << result->causes.front().what);
+        const bool right = finds(*result, perturbation.name);
         found += right ? 1 : 0;
         CHECK_NOFAIL(right);
       }

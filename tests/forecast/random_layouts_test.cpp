@@ -266,11 +266,11 @@ std::vector<double> differences_to_simgrid(int first, int numbers, int layers) {
     if (draw.below(3) == 0) scenario->perturbation.slow_ranks = {{{1, 1}, 1.2}};
     if (draw.below(4) == 0) scenario->parallel.rank_order = "pp-dp-cp-ep-tp";
     const Result<ForecastRun> fluid = forecast(*scenario);
-    const Result<ForecastRun> judge = forecast(*scenario, {.network = NetworkKind::simgrid});
+    const Result<ForecastRun> reference = forecast(*scenario, {.network = NetworkKind::simgrid});
     if (!fluid) continue;  // impossible in this order of ranks
     INFO(number << ": " << scenario->name << ", ranks by " << scenario->parallel.rank_order);
-    REQUIRE(judge);
-    differences.push_back(std::abs(fluid->forecast.step_time_s / judge->forecast.step_time_s - 1));
+    REQUIRE(reference);
+    differences.push_back(std::abs(fluid->forecast.step_time_s / reference->forecast.step_time_s - 1));
     CHECK(differences.back() < 0.06);
   }
   return differences;

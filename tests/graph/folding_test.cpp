@@ -121,14 +121,14 @@ Scenario scenario_of(const JobLayout& layout) {
   return scenario;
 }
 
-struct Trouble {
+struct NamedPerturbation {
   const char* name;
   void (*apply)(Scenario&);
   bool splits = true;
 };
 
-const std::vector<Trouble>& troubles() {
-  static const std::vector<Trouble> all{
+const std::vector<NamedPerturbation>& perturbations() {
+  static const std::vector<NamedPerturbation> all{
       {"none", [](Scenario&) {}, false},
       {"a slow rank",
        [](Scenario& s) {
@@ -170,15 +170,15 @@ Scenario with_narrow_links(Scenario scenario) {
 
 }  // namespace
 
-TEST_CASE("folding: folded = unfolded, every layout in every trouble", "[metamorphic][folding]") {
+TEST_CASE("folding: folded = unfolded, every layout under every perturbation", "[metamorphic][folding]") {
   for (const JobLayout& layout : job_layouts())
-    for (const Trouble& trouble : troubles()) {
-      INFO(layout.name << ", " << trouble.name);
+    for (const NamedPerturbation& perturbation : perturbations()) {
+      INFO(layout.name << ", " << perturbation.name);
       Scenario scenario = scenario_of(layout);
       const std::size_t healthy = run_forecast(scenario, false).graph.ranks.size();
-      trouble.apply(scenario);
+      perturbation.apply(scenario);
       const std::size_t classes = check_fold(scenario);
-      if (trouble.splits) CHECK(classes >= healthy);
+      if (perturbation.splits) CHECK(classes >= healthy);
     }
 }
 
@@ -211,13 +211,13 @@ TEST_CASE("folding: folded = unfolded at 1,024 ranks", "[metamorphic][folding]")
   }
 }
 
-TEST_CASE("folding: shared links, every layout in every trouble", "[metamorphic][folding][fluid]") {
+TEST_CASE("folding: shared links, every layout under every perturbation", "[metamorphic][folding][fluid]") {
   int slower = 0;
   for (const JobLayout& layout : job_layouts())
-    for (const Trouble& trouble : troubles()) {
-      INFO(layout.name << ", " << trouble.name);
+    for (const NamedPerturbation& perturbation : perturbations()) {
+      INFO(layout.name << ", " << perturbation.name);
       Scenario scenario = with_narrow_links(scenario_of(layout));
-      trouble.apply(scenario);
+      perturbation.apply(scenario);
       check_fold(scenario, NetworkKind::fluid);
       slower += run_forecast(scenario, false, 1, NetworkKind::fluid).timeline.step_time >
                 run_forecast(scenario, false).timeline.step_time;
@@ -225,16 +225,17 @@ TEST_CASE("folding: shared links, every layout in every trouble", "[metamorphic]
   CHECK(slower > 20);  // so there was something to share
 }
 
-TEST_CASE("folding: transfers that slow compute, every layout in every trouble", "[metamorphic][folding][fluid]") {
+TEST_CASE("folding: transfers that slow compute, every layout under every perturbation",
+          "[metamorphic][folding][fluid]") {
   test::EverySeventh selection;
   int slower = 0;
   for (const JobLayout& layout : job_layouts())
-    for (const Trouble& trouble : troubles())
+    for (const NamedPerturbation& perturbation : perturbations())
       for (const NetworkKind network : {NetworkKind::isolated, NetworkKind::fluid}) {
         if (selection.leaves_out()) continue;
-        INFO(layout.name << ", " << trouble.name << (network == NetworkKind::fluid ? ", shared links" : ""));
+        INFO(layout.name << ", " << perturbation.name << (network == NetworkKind::fluid ? ", shared links" : ""));
         Scenario scenario = with_narrow_links(scenario_of(layout));
-        trouble.apply(scenario);
+        perturbation.apply(scenario);
         check_fold(scenario, network, true);
         const Timeline slowed = run_forecast(scenario, false, 1, network, true).timeline;
         slower += slowed.step_time > run_forecast(scenario, false, 1, network).timeline.step_time;
@@ -246,7 +247,7 @@ TEST_CASE("folding: transfers that slow compute, every layout in every trouble",
   CHECK(slower > test::cases(40));
 }
 
-TEST_CASE("folding: 200 random layouts in random trouble, on either network, with slowed compute",
+TEST_CASE("folding: 200 random layouts under random perturbations, on either network, with slowed compute",
           "[property][folding][fluid]") {
   const int kCases = test::cases(200);
   RandomStream random(11, 0, 0);
@@ -271,14 +272,14 @@ TEST_CASE("folding: 200 random layouts in random trouble, on either network, wit
     scenario.parallel.overlap_grad_reduce = coin();
     scenario.parallel.overlap_param_gather = coin();
     scenario.cluster.node.nic_rate.bytes_per_second /= any_of(std::array{1, 8, 64});
-    const Trouble& trouble = any_of(troubles());
-    trouble.apply(scenario);
+    const NamedPerturbation& perturbation = any_of(perturbations());
+    perturbation.apply(scenario);
     const NetworkKind network = any_of(std::array{NetworkKind::isolated, NetworkKind::fluid});
     const bool slows = coin();
     if (scenario.cluster.world_size > 64 || !forecast(scenario)) continue;  // not every combination is possible
     INFO("case " << done << ": tp " << layout.tp << " pp " << layout.pp << " dp " << layout.dp << " cp " << layout.cp
                  << " ep " << layout.ep << " vpp " << layout.vpp << " zero " << layout.zero << " " << layout.order
-                 << " " << scenario.parallel.pp_schedule << ", " << trouble.name);
+                 << " " << scenario.parallel.pp_schedule << ", " << perturbation.name);
     folded_away += scenario.cluster.world_size - static_cast<int>(check_fold(scenario, network, slows));
     ++done;
   }
@@ -318,15 +319,15 @@ TEST_CASE("folding: flows that take one path each, every layout with every fault
   int slower = 0;
   std::int64_t seed = 0;
   for (const JobLayout& layout : job_layouts())
-    for (const Trouble& trouble : troubles()) {
+    for (const NamedPerturbation& perturbation : perturbations()) {
       Scenario scenario = with_narrow_links(scenario_of(layout));
       scenario.cluster.fabric = seed % 2 == 0 ? FabricKind::fat_tree : FabricKind::rail_optimized;
       scenario.cluster.tiers = {{"leaf", 1, 2, {}}, {"spine", 2, 1, {}}, {"core", 0, 1, {}}};
-      trouble.apply(scenario);
+      perturbation.apply(scenario);
       const ForecastRun even = run_forecast(scenario, false, 1, NetworkKind::fluid);
       scenario.cluster.routing = RoutingPolicy::ecmp;
       scenario.cluster.routing_seed = ++seed;
-      INFO(layout.name << ", " << trouble.name << ", seed " << seed);
+      INFO(layout.name << ", " << perturbation.name << ", seed " << seed);
       const std::size_t classes = check_fold(scenario, NetworkKind::fluid);
       split += classes > even.graph.ranks.size();
       slower += run_forecast(scenario, false, 1, NetworkKind::fluid).timeline.step_time > even.timeline.step_time;

@@ -1,14 +1,17 @@
 // The table of importers: what each file is recognised as, and the error for a file that does not fit.
 #include "sim/import/importers.hpp"
 
+#include <fstream>
 #include <iterator>
 #include <map>
 
 #include <catch2/catch.hpp>
 
+#include "sim/io/compressed.hpp"
 #include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
@@ -54,6 +57,24 @@ TEST_CASE("importers: a file is recognised by its content", "[import]") {
                                                  {"tests/fuzz/corpus/simgrid-network.xml", "simgrid"},
                                                  {"tests/fuzz/corpus/torchtitan.toml", "torchtitan"}};
   for (const auto& [file, format] : files) CHECK(recognised(content_of(source_dir() / file), file) == format);
+}
+
+TEST_CASE("importers: a byte order mark before a file changes nothing", "[import]") {
+  const TemporaryFolder folder;
+  const fs::path marked = folder.path() / "marked.json";
+  const auto write = [&](const std::string& file) {
+    std::ofstream(marked, std::ios::binary) << "\xEF\xBB\xBF" << content_of(source_dir() / "tests/fuzz/corpus" / file);
+    return read_packed(marked).value();
+  };
+  CHECK(import_as<CollectiveMeasurements>(write("nccl-tests.json"), "t").has_value());
+  CHECK(import_as<ImportedGraph>(write("chakra.json"), "t").has_value());
+  CHECK(import_as<ImportedTopology>(write("astra-sim.yml"), "t").has_value());
+  CHECK(recognised(write("pytorch-et.json"), "t") == "pytorch-et");
+  CHECK(recognised(write("simgrid-network.xml"), "t") == "simgrid");
+  // The project's own reader refuses it in its own file.
+  write("topology.json");
+  CHECK(to_string(read_any_topology(marked).error()) ==
+        marked.string() + ":1: begins with a byte order mark (save it as UTF-8 without one)");
 }
 
 TEST_CASE("importers: a recording of another tool is read by its path, and one that is not there is an error",

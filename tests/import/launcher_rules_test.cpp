@@ -409,3 +409,41 @@ TEST_CASE("launcher rules: ZeRO-3 and uneven stages are no reason to refuse", "[
   // 28 virtual stages of 82 items follow from 3 layers per stage; 25 would follow from none.
   CHECK(launcher_refusals("torchtitan", scenario).empty());
 }
+
+TEST_CASE("launcher rules: shards of part of a group after the forward have no setting in any launcher", "[io][launch]") {
+  const std::string format = GENERATE("megatron", "megatron-bridge", "torchtitan", "deepspeed", "accelerate");
+  CAPTURE(format);
+  const auto refusals = [&](const char* reshard) {
+    return launcher_refusals(format, shipped_scenario("p5-llama2-13b-hybrid-32",
+                                                      {std::string("parallel.reshard_after_forward=") + reshard}));
+  };
+  const std::vector<std::string> of_part = refusals("4");
+  CHECK(std::ranges::count(of_part, format + " cannot express parallel.reshard_after_forward=4") == 1);
+  CHECK(of_part.size() == refusals("true").size() + 1);
+}
+
+TEST_CASE("launcher rules: what has no effect in a layout is not asked of a launcher", "[io][launch]") {
+  const auto refusals = [](const char* format, const std::vector<std::string>& set) {
+    return launcher_refusals(format, shipped_scenario("p5-llama3-70b-64", set));
+  };
+  const std::vector<std::string> plain{"parallel={}", "parallel.pp=8", "parallel.zero_stage=1"};
+  for (const char* setting : {"parallel.tp_comm_overlap=true", "parallel.reshard_after_forward=false"}) {
+    CAPTURE(setting);
+    std::vector<std::string> with = plain;
+    with.emplace_back(setting);
+    for (const char* format : {"megatron", "deepspeed", "accelerate"})
+      CHECK(refusals(format, with) == refusals(format, plain));
+  }
+}
+
+TEST_CASE("launcher rules: a rule that several launchers share is in the words of each", "[io][launch]") {
+  const auto says = [](const std::string& format, const std::string& beginning) {
+    std::vector<std::string> found;
+    for (const LauncherRule& rule : launcher_rules())
+      if (rule.format == format && rule.says.starts_with(beginning)) found.push_back(rule.says);
+    return found;
+  };
+  const std::string window = "a sliding window with cp needs";
+  CHECK(says("megatron", window) == std::vector<std::string>{window + " --cp-comm-type all_gather or a2a"});
+  CHECK(says("megatron-bridge", window) == std::vector<std::string>{window + " cp_comm_type: all_gather or a2a"});
+}

@@ -18,10 +18,21 @@ TEST_CASE("nccl-inspector: repeats of a size become one, with their spread", "[i
   REQUIRE(read->calls.size() == 1);
   CHECK(read->calls[0].measured.seconds == Approx(20e-6));
   CHECK(read->calls[0].measured.samples == 3);
+  CHECK(read->calls[0].measured.spread == Approx((25.0 - 15) / 1.349 / 20));  // quartiles of 10, 20 and 30
   CHECK(read->notes == std::vector<std::string>{"3 collectives lack records of some of their ranks: their times may "
                                                 "include waiting for others (give the files of all processes)",
                                                 "the last line is cut and was left out"});
   CHECK(error_text(read_nccl_inspector("[]\n", "t")) == "t:1: '[]' is not a record of NCCL's inspector");
+}
+
+TEST_CASE("nccl-inspector: two times of a size have a spread", "[io][nccl-inspector]") {
+  std::string text;
+  for (const int us : {100, 300})
+    text += fmt::format(R"({{"header":{{"id":"0xa","rank":0,"n_ranks":4,"nnodes":1}},"coll_perf":{{"coll":"AllReduce",)"
+                        R"("coll_sn":{},"coll_msg_size_bytes":4096,"coll_exec_time_us":{}}}}}{})",
+                        us, us, "\n");
+  const std::string csv = to_csv(value_of(read_nccl_inspector(text, "t")));
+  CHECK(csv.find("all_reduce,4,1,4096,200.000,0.031,0.3706,2\n") != std::string::npos);
 }
 
 // The kernel of a rank waits for the others: the time of the rank that came last is that of the collective.

@@ -48,6 +48,16 @@ TEST_CASE("read file: large packed content takes its own size in memory, and non
         packed.string() + ": unpacks to more than 41943040 bytes, the limit");
 }
 
+TEST_CASE("read file: a byte order mark is no part of a text, packed or not", "[io]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path plain = folder.path() / "plain";
+  const std::filesystem::path packed = folder.path() / "packed.gz";
+  std::ofstream(plain, std::ios::binary) << "\xEF\xBB\xBF{}";
+  REQUIRE(pack(plain, packed));
+  CHECK(read_packed(plain).value() == "{}");
+  CHECK(read_packed(packed).value() == "{}");
+}
+
 TEST_CASE("read file: files of our own formats are smaller than 256 MiB", "[io][error]") {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "big";

@@ -125,7 +125,7 @@ TEST_CASE("stacks: a recipe is chosen by a run's columns, by all that it names",
   CHECK_FALSE(found("", "y"));
 }
 
-TEST_CASE("stacks: a scenario begins with its stack, and what it says itself goes before", "[io]") {
+TEST_CASE("stacks: a scenario begins with its stack, and what it says itself overrides it", "[io]") {
   const fs::path file = source_dir() / "scenarios/published/bloom-176b.json";
   const Scenario plain = read_scenario(file, shipped_data(), {"parallel.overlap_p2p=true"}).value();
   const Scenario stacked =
@@ -170,8 +170,9 @@ TEST_CASE("stacks: models with experts cost the host more per operator", "[io]")
   CHECK(experts.host.launch == Approx(170e-6));
 }
 
-TEST_CASE("stacks: the attention kernel that a stack names for a GPU's architecture goes before the profile's others",
-          "[io]") {
+TEST_CASE(
+    "stacks: the attention kernel that a stack names for a GPU's architecture has precedence over the profile's others",
+    "[io]") {
   const auto kernels = [](const std::string& architecture, const std::string& wanted) {
     Stack stack;
     stack.attention_kernels = {{"Hopper", wanted}};

@@ -15,22 +15,20 @@ TEST_CASE("Bisection bandwidth", "[oracle][network]") {
     Cluster cluster = dgx_h100(8);
     cluster.node.nics = 0;
     // 4 GPUs over NVSwitch and PCIe: 4 (450 + 53) GB/s, less than nothing is lost on the way
-    CHECK(bisection_bandwidth(Topology(cluster)) == Bandwidth{4 * 503'000'000'000});
+    CHECK(bisect(Topology(cluster)).rate == Bandwidth{4 * 503'000'000'000});
   }
   SECTION("full fat tree: the NICs of half of the nodes") {
-    CHECK(bisection_bandwidth(Topology(dgx_h100(8 * 64))) == Bandwidth{32 * 8 * 50'000'000'000});
-    CHECK(bisection_bandwidth(Topology(dgx_h100(8 * 64), FabricDetail::switches)) ==
-          Bandwidth{32 * 8 * 50'000'000'000});
+    CHECK(bisect(Topology(dgx_h100(8 * 64))).rate == Bandwidth{32 * 8 * 50'000'000'000});
+    CHECK(bisect(Topology(dgx_h100(8 * 64), FabricDetail::switches)).rate == Bandwidth{32 * 8 * 50'000'000'000});
   }
   SECTION("oversubscribed 2:1 at the leaves and 4:1 above: an eighth of them") {
-    CHECK(bisection_bandwidth(Topology(three_tiers(FabricKind::fat_tree, 64))) ==
-          Bandwidth{32 * 8 * 50'000'000'000 / 8});
+    CHECK(bisect(Topology(three_tiers(FabricKind::fat_tree, 64))).rate == Bandwidth{32 * 8 * 50'000'000'000 / 8});
   }
   SECTION("a ring of 6 in a 6 x 3 torus is cut twice") {
-    CHECK(bisection_bandwidth(Topology(torus(18, {6, 3}))) == Bandwidth{2 * 3 * 6'800'000'000});
+    CHECK(bisect(Topology(torus(18, {6, 3}))).rate == Bandwidth{2 * 3 * 6'800'000'000});
   }
   SECTION("two dragonfly groups: their four cables") {
-    CHECK(bisection_bandwidth(Topology(frontier_like(256))) == Bandwidth{4 * 25'000'000'000});
+    CHECK(bisect(Topology(frontier_like(256))).rate == Bandwidth{4 * 25'000'000'000});
   }
 }
 
@@ -53,7 +51,6 @@ TEST_CASE("bisection: the minimum cut has the rate of the maximum flow", "[prope
                                    Topology(frontier_like(256)), Topology(dgx_h100(8))}) {
     const Bisection bisection = bisect(topology);
     CHECK(bisection.rate.bytes_per_second == rate_of(topology, bisection.cut));
-    CHECK(bisection.rate == bisection_bandwidth(topology));
     for (const int id : bisection.cut) CHECK(topology.link(id).capacity.bytes_per_second > 0);
   }
   // Oversubscribed above the leaves: the cut is there, not at the NICs. A full tree has none narrower than its NICs.
@@ -63,7 +60,7 @@ TEST_CASE("bisection: the minimum cut has the rate of the maximum flow", "[prope
 
 TEST_CASE("bisection: a broken spine takes its share of an oversubscribed fabric", "[oracle][network]") {
   const Topology topology(three_tiers(FabricKind::fat_tree, 64), FabricDetail::switches);
-  const Bandwidth whole = bisection_bandwidth(topology);
+  const Bandwidth whole = bisect(topology).rate;
   // The switches of the highest tier carry the bisection in equal parts; each loses its own.
   const std::string top = topology.name(topology.vertex_count() - 1);
   int of_tier = 0;

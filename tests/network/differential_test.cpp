@@ -1,4 +1,4 @@
-/// The three network models held to each other; SimGrid, which runs every flow, is the judge.
+/// The three network models held to each other; SimGrid, which runs every flow, is the reference.
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -267,11 +267,11 @@ TEST_CASE("Gradients and activations on one NIC: fluid within 5 % of SimGrid", "
       return answer;
     });
     REQUIRE(text);
-    std::vector<double> judge;
+    std::vector<double> reference;
     for (std::size_t at = 0; at < text->size(); at = text->find(' ', at) + 1)
-      judge.push_back(std::stod(text->substr(at)) * 1e-6);
-    REQUIRE(judge.size() == ours.size());
-    for (std::size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == Approx(judge[i]).epsilon(0.05));
+      reference.push_back(std::stod(text->substr(at)) * 1e-6);
+    REQUIRE(reference.size() == ours.size());
+    for (std::size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == Approx(reference[i]).epsilon(0.05));
     const double alone = seconds(analytic->cost(gradients, place(cluster, replicas, 8)).duration);
     INFO("alone " << alone);
     CHECK(ours.back() > 1.03 * alone);  // the messages did slow the gradients down
@@ -330,14 +330,14 @@ TEST_CASE("Max-min: ends of flows as SimGrid's solver gives them", "[differentia
       return text;
     };
     const std::string ours = run(fluid);
-    const auto judge = simgrid.run(run);
-    REQUIRE(judge);
+    const auto reference = simgrid.run(run);
+    REQUIRE(reference);
     std::size_t a = 0;
     std::size_t b = 0;
     for (int i = 0; i < flows; ++i) {
-      CHECK(std::stod(ours.substr(a)) == Approx(std::stod(judge->substr(b))).epsilon(1e-6));
+      CHECK(std::stod(ours.substr(a)) == Approx(std::stod(reference->substr(b))).epsilon(1e-6));
       a = ours.find(' ', a) + 1;
-      b = judge->find(' ', b) + 1;
+      b = reference->find(' ', b) + 1;
     }
   }
 }

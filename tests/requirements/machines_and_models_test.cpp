@@ -94,5 +94,5 @@ TEST_CASE("an UltraCluster of 20,000 GPUs does not block: each half sends to the
   p5.world_size = 20'000;
   const Topology topology(p5);
   // 1,250 nodes of 400 GB/s in each half.
-  CHECK(static_cast<double>(bisection_bandwidth(topology).bytes_per_second) == Approx(1250 * 400e9));
+  CHECK(static_cast<double>(bisect(topology).rate.bytes_per_second) == Approx(1250 * 400e9));
 }

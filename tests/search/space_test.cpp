@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 
+#include "sim/plan/layout_keys.hpp"
 #include "sim/search/planner.hpp"
 #include "tests/support/shipped.hpp"
 
@@ -188,4 +189,42 @@ TEST_CASE("space: the settings of a layout make the scenario the one that was si
   const Scenario planned = with_layout(scenario, layout);
   CHECK(again.parallel == planned.parallel);
   CHECK(again.training == planned.training);
+}
+
+TEST_CASE("space: every key that a layout sets is a key of layouts, and the others are as well", "[search]") {
+  // Everything that a layout may take away is there.
+  Scenario scenario = shipped_scenario("llama3-405b-16k");
+  Parallel& p = scenario.parallel;
+  p.sharding_strategy = ShardingStrategy::full_shard;
+  p.zero_stage = 3;
+  p.reshard_group = 2;
+  p.shard_group = 4;
+  p.tp_comm_overlap = true;
+  p.pp_layout = {1, 2};
+  scenario.training.offload_activations = true;
+  scenario.training.offload_layers = 3;
+  std::set<std::string> set;
+  SearchSpace space;
+  space.tp = {2, 16};
+  space.cp = {2};
+  space.ep = {2};
+  space.pp = {3, 5};
+  space.vpp = {3, 4};
+  space.micro_batch_size = {4};
+  space.recompute = {Recompute::full};
+  space.pp_schedule = {"zb-h1"};
+  space.zero_stage = {0, 2};
+  space.sequence_parallel = {false};
+  space.offload = {Offload{}, Offload{true, true, true}};
+  for (std::int64_t id = 0; id < space.size(); ++id)
+    for (const std::string& setting : layout_settings(scenario, space.at(id)))
+      set.insert(setting.substr(0, setting.find('=')));
+  for (const std::string& key : set) {
+    INFO(key);
+    CHECK(find_layout_key(key) != nullptr);
+  }
+  for (const LayoutKey& key : kLayoutKeys) {
+    INFO(key.name);
+    CHECK((set.contains(std::string(key.name)) || key.name == "parallel.etp"));
+  }
 }

@@ -1,11 +1,14 @@
 #include "tools/command_line.hpp"
 
+#include <map>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 
 #include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "tools/option_checks.hpp"
 
@@ -208,6 +211,59 @@ TEST_CASE("help pages of shipped commands name what a value is", "[tools]") {
     std::istringstream lines(out);
     for (std::string line; std::getline(lines, line);)
       if (!line.starts_with("  --") && !line.starts_with("  tracecast ")) CHECK(columns(line) <= 80);
+  }
+}
+
+namespace {
+
+std::string help_of(const std::string& command) {
+  std::string out;
+  const Output output{.style = {.width = 80}, .out = [&](std::string_view text) { out += text; }, .err = [](auto) {}};
+  REQUIRE(run_command_line({command, "--help"}, commands(), output) == 0);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("help: an option that several commands have names its value alike", "[tools]") {
+  std::map<std::string, int> found;
+  for (const Command& command : commands()) {
+    std::istringstream lines(help_of(std::string(command.name)));
+    for (std::string line; std::getline(lines, line);)
+      for (const auto& [option, value] :
+           {std::pair("--tokens", "TOKENS"), std::pair("--price", "PRICE"), std::pair("--step", "NUMBER"),
+            std::pair("--steps", "NUMBER"), std::pair("--vpp", "LIST"), std::pair("--virtual", "NUMBER")}) {
+        if (!line.starts_with(fmt::format("  {} ", option))) continue;
+        CAPTURE(command.name, line);
+        CHECK(line.starts_with(fmt::format("  {} {}", option, value)));
+        ++found[option];
+      }
+  }
+  CHECK(found["--tokens"] == 3);
+  CHECK(found["--price"] == 2);
+  CHECK(found["--step"] == 3);
+}
+
+TEST_CASE("help: a short name stands before the long one", "[tools]") {
+  CHECK(help_of("import").find("\n  -o, --output FILE") != std::string::npos);
+  CHECK(help_of("record").find("\n  -o, --out FILE") != std::string::npos);
+}
+
+TEST_CASE("help: plan says what each choice is by default, as its default space has it", "[tools][search]") {
+  std::string help = help_of("plan");
+  help = help.substr(help.find("\n  --tp"), help.find("\n  --sweep") - help.find("\n  --tp"));
+  std::istringstream words(help);
+  std::string text;
+  for (std::string word; words >> word;) text += word + " ";
+  for (const char* choice :
+       {"--tp LIST tensor-parallel degrees (default: powers of two up to 16 inside a scale-up domain ",
+        "--pp LIST pipeline degrees (default: all up to 128 ", "--vpp LIST model chunks per pipeline rank (default: 1 to 8",
+        "--cp LIST context-parallel degrees (default: 1; from 32 Ki tokens per sequence on, powers of two up to 16)",
+        "--ep LIST expert-parallel degrees (default: 1; of models with experts, powers of two up to 64 ",
+        "--micro-batch LIST micro-batch sizes (default: those of 1, 2, 4, 8 ",
+        "(default: none, selective, full)", "--zero LIST ZeRO stages, 0 to 3 (default: 0, 1, 3)"}) {
+    CAPTURE(choice, text);
+    CHECK(text.find(choice) != std::string::npos);
   }
 }
 

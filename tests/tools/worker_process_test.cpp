@@ -23,3 +23,11 @@ TEST_CASE("an interrupt that a process sends to this one alone is passed on", "[
   CHECK(run_program({"/bin/sh", "-c", "trap 'exit 5' INT; kill -INT $PPID; sleep 20 & wait; exit 7"}) == 5);
   CHECK(std::signal(SIGINT, before) == SIG_DFL);
 }
+
+TEST_CASE("a worker's exit status is that of the command", "[tools]") {
+  CHECK(exit_code_of(0) == ExitCode::done);
+  CHECK(exit_code_of(1) == ExitCode::no);
+  CHECK(exit_code_of(2) == ExitCode::bad_input);
+  CHECK(exit_code_of(3) == ExitCode::missing);
+  CHECK(exit_code_of(-1) == ExitCode::bad_input);  // a signal
+}

@@ -215,7 +215,7 @@ TEST_CASE("profile from a recording: what is found much more seldom than the res
   CHECK(measured->left_out[0].why.starts_with("found 1 times instead of "));
 }
 
-TEST_CASE("profile from a recording: each rank is laid beside its own stage", "[tracer][profile-from]") {
+TEST_CASE("profile from a recording: each rank is compared with its own stage", "[tracer][profile-from]") {
   const Scenario scenario = test::scenario_of(16, {"parallel.pp=2"});
   const ForecastRun run = test::unfolded_forecast(scenario);
   std::vector<Trace> traces;

@@ -9,6 +9,7 @@
 
 #include "sim/base/quantile.hpp"
 #include "sim/cost/power_limit.hpp"
+#include "tools/accuracy/board_power.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -131,8 +132,8 @@ void no_chunks(RowScenario& row) {
 }
 /// GPUs whose multiplications run at the clock of another board power (tools/accuracy/fit/catalogue.cpp).
 void no_board_power(RowScenario& row) {
-  static const std::map<std::string, double> kTimes{{"h100-96gb-500w", 1.16},
-                                                    {"h100-pcie", 1.16},
+  static const std::map<std::string, double> kTimes{{"h100-96gb-500w", kH100With500W},
+                                                    {"h100-pcie", kH100With500W},
                                                     {"b300", clock_at_power(1000.0 / 1100)},
                                                     {"gb300", clock_at_power(1200.0 / 1400)}};
   const auto found = kTimes.find(row.scenario.profile.name);

@@ -77,16 +77,17 @@ std::string subset_table(const CsvTable& table, const CrossValidation& result) {
     const Measure held = measure(c[i].rows);
     const ErrorSummary s = summarise(c[i].rows);
     text += fmt::format("| {} | {} | {} | {} | {} | **{}** | {} | {} | {} | {} |\n", c[i].name, s.rows, held.sources,
-                        percent(measure(a[i].rows).mean_of_medians), percent(measure(b[i].rows).mean_of_medians),
-                        percent(held.mean_of_medians), percent(held.scatter), percent(s.within_10), percent(s.coverage),
-                        percent(s.half_width));
+                        percent_number(measure(a[i].rows).mean_of_medians),
+                        percent_number(measure(b[i].rows).mean_of_medians), percent_number(held.mean_of_medians),
+                        percent_number(held.scatter), percent_number(s.within_10), percent_number(s.coverage),
+                        percent_number(s.half_width));
   }
   return text;
 }
 
 std::string ratio_line(const char* name, const RatioErrors& r) {
-  return fmt::format("| {} | {} pairs | mean {} %, median {} %, worst {} % |\n", name, r.pairs, percent(r.mean),
-                     percent(r.median), percent(r.worst));
+  return fmt::format("| {} | {} pairs | mean {} %, median {} %, worst {} % |\n", name, r.pairs, percent_number(r.mean),
+                     percent_number(r.median), percent_number(r.worst));
 }
 
 std::string decision_table(const CsvTable& table, const std::vector<RowForecast>& held_out) {
@@ -100,13 +101,13 @@ std::string decision_table(const CsvTable& table, const std::vector<RowForecast>
   text += ratio_line("scaling with GPU count, ratio error", scaling_ratios(table, rows));
   text += ratio_line("schedule against schedule, ratio error", schedule_ratios(table, rows));
   text += fmt::format("| order of pairs that differ by more than 15 % | {} pairs | {} % right |\n", order.pairs,
-                      percent(order.share()));
+                      percent_number(order.share()));
   text += fmt::format("| cost of choosing the forecast's best layout | {} groups | {} %; the best in {} |\n",
-                      choice.groups, percent(choice.mean), choice.best);
+                      choice.groups, percent_number(choice.mean), choice.best);
   text += fmt::format(
       "| own cluster: corrected by the three most similar runs | {} rows of {} sources, {} without | {} % before, {} % "
       "after |\n",
-      own.rows, own.sources, own.without_similar, percent(own.before), percent(own.after));
+      own.rows, own.sources, own.without_similar, percent_number(own.before), percent_number(own.after));
   return text;
 }
 
@@ -137,9 +138,10 @@ std::string peers_table(const CsvTable& table, const std::vector<RowForecast>& p
         Peer{"vTrain", "multi-node", "vTrain: 14.7 % mean, profiled on the same machine"}}) {
     const ErrorSummary a = summarise(rows_of(table, plain, peer.source, peer.detail));
     const ErrorSummary b = summarise(rows_of(table, held_out, peer.source, peer.detail));
-    text += fmt::format("| {}{} | {} | {} | {} %, {} % | {} %, {} % |\n", peer.source,
-                        *peer.detail == '\0' ? "" : std::string(", ") + peer.detail, a.rows, peer.claim,
-                        percent(a.mean), percent(a.worst), percent(b.mean), percent(b.worst));
+    text +=
+        fmt::format("| {}{} | {} | {} | {} %, {} % | {} %, {} % |\n", peer.source,
+                    *peer.detail == '\0' ? "" : std::string(", ") + peer.detail, a.rows, peer.claim,
+                    percent_number(a.mean), percent_number(a.worst), percent_number(b.mean), percent_number(b.worst));
   }
   return text;
 }
@@ -151,7 +153,8 @@ std::string memory_lines(const std::vector<RowForecast>& rows) {
       "{} "
       "of {} "
       "that ended out of memory are forecast not to.\n",
-      m.rows, percent(m.mean), 100 * m.bias, m.completed_fit, m.completed, m.out_of_memory_seen, m.out_of_memory);
+      m.rows, percent_number(m.mean), 100 * m.bias, m.completed_fit, m.completed, m.out_of_memory_seen,
+      m.out_of_memory);
 }
 
 std::string worst_table(const std::vector<RowForecast>& held_out) {
@@ -182,9 +185,10 @@ std::string source_table(const std::vector<RowForecast>& plain, const std::vecto
   for (const auto& [name, group] : groups) {
     const ErrorSummary shipped = summarise(group[0]);
     const ErrorSummary s = summarise(group[1]);
-    text += fmt::format("| {} | {} | {} | {} | {:+.1f} | {} | {:+.1f} | {} | {} | {} |\n", name.first, name.second,
-                        shipped.rows, percent(shipped.median), 100 * shipped.bias, percent(s.median), 100 * s.bias,
-                        percent(s.worst), percent(s.coverage), percent(s.half_width));
+    text +=
+        fmt::format("| {} | {} | {} | {} | {:+.1f} | {} | {:+.1f} | {} | {} | {} |\n", name.first, name.second,
+                    shipped.rows, percent_number(shipped.median), 100 * shipped.bias, percent_number(s.median),
+                    100 * s.bias, percent_number(s.worst), percent_number(s.coverage), percent_number(s.half_width));
   }
   return text;
 }

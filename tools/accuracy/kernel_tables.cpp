@@ -203,7 +203,6 @@ void read_vidur(TableFields& fields, Kernels& out) {
                                        {"attn_post_proj_ms", hidden, hidden / tp},
                                        {"mlp_up_proj_ms", gates * inner / tp, hidden},
                                        {"mlp_down_proj_ms", hidden, inner / tp}}};
-  constexpr double kTimerLimit = 20e-6;  // the timer counts microseconds
   for (const Column& column : columns) {
     MeasuredKernel kernel = begin(fields, "gpu", Precision::fp16, OperatorKind::gemm);
     if (fields.text(column.name).empty()) continue;
@@ -211,7 +210,7 @@ void read_vidur(TableFields& fields, Kernels& out) {
     kernel.op.shape =
         GemmShape{tokens, std::max<std::int64_t>(1, column.n), std::max<std::int64_t>(1, column.k), 1, false};
     kernel.held_out = true;  // no GEMM of this source was ever fitted to
-    if (kernel.seconds >= kTimerLimit) out.push_back(std::move(kernel));
+    if (kernel.seconds >= kVidurTimerLimit) out.push_back(std::move(kernel));
   }
 }
 

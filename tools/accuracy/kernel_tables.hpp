@@ -16,6 +16,9 @@
 
 namespace tracecast::accuracy {
 
+/// Seconds: of shorter times in Vidur's tables too little is left, since its timer counts microseconds.
+inline constexpr double kVidurTimerLimit = 20e-6;
+
 struct MeasuredKernel {
   std::size_t row = 0;
   std::string gpu;  ///< as the table names it

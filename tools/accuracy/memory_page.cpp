@@ -39,7 +39,7 @@ std::string sources_table(const std::vector<RowForecast>& rows) {
   for (const std::string& source : sources) {
     const MemorySummary m = summarise_memory(rows, source);
     text += fmt::format("| {} | {} | {:.1f} | {} | {:.1f} |\n", source.empty() ? "all" : source, m.rows, 100 * m.mean,
-                        signed_percent(m.bias), 100 * m.worst);
+                        signed_percent_number(m.bias), 100 * m.worst);
   }
   return text;
 }
@@ -49,7 +49,7 @@ std::string peaks_table(const CsvTable& table, const std::vector<RowForecast>& r
   for (const RowForecast& row : rows)
     if (reports_peak(row))
       text += fmt::format("| {} | {:.1f} | {:.1f} | {} |\n", described(table, row), row.comparable_memory_gib,
-                          row.measured_memory_gib, signed_percent(row.memory_error()));
+                          row.measured_memory_gib, signed_percent_number(row.memory_error()));
   return text;
 }
 

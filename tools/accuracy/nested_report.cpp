@@ -62,12 +62,12 @@ Cells score_line(const std::string& name, const std::vector<const RowForecast*>&
   return {name,
           std::to_string(folds),
           std::to_string(s.rows),
-          percent(measure(rows).mean_of_medians),
-          percent(s.median),
-          percent(s.mean),
-          percent(s.within_10),
-          percent(s.coverage),
-          percent(s.half_width)};
+          percent_number(measure(rows).mean_of_medians),
+          percent_number(s.median),
+          percent_number(s.mean),
+          percent_number(s.within_10),
+          percent_number(s.coverage),
+          percent_number(s.half_width)};
 }
 
 std::string score_table(const std::vector<Way>& ways, bool markdown) {
@@ -87,8 +87,8 @@ std::string fold_table(const Way& way, bool markdown) {
     for (const std::size_t row : fold.tested)
       if (way.held_out[row].scored()) rows.push_back(&way.held_out[row]);
     const ErrorSummary s = summarise(rows);
-    lines.push_back({fold.left_out, std::to_string(s.rows), percent(s.median), signed_percent(s.bias),
-                     percent(s.coverage), percent(s.half_width),
+    lines.push_back({fold.left_out, std::to_string(s.rows), percent_number(s.median), signed_percent_number(s.bias),
+                     percent_number(s.coverage), percent_number(s.half_width),
                      std::to_string(std::count(fold.used.begin(), fold.used.end(), true))});
   }
   return render(lines, markdown);
@@ -96,7 +96,7 @@ std::string fold_table(const Way& way, bool markdown) {
 
 /// "source 5.1 -> 5.3": with and without.
 std::string change_text(const std::array<double, 2>& score) {
-  return fmt::format("{} {}", percent(score[0]), signed_percent(score[1] - score[0]));
+  return fmt::format("{} {}", percent_number(score[0]), signed_percent_number(score[1] - score[0]));
 }
 
 std::string rule_table(const Nested& nested, bool markdown) {
@@ -130,9 +130,9 @@ std::string lever_table(const std::vector<LeverErrors>& levers, bool markdown) {
   std::vector<Cells> lines{{"lever", "pairs", "median", "mean", "clear changes", "right sign"}};
   for (const LeverErrors& lever : levers)
     if (lever.pairs > 0)
-      lines.push_back({lever.lever, std::to_string(lever.pairs), percent(lever.median), percent(lever.mean),
-                       std::to_string(lever.clear),
-                       lever.clear > 0 ? percent(static_cast<double>(lever.right) / lever.clear) : ""});
+      lines.push_back({lever.lever, std::to_string(lever.pairs), percent_number(lever.median),
+                       percent_number(lever.mean), std::to_string(lever.clear),
+                       lever.clear > 0 ? percent_number(static_cast<double>(lever.right) / lever.clear) : ""});
   return render(lines, markdown);
 }
 
@@ -141,7 +141,7 @@ std::string pair_table(const std::vector<PublishedPair>& pairs, bool markdown) {
   for (const PublishedPair& pair : pairs)
     lines.push_back({fmt::format("{}: {}", pair.id, pair.lever), fmt::format("{:.3f}", pair.measured),
                      pair.forecast > 0 ? fmt::format("{:.3f}", pair.forecast) : "no such run",
-                     pair.forecast > 0 ? signed_percent(pair.forecast / pair.measured - 1) : ""});
+                     pair.forecast > 0 ? signed_percent_number(pair.forecast / pair.measured - 1) : ""});
   return render(lines, markdown);
 }
 
@@ -201,7 +201,7 @@ Json scores_json(const std::map<std::string, std::array<double, 2>>& scores) {
 std::string nested_page(const NestedReport& report, bool markdown) {
   const Nested& nested = report.nested;
   std::string text = fmt::format("Worst of the four ways: dense {} %, with experts {} %.\n",
-                                 percent(worst(nested.ways, false)), percent(worst(nested.ways, true)));
+                                 percent_number(worst(nested.ways, false)), percent_number(worst(nested.ways, true)));
   text += title("Runs left out of the fits", markdown) + score_table(nested.ways, markdown);
   text += title("Everything published after a date", markdown) + score_table(nested.dates, markdown);
   const RunBand& band = nested.band;

@@ -1,5 +1,5 @@
 /// \file
-/// Shares as percentages in text.
+/// Shares as numbers of percent, for columns whose head says the unit; percent() of sim/report/text.hpp writes the unit.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace tracecast::accuracy {
 
 /// 0.1234 as "12.3".
-inline std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+inline std::string percent_number(double share) { return fmt::format("{:.1f}", 100 * share); }
 /// 0.1234 as "+12.3".
-inline std::string signed_percent(double share) { return fmt::format("{:+.1f}", 100 * share); }
+inline std::string signed_percent_number(double share) { return fmt::format("{:+.1f}", 100 * share); }
 
 }  // namespace tracecast::accuracy

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string mean_text(const MeanError& error) { return error.samples > 0 ? percent(error.mean) : ""; }
+std::string mean_text(const MeanError& error) { return error.samples > 0 ? percent_number(error.mean) : ""; }
 
 /// "gemm 1.29, included"
 std::string factor_text(const SampleErrors& e) {
@@ -42,8 +42,9 @@ std::string samples_page(const std::vector<MeasuredSample>& samples, bool collec
   for (const SampleErrors& e : sample_errors(samples, collectives)) {
     if (e.excluded != excluded) text += paragraph("  Shown, not counted: ", e.excluded, style);
     excluded = e.excluded;
-    text += table.row(e.group, e.samples, percent(e.mean), percent(e.median), signed_percent(e.bias),
-                      collectives ? "" : mean_text(e.held_out), collectives ? "" : mean_text(e.large));
+    text +=
+        table.row(e.group, e.samples, percent_number(e.mean), percent_number(e.median), signed_percent_number(e.bias),
+                  collectives ? "" : mean_text(e.held_out), collectives ? "" : mean_text(e.large));
     if (!e.factor.empty()) factors[e.group] = factor_text(e);
   }
   if (!factors.empty()) text += "\n" + heading("In-training factors (in_training of the profile)", style) + "\n";
@@ -59,8 +60,8 @@ std::string samples_markdown(const std::vector<MeasuredSample>& samples, bool co
                            "factor |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n";
   for (const SampleErrors& e : sample_errors(samples, collectives)) {
     const std::string name = e.excluded.empty() ? e.group : fmt::format("{} ({}: not counted)", e.group, e.excluded);
-    text += fmt::format("| {} | {} | {} | {} | {:+.1f} |", name, e.samples, percent(e.mean), percent(e.median),
-                        100 * e.bias);
+    text += fmt::format("| {} | {} | {} | {} | {:+.1f} |", name, e.samples, percent_number(e.mean),
+                        percent_number(e.median), 100 * e.bias);
     if (!collectives) text += fmt::format(" {} | {} | {} |", mean_text(e.held_out), mean_text(e.large), factor_text(e));
     text += "\n";
   }

@@ -28,7 +28,7 @@ std::string row_line(const RowForecast& r) {
   const std::string band = fmt::format(" {} to {}", seconds_text(r.band.p5_s), seconds_text(r.band.p95_s));
   const std::string id = pad_right(r.id.empty() ? "-" : r.id, 26);
   if (!r.scored()) return kRows.row(id, seconds_text(r.predicted_s), "-", "-", band);
-  return kRows.row(id, seconds_text(r.predicted_s), seconds_text(r.measured_s), signed_percent(r.error()), band,
+  return kRows.row(id, seconds_text(r.predicted_s), seconds_text(r.measured_s), signed_percent_number(r.error()), band,
                    r.inside_band() ? "" : "out");
 }
 
@@ -37,9 +37,10 @@ std::string group_line(const std::string& name, const std::vector<const RowForec
   const ErrorSummary s = summarise(rows);
   const Measure m = measure(rows);
   const bool fits = columns(name) <= 30;
-  return (fits ? "" : "  " + name + "\n") + kGroups.row(fits ? name : "", s.rows, percent(m.mean_of_medians),
-                                                        percent(s.mean), percent(s.worst), signed_percent(s.bias),
-                                                        percent(s.coverage), percent(s.half_width));
+  return (fits ? "" : "  " + name + "\n") + kGroups.row(fits ? name : "", s.rows, percent_number(m.mean_of_medians),
+                                                        percent_number(s.mean), percent_number(s.worst),
+                                                        signed_percent_number(s.bias), percent_number(s.coverage),
+                                                        percent_number(s.half_width));
 }
 
 std::string summary_lines(const CsvTable& table, const std::vector<RowForecast>& rows, const std::string& by) {
@@ -60,10 +61,10 @@ std::string some_of(const std::vector<std::string>& ids) {
 
 std::string memory_line(const std::vector<RowForecast>& rows, const TextStyle& style) {
   const MemorySummary m = summarise_memory(rows);
-  std::string text =
-      m.rows == 0 ? "no row reports a peak"
-                  : fmt::format("{} {} a peak: mean error {} %, bias {} %", m.rows,
-                                m.rows == 1 ? "row reports" : "rows report", percent(m.mean), signed_percent(m.bias));
+  std::string text = m.rows == 0 ? "no row reports a peak"
+                                 : fmt::format("{} {} a peak: mean error {} %, bias {} %", m.rows,
+                                               m.rows == 1 ? "row reports" : "rows report", percent_number(m.mean),
+                                               signed_percent_number(m.bias));
   text += fmt::format("; {} of {} completed runs are forecast to fit", m.completed_fit, m.completed);
   if (m.out_of_memory > 0)
     text += fmt::format(", {} of {} that ran out of memory are forecast not to", m.out_of_memory_seen, m.out_of_memory);
@@ -184,7 +185,7 @@ std::string validation_page(const CsvTable& table, const std::vector<RowForecast
                     "bias: median of the signed errors; inside: runs inside their 90 % band, which is +-band wide; "
                     "errors inside a source scatter by {} %",
                     m.sources == 1 ? "the only source" : fmt::format("each source, mean over {} sources", m.sources),
-                    percent(m.scatter)),
+                    percent_number(m.scatter)),
         style);
     text += "\n" + heading("Memory", style) + "\n" + memory_line(rows, style);
   }
@@ -233,7 +234,7 @@ std::string scatter_svg(const std::vector<RowForecast>& rows) {
     out.add(fmt::format(
         R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}" fill-opacity="0.6"><title>{} {}</title></circle>)",
         scale.x(r->measured_s), scale.y(r->predicted_s), colour_of(sources[r->source]), markup_text(r->id),
-        signed_percent(r->error()) + " %"));
+        signed_percent_number(r->error()) + " %"));
   double y = kMargin;
   double longest = 0;
   for (const auto& [source, index] : sources) {

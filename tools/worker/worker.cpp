@@ -9,7 +9,6 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <malloc.h>
 #include <mpi.h>
 
 #include "sim/base/sanitized.hpp"
@@ -35,16 +34,12 @@ int report(const Result<void>& result, bool speak) {
   return static_cast<int>(cli::ExitCode::bad_input);
 }
 
-/// Keeps freed memory in the process. Otherwise some programs would map and touch the temporary buffers of large
-/// collectives again each time, which doubles their time.
-void keep_memory() {
-  constexpr int kNever = 1 << 30;
-  mallopt(M_MMAP_THRESHOLD, kNever);
-  mallopt(M_TRIM_THRESHOLD, kNever);
-}
+/// Nothing is given back. Otherwise some programs would map and touch the temporary buffers of large collectives again each
+/// time, which doubles their time.
+constexpr KeptMemory kKept{.largest_block = 1 << 30, .most = 1 << 30, .step = 128 << 10};
 
 int under_mpi(const std::function<Result<void>()>& work) {
-  keep_memory();
+  keep_freed_memory(kKept);
   MPI_Init(nullptr, nullptr);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

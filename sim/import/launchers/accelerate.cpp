@@ -104,8 +104,7 @@ void import_mesh(RunImport& run) {
   if (shard && *shard == 1 && replicas > 1) {
     run.put("parallel.zero_stage", 0, kShard);
   } else {
-    run.shard_copies = replicas;
-    run.shard_copies_key = kReplicate;
+    run.shard_copies = {replicas, std::string(kReplicate)};
   }
   if (run.given_count("parallel.cp", 1) > 1)
     run.put("parallel.cp_comm_type", std::string(run.choice<Name>(kRotation, kRotations).value_or("all_gather")),
@@ -119,8 +118,8 @@ void import_mesh(RunImport& run) {
                     run.given_count("parallel.tp", 1) == 1;
   if (open || !(shard || run.has(kReplicate)) || replicas < 1 || shard.value_or(1) < 1) return;
   constexpr std::int64_t kMaxRanks = 10'000'000;
-  run.data_ranks = std::min(replicas, kMaxRanks) * std::min(shard.value_or(1), kMaxRanks);
-  run.data_ranks_key = shard ? kShard : kReplicate;
+  run.data_ranks = {std::min(replicas, kMaxRanks) * std::min(shard.value_or(1), kMaxRanks),
+                    std::string(shard ? kShard : kReplicate)};
 }
 
 void import_deepspeed_section(RunImport& run) {
@@ -147,8 +146,7 @@ void import_megatron_section(RunImport& run) {
   if (run.flag(kRecompute).value_or(false)) run.put("training.recompute", std::string("selective"), kRecompute);
   if (run.flag(kDistributed).value_or(false)) run.put("parallel.zero_stage", 1, kDistributed);
   if (const auto count = run.count(kMicro)) {
-    run.accumulation = *count;
-    run.accumulation_key = kMicro;
+    run.accumulation = {*count, std::string(kMicro)};
   }
 }
 
@@ -191,8 +189,7 @@ void import_compile(RunImport& run) {
 void import_accumulation(RunImport& run) {
   for (const char* key : {"gradient_accumulation_steps", "deepspeed_config.gradient_accumulation_steps"})
     if (const auto steps = run.count(key)) {
-      run.accumulation = *steps;
-      run.accumulation_key = key;
+      run.accumulation = {*steps, std::string(key)};
     }
 }
 
@@ -277,7 +274,7 @@ void list_replaced_by_stack(RunSettings& settings, const Scenario& scenario, boo
 std::string emit_fsdp(RunSettings& settings, const Scenario& scenario) {
   const Parallel& p = scenario.parallel;
   const Training& t = scenario.training;
-  settings.take("parallel.reshard_after_forward");
+  if (p.reshard_group == 0) settings.take("parallel.reshard_after_forward");
   if (t.recompute == Recompute::full || t.recompute == Recompute::none) settings.take("training.recompute");
   const bool offload = t.offload_parameters;  // which scenarios have with the optimizer only
   if (offload || !t.offload_optimizer) settings.take("training.offload_optimizer");
@@ -332,8 +329,8 @@ bool is_accelerate(std::string_view content, std::string_view) {
 
 }  // namespace
 
-const Importer kAccelerate{"accelerate", "configuration of Hugging Face Accelerate (YAML)", "launchers.md",
-                           is_accelerate,
-                           Launcher{parse_yaml, RunImport::Names::dotted, import_accelerate, emit_accelerate}};
+const Importer kAccelerate{
+    "accelerate", "configuration of Hugging Face Accelerate (YAML)", "launchers.md", is_accelerate,
+    Launcher{parse_yaml, RunImport::Names::dotted, "config.yaml", import_accelerate, emit_accelerate}};
 
 }  // namespace tracecast

@@ -88,8 +88,7 @@ void import_strategy(RunImport& run) {
   if (strategy != "fsdp2" && strategy != "megatron_fsdp")
     return run.error(kStrategy, "is not supported (allowed: fsdp2 megatron_fsdp ddp)");
   run.put("parallel.zero_stage", run.count("distributed.zero_dp_strategy").value_or(3), kStrategy);
-  run.shard_copies = degree_of(run, kReplicate);
-  run.shard_copies_key = kReplicate;
+  run.shard_copies = {degree_of(run, kReplicate), std::string(kReplicate)};
   run.put_flag("parallel.defer_grad_sync", run.flag(kDefer).value_or(true), kDefer);
   const std::optional<bool> reshard = run.flag(kReshard);
   run.put_flag("parallel.reshard_after_forward", reshard.value_or(run.given_count("parallel.pp", 1) == 1), kReshard);
@@ -114,8 +113,7 @@ void import_pipeline(RunImport& run) {
   if (variant == nullptr) return run.error(schedule_key, "unknown schedule (see tracecast schedule --help)");
   run.put("parallel.pp_schedule", std::string(variant->name), schedule_key);
   run.put("parallel.vpp", variant->default_chunks, schedule_key);
-  run.layers_per_stage = run.count(layers_key).value_or(0);
-  run.layers_per_stage_key = layers_key;
+  run.layers_per_stage = {run.count(layers_key).value_or(0), layers_key};
 }
 
 /// With a pipeline the local batch is cut into micro-batches; without one it is the micro-batch. Until autumn 2025 the
@@ -137,14 +135,13 @@ void import_batches(RunImport& run) {
   if (const auto global = run.count(kGlobal)) run.put("training.global_batch_size", *global, kGlobal);
   if (pipeline && local && (micro < 1 || *local % micro != 0))
     return run.error(local_key, fmt::format("is not a multiple of {} = {}", micro_key, micro));
-  if (pipeline) run.local_batch = local.value_or(0);
-  run.local_batch_key = local_key;
+  run.local_batch = {pipeline ? local.value_or(0) : 0, std::string(local_key)};
   if (!old) return;
   constexpr std::int64_t kMax = 1'000'000;
   const auto steps = run.count(kSteps);
   const std::int64_t cuts = pipeline ? local.value_or(micro) / micro : 1;
-  run.accumulation = std::min(steps.value_or(1), kMax) * std::min(cuts, kMax);
-  run.accumulation_key = steps ? kSteps : local_key;
+  run.accumulation = {std::min(steps.value_or(1), kMax) * std::min(cuts, kMax),
+                      std::string(steps ? kSteps : local_key)};
 }
 
 void import_optimizer(RunImport& run) {
@@ -270,6 +267,6 @@ bool is_automodel(std::string_view content, std::string_view) {
 }  // namespace
 
 const Importer kAutomodel{"automodel", "configuration of NeMo Automodel (YAML)", "launchers.md", is_automodel,
-                          Launcher{parse_yaml, RunImport::Names::dotted, import_automodel, nullptr}};
+                          Launcher{parse_yaml, RunImport::Names::dotted, "config.yaml", import_automodel, nullptr}};
 
 }  // namespace tracecast

@@ -49,6 +49,6 @@ void import_calculon(RunImport& run) {
 
 }  // namespace
 
-const Launcher kCalculonRun{parse_calculon, RunImport::Names::dotted, import_calculon, nullptr};
+const Launcher kCalculonRun{parse_calculon, RunImport::Names::dotted, "execution.json", import_calculon, nullptr};
 
 }  // namespace tracecast

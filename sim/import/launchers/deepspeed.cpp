@@ -203,8 +203,7 @@ void import_accumulation(RunImport& run) {
   const bool alone = run.has("train_batch_size") && !run.has(kMicro) && !run.is_auto(kMicro) && !run.is_auto(kSteps) &&
                      !run.is_overridden("training.micro_batch_size");
   if (!steps && !alone) return;
-  run.accumulation = steps.value_or(1);
-  run.accumulation_key = kSteps;
+  run.accumulation = {steps.value_or(1), std::string(kSteps)};
 }
 
 void set(nlohmann::ordered_json& root, const std::string& dotted, const JsonNode& value) {
@@ -316,7 +315,8 @@ void import_deepspeed_offload(RunImport& run, std::string_view optimizer, std::s
     run.put_flag("training.offload_parameters", true, parameters);
 }
 
-const Importer kDeepspeed{"deepspeed", "configuration of DeepSpeed (JSON)", "launchers.md", is_deepspeed,
-                          Launcher{parse_json_settings, RunImport::Names::dotted, import_deepspeed, emit_deepspeed}};
+const Importer kDeepspeed{
+    "deepspeed", "configuration of DeepSpeed (JSON)", "launchers.md", is_deepspeed,
+    Launcher{parse_json_settings, RunImport::Names::dotted, "ds_config.json", import_deepspeed, emit_deepspeed}};
 
 }  // namespace tracecast

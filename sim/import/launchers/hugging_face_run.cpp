@@ -80,8 +80,8 @@ bool is_hugging_face_config(std::string_view content, std::string_view) {
 
 }  // namespace
 
-const Importer kHuggingFace{"hugging-face", "config.json of a Hugging Face model", "launchers.md",
-                            is_hugging_face_config,
-                            Launcher{parse_config, RunImport::Names::dotted, import_hugging_face, nullptr}};
+const Importer kHuggingFace{
+    "hugging-face", "config.json of a Hugging Face model", "launchers.md", is_hugging_face_config,
+    Launcher{parse_config, RunImport::Names::dotted, "config.json", import_hugging_face, nullptr}};
 
 }  // namespace tracecast

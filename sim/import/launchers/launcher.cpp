@@ -104,13 +104,13 @@ void complete_batch(RunImport& run) {
     if (!has_global) run.put("training.global_batch_size", micro);  // so that the plan can say it
     return;
   }
-  const std::int64_t accumulated = bounded(run.accumulation);
+  const std::int64_t accumulated = bounded(run.accumulation.value);
   const std::int64_t global = run.given_count("training.global_batch_size", 0);
-  if (has_global && !has_micro && run.accumulation > 0) {
+  if (has_global && !has_micro && run.accumulation.value > 0) {
     if (global % (accumulated * dp) != 0)
       return run.error(
           run.name_of("training.global_batch_size"),
-          fmt::format("is not a multiple of {} = {} x {} data-parallel ranks", run.accumulation_key, accumulated, dp));
+          fmt::format("is not a multiple of {} = {} x {} data-parallel ranks", run.accumulation.key, accumulated, dp));
     micro = global / (accumulated * dp);
     run.put("training.micro_batch_size", micro);
     return run.assume(fmt::format("training.micro_batch_size = {}, which follows from the global batch", micro));
@@ -123,72 +123,73 @@ void complete_batch(RunImport& run) {
     run.put("training.global_batch_size", micro * accumulated * dp);
     run.assume(fmt::format("training.global_batch_size = {}: {} sequences x {} micro-batches x {} data-parallel ranks",
                            micro * accumulated * dp, micro, accumulated, dp));
-  } else if (run.accumulation > 0 && global != micro * accumulated * dp) {
+  } else if (run.accumulation.value > 0 && global != micro * accumulated * dp) {
     run.error(run.name_of("training.global_batch_size"),
               fmt::format("is not micro-batch {} x {} {} x {} data-parallel ranks (allowed: {})", micro,
-                          run.accumulation_key, accumulated, dp, micro * accumulated * dp));
+                          run.accumulation.key, accumulated, dp, micro * accumulated * dp));
   }
 }
 
 /// A step has a whole number of local batches of every rank.
 void check_local_batches(RunImport& run) {
   const std::int64_t dp = data_ranks(run);
-  if (run.local_batch <= 0 || dp == 0) return;
-  const std::int64_t each = bounded(run.local_batch) * dp;
+  if (run.local_batch.value <= 0 || dp == 0) return;
+  const std::int64_t each = bounded(run.local_batch.value) * dp;
   const std::int64_t global = run.given_count("training.global_batch_size", each);
   if (global % each != 0)
-    return run.error(
-        run.name_of("training.global_batch_size"),
-        fmt::format("is not a multiple of {} = {} x {} data-parallel ranks", run.local_batch_key, run.local_batch, dp));
+    return run.error(run.name_of("training.global_batch_size"),
+                     fmt::format("is not a multiple of {} = {} x {} data-parallel ranks", run.local_batch.key,
+                                 run.local_batch.value, dp));
   if (global > each)
     run.assume(fmt::format(
         "one pipeline run of all micro-batches: the launcher fills and drains the pipeline for each local batch of {}",
-        run.local_batch));
+        run.local_batch.value));
 }
 
 /// Hybrid sharding said as the number of copies: the group is what is left of dp x cp.
 void complete_shard_group(RunImport& run) {
-  const std::int64_t copies = run.shard_copies;
+  const std::int64_t copies = run.shard_copies.value;
   if (copies <= 1 || run.is_overridden("parallel.shard_group")) return;
   const std::int64_t ranks =
       degree(run, "cluster.world_size") / (degree(run, "parallel.tp") * degree(run, "parallel.pp"));
   if (ranks % copies != 0)
-    return run.error(run.shard_copies_key,
+    return run.error(run.shard_copies.key,
                      fmt::format("does not divide the {} ranks that data parallelism has", ranks));
-  run.put("parallel.shard_group", ranks / copies, run.shard_copies_key);
+  run.put("parallel.shard_group", ranks / copies, run.shard_copies.key);
 }
 
 /// A launcher that says the sizes of all dimensions starts as many ranks as they multiply to.
 void check_ranks(RunImport& run) {
   constexpr std::array kDegrees{"parallel.cp", "parallel.tp", "parallel.pp"};
-  if (run.data_ranks <= 0 || std::ranges::any_of(kDegrees, [&](const char* each) { return run.is_overridden(each); }))
+  if (run.data_ranks.value <= 0 ||
+      std::ranges::any_of(kDegrees, [&](const char* each) { return run.is_overridden(each); }))
     return;
-  auto ranks = static_cast<double>(run.data_ranks);
+  auto ranks = static_cast<double>(run.data_ranks.value);
   for (const char* each : kDegrees) ranks *= static_cast<double>(degree(run, each));
   const std::int64_t gpus = degree(run, "cluster.world_size");
   if (ranks != static_cast<double>(gpus))
-    run.error(run.data_ranks_key,
+    run.error(run.data_ranks.key,
               fmt::format("makes {:.0f} GPUs ({} data-parallel ranks x cp {} x tp {} x pp {}), and the job has {}",
-                          ranks, run.data_ranks, degree(run, "parallel.cp"), degree(run, "parallel.tp"),
+                          ranks, run.data_ranks.value, degree(run, "parallel.cp"), degree(run, "parallel.tp"),
                           degree(run, "parallel.pp"), gpus));
 }
 
 /// Chunks of a pipeline rank, said as the layers of each.
 void complete_chunks(RunImport& run) {
-  if (run.layers_per_stage <= 0 || run.is_overridden("parallel.vpp")) return;
+  if (run.layers_per_stage.value <= 0 || run.is_overridden("parallel.vpp")) return;
   const std::int64_t items = run.pipeline_items(degree(run, "model.num_layers"));
-  const std::int64_t stages = (items - 1) / run.layers_per_stage + 1;
+  const std::int64_t stages = (items - 1) / run.layers_per_stage.value + 1;
   const std::int64_t pp = degree(run, "parallel.pp");
   if (stages % pp != 0)
-    return run.error(run.layers_per_stage_key,
+    return run.error(run.layers_per_stage.key,
                      fmt::format("makes {} stages, no multiple of {} pipeline ranks", stages, pp));
-  run.put("parallel.vpp", stages / pp, run.layers_per_stage_key);
+  run.put("parallel.vpp", stages / pp, run.layers_per_stage.key);
 }
 
 /// Every n-th layer of a virtual stage recomputed, as so many of them: layers are alike. Stages in which they are not as many have no
 /// such number.
 Result<void> complete_recompute(const RunImport& run, const Plan& plan, Training& training) {
-  const std::int64_t interval = run.recompute_interval;
+  const std::int64_t interval = run.recompute_interval.value;
   if (interval <= 1 || run.is_overridden("training.recompute") || run.is_overridden("training.recompute_num_layers"))
     return {};
   const auto recomputed = [interval](const Stage& stage) { return static_cast<int>(stage.num_layers / interval); };
@@ -196,7 +197,7 @@ Result<void> complete_recompute(const RunImport& run, const Plan& plan, Training
       std::minmax_element(plan.stages.begin(), plan.stages.end(),
                           [&](const Stage& one, const Stage& other) { return recomputed(one) < recomputed(other); });
   if (recomputed(*least) != recomputed(*most))
-    return fail({run.file(), 0, run.recompute_interval_key, std::to_string(interval),
+    return fail({run.file(), 0, run.recompute_interval.key, std::to_string(interval),
                  fmt::format("recomputes {} to {} layers of a stage: give --set training.recompute_num_layers={}, say",
                              recomputed(*least), recomputed(*most), recomputed(*most))});
   training.recompute_num_layers = recomputed(*most);
@@ -283,6 +284,8 @@ Scenario in_plain_terms(const Scenario& scenario) {
   plain.parallel.zero_stage = plan->parallel.zero_stage;
   plain.parallel.reshard_after_forward = plan->parallel.reshard_after_forward;
   plain.parallel.shard_group = plan->parallel.shard_group;
+  if (plan->parallel.zero_stage != 3) plain.parallel.reshard_after_forward = true;
+  if (plain.parallel.tp == 1) plain.parallel.tp_comm_overlap = false;
   return plain;
 }
 
@@ -296,7 +299,7 @@ EmittedRun emit_run(std::string_view name, const Scenario& scenario) {
 
 std::string stack_of_emitted(std::string_view name, const std::string& text) {
   const Launcher& launcher = launcher_named(name);
-  const Result<JsonDocument> parsed = launcher.parse(text, name == "megatron" ? "run.sh" : "run.yaml");
+  const Result<JsonDocument> parsed = launcher.parse(text, std::string(launcher.file_name));
   TRACECAST_ASSERT(parsed.has_value(), "what is emitted can be read");
   RunImport run(*parsed, launcher.names);
   launcher.import(run);

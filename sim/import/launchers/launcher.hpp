@@ -24,7 +24,7 @@ struct RunGivens {
   std::string topology = {};
   int gpus = 0;
   std::vector<std::string> overrides =
-      {};  ///< "training.seq_length=4096": keys of the scenario, which go before the file's
+      {};  ///< "training.seq_length=4096": keys of the scenario, which override the file's
 };
 
 struct ImportedRun {
@@ -38,14 +38,15 @@ struct ImportedRun {
 /// A layout in the words of a launcher.
 struct EmittedRun {
   std::string text;
-  std::vector<std::string> unmapped;  ///< "training.expert_imbalance=1.2", as --set takes it: what it has no word for
+  std::vector<std::string> unmapped;  ///< "training.expert_imbalance=1.2", as --set takes it: what it cannot express
 };
 
 /// How the settings of one launcher are read and written.
 struct Launcher {
   Result<JsonDocument> (*parse)(const std::string& content, const std::string& file);
   RunImport::Names names;
-  void (*import)(RunImport& run);                ///< puts what the launcher sets into run.ours
+  std::string_view file_name;      ///< "run.sh": what its files are called usually; the parser goes by the suffix
+  void (*import)(RunImport& run);  ///< puts what the launcher sets into run.ours
   EmittedRun (*emit)(const Scenario& scenario);  ///< nullptr: only read
 };
 
@@ -64,7 +65,8 @@ Result<ImportedRun> import_run(std::string_view format, const std::string& conte
 /// launcher's.
 std::string schedule_file_of(const std::string& content, const std::string& file);
 
-/// Sharding said as a number (zero_stage), whatever words the scenario has for it.   Requires a valid scenario.
+/// Sharding said as a number (zero_stage), whatever words the scenario has for it. Settings that have no effect with this sharding and
+/// these degrees have their defaults, so that no launcher is asked for them.   Requires a valid scenario.
 Scenario in_plain_terms(const Scenario& scenario);
 
 /// Requires a format that can be emitted and a valid scenario.

@@ -1,12 +1,13 @@
 #include "sim/import/launchers/launcher_rules.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
+#include "sim/plan/layout_keys.hpp"
 #include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
@@ -160,7 +161,7 @@ bool overlap_suits_model(File f) {
   return !overlaps_exchange(f) || (f.scenario.training.dtype != Precision::fp32 && f.scenario.model.mtp_layers <= 1);
 }
 
-// Graphs have no words in an emitted file: the scenario says which the run has.
+// An emitted file does not say graphs: the scenario says which the run has.
 
 bool graphs_modules(File f) {
   return !f.scenario.training.cuda_graphs && !f.scenario.training.cuda_graph_modules.empty();
@@ -279,87 +280,70 @@ bool fsdp_is_version_2(File f) {
   return f.settings.word("distributed_type") != "FSDP" || count(f, "fsdp_config.fsdp_version") == 2;
 }
 
-constexpr LauncherRule kRules[] = {
-    {"megatron", "--use-megatron-fsdp needs --ckpt-format fsdp_dtensor", kArguments, fsdp_has_its_checkpoint},
-    {"megatron", "--ckpt-format fsdp_dtensor needs --use-megatron-fsdp", kArguments, checkpoint_has_its_fsdp},
+/// A rule of one launcher, or of several that make the same check.
+struct Row {
+  Name formats;  ///< names, separated by blanks
+  Name says;     ///< settings of Megatron as Megatron-LM spells them, a value after '='
+  Name source;
+  bool (*obeyed)(File file);
+};
+
+constexpr Name kBothMegatrons = "megatron megatron-bridge";
+
+constexpr Row kRows[] = {
+    {"megatron", "--use-megatron-fsdp needs --ckpt-format=fsdp_dtensor", kArguments, fsdp_has_its_checkpoint},
+    {"megatron", "--ckpt-format=fsdp_dtensor needs --use-megatron-fsdp", kArguments, checkpoint_has_its_fsdp},
     {"megatron", "--use-megatron-fsdp forbids CUDA_DEVICE_MAX_CONNECTIONS=1", kArguments, fsdp_has_connections},
     {"megatron", "before Blackwell, tensor or context parallelism without FSDP needs CUDA_DEVICE_MAX_CONNECTIONS=1",
      kArguments, groups_have_one_connection},
     {"megatron", "virtual stages are given in one way only", kArguments, stages_once},
     {"megatron", "a pipeline layout has a multiple of pp stages", kArguments, layout_divides},
-    {"megatron", "a pipeline layout excludes --account-for-embedding… and --account-for-loss…", kConfig, layout_alone},
-    {"megatron", "a pipeline layout has E first, L last, every layer, and m for a prediction layer", kConfig,
+    {kBothMegatrons, "a pipeline layout excludes --account-for-embedding… and --account-for-loss…", kConfig,
+     layout_alone},
+    {kBothMegatrons, "a pipeline layout has E first, L last, every layer, and m for a prediction layer", kConfig,
      layout_is_complete},
     {"megatron", "without a layout, pp divides the layers, embedding and loss counted as asked", kArguments,
      layers_divide},
     {"megatron", "without a layout, the virtual stages divide the layers of a pipeline rank", kConfig, chunks_divide},
     {"megatron", "virtual stages need pp above 1, and above 2 without overlapped sends", kArguments,
      chunks_have_a_pipeline},
-    {"megatron", "with virtual stages, pp divides the micro-batches", kSchedules, interleaved_batches},
+    {kBothMegatrons, "with virtual stages, pp divides the micro-batches", kSchedules, interleaved_batches},
     {"megatron", "--overlap-param-gather needs --overlap-grad-reduce and the distributed optimizer or FSDP", kArguments,
      gather_has_shards},
     {"megatron", "--fp8-param-gather needs the distributed optimizer or FSDP", kArguments, fp8_gather_has_shards},
     {"megatron", "ep divides the experts, and fp16 excludes it", kArguments, experts_divide},
-    {"megatron", "--use-tp-pp-dp-mapping with a pipeline needs ep × etp = tp × cp of experts", kGroups,
+    {kBothMegatrons, "--use-tp-pp-dp-mapping with a pipeline needs ep × etp = tp × cp of experts", kGroups,
      pipelines_agree},
     {"megatron", "experts with tp above 1 need --sequence-parallel", kArguments, experts_with_sequences},
     {"megatron", "--moe-shared-expert-overlap needs the alltoall dispatcher", kConfig, shared_overlap_by_alltoall},
     {"megatron", "2 cp divides the sequence", kArguments, sequences_divide},
-    {"megatron", "a sliding window with cp needs --cp-comm-type all_gather or a2a", kContext, windows_without_ring},
-    {"megatron", "with --cp-comm-type a2a, tp × cp divides the heads and the key-value heads", kContext,
+    {kBothMegatrons, "a sliding window with cp needs --cp-comm-type=all_gather or a2a", kContext, windows_without_ring},
+    {kBothMegatrons, "with --cp-comm-type=a2a, tp × cp divides the heads and the key-value heads", kContext,
      exchanged_heads_divide},
     {"megatron", "--tp-comm-overlap needs --sequence-parallel", kArguments, tp_overlap_with_sequences},
-    {"megatron", "tp divides the heads and the key-value heads", kConfig, heads_divide},
-    {"megatron",
+    {kBothMegatrons, "tp divides the heads and the key-value heads", kConfig, heads_divide},
+    {kBothMegatrons,
      "full recomputation needs a method and a number of layers, no other has them, nor has "
      "--overlap-moe-expert-parallel-comm",
      kConfig, recompute_has_its_method},
-    {"megatron", "--overlap-moe-expert-parallel-comm excludes moe in --recompute-modules", kConfig,
+    {kBothMegatrons, "--overlap-moe-expert-parallel-comm excludes moe in --recompute-modules", kConfig,
      overlap_keeps_experts},
-    {"megatron", "--overlap-moe-expert-parallel-comm excludes --moe-shared-expert-overlap", kConfig,
+    {kBothMegatrons, "--overlap-moe-expert-parallel-comm excludes --moe-shared-expert-overlap", kConfig,
      overlap_without_shared},
-    {"megatron", "--overlap-moe-expert-parallel-comm needs 16 bits, and has one prediction layer at most", kConfig,
+    {kBothMegatrons, "--overlap-moe-expert-parallel-comm needs 16 bits, and has one prediction layer at most", kConfig,
      overlap_suits_model},
-    {"megatron",
+    {kBothMegatrons,
      "--overlap-moe-expert-parallel-comm excludes CUDA graphs of mlp, and with full recomputation all graphs", kConfig,
      overlap_without_graphs},
-    {"megatron", "CUDA graphs of modules exclude full recomputation, one of moe_router moe in --recompute-modules",
+    {kBothMegatrons, "CUDA graphs of modules exclude full recomputation, one of moe_router moe in --recompute-modules",
      kConfig, graphs_without_recompute},
-    {"megatron", "CUDA graphs of modules exclude --cpu-offloading-num-layers", kConfig, graphs_without_offloading},
-    {"megatron-bridge", "use_megatron_fsdp needs ckpt_format: fsdp_dtensor", kBridge, fsdp_has_its_checkpoint},
-    {"megatron-bridge", "use_megatron_fsdp excludes use_tp_pp_dp_mapping", kBridge, fsdp_has_usual_ranks},
+    {kBothMegatrons, "CUDA graphs of modules exclude --cpu-offloading-num-layers", kConfig, graphs_without_offloading},
+    {"megatron-bridge", "--use-megatron-fsdp needs --ckpt-format=fsdp_dtensor", kBridge, fsdp_has_its_checkpoint},
+    {"megatron-bridge", "--use-megatron-fsdp excludes --use-tp-pp-dp-mapping", kBridge, fsdp_has_usual_ranks},
     {"megatron-bridge", "a pipeline layout has a multiple of pp stages", kConfig, layout_divides},
-    {"megatron-bridge", "a pipeline layout excludes account_for_embedding… and account_for_loss…", kConfig,
-     layout_alone},
-    {"megatron-bridge", "a pipeline layout has E first, L last, every layer, and m for a prediction layer", kConfig,
-     layout_is_complete},
     {"megatron-bridge", "without a layout, pp and the virtual stages divide the layers", kConfig,
      [](File f) { return layers_divide(f) && chunks_divide(f); }},
-    {"megatron-bridge", "with virtual stages, pp divides the micro-batches", kSchedules, interleaved_batches},
-    {"megatron-bridge", "use_tp_pp_dp_mapping with a pipeline needs ep × etp = tp × cp of experts", kGroups,
-     pipelines_agree},
     {"megatron-bridge", "ep divides the experts, and fp16 excludes it", kConfig, experts_divide},
-    {"megatron-bridge", "a sliding window with cp needs cp_comm_type: all_gather or a2a", kContext,
-     windows_without_ring},
-    {"megatron-bridge", "with cp_comm_type: a2a, tp × cp divides the heads and the key-value heads", kContext,
-     exchanged_heads_divide},
-    {"megatron-bridge", "tp divides the heads and the key-value heads", kConfig, heads_divide},
-    {"megatron-bridge",
-     "full recomputation needs a method and a number of layers, no other has them, nor has "
-     "overlap_moe_expert_parallel_comm",
-     kConfig, recompute_has_its_method},
-    {"megatron-bridge", "overlap_moe_expert_parallel_comm excludes moe in recompute_modules", kConfig,
-     overlap_keeps_experts},
-    {"megatron-bridge", "overlap_moe_expert_parallel_comm excludes moe_shared_expert_overlap", kConfig,
-     overlap_without_shared},
-    {"megatron-bridge", "overlap_moe_expert_parallel_comm needs 16 bits, and has one prediction layer at most", kConfig,
-     overlap_suits_model},
-    {"megatron-bridge",
-     "overlap_moe_expert_parallel_comm excludes CUDA graphs of mlp, and with full recomputation all graphs", kConfig,
-     overlap_without_graphs},
-    {"megatron-bridge", "CUDA graphs of modules exclude full recomputation, one of moe_router moe in recompute_modules",
-     kConfig, graphs_without_recompute},
-    {"megatron-bridge", "CUDA graphs of modules exclude cpu_offloading_num_layers", kConfig, graphs_without_offloading},
     {"torchtitan", "replicate × shard × cp × tp × pp is the number of GPUs", kDims, degrees_make_the_job},
     {"torchtitan", "ep is divided by cp (× tp if the experts' tensor degree is 1) and divides shard × cp (× tp)", kDims,
      experts_over_shards},
@@ -381,42 +365,49 @@ constexpr LauncherRule kRules[] = {
     {"accelerate", "parallelism_config needs FSDP of version 2", kParallelism, fsdp_is_version_2},
 };
 
-/// Whether a setting, "parallel.tp=8", belongs to a layout.
-bool is_of_layout(Name setting) {
-  constexpr std::array<Name, 19> kKeys{"parallel.tp=",
-                                       "parallel.cp=",
-                                       "parallel.ep=",
-                                       "parallel.etp=",
-                                       "parallel.pp=",
-                                       "parallel.vpp=",
-                                       "parallel.pp_layout=",
-                                       "parallel.pp_schedule=",
-                                       "parallel.account_for_embedding=",
-                                       "parallel.account_for_loss=",
-                                       "parallel.sequence_parallel=",
-                                       "parallel.zero_stage=",
-                                       "parallel.shard_group=",
-                                       "training.micro_batch_size=",
-                                       "training.recompute=",
-                                       "training.offload_optimizer=",
-                                       "training.offload_parameters=",
-                                       "training.offload_activations=",
-                                       "training.offload_layers="};
-  return std::ranges::any_of(kKeys, [&](Name key) { return setting.starts_with(key); });
+/// "--cp-comm-type=a2a" as "--cp-comm-type a2a" on a command line, else as "cp_comm_type: a2a".
+std::string spelled(Name says, bool command_line) {
+  std::string text;
+  for (const Name part : split(says, ' ')) {
+    std::string word(part);
+    if (word.starts_with("--")) {
+      if (!command_line) std::ranges::replace(word.erase(0, 2), '-', '_');
+      if (const std::size_t equals = word.find('='); equals != std::string::npos)
+        word.replace(equals, 1, command_line ? " " : ": ");
+    }
+    text += (text.empty() ? "" : " ") + word;
+  }
+  return text;
 }
+
+std::vector<LauncherRule> all_rules() {
+  std::vector<LauncherRule> rules;
+  for (const Row& row : kRows)
+    for (const Name format : split(row.formats, ' ')) {
+      const bool command_line = launcher_named(format).file_name.ends_with(".sh");
+      rules.push_back({format, spelled(row.says, command_line), row.source, row.obeyed});
+    }
+  return rules;
+}
+
+/// Whether a setting, "parallel.tp=8", belongs to a layout.
+bool is_of_layout(Name setting) { return find_layout_key(setting.substr(0, setting.find('='))) != nullptr; }
 
 }  // namespace
 
-std::span<const LauncherRule> launcher_rules() { return kRules; }
+std::span<const LauncherRule> launcher_rules() {
+  static const std::vector<LauncherRule> kRules = all_rules();
+  return kRules;
+}
 
 std::vector<const LauncherRule*> broken_rules(std::string_view format, const std::string& text,
                                               const Scenario& scenario) {
   const Launcher& launcher = launcher_named(format);
-  const Result<JsonDocument> parsed = launcher.parse(text, format == "megatron" ? "run.sh" : "run.yaml");
+  const Result<JsonDocument> parsed = launcher.parse(text, std::string(launcher.file_name));
   std::vector<const LauncherRule*> broken;
   std::optional<RunImport> settings;
   if (parsed) settings.emplace(*parsed, launcher.names);
-  for (const LauncherRule& rule : kRules)
+  for (const LauncherRule& rule : launcher_rules())
     if (rule.format == format && (!settings || !rule.obeyed({text, *settings, scenario}))) broken.push_back(&rule);
   return broken;
 }
@@ -425,7 +416,7 @@ std::vector<std::string> launcher_refusals(std::string_view format, const Scenar
   const EmittedRun run = emit_run(format, scenario);
   std::vector<std::string> refusals;
   for (const std::string& setting : run.unmapped)
-    if (is_of_layout(setting)) refusals.push_back(fmt::format("{} has no word for {}", format, setting));
+    if (is_of_layout(setting)) refusals.push_back(fmt::format("{} cannot express {}", format, setting));
   for (const LauncherRule* rule : broken_rules(format, run.text, scenario))
     refusals.push_back(fmt::format("{}: {} ({})", format, rule->says, rule->source));
   return refusals;

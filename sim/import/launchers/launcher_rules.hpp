@@ -22,7 +22,7 @@ struct EmittedFile {
 
 struct LauncherRule {
   std::string_view format;  ///< "megatron"
-  std::string_view says;    ///< "Megatron FSDP needs --ckpt-format fsdp_dtensor"
+  std::string says;         ///< "--use-megatron-fsdp needs --ckpt-format fsdp_dtensor", in the words of the launcher
   std::string_view source;  ///< "megatron/training/arguments.py"
   bool (*obeyed)(const EmittedFile& file);
 };
@@ -34,8 +34,8 @@ std::span<const LauncherRule> launcher_rules();
 std::vector<const LauncherRule*> broken_rules(std::string_view format, const std::string& text,
                                               const Scenario& scenario);
 
-/// Why a launcher cannot run the scenario's layout, a sentence each: it has no word for one of its degrees, or refuses
-/// what is emitted. Settings that are no part of a layout are not judged. Requires as emit_run.
+/// Why a launcher cannot run the scenario's layout, a sentence each: it cannot express one of its keys (sim/plan/layout_keys.hpp),
+/// or refuses what is emitted. Other settings are not checked. Requires as emit_run.
 std::vector<std::string> launcher_refusals(std::string_view format, const Scenario& scenario);
 
 }  // namespace tracecast

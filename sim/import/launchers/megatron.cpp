@@ -51,9 +51,9 @@ bool is_megatron_bridge(std::string_view content, std::string_view file) {
 
 const Importer kMegatron{"megatron", "arguments of Megatron-LM: launch script, command line, or YAML (also of NeMo)",
                          "launchers.md", is_megatron,
-                         Launcher{parse_megatron, RunImport::Names::flagged, import_megatron, emit_megatron}};
+                         Launcher{parse_megatron, RunImport::Names::flagged, "run.sh", import_megatron, emit_megatron}};
 const Importer kMegatronBridge{
     "megatron-bridge", "configuration or overrides of Megatron-Bridge (YAML)", "launchers.md", is_megatron_bridge,
-    Launcher{parse_bridge, RunImport::Names::flagged, import_megatron_bridge, emit_megatron_bridge}};
+    Launcher{parse_bridge, RunImport::Names::flagged, "run.yaml", import_megatron_bridge, emit_megatron_bridge}};
 
 }  // namespace tracecast

@@ -123,8 +123,7 @@ void import_sharding(RunImport& run, bool bridge) {
   else if (!bridge && run.given_count("parallel.zero_stage", 0) > 0)
     run.put_flag("parallel.overlap_param_gather", false);
   if (const auto copies = run.count("num-distributed-optimizer-instances")) {
-    run.shard_copies = *copies;
-    run.shard_copies_key = "num-distributed-optimizer-instances";
+    run.shard_copies = {*copies, "num-distributed-optimizer-instances"};
   }
 }
 

@@ -27,6 +27,12 @@ struct UnmappedSetting {
   bool operator==(const UnmappedSetting&) const = default;
 };
 
+/// A number that a launcher says, and its key, for messages.
+struct KeyedCount {
+  std::int64_t value = 0;
+  std::string key;
+};
+
 class RunImport {
  public:
   enum class Names {
@@ -91,23 +97,17 @@ class RunImport {
   JsonNode ours;          ///< of a scenario
   std::int64_t gpus = 0;  ///< as the user gives them; 0: the file may say
   /// Micro-batches of a step and data-parallel rank, where the launcher says them; 0: it does not.
-  std::int64_t accumulation = 0;
-  std::string accumulation_key;
+  KeyedCount accumulation;
   /// Sequences that a rank takes through its pipeline at once, filling and draining it; 0: those of the global batch.
-  std::int64_t local_batch = 0;
-  std::string local_batch_key;
+  KeyedCount local_batch;
   /// Hybrid sharding: copies of the model, each divided over a group of ranks. 0 or 1: none.
-  std::int64_t shard_copies = 0;
-  std::string shard_copies_key;
+  KeyedCount shard_copies;
   /// Ranks of data parallelism, copies times shards, where the launcher says them; 0: what is left.
-  std::int64_t data_ranks = 0;
-  std::string data_ranks_key;
+  KeyedCount data_ranks;
   /// Layers of a virtual stage, embedding and loss counted as account_for_* says; 0: open.
-  std::int64_t layers_per_stage = 0;
-  std::string layers_per_stage_key;
+  KeyedCount layers_per_stage;
   /// Every such layer of a virtual stage is recomputed; up to 1: as training.recompute says.
-  std::int64_t recompute_interval = 0;
-  std::string recompute_interval_key;
+  KeyedCount recompute_interval;
   std::vector<std::string> overridden;  ///< keys of a scenario that the user sets
   bool is_overridden(std::string_view key) const {
     return std::find(overridden.begin(), overridden.end(), key) != overridden.end();

@@ -34,7 +34,7 @@ void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag ab
 /// Whether a setting names the type of numbers `type` (bf16, fp16, fp32), as we, PyTorch or its module do.
 bool says_type(const RunImport& run, std::string_view key, std::string_view type);
 
-/// The settings of a scenario's `parallel` and `training`, of which an emitter takes what its launcher has words for.
+/// The settings of a scenario's `parallel` and `training`, of which an emitter takes what its launcher can express.
 class RunSettings {
  public:
   explicit RunSettings(const Scenario& scenario);

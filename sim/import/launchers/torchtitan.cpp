@@ -101,11 +101,11 @@ void import_sharding(RunImport& run) {
   const int policy = run.choice<int>(kReshard, kPolicies).value_or(-1);
   const bool sharded = shard != 1 || run.given_count("parallel.cp", 1) > 1;
   run.put("parallel.zero_stage", sharded ? 3 : 0, shard_key);
-  if (shard > 0 && replicas > 0) run.data_ranks = std::min(shard, kMaxRanks) * std::min(replicas, kMaxRanks);
-  run.data_ranks_key = run.has(shard_key) ? shard_key : replicate_key;
+  const bool given = shard > 0 && replicas > 0;
+  run.data_ranks = {given ? std::min(shard, kMaxRanks) * std::min(replicas, kMaxRanks) : 0,
+                    std::string(run.has(shard_key) ? shard_key : replicate_key)};
   if (!sharded) return;  // enable_cpu_offload has no effect without FSDP, and is listed
-  run.shard_copies = replicas;
-  run.shard_copies_key = replicate_key;
+  run.shard_copies = {replicas, std::string(replicate_key)};
   constexpr Name kOffload = "training.enable_cpu_offload";
   if (run.flag(kOffload).value_or(false))
     for (const char* offloaded : {"training.offload_optimizer", "training.offload_parameters"})
@@ -147,8 +147,7 @@ void import_pipeline(RunImport& run) {
   if (variant == nullptr) return run.error(kSchedule, "unknown schedule (see tracecast schedule --help)");
   run.put("parallel.pp_schedule", std::string(variant->name), kSchedule);
   run.put("parallel.vpp", variant->default_chunks, kSchedule);
-  run.layers_per_stage = per_stage.value_or(0);
-  run.layers_per_stage_key = kLayers;
+  run.layers_per_stage = {per_stage.value_or(0), std::string(kLayers)};
   if (first > 1 || last > 1) return run.error(first > 1 ? kFirst : kLast, "is not supported (allowed: 0 1)");
   run.put_flag("parallel.account_for_embedding", first == 1, kFirst);
   run.put_flag("parallel.account_for_loss", last == 1, kLast);
@@ -193,13 +192,11 @@ void import_batch(RunImport& run) {
   run.put("training.micro_batch_size", pipeline ? micro : local, pipeline ? kMicro : local_key);
   if (pipeline && (micro < 1 || local % micro != 0))
     return run.error(local_key, fmt::format("is not a multiple of {} = {}", kMicro, micro));
-  if (pipeline) run.local_batch = local;
-  run.local_batch_key = local_key;
+  run.local_batch = {pipeline ? local : 0, std::string(local_key)};
   if (const auto global = run.count(kGlobal); global && *global > 0)
     return run.put("training.global_batch_size", *global, kGlobal);
   if (!pipeline) return;
-  run.accumulation = local / micro;
-  run.accumulation_key = local_key;
+  run.accumulation = {local / micro, std::string(local_key)};
 }
 
 /// The JSON has a model_spec; its members are those of a TOML's model (parse_torchtitan).
@@ -244,8 +241,7 @@ void import_torchtitan_recompute(RunImport& run) {
   if (*interval > 1)  // 0 is every layer, as 1 is
     run.assume(
         fmt::format("of every {} layers of a stage one is recomputed: the first ones stand for them", *interval));
-  run.recompute_interval = *interval;
-  run.recompute_interval_key = std::string(kOption) + (by_default ? " (torchtitan's default)" : "");
+  run.recompute_interval = {*interval, std::string(kOption) + (by_default ? " (torchtitan's default)" : "")};
 }
 
 constexpr const char* kOldFloat8Section = "float8";  ///< of earlier releases
@@ -462,7 +458,8 @@ bool is_torchtitan(std::string_view content, std::string_view) {
 
 }  // namespace
 
-const Importer kTorchtitan{"torchtitan", "configuration of torchtitan (TOML)", "launchers.md", is_torchtitan,
-                           Launcher{parse_torchtitan, RunImport::Names::dotted, import_torchtitan, emit_torchtitan}};
+const Importer kTorchtitan{
+    "torchtitan", "configuration of torchtitan (TOML)", "launchers.md", is_torchtitan,
+    Launcher{parse_torchtitan, RunImport::Names::dotted, "config.toml", import_torchtitan, emit_torchtitan}};
 
 }  // namespace tracecast

@@ -109,7 +109,7 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
   settings.list_unless(sharded || (p.shard_group == 0 && p.cp == 1), "parallel.shard_group");
   if (!sharded && p.cp > 1) settings.list_unless(false, "parallel.reshard_after_forward");
   if (sharded) {
-    settings.take("parallel.reshard_after_forward");
+    if (p.reshard_group == 0) settings.take("parallel.reshard_after_forward");
     toml.set("fsdp_reshard_after_forward",
              p.reshard_after_forward && !stays_gathered_in_pipeline(p) ? "always" : "never");
   }

@@ -21,7 +21,7 @@ inline constexpr SettingRow kTorchtitanRows[] = {
 inline constexpr const char* kFloat8Section = "quantize.linear.float8";
 inline constexpr const char* kMxSection = "quantize.linear.mx";
 
-/// A scenario as torchtitan 0.2.2's TOML, and the settings that it has no word for.
+/// A scenario as torchtitan 0.2.2's TOML, and the settings that it cannot express.
 EmittedRun emit_torchtitan(const Scenario& scenario);
 
 }  // namespace tracecast

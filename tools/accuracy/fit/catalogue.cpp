@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "sim/cost/power_limit.hpp"
+#include "tools/accuracy/board_power.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -15,9 +16,6 @@ constexpr double kGb200OfB200 = (1822.0 / 1745.0 + 3615.6 / 3432.5) / 2 * 2250 /
 // The same square matrices of 4,096 to 16,384 with torch.matmul: 752 to 807 TFLOP/s at 1,000 W, 615 to 660 of MI300X at 750 W; mean of
 // the ratios (scenarios/runs/kernels.csv).
 constexpr double kMi325xOfMi300x = 1.22;
-// docs/references.md#in-training-factors: GEMM time of the 500 W H100 relative to the 700 W part. Of B300 and GB300 relative to B200
-// and GB200, which have the same peaks at less power, the law says it (sim/cost/power_limit.hpp).
-constexpr double kH100With500W = 1.16;
 // docs/references.md#dgx-2h: 130 TFLOP/s in fp16; the data sheet of the SXM2 part has 125.
 constexpr double kDgx2hClock = 130.0 / 125;
 // docs/references.md#amd-mi300x: 1,000 W and 2.2 GHz, not 1,400 W and 2.4 GHz

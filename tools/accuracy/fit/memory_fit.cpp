@@ -1,6 +1,7 @@
 #include "tools/accuracy/fit/memory_fit.hpp"
 
 #include "sim/base/result.hpp"
+#include "tools/accuracy/kernel_tables.hpp"
 #include "tools/accuracy/rows/table_fields.hpp"
 
 namespace tracecast::accuracy {
@@ -32,12 +33,11 @@ std::int64_t vidur_traffic(const TableFields& fields, const std::string& column)
 }  // namespace
 
 MemorySamples read_vidur_samples(const CsvTable& table, const std::string& column) {
-  constexpr double kTimerLimit = 20e-6;
   MemorySamples samples;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     const TableFields fields(table, row);
     const double seconds = fields.number_or_zero(column.c_str()) * 1e-3;
-    if (seconds < kTimerLimit) continue;
+    if (seconds < kVidurTimerLimit) continue;
     samples.push_back({Bytes{vidur_traffic(fields, column)}, seconds, fields.integer_or_zero("n_embd")});
   }
   return samples;

@@ -81,10 +81,7 @@ std::size_t end_of_words(std::string_view text, std::size_t at, std::string_view
 
 }  // namespace
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
-
-bool contains(std::string_view text, std::string_view letters) { return text.find(letters) != std::string_view::npos; }
 
 int number_after(const std::string& text, std::string_view words) {
   const std::size_t at = text.find(words);

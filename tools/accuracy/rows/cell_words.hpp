@@ -6,13 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "sim/base/words.hpp"
+
 namespace tracecast::accuracy {
 
-bool is_digit(char c);
 bool is_letter_or_digit(char c);
-
-/// True if the text has these letters anywhere, even inside of a word.
-bool contains(std::string_view text, std::string_view letters);
 
 /// The number behind `words` in a text, at most 100,000; 0: there is none.
 int number_after(const std::string& text, std::string_view words);

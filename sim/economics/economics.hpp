@@ -1,6 +1,5 @@
 /// \file
-/// Cost, energy and carbon of a GPU-hour: data, one file per set of assumptions in scenarios/economics/
-/// (docs/formats/economics.md).
+/// Cost, energy and carbon of a GPU-hour, from the assumptions of a file in scenarios/economics/ (docs/formats/economics.md).
 ///
 ///   power of one GPU, from the grid = (thermal design power x node_power + network_watts) x PUE
 ///   rent                            = lowest, median and highest of the quotes of a term

@@ -1,15 +1,16 @@
-#include "sim/io/economics.hpp"
+#include "sim/economics/economics.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "sim/base/quantile.hpp"
+#include "sim/base/units.hpp"
 
 namespace tracecast {
 namespace {
 
-constexpr double kHoursPerYear = 8766;
+constexpr double kHoursPerYear = kSecondsPerYear / kSecondsPerHour;
 
 /// Of a figure that makes the price higher as it grows.
 double at(const Range3& range, double level) { return quantile_of(range, level); }
