@@ -35,7 +35,8 @@ bool is_model(std::string_view word) {
   const std::size_t count = digits - letters;
   if (std::find(kOthers.begin(), kOthers.end(), word.substr(0, letters)) != kOthers.end()) return false;
   if (letters == 0) return count == 4 && digits == word.size();
-  return letters <= 3 && (count >= 2 || word == "T4" || word == "P4") && count <= 4 && word.size() - digits <= 2;
+  return letters <= 3 && (count >= 2 || word == "T4" || word == "P4" || word == "L4") && count <= 4 &&
+         word.size() - digits <= 2;
 }
 
 }  // namespace
