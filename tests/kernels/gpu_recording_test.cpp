@@ -259,6 +259,17 @@ TEST_CASE("gpu checks: kernels of two runs without fixed clocks may differ by 5 
   CHECK(exit_code(94'500) == 1);
 }
 
+TEST_CASE("gpu checks: a wrong option is found before anything is built", "[kernels][cuda][error]") {
+  const auto exit_code = [](const std::string& options) {
+    const int state = std::system(
+        fmt::format("'{}/tools/gpu-checks' {} > /dev/null 2>&1 < /dev/null", source_dir().string(), options).c_str());
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+  };
+  CHECK(exit_code("--parts steps,suit") == 2);
+  CHECK(exit_code("--suite ful") == 2);
+  CHECK(exit_code("--parts steps,suite --suite quick --help") == 0);
+}
+
 TEST_CASE("gpu checks: what two ranks asked of NCCL is what was recorded on an H100", "[kernels][cuda][h100]") {
   if (std::system("python3 -c '' 2> /dev/null") != 0) {
     WARN("skipped: no python3, which starts the ranks in tools/gpu-checks");
