@@ -1,8 +1,31 @@
 #include "kernels/operands.hpp"
 
 #include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
 
 namespace tracecast {
+namespace {
+
+std::int64_t bytes_of_residual(const Operator& op, std::int64_t element_size) {
+  if (op.name != "dropout_add") return 3 * element_size;
+  return (is_forward(op) ? 3 : 2) * element_size + 1;
+}
+
+std::int64_t bytes_of_update(const Update& update) {
+  const std::int64_t copy = update.narrow_copy ? 2 : 0;
+  if (update.kind == UpdateKind::sgd) return 12 + copy;
+  return (update.kind == UpdateKind::momentum ? 20 : 28) + copy;
+}
+
+std::int64_t bytes_of_optimizer(const Operator& op, const ElementwiseShape& shape) {
+  if (op.name == "grad_norm" || op.name == "zero_grad") return 4;
+  if (op.name == "unscale" || op.name == "layer_norms") return 8;
+  return bytes_of_update(update_of(shape));
+}
+
+}  // namespace
 
 Widths widths_of(const Model& model, const Plan& plan) {
   return {
@@ -47,6 +70,43 @@ Update update_of(const ElementwiseShape& shape) {
   if (bytes < 20) return {UpdateKind::sgd, bytes > 12};
   if (bytes < 28) return {UpdateKind::momentum, bytes > 20};
   return {UpdateKind::adam, bytes > 28};
+}
+
+bool casts_twice(const ElementwiseShape& shape) { return shape.traffic.count > 7 * shape.elements / 2; }
+
+std::int64_t bytes_per_element(const Operator& op, std::int64_t element_size) {
+  const ElementwiseShape& shape = std::get<ElementwiseShape>(op.shape);
+  const bool forward = is_forward(op);
+  switch (op.kind) {
+    case OperatorKind::norm:
+    case OperatorKind::softmax:
+      return (forward ? 2 : 3) * element_size;
+    case OperatorKind::activation:
+      return (op.name == "swiglu" ? (forward ? 3 : 5) : (forward ? 2 : 3)) * element_size;
+    case OperatorKind::residual:
+      return bytes_of_residual(op, element_size);
+    case OperatorKind::embedding:
+      return forward ? 2 * element_size : element_size + 8;
+    case OperatorKind::cross_entropy:
+      return (forward ? 1 : 2) * element_size;
+    case OperatorKind::optimizer:
+      if (op.name != "weight cast") return bytes_of_optimizer(op, shape);
+      [[fallthrough]];
+    case OperatorKind::cast:
+      return element_size + (casts_twice(shape) ? 2 : 1);
+    default:
+      return 2 * element_size;
+  }
+}
+
+std::string other_traffic(const Operator& op, std::int64_t element_size) {
+  constexpr double kTolerance = 1.25;
+  const auto* const shape = std::get_if<ElementwiseShape>(&op.shape);
+  if (shape == nullptr || shape->elements == 0) return "";
+  const auto moved = static_cast<double>(bytes_per_element(op, element_size));
+  const double wanted = static_cast<double>(shape->traffic.count) / static_cast<double>(shape->elements);
+  if (moved <= kTolerance * wanted && wanted <= kTolerance * moved) return "";
+  return fmt::format("moves {:.3g} bytes per element, the operator {:.3g}", moved, wanted);
 }
 
 }  // namespace tracecast

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "sim/model/model.hpp"
 #include "sim/model/operators.hpp"
@@ -63,5 +64,19 @@ struct Update {
   bool narrow_copy = false;
 };
 Update update_of(const ElementwiseShape& shape);
+
+/// Whether a cast to 8 bits also writes a transposed copy, as its traffic says (quantise() of sim/graph/linear_layer.hpp).
+bool casts_twice(const ElementwiseShape& shape);
+
+/// Bytes that the kernel of this program moves for each element of an element-wise operator. `element_size`: of activations, 2 on GPUs
+/// and 4 on CPUs.
+///   norm 2e, backward 3e; GeLU 2e, 3e; SwiGLU 3e, 5e of its outputs; softmax, loss 2e, 3e and e, 2e; a sum of two 3e; dropout one byte more
+///   embedding 2e, backward e and an addition in fp32; optimizer as update_of() and 4 of each fp32 value; cast to 8 bits e and 1 per copy
+///   RoPE, permutations and copies 2e
+std::int64_t bytes_per_element(const Operator& op, std::int64_t element_size);
+
+/// How the kernel of this program differs from the operator of the step graph: "moves 4 bytes per element, the operator 36". "" if it
+/// moves as many, within a fourth. A framework's chain of kernels is one operator in the graph, and one fused kernel here.
+std::string other_traffic(const Operator& op, std::int64_t element_size);
 
 }  // namespace tracecast

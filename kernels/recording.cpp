@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "sim/base/quantile.hpp"
 #include "sim/base/result.hpp"
+#include "sim/base/words.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/cost/costs.hpp"
+#include "sim/cost/plausible.hpp"
 
 namespace tracecast {
 namespace {
@@ -77,6 +82,27 @@ void set_residual(Profile& profile, double residual) {
   for (auto& [kind, model] : profile.memory_bound) model.fit.residual = residual;
 }
 
+bool contains(std::string_view text, std::string_view part) {
+  return lower_case(text).find(lower_case(part)) != std::string::npos;
+}
+
+/// The rated memory may be some per cent more than what a driver reports. A driver that names a card or a pair of cards names no module,
+/// whose profile need not say that it is one.
+bool describes(const ShippedGpu& shipped, const std::string& gpu, Bytes memory) {
+  constexpr double kTolerance = 0.05;
+  const std::string model = gpu_model(gpu);
+  const double ratio = static_cast<double>(memory.count) / static_cast<double>(shipped.memory.count);
+  const auto same_form = [&](const char* form) { return !contains(gpu, form) || contains(shipped.gpu, form); };
+  return !model.empty() && model == gpu_model(shipped.gpu) && may_be_same_gpu(gpu, shipped.gpu) &&
+         std::abs(ratio - 1) <= kTolerance && same_form("PCIe") && same_form("NVL");
+}
+
+std::size_t shared_words(const std::string& profile, const std::string& gpu) {
+  const std::vector<std::string_view> words = split_words(profile);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(words, [&](std::string_view word) { return contains(gpu, word); }));
+}
+
 }  // namespace
 
 Profile recorded_cpu_profile(const Suite& suite, const SuiteSamples& samples, const RecordedOn& where) {
@@ -107,7 +133,7 @@ Profile recorded_cpu_profile(const Suite& suite, const SuiteSamples& samples, co
 }
 
 Profile recorded_gpu_profile(Profile base, std::vector<MeasuredOperator> operators,
-                             std::vector<MeasuredCollective> collectives, const RecordedOn& where, double launch_s) {
+                             std::vector<MeasuredCollective> collectives, const RecordedOn& where) {
   base.name = "recorded";
   base.gpu = where.device;
   base.kind = "recorded";
@@ -117,22 +143,40 @@ Profile recorded_gpu_profile(Profile base, std::vector<MeasuredOperator> operato
   base.in_training.fit.data = "recorded as steps run: hot, operands cold, kernels one behind the other";
   base.measured = std::move(operators);
   base.measured_collectives = std::move(collectives);
-  if (launch_s > 0) {
-    base.host.launch = base.host.call = launch_s;
-    base.host.fit = {"recorded: launches of norms and multiplications", 1, 0};
-  }
   return base;
 }
 
-std::string shipped_profile_of(const std::string& gpu) {
-  if (gpu.find("MIG ") != std::string::npos) return "";  // a slice of a GPU: no shipped profile describes one
-  // The first entry that the name contains is used, so longer names come before their prefixes.
-  constexpr std::pair<const char*, const char*> kNames[] = {
-      {"GB300", "gb300"}, {"GB200", "gb200"}, {"GH200", "gh200"}, {"B300", "b300"}, {"B200", "b200"},
-      {"H200", "h200"},   {"H800", "h800"},   {"H100", "h100"},   {"A100", "a100"}, {"V100", "v100"}};
-  for (const auto& [part, name] : kNames)
-    if (gpu.find(part) != std::string::npos) return name;
-  return "";
+std::vector<std::string> remove_impossible(const Profile& base, std::vector<MeasuredOperator>& operators,
+                                           std::vector<MeasuredCollective>& collectives) {
+  std::vector<std::string> removed;
+  std::erase_if(operators, [&](const MeasuredOperator& each) {
+    const auto why = why_impossible(base, each);
+    if (why)
+      removed.push_back(
+          fmt::format("{} {} {}: {}", to_string(each.op.kind), each.op.name, to_string(each.op.pass), *why));
+    return why.has_value();
+  });
+  std::erase_if(collectives, [&](const MeasuredCollective& each) {
+    const auto why = why_impossible(base, each);
+    if (why) removed.push_back(fmt::format("{} of {} bytes: {}", to_string(each.collective), each.size.count, *why));
+    return why.has_value();
+  });
+  return removed;
+}
+
+std::vector<std::string> shipped_profiles_of(const std::string& gpu, Bytes memory,
+                                             const std::vector<ShippedGpu>& shipped) {
+  if (gpu.find("MIG ") != std::string::npos) return {};  // a slice of a GPU: no shipped profile describes one
+  std::vector<std::string> names;
+  std::size_t most = 0;
+  for (const ShippedGpu& each : shipped) {
+    if (!describes(each, gpu, memory)) continue;
+    const std::size_t words = shared_words(each.gpu, gpu);
+    if (words > most) names.clear();
+    if (words >= most) names.push_back(each.profile);
+    most = std::max(most, words);
+  }
+  return names;
 }
 
 double leave_one_out_residual(const Profile& profile) {

@@ -32,13 +32,26 @@ struct RecordedOn {
 Profile recorded_cpu_profile(const Suite& suite, const SuiteSamples& samples, const RecordedOn& where);
 
 /// Profile of a GPU: the fitted profile `base` with the measurements added; they take precedence. Kernels were timed back to
-/// back on a hot GPU with cold operands, as in a step, so there is no in-training factor. `launch_s`: host time of a launch,
-/// 0: not measured.
+/// back on a hot GPU with cold operands, as in a step, so there is no in-training factor. The host's times are the base's: a loop of
+/// C++ launches faster than a framework.
 Profile recorded_gpu_profile(Profile base, std::vector<MeasuredOperator> operators,
-                             std::vector<MeasuredCollective> collectives, const RecordedOn& where, double launch_s);
+                             std::vector<MeasuredCollective> collectives, const RecordedOn& where);
 
-/// The shipped profile for the GPU name that the driver reports ("NVIDIA H200" -> "h200"); "" if there is none.
-std::string shipped_profile_of(const std::string& gpu);
+/// Removes measurements that no GPU of the base's kind can have made (sim/cost/plausible.hpp): the reader of a profile refuses them.
+/// Returns a sentence for each.
+std::vector<std::string> remove_impossible(const Profile& base, std::vector<MeasuredOperator>& operators,
+                                           std::vector<MeasuredCollective>& collectives);
+
+/// A shipped profile, the GPU that it describes and its memory.
+struct ShippedGpu {
+  std::string profile;
+  std::string gpu;
+  Bytes memory;
+};
+/// The shipped profiles for a GPU as the driver reports it ("NVIDIA H200" with 141 GB -> "h200"): the same model, form and memory, and
+/// among those the ones that share most words with its name. Empty: none; several: the name does not say which.
+std::vector<std::string> shipped_profiles_of(const std::string& gpu, Bytes memory,
+                                             const std::vector<ShippedGpu>& shipped);
 
 /// Mean |log(forecast / measured)| over all measured operators, each forecast from the others.
 double leave_one_out_residual(const Profile& profile);

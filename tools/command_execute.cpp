@@ -2,14 +2,20 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "kernels/cuda/operand_bytes.hpp"
+#include "kernels/operands.hpp"
 #include "sim/base/quantity_text.hpp"
+#include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/output_folder.hpp"
 #include "sim/io/step_record.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
@@ -42,6 +48,27 @@ std::vector<std::string> scenario_arguments(const std::string& command, const Ex
   return arguments;
 }
 
+/// The operators whose kernels here differ from those of the scenario, a line each.
+Result<std::string> other_kernels(const Scenario& scenario, bool gpus) {
+  constexpr std::int64_t kCpuElement = 4;  // bytes: everything is in fp32
+  const Result<ForecastRun> run = forecast(scenario, {.unfold = true});
+  if (!run) return tl::unexpected(run.error());
+  std::set<std::string> lines;
+  for (const CostedOperator& costed : run->graph.operators) {
+    std::string why = gpus ? cuda::not_as_in_training(costed.op) : other_traffic(costed.op, kCpuElement);
+    if (!gpus && !why.empty()) why = "the kernel here " + why;
+    if (!why.empty()) lines.insert(fmt::format("  {} {}: {}\n", costed.op.name, to_string(costed.op.pass), why));
+  }
+  if (lines.empty()) return "";
+  return fmt::format("\nExecuted by kernels that say nothing about a framework's:\n{}", fmt::join(lines, ""));
+}
+
+/// Errors: the files of --out cannot be written.
+Result<void> check_folder(const std::string& folder) {
+  OutputFolder probe(folder);
+  return probe.file("timeline.json").finish();
+}
+
 std::string page(const StepRecord& record, const TextStyle& style) {
   const StepRepeats& repeats = *record.repeats;
   std::string text =
@@ -56,12 +83,16 @@ Result<ExitCode> execute(const ExecuteOptions& options, const Context& context) 
   const bool gpus = options.device == "cuda";
   const Result<Scenario> scenario = named_scenario(options.scenario, options.overrides);
   if (!scenario) return tl::unexpected(scenario.error());
+  if (!options.out.empty())
+    if (const Result<void> writable = check_folder(options.out); !writable) return tl::unexpected(writable.error());
   const int ranks = scenario->cluster.world_size;
   const std::string sentence = gpus ? missing_for_cuda_workers(ranks) : missing_for_workers();
   if (!sentence.empty()) return missing(sentence);
   const std::vector<std::string> check = scenario_arguments("check", options);
   if (const ExitCode fits = gpus ? run_cuda_worker(1, check) : run_worker(0, check); fits != ExitCode::done)
     return fits;
+  const Result<std::string> others = other_kernels(*scenario, gpus);
+  if (!others) return tl::unexpected(others.error());
   std::optional<TemporaryFolder> temporary;
   if (options.out.empty() && !temporary.emplace().good())
     return fail({temporary->path(), 0, "", "", "cannot be made, and --out names no folder"});
@@ -76,6 +107,7 @@ Result<ExitCode> execute(const ExecuteOptions& options, const Context& context) 
   const Result<StepRecord> record = read_step_record(folder);
   if (!record) return tl::unexpected(record.error());
   fmt::print("{}", options.json ? to_json(*record) : page(*record, context.style));
+  fmt::print(options.json ? stderr : stdout, "{}", *others);
   return ExitCode::done;
 }
 

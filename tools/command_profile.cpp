@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -181,6 +182,19 @@ Result<ExitCode> measure_recordings(const ProfileOptions& options) {
   return ExitCode::done;
 }
 
+/// Errors: an option that would be ignored.
+Result<void> check_use(const ProfileOptions& options) {
+  const bool times = options.traces.empty();
+  const bool gpus = times && options.device == "cuda";
+  if (times && !options.overrides.empty())
+    return fail_key("--set", options.overrides.front(),
+                    "changes a recorded scenario and needs --from; --for takes a file with the changed value");
+  if (!options.base.empty() && !gpus) return fail_key("--base", options.base, "is for --device cuda only");
+  if (options.seconds > 0 && (!gpus || options.ranks > 1))
+    return fail_key("--seconds", fmt::format("{}", options.seconds), "is for --device cuda with one rank only");
+  return {};
+}
+
 /// Arguments common to both kinds of workers.
 std::vector<std::string> arguments_of(const ProfileOptions& options, const Context& context) {
   std::vector<std::string> arguments{"profile", "--suite",  options.suite, "--passes", std::to_string(options.passes),
@@ -191,6 +205,11 @@ std::vector<std::string> arguments_of(const ProfileOptions& options, const Conte
   }
   if (context.show_progress) arguments.emplace_back("--progress");
   return arguments;
+}
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
 }
 
 Result<ExitCode> show(const ProfileOptions& options) {
@@ -208,21 +227,23 @@ Result<ExitCode> record_on_gpus(const ProfileOptions& options, const Context& co
   if (options.seconds > 0) arguments.insert(arguments.end(), {"--seconds", fmt::format("{}", options.seconds)});
   const ExitCode code = run_cuda_worker(ranks, std::move(arguments));
   if (code == ExitCode::done) return show(options);
-  if (code != ExitCode::missing)
+  if (exists(options.out + ".measured"))
     fmt::print(stderr, "not finished; what was measured is in {}.measured; run the same command again to continue{}\n",
                options.out, code == ExitCode::no ? fmt::format("; {} holds the results so far", options.out) : "");
   return code;
 }
 
 Result<ExitCode> record(const ProfileOptions& options, const Context& context) {
+  if (const Result<void> fits = check_use(options); !fits) return tl::unexpected(fits.error());
   if (!options.traces.empty()) return measure_recordings(options);
   if (options.device == "cuda") return record_on_gpus(options, context);
   if (const std::string sentence = missing_for_workers(); !sentence.empty()) return missing(sentence);
   const int ranks = options.ranks > 0 ? options.ranks : usable_cores();
   if (run_worker(ranks, arguments_of(options, context)) != ExitCode::done) {
-    fmt::print(stderr,
-               "nothing was written; finished passes are in {}.passes; run the same command again to continue\n",
-               options.out);
+    if (exists(options.out + ".passes"))
+      fmt::print(stderr,
+                 "nothing was written; finished passes are in {}.passes; run the same command again to continue\n",
+                 options.out);
     return ExitCode::bad_input;
   }
   return show(options);

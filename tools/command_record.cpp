@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -108,19 +108,32 @@ Result<void> keep_steps(std::vector<Recorded>& traces, int steps) {
   return {};
 }
 
-/// One trace becomes OUT; several OUT.RANK if ranks are known and different, else OUT.0, OUT.1 … by rank and process.
+/// What is appended to OUT. One trace has nothing, the only one of a rank .RANK, several of a rank .RANK.0, .RANK.1 … by process: the
+/// other ranks of a job may write beside them. Processes without a rank are .0, .1 …, beside ranks .other.0, .other.1 …
+std::vector<std::string> endings(const std::vector<Recorded>& traces) {
+  if (traces.size() == 1 && traces.front().summary.header.ranks <= 1) return {""};
+  std::map<int, int> of_rank;
+  for (const Recorded& each : traces) ++of_rank[each.summary.header.rank];
+  std::map<int, int> named;
+  std::vector<std::string> result;
+  for (const Recorded& each : traces) {
+    const int rank = each.summary.header.rank;
+    const int number = named[rank]++;
+    if (rank < 0)
+      result.push_back(fmt::format("{}.{}", of_rank.size() > 1 ? ".other" : "", number));
+    else
+      result.push_back(of_rank[rank] > 1 ? fmt::format(".{}.{}", rank, number) : fmt::format(".{}", rank));
+  }
+  return result;
+}
+
 /// A name with .gz is packed: run.trace.3.gz.
 Result<void> name_traces(const fs::path& out, std::vector<Recorded>& traces) {
-  std::set<int> ranks;
-  for (const Recorded& each : traces) ranks.insert(each.summary.header.rank);
-  const bool by_rank = ranks.size() == traces.size() && !ranks.contains(-1);
+  const std::vector<std::string> names = endings(traces);
   const bool packed = out.extension() == ".gz";
   const fs::path plain = packed ? fs::path(out).replace_extension() : out;
   for (std::size_t i = 0; i < traces.size(); ++i) {
-    const bool alone = traces.size() == 1 && traces[i].summary.header.ranks <= 1;
-    const int number = by_rank ? traces[i].summary.header.rank : static_cast<int>(i);
-    const fs::path named =
-        (alone ? plain.string() : fmt::format("{}.{}", plain.string(), number)) + (packed ? ".gz" : "");
+    const fs::path named = plain.string() + names[i] + (packed ? ".gz" : "");
     std::error_code error;
     if (packed) {
       if (const auto ok = pack(traces[i].path, named); !ok) return ok;
@@ -143,6 +156,31 @@ std::string text_of(const TraceSummary& s) {
     text += fmt::format(", recording took {:.1f} % of the time",
                         100.0 * static_cast<double>(s.overhead_ns) / static_cast<double>(s.span_ns));
   return text;
+}
+
+/// Why there is no trace. `loaded`: the program loaded the driver, and with it the recorder.
+std::string why_nothing(const RecordOptions& options, bool loaded) {
+  const std::string& program = options.command.front();
+  if (!loaded) return fmt::format("{} used no GPU: nothing was recorded", program);
+  if (options.range != "all")
+    return fmt::format("{} gave the GPU no work between cudaProfilerStart and cudaProfilerStop: nothing was recorded",
+                       program);
+  if (options.delay > 0)
+    return fmt::format("{} gave the GPU no work after the first {} s (--delay): nothing was recorded", program,
+                       options.delay);
+  return fmt::format("{} gave the GPU no work: nothing was recorded", program);
+}
+
+/// How the program ended, if not with 0; "" otherwise.
+std::string text_of(const std::string& program, const ProgramEnd& end) {
+  if (end.signal > 0) return fmt::format("{} was ended by signal {} ({})", program, end.signal, strsignal(end.signal));
+  return end.code == 0 ? "" : fmt::format("{} ended with exit code {}", program, end.code);
+}
+
+/// A file of an earlier recording must not be taken for this one's.
+void say_what_is_older(const fs::path& out, const std::vector<Recorded>& traces) {
+  const bool written = std::ranges::any_of(traces, [&](const Recorded& each) { return each.path == out; });
+  if (!written && fs::exists(out)) fmt::print(stderr, "note: {} is of an earlier recording\n", out.string());
 }
 
 /// An inherited value does not count: the options say what is recorded.
@@ -169,20 +207,25 @@ Result<ExitCode> record(const RecordOptions& options) {
   set_or_unset("TRACECAST_RANGE", options.range != "all", options.range);
   set_or_unset("TRACECAST_DELAY", options.delay > 0, fmt::format("{}", options.delay));
   set_or_unset("TRACECAST_DURATION", options.duration > 0, fmt::format("{}", options.duration));
-  const int status = run_program(options.command);
+  const ProgramEnd end = run_to_end(options.command, Lifetime::own);
+  if (!end.not_started.empty())
+    return fail(fmt::format("{}: cannot be started: {}", options.command.front(), end.not_started));
   std::vector<Recorded> traces = recorded_files(begin);
+  const bool loaded = !traces.empty();
   delete_empty(traces);
+  if (const std::string text = text_of(options.command.front(), end); !text.empty()) fmt::print(stderr, "{}\n", text);
   if (!traces.empty() && !traces.front().summary.has_work() && !traces.front().summary.header.error.empty()) {
     fmt::print(stderr, "nothing was recorded: {}\n", traces.front().summary.header.error);
+    say_what_is_older(out, {});
     return ExitCode::no;
   }
   if (options.steps > 0)
     if (const auto kept = keep_steps(traces, options.steps); !kept) return tl::unexpected(kept.error());
   if (const auto named = name_traces(out, traces); !named) return tl::unexpected(named.error());
   for (const Recorded& each : traces) fmt::print("{}: {}{}\n", each.path.string(), text_of(each.summary), each.note);
-  if (status != 0) fmt::print(stderr, "{} ended with {}\n", options.command.front(), status);
-  if (traces.empty()) fmt::print(stderr, "{} used no GPU: nothing was recorded\n", options.command.front());
-  return status == 0 && !traces.empty() ? ExitCode::done : ExitCode::no;
+  if (traces.empty()) fmt::print(stderr, "{}\n", why_nothing(options, loaded));
+  say_what_is_older(out, traces);
+  return end.code == 0 && !traces.empty() ? ExitCode::done : ExitCode::no;
 }
 
 Run add_record_options(CLI::App& app) {

@@ -4,19 +4,19 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/temporary_folder.hpp"
-
-extern char** environ;
 
 namespace tracecast::cli {
 namespace {
@@ -40,20 +40,27 @@ bool on_the_path(std::string_view name) {
   return false;
 }
 
-/// Ranks are not bound to cores, since the machine may be shared. Open MPI needs --allow-run-as-root for root.
+/// Ranks are not bound to cores, since the machine may be shared, and run on this host, though a job's allocation has others. Open MPI
+/// needs --allow-run-as-root for root.
 std::vector<std::string> mpirun(int ranks) {
-  std::vector<std::string> command{"mpirun", "--oversubscribe", "--bind-to", "none", "-q", "-n", std::to_string(ranks)};
+  std::vector<std::string> command{
+      "mpirun", "--oversubscribe",    "--bind-to", "none", "--host", fmt::format("localhost:{}", ranks), "-q",
+      "-n",     std::to_string(ranks)};
   if (geteuid() == 0) command.insert(command.begin() + 1, "--allow-run-as-root");
   return command;
 }
 
 /// 0: none.
 volatile std::sig_atomic_t running_child = 0;
+/// The last signal that was passed on to it; 0: none.
+volatile std::sig_atomic_t passed_on = 0;
 
 /// Ctrl-C comes from the kernel and reaches the child too; a signal that a process sent to this one alone does not.
 void pass_on(int signal, siginfo_t* from, void*) {
   const bool by_process = from->si_code <= 0;
-  if (running_child > 0 && (signal != SIGINT || by_process)) kill(static_cast<pid_t>(running_child), signal);
+  if (running_child <= 0 || (signal == SIGINT && !by_process)) return;
+  passed_on = signal;
+  kill(static_cast<pid_t>(running_child), signal);
 }
 
 /// Passes a signal on to the child for a while. A signal that this process was started to ignore, as by nohup, stays ignored.
@@ -75,6 +82,40 @@ class PassOn {
   int signal_;
   struct sigaction before_ {};
 };
+
+struct Started {
+  pid_t child = 0;
+  int error = 0;  ///< errno of a program that could not be started
+};
+
+/// `mask`: the program's signal mask. The child calls nothing but async-signal-safe functions; posix_spawn cannot tie it to its parent.
+Started start(const std::vector<std::string>& command, Lifetime lifetime, const sigset_t& mask) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  int failure[2];  // closed by exec, or the errno of its failure
+  if (pipe2(failure, O_CLOEXEC) != 0) return {0, errno};
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGINT, SIG_DFL);
+    if (lifetime == Lifetime::with_this_process) prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    if (getppid() == parent) execvp(arguments.front(), arguments.data());
+    const int error = errno;
+    [[maybe_unused]] const ssize_t written = write(failure[1], &error, sizeof error);
+    _exit(127);
+  }
+  Started started{child, child < 0 ? errno : 0};
+  close(failure[1]);
+  int error = 0;
+  if (child > 0 && read(failure[0], &error, sizeof error) == sizeof error) {
+    started.error = error;
+    waitpid(child, nullptr, 0);
+  }
+  close(failure[0]);
+  return started;
+}
 
 }  // namespace
 
@@ -113,7 +154,7 @@ std::string missing_for_cuda_workers(int ranks) {
 
 ExitCode run_cuda_worker(int ranks, std::vector<std::string> arguments) {
   std::vector<std::string> command = ranks > 1 ? mpirun(ranks) : std::vector<std::string>{};
-  command.push_back(cuda_worker_path().string());
+  command.insert(command.end(), {cuda_worker_path().string(), "--ranks", std::to_string(ranks)});
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::optional<TemporaryFolder> folder;
   if (ranks > 1) {
@@ -139,10 +180,7 @@ std::filesystem::path beside_this_program(const std::string& name) {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path() / name;
 }
 
-int run_program(const std::vector<std::string>& command) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+ProgramEnd run_to_end(const std::vector<std::string>& command, Lifetime lifetime) {
   // Ctrl-C reaches the program too: this process keeps running to report the result. Requests to end are passed on; those that come
   // before the program runs wait until then.
   sigset_t ends;
@@ -153,26 +191,38 @@ int run_program(const std::vector<std::string>& command) {
   const PassOn interrupt(SIGINT);
   const PassOn end(SIGTERM);
   const PassOn hang_up(SIGHUP);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t defaults;
-  sigemptyset(&defaults);
-  sigaddset(&defaults, SIGINT);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setsigmask(&attributes, &before);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-  pid_t child = 0;
-  int status = -1;
-  const bool started = posix_spawnp(&child, arguments.front(), nullptr, &attributes, arguments.data(), environ) == 0;
-  if (started) running_child = child;
+  passed_on = 0;
+  const Started started = start(command, lifetime, before);
+  running_child = started.error == 0 ? started.child : 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) {
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    running_child = 0;
+  ProgramEnd ended;
+  if (started.error != 0) {
+    ended.not_started = std::strerror(started.error);
+    return ended;
   }
-  posix_spawnattr_destroy(&attributes);
-  return started && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  int status = 0;
+  while (waitpid(started.child, &status, 0) < 0 && errno == EINTR) {
+  }
+  running_child = 0;
+  if (WIFEXITED(status)) ended.code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) ended.signal = WTERMSIG(status);
+  return ended;
+}
+
+int run_program(const std::vector<std::string>& command) {
+  constexpr int kLastCode = static_cast<int>(ExitCode::missing);
+  constexpr int kMpirunSignals = 128;
+  const ProgramEnd ended = run_to_end(command, Lifetime::with_this_process);
+  int signal = ended.signal;
+  if (ended.code > kMpirunSignals) signal = ended.code - kMpirunSignals;  // that ended a rank
+  if (ended.code != 0 && passed_on != 0) signal = static_cast<int>(passed_on);
+  if (!ended.not_started.empty())
+    fmt::print(stderr, "{}: cannot be started: {}\n", command.front(), ended.not_started);
+  else if (signal > 0 && signal != SIGINT)
+    fmt::print(stderr, "a rank ended unexpectedly (signal {}: {})\n", signal, strsignal(signal));
+  else if (signal == 0 && ended.code > kLastCode)
+    fmt::print(stderr, "a rank ended unexpectedly (exit code {})\n", ended.code);
+  return ended.code;
 }
 
 int usable_cores() {

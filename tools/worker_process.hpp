@@ -34,9 +34,21 @@ ExitCode missing(const std::string& sentence);
 /// A file in the folder of this program.
 std::filesystem::path beside_this_program(const std::string& name);
 
+/// How a program ended: with a code, by a signal, or it could not be started.
+struct ProgramEnd {
+  int code = -1;            ///< -1: it did not exit
+  int signal = 0;           ///< 0: none ended it
+  std::string not_started;  ///< why; empty: it was started
+};
+/// `with_this_process`: gets SIGTERM if this process ends before it, even by SIGKILL.
+enum class Lifetime { own, with_this_process };
+
 /// Runs a program found on the PATH, with Ctrl-C for it alone; SIGTERM, SIGHUP and SIGINT that a process sends to this one are passed
-/// on to it. Returns its
-/// exit status; -1 if it could not be started or was ended by a signal.
+/// on to it. With Lifetime::with_this_process it must be called by a thread that lives as long as the program.
+ProgramEnd run_to_end(const std::vector<std::string>& command, Lifetime lifetime);
+
+/// The same for a worker or mpirun. Reports on standard error if it could not be started or a rank ended by a signal other than Ctrl-C's
+/// or with another exit code than those of this project. Returns the exit code; -1: none.
 int run_program(const std::vector<std::string>& command);
 
 /// The number of cores that this process may run on.

@@ -122,19 +122,19 @@ void GraphGroups::check() const {
     for (const NcclGroup& group : *groups) group.check();
 }
 
-Result<NcclGroup> nccl_world(const Rendezvous& rendezvous) {
+NcclGroup nccl_world(const Rendezvous& rendezvous) {
   const JobRank& self = rendezvous.self();
   ncclUniqueId id{};
   if (self.rank == 0) TRACECAST_NCCL(ncclGetUniqueId(&id));
   if (self.ranks > 1 && self.rank == 0) {
     const Result<void> published = rendezvous.publish("nccl-id", std::string(id.internal, sizeof id.internal));
-    if (!published) return tl::unexpected(published.error());
+    if (!published) throw DeviceError(to_string(published.error()));
   }
   if (self.rank != 0) {
     const Result<std::string> bytes = rendezvous.fetch("nccl-id", 0);
-    if (!bytes) return tl::unexpected(bytes.error());
+    if (!bytes) throw DeviceError(to_string(bytes.error()));
     if (bytes->size() != sizeof id.internal)
-      return fail("NCCL's unique id has the wrong size (do two jobs use the same folder?)");
+      throw DeviceError("NCCL's unique id has the wrong size (do two jobs use the same folder?)");
     std::memcpy(id.internal, bytes->data(), sizeof id.internal);
   }
   ncclComm_t communicator = nullptr;

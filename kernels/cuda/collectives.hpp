@@ -52,8 +52,9 @@ class NcclGroup {
   ncclComm_t communicator_ = nullptr;
 };
 
-/// The group of all ranks of the job. Errors: the ranks did not find each other. Throws DeviceError on NCCL errors.
-Result<NcclGroup> nccl_world(const Rendezvous& rendezvous);
+/// The group of all ranks of the job. Throws DeviceError if the ranks did not find each other, which only some of them know, and on
+/// NCCL errors.
+NcclGroup nccl_world(const Rendezvous& rendezvous);
 
 /// The groups of a rank of a step graph: one for each communicator of the graph, and a group of two ranks for each direction
 /// of each channel, since NCCL requires the same order of operations on all ranks of a communicator.

@@ -39,7 +39,8 @@ int device_count() {
   return count;
 }
 
-DeviceInfo use_device(int index) {
+DeviceInfo use_device(int number) {
+  const int index = number % device_count();
   TRACECAST_CUDA(cudaSetDevice(index));
   cudaDeviceProp properties{};
   TRACECAST_CUDA(cudaGetDeviceProperties(&properties, index));

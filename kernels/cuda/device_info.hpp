@@ -31,8 +31,9 @@ struct LibraryVersions {
 /// Why no GPU can be used here, as one sentence; "" if one can.
 std::string missing_device();
 
-/// Properties of GPU `index`, which becomes this thread's device. Throws DeviceError.
-DeviceInfo use_device(int index);
+/// Properties of GPU `number`, modulo the GPUs that are visible: a launcher may show each rank its own one only. It becomes this thread's
+/// device. Throws DeviceError.
+DeviceInfo use_device(int number);
 int device_count();
 LibraryVersions library_versions();
 

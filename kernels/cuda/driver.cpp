@@ -202,10 +202,9 @@ void Driver::run_optimizer(const Operator& op, std::int64_t elements, cudaStream
   sgd(elements, 1e-6F, first == nullptr ? 0.0F : 0.9F, gradient, weight, first, narrow, stream);
 }
 
-/// Casts to 8 bits, with a transposed copy if the traffic includes a second copy (quantise() of sim/graph/linear_layer.hpp).
 void Driver::run_cast(const Operator& op, std::int64_t elements, cudaStream_t stream) {
   const auto [rows, width] = rows_of(elements, widths_.hidden);
-  const bool twice = std::get<ElementwiseShape>(op.shape).traffic.count > 7 * elements / 2;
+  const bool twice = casts_twice(std::get<ElementwiseShape>(op.shape));
   const Bf16* const x = inputs_.take<Bf16>(rows * width);
   std::uint8_t* const y = outputs_.take<std::uint8_t>(rows * width);
   quantise(rows, width, 1.0F, x, y, twice ? outputs_.take<std::uint8_t>(rows * width) : nullptr, stream);

@@ -75,9 +75,7 @@ struct Gemm::Prepared {
   }
 
   void describe(const GemmProblem& problem, const float* ones) {
-    const bool tf32 = problem.first.type == ElementType::fp32;
-    TRACECAST_CUBLAS(
-        cublasLtMatmulDescCreate(&operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    TRACECAST_CUBLAS(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     set(operation, CUBLASLT_MATMUL_DESC_TRANSA, problem.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(operation, CUBLASLT_MATMUL_DESC_TRANSB, problem.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (problem.fast_accumulation) set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});

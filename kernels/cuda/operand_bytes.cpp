@@ -70,14 +70,42 @@ ByteNeed need_of(const StepGraph& graph, const Widths& widths) {
   return need;
 }
 
+namespace {
+
+/// The tokens of an operator whose rows each take `words` random words.
+std::string too_many_words(const Operator& op, std::int64_t rows, std::int64_t words) {
+  if (words * rows <= kWords) return "";
+  return fmt::format("{}: {} tokens of a micro-batch are more than {}", op.name, rows, kWords / words);
+}
+
+}  // namespace
+
 std::string refusal(const Operator& op, const Widths& widths) {
   if (std::holds_alternative<GemmShape>(op.shape)) {
     const Result<GemmProblem> problem = gemm_problem(op);
     return problem ? "" : to_string(problem.error());
   }
+  if (std::holds_alternative<AttentionShape>(op.shape) && op.precision != Precision::bf16 &&
+      op.precision != Precision::fp16)
+    return fmt::format("{} {}: attention runs in bf16 here, not in {}", op.name, to_string(op.pass),
+                       to_string(op.precision));
+  const auto* const shape = std::get_if<ElementwiseShape>(&op.shape);
+  if (op.kind == OperatorKind::embedding && shape != nullptr)
+    return too_many_words(op, rows_of(shape->elements, widths.hidden).rows, 1);
+  if (op.kind == OperatorKind::cross_entropy && shape != nullptr)
+    return too_many_words(op, token_rows(shape->elements, widths).rows, 3);
   if (op.kind == OperatorKind::norm && widths.hidden > kWidestNorm)
     return fmt::format("{}: rows of {} are wider than {}", op.name, widths.hidden, kWidestNorm);
   return "";
+}
+
+std::string not_as_in_training(const Operator& op) {
+  if (op.kind == OperatorKind::cross_entropy)
+    return "the kernel here reads 16-bit logits once; a framework's moves several times as many bytes";
+  if (op.kind == OperatorKind::rope || op.kind == OperatorKind::cast || op.name == "weight cast")
+    return "the kernel here is not tuned; frameworks have faster ones";
+  const std::string other = other_traffic(op, element_bytes(ElementType::bf16));
+  return other.empty() ? "" : "the kernel here " + other;
 }
 
 std::int64_t table_bytes(const Widths& widths) {

@@ -24,8 +24,13 @@ ByteNeed need_of(const CollectiveCall& call);
 /// Maximum over all operators of the graph.
 ByteNeed need_of(const StepGraph& graph, const Widths& widths);
 
-/// Why an operator cannot run on a GPU; "" if it can. Reasons: formats that Hopper lacks, norms too wide for shared memory.
+/// Why an operator cannot run on a GPU; "" if it can. Reasons: formats that Hopper lacks, attention in another precision than 16 bits,
+/// norms too wide for shared memory, more tokens than random words.
 std::string refusal(const Operator& op, const Widths& widths);
+
+/// Why the time of an operator that runs here says nothing about a framework's; "" if it does. Its kernel moves other bytes, or is not
+/// tuned.
+std::string not_as_in_training(const Operator& op);
 
 /// Bytes that a driver allocates: two rings of at least kRing each, and its tables.
 std::int64_t driver_bytes(const ByteNeed& need, const Widths& widths);

@@ -39,11 +39,17 @@ std::filesystem::path place(const std::filesystem::path& folder, const std::stri
 
 }  // namespace
 
-Result<JobRank> job_rank_from(const Environment& environment) {
+Result<JobRank> job_rank_from(const Environment& environment, int expected) {
+  if (expected == 1) return JobRank{};
+  Result<JobRank> self = JobRank{};
   for (const RankVariables& launcher : kMpiLaunchers)
-    if (environment(launcher.rank) != nullptr && environment(launcher.ranks) != nullptr)
-      return job_rank_of(environment, launcher);
-  return JobRank{};
+    if (environment(launcher.rank) != nullptr && environment(launcher.ranks) != nullptr) {
+      self = job_rank_of(environment, launcher);
+      break;
+    }
+  if (self && expected > 1 && self->ranks != expected)
+    return fail(fmt::format("{} ranks were started, and the launcher's variables say {}", expected, self->ranks));
+  return self;
 }
 
 Result<void> Rendezvous::publish(const std::string& name, const std::string& bytes) const {

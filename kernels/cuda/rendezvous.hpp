@@ -17,16 +17,17 @@ namespace tracecast::cuda {
 struct JobRank {
   int rank = 0;
   int ranks = 1;
-  int local_rank = 0;  ///< on its host; equals its GPU number
+  int local_rank = 0;  ///< on its host: of the GPUs that it sees, it uses the one of this number
   bool operator==(const JobRank&) const = default;
 };
 
 /// Reads one environment variable; nullptr: not set.
 using Environment = std::function<const char*(const char*)>;
 
-/// Reads the variables of Open MPI, PMI or Slurm, in this order; a single rank if there are none. Errors: not a number, a rank
-/// not below the number of ranks.
-Result<JobRank> job_rank_from(const Environment& environment);
+/// Reads the variables of Open MPI, PMI or Slurm, in this order; a single rank if there are none. `expected`: number of ranks that were
+/// started; 1 reads nothing, since a process may inherit the variables of the job that it runs in; 0: not known. Errors: not a number, a
+/// rank not below the number of ranks, another number than expected.
+Result<JobRank> job_rank_from(const Environment& environment, int expected = 0);
 
 class Rendezvous {
  public:

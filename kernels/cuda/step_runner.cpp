@@ -19,7 +19,11 @@ cudaEvent_t EventPool::next() {
 }
 
 StepRunner::StepRunner(const StepGraph& graph, std::int32_t rank, Driver& driver, const GraphGroups* groups)
-    : graph_(graph), self_(graph.ranks[static_cast<std::size_t>(rank)]), driver_(driver), groups_(groups) {
+    : graph_(graph),
+      rank_(static_cast<std::size_t>(rank)),
+      self_(graph.ranks[static_cast<std::size_t>(rank)]),
+      driver_(driver),
+      groups_(groups) {
   streams_.resize(graph.streams.size());
   for (cudaStream_t& stream : streams_) TRACECAST_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 }
@@ -56,6 +60,49 @@ void StepRunner::warm_up() {
       if (op.type == OpType::compute && op.payload >= 0 && done.emplace(op.stream, op.payload).second)
         launch(op, streams_[op.stream]);
   for (cudaStream_t stream : streams_) TRACECAST_CUDA(cudaStreamSynchronize(stream));
+  if (groups_ == nullptr) return;
+  connect_groups();
+  connect_channels();
+}
+
+std::vector<const Op*> StepRunner::collectives_of(std::int32_t communicator) const {
+  std::vector<const Op*> ops;
+  std::set<std::pair<Collective, std::int64_t>> known;
+  for (const ProgramItem& item : graph_.programs[static_cast<std::size_t>(self_.program)])
+    for (const Op& op : graph_.templates[static_cast<std::size_t>(item.template_index)].ops) {
+      if (op.type != OpType::collective || op.payload < 0) continue;
+      const CostedCollective& costed = graph_.collectives[static_cast<std::size_t>(op.payload)];
+      if (self_.communicators[static_cast<std::size_t>(costed.slot)] != communicator) continue;
+      if (known.emplace(costed.call.collective, costed.call.size.count).second) ops.push_back(&op);
+    }
+  return ops;
+}
+
+void StepRunner::connect_groups() {
+  for (std::size_t index = 0; index < graph_.communicators.size(); ++index)
+    for (const Op* const op : collectives_of(static_cast<std::int32_t>(index))) {
+      launch(*op, streams_[op->stream]);
+      wait([&] { return cudaStreamQuery(streams_[op->stream]); });
+    }
+}
+
+void StepRunner::connect_channels() {
+  constexpr std::int64_t kBytes = 4;
+  const cudaStream_t stream = streams_[kComputeStream];
+  for (std::size_t from = 0; from < graph_.ranks.size(); ++from) {
+    const std::vector<ChannelEnd>& channels = graph_.ranks[from].channels;
+    for (std::size_t channel = 0; channel < channels.size(); ++channel) {
+      const ChannelEnd to = channels[channel];
+      const bool sends = from == rank_;
+      if (to.rank < 0 || to.rank == static_cast<std::int32_t>(from)) continue;
+      if (!sends && to.rank != static_cast<std::int32_t>(rank_)) continue;
+      if (sends)
+        groups_->outgoing(static_cast<std::int32_t>(channel)).send(kBytes, 1, driver_, stream);
+      else
+        groups_->incoming(to.channel).receive(kBytes, 0, driver_, stream);
+      wait([stream] { return cudaStreamQuery(stream); });
+    }
+  }
 }
 
 void StepRunner::wait(const std::function<cudaError_t()>& query) const {

@@ -51,6 +51,8 @@ class StepRunner {
 
   /// Runs every operator of the rank once on its streams, without communication: libraries choose and load kernels and allocate
   /// workspaces, which may wait for the whole GPU. In a step that would wait for collectives that wait for this rank.
+  /// Then connects the groups; all ranks must call it. NCCL connects a pair or a collective's algorithm at its first use, and blocks the
+  /// host until its other ranks call, too. In a step, two ranks that first send to each other would wait for ever.
   void warm_up();
 
   cudaStream_t stream(StreamId id) const { return streams_[id]; }
@@ -65,6 +67,12 @@ class StepRunner {
   };
   using EventKey = std::pair<bool, std::int32_t>;  ///< template-local or of the rank; number
 
+  /// Each collective of the rank's program once, group by group in the order of the graph, which is the same on all ranks.
+  void connect_groups();
+  /// The operations of the program that use the graph's communicator, each collective of one size once.
+  std::vector<const Op*> collectives_of(std::int32_t communicator) const;
+  /// A small message over each of the rank's channels, in an order that is the same on all ranks.
+  void connect_channels();
   void issue(const ProgramItem& item, std::int32_t item_index, std::int32_t op_index, bool first);
   void synchronise(const Op& op, std::int32_t microbatch);
   void launch(const Op& op, cudaStream_t stream);
@@ -74,6 +82,7 @@ class StepRunner {
   static EventKey key_of(const EventRef& event, std::int32_t microbatch);
 
   const StepGraph& graph_;
+  const std::size_t rank_;
   const Rank& self_;
   Driver& driver_;
   const GraphGroups* groups_;

@@ -109,6 +109,85 @@ exit 3)script");
   CHECK(outcome.code == 0);
 }
 
+TEST_CASE("cpu loop: ranks stay on this host of a job that has others", "[kernels][e2e]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run(
+      "echo 'another-host.invalid slots=8' > hosts; OMPI_MCA_orte_default_hostfile=$PWD/hosts timeout 60 tracecast "
+      "execute "
+      "cpu-dp2 --steps 1" +
+      kSmaller);
+  INFO(outcome.err);
+  CHECK(outcome.code == 0);
+}
+
+TEST_CASE("cpu loop: a rank that is lost is reported", "[kernels][e2e][error]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run(R"script(
+tracecast execute cpu-dp2 --steps 100000 &
+command=$!
+children() { for parent in "$@"; do cat /proc/$parent/task/$parent/children 2>/dev/null || true; done; }
+for i in $(seq 600); do
+  workers=$(children $(children $command))
+  [ "$(echo $workers | wc -w)" = 2 ] && break
+  sleep 0.1
+done
+kill -KILL ${workers%% *}
+wait $command)script");
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err.find("a rank ended unexpectedly (signal 9: Killed)\n") != std::string::npos);
+}
+
+TEST_CASE("cpu loop: what a kernel here does differently is on the page", "[kernels][e2e]") {
+  const Sandbox sandbox;
+  const Outcome page = sandbox.run("tracecast execute cpu-one-rank" + kSmaller + " --steps 1");
+  CHECK(page.code == 0);
+  CHECK(page.out.find("\n\nExecuted by kernels that say nothing about a framework's:\n") != std::string::npos);
+  CHECK(page.out.find("\n  rms_norm backward: the kernel here moves 12 bytes per element, the operator 20\n") !=
+        std::string::npos);
+  CHECK(page.out.find("rms_norm forward") == std::string::npos);
+}
+
+TEST_CASE("cpu loop: what runs beside the ranks is not executed", "[kernels][e2e][error]") {
+  const Sandbox sandbox;
+  const auto error = [&](const std::string& settings) {
+    const Outcome outcome = sandbox.run("tracecast execute cpu-dp2 --steps 1" + settings);
+    CHECK(outcome.code == 2);
+    return outcome.err;
+  };
+  CHECK(error(" --set parallel.zero_stage=2 --set training.offload_optimizer=true") ==
+        "training.offload_optimizer = true: can be forecast, but not run: nothing is offloaded to the host here\n");
+  CHECK(error(" --set training.offload_activations=true") ==
+        "training.offload_activations = true: can be forecast, but not run: nothing is offloaded to the host here\n");
+  CHECK(error(" --set parallel.data_parallel=async_parameter_server --set parallel.servers=1") ==
+        "parallel.data_parallel = async_parameter_server: can be forecast, but not run: there are no parameter servers "
+        "here\n");
+}
+
+TEST_CASE("cpu loop: a folder that cannot be written is found before the steps", "[kernels][e2e][error]") {
+  const Sandbox sandbox;
+  const Outcome outcome =
+      sandbox.run("touch file; timeout 30 tracecast execute cpu-one-rank --steps 100000 --out file/steps");
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err.starts_with("file/steps/timeline.json: "));
+}
+
+TEST_CASE("cpu loop: an option of profile that would be ignored is refused", "[kernels][e2e][error]") {
+  const Sandbox sandbox;
+  const auto error = [&](const std::string& options) {
+    const Outcome outcome = sandbox.run("tracecast profile " + options);
+    CHECK(outcome.code == 2);
+    return outcome.err;
+  };
+  CHECK(error("--for cpu-dp2 --set model.num_layers=2") ==
+        "--set = model.num_layers=2: changes a recorded scenario and needs --from; --for takes a file with the changed "
+        "value\n");
+  CHECK(error("--base h100") == "--base = h100: is for --device cuda only\n");
+  CHECK(error("--seconds 5") == "--seconds = 5: is for --device cuda with one rank only\n");
+  CHECK(error("--device cuda --ranks 2 --seconds 5") == "--seconds = 5: is for --device cuda with one rank only\n");
+  // No pass was finished, so that nothing can be continued.
+  CHECK(error("--suite none --for no-such-scenario --ranks 1").find("run the same command again") == std::string::npos);
+}
+
 TEST_CASE("cpu loop: what cannot be executed is said in a sentence", "[kernels][e2e][error]") {
   const Sandbox sandbox;
   const Outcome memory = sandbox.run(

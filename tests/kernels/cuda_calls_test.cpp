@@ -68,6 +68,63 @@ TEST_CASE("cuda calls: nothing waits for the whole GPU while a collective runs",
   CHECK(ran.count("destroy") > 0);
 }
 
+TEST_CASE("cuda calls: groups are connected before a step, whatever its order", "[kernels][cuda][fake-gpu]") {
+  // In the steps of both bidirectional schedules two ranks send to each other first.
+  const auto [layout, ranks] = GENERATE(table<std::string, int>({
+      {"parallel.pp=2 parallel.pp_schedule=dualpipe", 2},
+      {"parallel.pp=4 parallel.pp_schedule=dualpipe", 4},
+      {"parallel.pp=2 parallel.pp_schedule=chimera", 2},
+      {"parallel.pp=2 parallel.pp_schedule=1f1b parallel.tp=2 parallel.sequence_parallel=true", 4},
+      {"parallel.pp=2 parallel.pp_schedule=1f1b parallel.zero_stage=1", 4},
+  }));
+  std::string settings = " --set " + layout;
+  for (std::size_t at = settings.find(" parallel", 7); at != std::string::npos; at = settings.find(" parallel", at + 7))
+    settings.replace(at, 1, " --set ");
+  const Ran ran = run(
+      fmt::format("sh -c 'mkdir met; for r in $(seq 0 {0}); do OMPI_COMM_WORLD_RANK=$r OMPI_COMM_WORLD_LOCAL_RANK=$r "
+                  "{1} execute "
+                  "gpu-1b{2} --set cluster.world_size={3} --set model.num_layers=8 --set training.micro_batch_size=1 "
+                  "--set training.global_batch_size=16 --set training.seq_length=256 --steps 1 --warm-up 0 --out o "
+                  "--rendezvous . & "
+                  "pids=\"$pids $!\"; done; for p in $pids; do wait $p || exit 1; done'",
+                  ranks - 1, kWorker, settings, ranks),
+      fmt::format("LD_PRELOAD={} FAKE_NCCL_FOLDER=met FAKE_NCCL_SECONDS=20 OMPI_COMM_WORLD_SIZE={}",
+                  TRACECAST_CONNECTING_NCCL, ranks));
+  INFO(layout << "\n" << ran.output);
+  CHECK(ran.status == 0);
+}
+
+TEST_CASE("cuda calls: a rank that does not find the first one says so", "[kernels][cuda][fake-gpu][error]") {
+  const Ran ran = run("sh -c 'printf short > nccl-id.0; " + kTwoRanks + "'",
+                      "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1");
+  CHECK(ran.status == 2);
+  CHECK(ran.output == "NCCL's unique id has the wrong size (do two jobs use the same folder?)\n");
+}
+
+TEST_CASE("cuda calls: a process alone is no rank of the job that it runs in", "[kernels][cuda][fake-gpu]") {
+  const Ran ran = run(kWorker + " --ranks 1 check gpu-1b --set model.num_layers=2",
+                      "SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=3");
+  INFO(ran.output);
+  CHECK(ran.status == 0);
+}
+
+TEST_CASE("cuda calls: what was timed and means nothing is left out of the profile", "[kernels][cuda][fake-gpu]") {
+  // On the fake GPU every launch takes 0.05 us, which is impossible for all of these operators.
+  const Ran ran = run("sh -c '" + kWorker +
+                      " --ranks 1 profile --suite none --for gpu-1b --passes 1 --out p.json && cat p.json && ls'");
+  CHECK(ran.status == 0);
+  const auto has = [&](const std::string& text) { return ran.output.find(text) != std::string::npos; };
+  CHECK(
+      has("not timed: norm rms_norm backward bf16 16777216 elements 167772160 bytes: the kernel here moves 6 bytes per "
+          "element, the operator 10\n"));
+  CHECK(has("not timed: rope rope forward bf16"));
+  CHECK(has("not timed: gemm qkv forward: takes 0.05 us, which is "));
+  CHECK(has("what was not timed: profile h100\""));
+  CHECK(has("\"measured\": []"));
+  CHECK(has("\"call_s\": 1.3e-05"));  // of a framework
+  CHECK_FALSE(has("p.json.measured"));
+}
+
 TEST_CASE("cuda calls: a rank that lost another one says so and aborts its communicators",
           "[kernels][cuda][fake-gpu][error]") {
   const Ran ran = run(kTwoRanks, kFirstOfTwo + "FAKE_GPU_LOST=5");

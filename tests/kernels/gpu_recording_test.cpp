@@ -68,6 +68,13 @@ TEST_CASE("gpu ranks: the launcher's environment says who is who", "[kernels][cu
   CHECK(*cuda::job_rank_from(environment_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}})) == cuda::JobRank{});
 }
 
+TEST_CASE("gpu ranks: one process is alone, whatever the job says that it runs in", "[kernels][cuda]") {
+  const cuda::Environment step = environment_of({{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}});
+  CHECK(*cuda::job_rank_from(step, 1) == cuda::JobRank{});
+  CHECK(*cuda::job_rank_from(step, 4) == cuda::JobRank{2, 4, 2});
+  CHECK(error_text(cuda::job_rank_from(step, 2)) == "2 ranks were started, and the launcher's variables say 4");
+}
+
 TEST_CASE("gpu ranks: an environment that cannot be is a sentence", "[kernels][cuda][error]") {
   const auto error = [](const std::map<std::string, std::string>& values) {
     return error_text(cuda::job_rank_from(environment_of(values)));
@@ -120,20 +127,65 @@ TEST_CASE("gpu recording: a log with other values than numbers ends before them"
   CHECK_FALSE(MeasurementLog(folder.path() / "absent" / "r.measured", "H200").add("gemm 1", {{0.5}, ""}));
 }
 
-TEST_CASE("gpu profile: the shipped one behind, what was measured before it", "[kernels][cuda]") {
-  CHECK(shipped_profile_of("NVIDIA H200") == "h200");
-  CHECK(shipped_profile_of("NVIDIA H100 80GB HBM3") == "h100");
-  CHECK(shipped_profile_of("NVIDIA GB200") == "gb200");
-  CHECK(shipped_profile_of("NVIDIA GH200 480GB") == "gh200");
-  CHECK(shipped_profile_of("NVIDIA H100 80GB HBM3 MIG 1g.10gb").empty());
-  CHECK(shipped_profile_of("GeForce RTX 3060").empty());
+TEST_CASE("gpu profile: the shipped one is that of the same model, form and memory", "[kernels][cuda]") {
+  std::vector<ShippedGpu> shipped;
+  for (const auto& entry : std::filesystem::directory_iterator(shipped_data().profiles)) {
+    const Profile profile = shipped_profile(entry.path().stem().string());
+    if (profile.kind != "recorded") shipped.push_back({profile.name, profile.gpu, profile.memory});
+  }
+  using Names = std::vector<std::string>;
+  // Names as drivers report them, memory in MiB as nvidia-smi shows it.
+  const auto names = [&](const char* gpu, std::int64_t mib) {
+    return shipped_profiles_of(gpu, Bytes{mib << 20}, shipped);
+  };
+  CHECK(names("NVIDIA H200", 143'771) == Names{"h200"});
+  CHECK(names("NVIDIA H100 80GB HBM3", 81'559) == Names{"h100"});
+  CHECK(names("NVIDIA H100 PCIe", 81'559) == Names{"h100-pcie"});
+  CHECK(names("NVIDIA H100 NVL", 95'830) == Names{});
+  CHECK(names("NVIDIA A100-SXM4-40GB", 40'960) == Names{"a100-40gb"});
+  CHECK(names("NVIDIA A100-SXM4-80GB", 81'920) == Names{"a100"});
+  CHECK(names("NVIDIA A100 80GB PCIe", 81'920) == Names{"a100-pcie"});
+  CHECK(names("NVIDIA A100-PCIE-40GB", 40'960) == Names{});
+  CHECK(names("Tesla V100-SXM2-16GB", 16'160) == Names{"v100-16gb"});
+  CHECK(names("Tesla V100-SXM2-32GB", 32'510) == Names{"v100"});
+  CHECK(names("Tesla V100-SXM3-32GB-H", 32'510) == Names{"v100-sxm3"});
+  CHECK(names("NVIDIA L40S", 46'068) == Names{"l40s"});
+  CHECK(names("NVIDIA L4", 23'034) == Names{"l4"});
+  CHECK(names("NVIDIA A40", 46'068) == Names{"a40"});
+  CHECK(names("NVIDIA H20", 97'871) == Names{"h20"});
+  CHECK(names("NVIDIA GeForce RTX 4090", 24'564) == Names{"rtx-4090"});
+  CHECK(names("NVIDIA RTX PRO 6000 Blackwell Server Edition", 97'887) == Names{"rtx-pro-6000"});
+  CHECK(names("NVIDIA RTX 6000 Ada Generation", 49'140) == Names{});
+  CHECK(names("NVIDIA GB200", 189'471) == Names{"gb200"});
+  CHECK(names("NVIDIA GH200 480GB", 97'871) == Names{"gh200"});
+  CHECK(names("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 9'856) == Names{});
+  CHECK(names("GeForce RTX 3060", 12'288) == Names{});
+  shipped.push_back({"h200-b", "H200 SXM 141 GB", Bytes{std::int64_t{150} << 30}});
+  shipped.back().memory = Bytes{std::int64_t{143'771} << 20};
+  CHECK(names("NVIDIA H200", 143'771).size() == 2);
+}
 
+TEST_CASE("gpu profile: a measurement that no GPU can have made is left out", "[kernels][cuda]") {
+  const Profile base = shipped_profile("h200");
+  const Operator op{OperatorKind::gemm, Pass::forward, Precision::bf16, "fc1", GemmShape{4096, 4096, 4096, 1, false}};
+  std::vector<MeasuredOperator> operators{{op, 1e-3, 0.01, 15}, {op, 1e-6, 0.01, 15}};
+  std::vector<MeasuredCollective> collectives{{Collective::all_reduce, 2, Bytes{1 << 30}, 1e-9, 0, 15}};
+  const std::vector<std::string> removed = remove_impossible(base, operators, collectives);
+  REQUIRE(removed.size() == 2);
+  CHECK(removed[0].starts_with("gemm fc1 forward: takes 1 us, which is 1.374e+05 TFLOP/s (allowed"));
+  CHECK(removed[1].starts_with("all_reduce of 1073741824 bytes: takes 0.001 us"));
+  CHECK(operators.size() == 1);
+  CHECK(operators[0].seconds == 1e-3);
+  CHECK(collectives.empty());
+}
+
+TEST_CASE("gpu profile: the shipped one behind, what was measured before it", "[kernels][cuda]") {
   const Operator op{OperatorKind::gemm, Pass::forward, Precision::bf16, "fc1", GemmShape{4096, 4096, 4096, 1, false}};
   const RecordedOn where{"NVIDIA H200", "a test", 1, Bytes{std::int64_t{150} << 30}};
-  const Profile profile = recorded_gpu_profile(shipped_profile("h200"), {{op, 1e-3, 0.01, 15}}, {}, where, 4e-6);
+  const Profile profile = recorded_gpu_profile(shipped_profile("h200"), {{op, 1e-3, 0.01, 15}}, {}, where);
   CHECK(profile.kind == "recorded");
   CHECK(profile.overlap);
-  CHECK(profile.host.launch == 4e-6);
+  CHECK(profile.host == shipped_profile("h200").host);  // a framework's, not that of the timing loop
   const OperatorCost cost = Costs(profile).of(op);
   CHECK(cost.provenance == Provenance::measured);
   CHECK(seconds(cost.duration) == Approx(1e-3));  // no in-training factor on top
@@ -205,6 +257,17 @@ TEST_CASE("gpu checks: kernels of two runs without fixed clocks may differ by 5 
   CHECK(exit_code(95'500) == 0);
   CHECK(exit_code(105'500) == 1);
   CHECK(exit_code(94'500) == 1);
+}
+
+TEST_CASE("gpu checks: a wrong option is found before anything is built", "[kernels][cuda][error]") {
+  const auto exit_code = [](const std::string& options) {
+    const int state = std::system(
+        fmt::format("'{}/tools/gpu-checks' {} > /dev/null 2>&1 < /dev/null", source_dir().string(), options).c_str());
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+  };
+  CHECK(exit_code("--parts steps,suit") == 2);
+  CHECK(exit_code("--suite ful") == 2);
+  CHECK(exit_code("--parts steps,suite --suite quick --help") == 0);
 }
 
 TEST_CASE("gpu checks: what two ranks asked of NCCL is what was recorded on an H100", "[kernels][cuda][h100]") {

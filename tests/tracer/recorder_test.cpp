@@ -164,6 +164,46 @@ TEST_CASE("recorder: the files of several ranks have their numbers, helpers have
   }
 }
 
+TEST_CASE("recorder: processes of one rank have files of their own, under its number", "[recorder][e2e]") {
+  const Run run(
+      "init", "", "", "run.trace",
+      "sh -c 'for r in 4 4 5; do RANK=$r WORLD_SIZE=8 \"$0\" init kernels 1$r & done; wait; \"$0\" init kernels "
+      "3; \"$0\" \"$@\"'");
+  CAPTURE(run.output, run.errors);
+  CHECK(run.status == 0);
+  // A node with ranks 0 to 3 may write beside them.
+  CHECK(run.files == Files{"run.trace.4.0", "run.trace.4.1", "run.trace.5", "run.trace.other.0"});
+}
+
+TEST_CASE("recorder: why there is no trace is said as it is", "[recorder][e2e][error]") {
+  const auto errors = [](const std::string& program, const std::string& options, int status) {
+    const Run run(program, "", options);
+    CAPTURE(run.output, run.errors);
+    CHECK(run.status == status);
+    return run.errors;
+  };
+  const auto ends = [](const std::string& text, const std::string& end) { return text.ends_with(end); };
+  CHECK(ends(errors("exit", "", 1), " used no GPU: nothing was recorded\n"));
+  CHECK(ends(errors("init", "", 1), " gave the GPU no work: nothing was recorded\n"));
+  CHECK(ends(errors("init kernels 10", "--range cuda-profiler", 1),
+             " gave the GPU no work between cudaProfilerStart and cudaProfilerStop: nothing was recorded\n"));
+  CHECK(ends(errors("init kernels 10", "--delay 30", 1),
+             " gave the GPU no work after the first 30 s (--delay): nothing was recorded\n"));
+  CHECK(errors("init kernels 10 signal 9", "", 1).find(" was ended by signal 9 (Killed)\n") != std::string::npos);
+}
+
+TEST_CASE("recorder: a program that is not there is said to be so", "[recorder][e2e][error]") {
+  const Run run("init", "", "", "run.trace", "/nowhere/python");
+  CHECK(run.status == 2);
+  CHECK(run.errors == "/nowhere/python: cannot be started: No such file or directory\n");
+}
+
+TEST_CASE("recorder: an older trace is not taken for that of this run", "[recorder][e2e][error]") {
+  const Run run("exit", "", "", "run.trace", "sh -c 'touch run.trace; exec \"$0\" \"$@\"'");
+  CHECK(run.status == 1);
+  CHECK(run.errors.ends_with("run.trace is of an earlier recording\n"));
+}
+
 TEST_CASE("recorder: the files of a run that was killed are none of this one's", "[recorder][e2e]") {
   const Run run(
       "init kernels 10", "", "", "run.trace",

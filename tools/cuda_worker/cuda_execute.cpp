@@ -43,17 +43,14 @@ class RankOnGpu {
   RankOnGpu(const StepGraph& graph, const Widths& widths, const cuda::Rendezvous& rendezvous)
       : graph_(graph), rendezvous_(rendezvous), driver_(widths, cuda::need_of(graph, widths)) {}
 
-  Result<void> connect() {
+  void connect() {
     const std::int32_t rank = rendezvous_.self().rank;
     if (rendezvous_.self().ranks > 1) {
-      Result<cuda::NcclGroup> world = cuda::nccl_world(rendezvous_);
-      if (!world) return tl::unexpected(world.error());
-      world_ = std::move(*world);
+      world_ = cuda::nccl_world(rendezvous_);
       groups_.emplace(graph_, rank, world_);
     }
     runner_ = std::make_unique<cuda::StepRunner>(graph_, rank, driver_, groups_ ? &*groups_ : nullptr);
     runner_->warm_up();
-    return {};
   }
 
   std::vector<ExecutedOp> step() {
@@ -119,7 +116,7 @@ Result<void> execute_cuda(const ExecuteOptions& options, const cuda::Rendezvous&
                             self.ranks));
   cuda::use_device(self.local_rank);
   RankOnGpu rank(run->graph, tracecast::widths_of(scenario->model, run->plan), rendezvous);
-  if (const Result<void> connected = rank.connect(); !connected) return connected;
+  rank.connect();
   const std::vector<Timeline> steps = run_steps(run->graph, options, rank, rendezvous);
   return self.rank == 0 ? write_steps(options, *scenario, *run, steps) : Result<void>{};
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,9 +16,9 @@
 #include "kernels/cuda/measure.hpp"
 #include "kernels/measurement_log.hpp"
 #include "kernels/recording.hpp"
-#include "sim/base/quantile.hpp"
 #include "sim/io/files.hpp"
 #include "tools/cuda_worker/cuda_worker.hpp"
+#include "tools/environment.hpp"
 #include "tools/named_files.hpp"
 #include "tools/progress.hpp"
 #include "tools/worker/inputs.hpp"
@@ -27,10 +28,36 @@ namespace {
 
 constexpr Bytes kLargestCollective{std::int64_t{1} << 30};
 
-Result<Profile> base_profile(const std::string& asked, const std::string& gpu) {
-  const std::string name = asked.empty() ? shipped_profile_of(gpu) : asked;
-  if (name.empty()) return fail(fmt::format("no shipped profile for {}: name the nearest with --base", gpu));
-  return cli::named_profile(name);
+/// Those of kind "recorded" are measurements of a GPU that another profile describes.
+Result<std::vector<ShippedGpu>> shipped_gpus() {
+  return cli::data_paths().and_then([](const DataPaths& data) -> Result<std::vector<ShippedGpu>> {
+    std::vector<ShippedGpu> shipped;
+    for (const auto& entry : std::filesystem::directory_iterator(data.profiles)) {
+      if (entry.path().extension() != ".json") continue;
+      const Result<Profile> profile = read_profile(entry.path());
+      if (!profile) return tl::unexpected(profile.error());
+      if (profile->overlap && profile->kind != "recorded")
+        shipped.push_back({entry.path().stem().string(), profile->gpu, profile->memory});
+    }
+    std::ranges::sort(shipped, {}, &ShippedGpu::profile);
+    return shipped;
+  });
+}
+
+Result<Profile> base_profile(const std::string& asked, const cuda::DeviceInfo& device) {
+  if (!asked.empty()) return cli::named_profile(asked);
+  const Result<std::vector<ShippedGpu>> shipped = shipped_gpus();
+  if (!shipped) return tl::unexpected(shipped.error());
+  const std::vector<std::string> names = shipped_profiles_of(device.name, Bytes{device.memory_bytes}, *shipped);
+  if (names.size() == 1) return cli::named_profile(names.front());
+  const std::string gpu = fmt::format("{} with {:.0f} GiB", device.name, gib(Bytes{device.memory_bytes}));
+  if (!names.empty())
+    return fail(fmt::format("{}: several shipped profiles may describe it: choose one with --base (allowed: {})", gpu,
+                            fmt::join(names, " ")));
+  std::vector<std::string> all;
+  for (const ShippedGpu& each : *shipped) all.push_back(each.profile);
+  return fail(fmt::format("{}: no shipped profile describes it: name the nearest with --base (allowed: {})", gpu,
+                          fmt::join(all, " ")));
 }
 
 std::string shape_text(const Operator& op) {
@@ -76,12 +103,8 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  Result<void> connect() {
-    if (rendezvous_.self().ranks == 1) return {};
-    Result<cuda::NcclGroup> world = cuda::nccl_world(rendezvous_);
-    if (!world) return tl::unexpected(world.error());
-    world_ = std::move(*world);
-    return {};
+  void connect() {
+    if (rendezvous_.self().ranks > 1) world_ = cuda::nccl_world(rendezvous_);
   }
 
   bool time_is_up() const {
@@ -92,8 +115,7 @@ class Recorder {
   Measurement time(const SuiteOperator& each) {
     const Widths& widths = widths_[each.scenario];
     if (const std::string why = cuda::refusal(each.op, widths); !why.empty()) return {{}, why};
-    if (each.op.kind == OperatorKind::cross_entropy)
-      return {{}, "the kernel here reads 16-bit logits once; a framework's moves several times as many bytes"};
+    if (const std::string why = cuda::not_as_in_training(each.op); !why.empty()) return {{}, why};
     driver_->set_widths(widths);
     try {
       if (!driver_->masked(each.op)) return {{}, "cuDNN has no kernel with this mask"};
@@ -116,16 +138,6 @@ class Recorder {
     return {cuda::measure([&] { world_.run(call, *driver_, stream_); }, stream_, together), ""};
   }
 
-  /// Host time per launch in a mix of norms and GEMMs; 0: not measurable.
-  double launch_seconds() {
-    try {
-      return median_launch();
-    } catch (const cuda::DeviceError& error) {
-      fmt::print(stderr, "launches not timed: {}\n", error.what());
-      return 0;
-    }
-  }
-
   /// A table of the largest GEMM, a copy and an all-reduce of 256 MiB, alone and overlapped. All ranks must call it.
   std::string overlap() {
     if (largest_ == nullptr) return "";
@@ -139,7 +151,7 @@ class Recorder {
     std::string table = "work,beside,alone_s,beside_s,slowdown\n";
     table += rows("largest multiplication", multiplication, "copy of 256 MiB", copy);
     try {
-      if (world_.none()) world_ = cuda::nccl_world(rendezvous_).value_or(cuda::NcclGroup{});
+      if (world_.none()) world_ = cuda::nccl_world(rendezvous_);
     } catch (const cuda::DeviceError& error) {  // optional, so not an error
       fmt::print(stderr, "overlap of collectives with GEMMs not measured: {}\n", error.what());
     }
@@ -156,18 +168,6 @@ class Recorder {
   }
 
  private:
-  double median_launch() {
-    std::vector<double> seconds;
-    for (const SuiteOperator& each : suite_.operators) {
-      const bool usual = each.op.kind == OperatorKind::norm || each.op.kind == OperatorKind::gemm;
-      if (!usual || each.scenario > 0 || !cuda::refusal(each.op, widths_[0]).empty()) continue;
-      driver_->set_widths(widths_[0]);
-      driver_->run(each.op, stream_);
-      seconds.push_back(cuda::host_seconds([&] { driver_->run(each.op, stream_); }, stream_, 50));
-    }
-    return median(std::move(seconds));
-  }
-
   static constexpr std::int64_t kMoved = std::int64_t{256} << 20;
   static constexpr int kTimedCollectives = 24;
   static constexpr double kWarmUpSeconds = 1;
@@ -297,7 +297,7 @@ void say_what_was_skipped(const Suite& suite, const MeasurementLog& log) {
 Result<bool> profile_cuda(const CudaProfileOptions& options, const cuda::Rendezvous& rendezvous) {
   const cuda::JobRank& self = rendezvous.self();
   const cuda::DeviceInfo device = cuda::use_device(self.local_rank);
-  Result<Profile> base = base_profile(options.base, device.name);
+  Result<Profile> base = base_profile(options.base, device);
   if (!base) return tl::unexpected(base.error());
   const Result<Suite> suite = suite_of(options.common, kLargestCollective);
   if (!suite) return tl::unexpected(suite.error());
@@ -307,23 +307,25 @@ Result<bool> profile_cuda(const CudaProfileOptions& options, const cuda::Rendezv
   const std::string suffix = self.rank == 0 ? "" : fmt::format(".{}", self.rank);
   MeasurementLog log(options.common.out + ".measured" + suffix, key);
   Recorder recorder(*suite, options, rendezvous);
-  if (const Result<void> connected = recorder.connect(); !connected) return tl::unexpected(connected.error());
+  recorder.connect();
   const bool shown = self.rank == 0 && options.common.show_progress;
   const bool all = measure_all(*suite, recorder, log, self.ranks, shown);
   if (log.size() == 0) return false;
-  const double launch = recorder.launch_seconds();
   if (self.rank == 0) {
     say_what_was_skipped(*suite, log);
     const std::string part = all ? "" : fmt::format(" ({} of {} operators)", log.size(), suite->operators.size());
     const RecordedOn where{
         device.name,
         fmt::format("tracecast profile --device cuda --suite {}{}, lower quartiles of {} samples; {}; SM clock up to "
-                    "{} MHz, memory {} MHz; {:%Y-%m-%d}",
+                    "{} MHz, memory {} MHz; {:%Y-%m-%d}; what was not timed: profile {}",
                     options.common.suite, part, options.common.passes, versions, device.clock_mhz,
-                    device.memory_clock_mhz, fmt::gmtime(std::time(nullptr))),
+                    device.memory_clock_mhz, fmt::gmtime(std::time(nullptr)), base->name),
         self.ranks, Bytes{device.memory_bytes}};
-    const Profile profile = recorded_gpu_profile(std::move(*base), measured_operators(*suite, log),
-                                                 measured_collectives(*suite, log, self.ranks), where, launch);
+    std::vector<MeasuredOperator> operators = measured_operators(*suite, log);
+    std::vector<MeasuredCollective> collectives = measured_collectives(*suite, log, self.ranks);
+    for (const std::string& each : remove_impossible(*base, operators, collectives))
+      fmt::print(stderr, "not timed: {}\n", each);
+    const Profile profile = recorded_gpu_profile(std::move(*base), std::move(operators), std::move(collectives), where);
     if (const Result<void> written = write_file(options.common.out, to_json(profile)); !written)
       return tl::unexpected(written.error());
   }

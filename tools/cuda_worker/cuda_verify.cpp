@@ -436,15 +436,15 @@ class Verification {
 
   /// With one rank every collective is a copy.
   void collectives() {
-    const Result<cuda::NcclGroup> world = cuda::nccl_world(cuda::Rendezvous({}, "."));
+    const cuda::NcclGroup world = cuda::nccl_world(cuda::Rendezvous({}, "."));
     const std::int64_t count = 4096;
     const Doubles x = data_.values(count);
     const DeviceMemory on_x = bf16_on_device(x);
     for (int kind = 0; kind < kCollectiveKinds; ++kind) {
       const auto collective = static_cast<Collective>(kind);
       const Output<Bf16> y(count);
-      world->run_on({collective, Bytes{2 * count}, Algorithm::automatic, Protocol::automatic}, on_x.as<void>(),
-                    y.data(), nullptr);
+      world.run_on({collective, Bytes{2 * count}, Algorithm::automatic, Protocol::automatic}, on_x.as<void>(), y.data(),
+                   nullptr);
       check(fmt::format("{} of one rank", to_string(collective)), y.values(), x, 0);
     }
   }

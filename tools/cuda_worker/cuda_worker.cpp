@@ -49,6 +49,8 @@ int main(int argc, char** argv) {
   CLI::App app("One rank of tracecast profile and tracecast execute on a GPU");
   app.require_subcommand(1);
   std::string folder = ".";
+  int ranks = 0;  // 0: as the launcher says; 1: alone, whatever variables of a launcher this process inherited
+  app.add_option("--ranks", ranks);
 
   ExecuteOptions execution;
   CLI::App& check = *app.add_subcommand("check", "whether the scenario can be executed here");
@@ -75,7 +77,7 @@ int main(int argc, char** argv) {
   verify.add_option("--report", table);
 
   CLI11_PARSE(app, argc, argv);
-  const Result<cuda::JobRank> self = cuda::job_rank_from([](const char* name) { return std::getenv(name); });
+  const Result<cuda::JobRank> self = cuda::job_rank_from([](const char* name) { return std::getenv(name); }, ranks);
   if (!self) return say(to_string(self.error()), cli::ExitCode::bad_input, true);
   const bool first = self->rank == 0;
   if (const std::string sentence = cuda::missing_device(); !sentence.empty())

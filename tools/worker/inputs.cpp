@@ -31,8 +31,15 @@ void add_profile_options(CLI::App& command, ProfileOptions& options) {
 
 namespace {
 
+/// Work of the host, and processes that are not ranks.
+std::string beside_the_ranks(const Scenario& scenario) {
+  if (scenario.training.offload_optimizer) return "training.offload_optimizer";
+  if (scenario.training.offload_parameters) return "training.offload_parameters";
+  return scenario.training.offload_activations ? "training.offload_activations" : "";
+}
+
 /// Some scenarios can be forecast, but not run: linear and sparse attention, gates on attention, and factorisations of
-/// preconditioners have no kernels in this program.
+/// preconditioners have no kernels in this program; nothing here is offloaded to the host or sent to parameter servers.
 Result<Scenario> runnable(Result<Scenario> scenario) {
   const auto missing = [](const char* key, const std::string& value) {
     return fail_key(key, value, "can be forecast, but not run: there are no kernels of it here");
@@ -44,6 +51,13 @@ Result<Scenario> runnable(Result<Scenario> scenario) {
     return missing("training.optimizer", to_string(scenario->training.optimizer));
   if (scenario && scenario->training.documents) return missing("training.documents", "");
   if (scenario && scenario->model.attention_output_gate) return missing("model.attention_output_gate", "true");
+  if (scenario && !beside_the_ranks(*scenario).empty())
+    return fail_key(beside_the_ranks(*scenario), "true",
+                    "can be forecast, but not run: nothing is offloaded to the host here");
+  const DataParallelKind kind = scenario ? scenario->parallel.data_parallel : DataParallelKind::automatic;
+  if (kind == DataParallelKind::parameter_server || kind == DataParallelKind::async_parameter_server)
+    return fail_key("parallel.data_parallel", to_string(kind),
+                    "can be forecast, but not run: there are no parameter servers here");
   return scenario;
 }
 

@@ -63,7 +63,7 @@ bool Attention::has_masked_kernel(const AttentionShape&, bool) { missing("cuDNN"
 
 NcclGroup::~NcclGroup() = default;
 void NcclGroup::run_on(const CollectiveCall&, const void*, void*, cudaStream_t) const { missing("NCCL"); }
-Result<NcclGroup> nccl_world(const Rendezvous&) { missing("NCCL"); }
+NcclGroup nccl_world(const Rendezvous&) { missing("NCCL"); }
 
 DeviceInfo use_device(int) {
   DeviceInfo info;
