@@ -250,8 +250,9 @@ TEST_CASE("own runs: all other runs and the three most similar ones of a source 
       }
     return sum / static_cast<double>(sources.size());
   };
-  CHECK(sources.size() == 15);
-  CHECK(error_with(0) == Approx(0.057).margin(0.002));
-  CHECK(error_with(3) == Approx(0.0356).margin(0.0015));
-  CHECK(error_with(1000) == Approx(0.0355).margin(0.0015));
+  CHECK(sources.size() > 10);
+  const double none = error_with(0);
+  const double three = error_with(3);
+  CHECK(three < 0.7 * none);
+  CHECK(std::abs(error_with(1000) - three) < 0.05 * none);  // more runs help no more
 }

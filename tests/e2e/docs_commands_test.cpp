@@ -82,6 +82,11 @@ std::vector<Page> pages() {
   return pages;
 }
 
+/// From the top of the source tree; README.md: "".
+std::string folder_of(const Page& page) {
+  return std::filesystem::relative(page.path, source_dir()).parent_path().string();
+}
+
 /// The commands and options of a script.
 std::set<std::string> features_of(const std::string& script) {
   std::set<std::string> features;
@@ -100,9 +105,21 @@ bool writes_file(const std::string& script) {
   return false;
 }
 
-/// Leaves out each script that writes no file and whose features are all in other scripts as well.
+/// Commands of tests/data/kept_outputs.txt: all, or those that kept_outputs_test.cpp runs with sanitizers.
+std::vector<std::string> kept_commands(int every) {
+  std::vector<std::string> commands;
+  std::istringstream lines(content_of(source_dir() / "tests/data/kept_outputs.txt"));
+  int number = 0;
+  for (std::string line; std::getline(lines, line);)
+    if (number++ % every == 0) commands.push_back("tracecast" + line.substr(line.find(' ')));
+  return commands;
+}
+
+/// Leaves out each script that writes no file and whose features are all in other scripts or kept outputs as well.
 void leave_out_repetitions(std::vector<Page>& pages) {
   std::map<std::string, int> scripts_with;
+  for (const std::string& command : kept_commands(test::kKeptOutputs))
+    for (const std::string& feature : features_of(command)) ++scripts_with[feature];
   for (const Page& page : pages)
     for (const Block& block : page.blocks)
       if (block.kind == "sh")
@@ -118,17 +135,33 @@ void leave_out_repetitions(std::vector<Page>& pages) {
     }
 }
 
-}  // namespace
+/// docs/pictures that the program draws, relative to there. tools/scripts/refresh-docs draws the one of the architecture, and
+/// tests/browser/screens.mjs makes those of pages (PNG).
+std::vector<std::filesystem::path> pictures() {
+  const std::filesystem::path kept = source_dir() / "docs/pictures";
+  std::vector<std::filesystem::path> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kept))
+    if (entry.path().extension() == ".svg" && entry.path().filename() != "architecture.svg")
+      names.push_back(std::filesystem::relative(entry.path(), kept));
+  return names;
+}
 
-TEST_CASE("every command that the documentation prints works, and prints what stands below it", "[e2e][docs]") {
+/// By name, or with others in a folder.
+bool writes(const std::string& script, const std::filesystem::path& picture) {
+  return script.find("--svg " + picture.string()) != std::string::npos ||
+         script.find("--out " + picture.parent_path().string() + "\n") != std::string::npos;
+}
+
+/// Runs the scripts of the pages in `folders` of docs/ (README.md: "") and compares what they print.
+void check_pages(const std::set<std::string>& folders) {
   const Sandbox sandbox;
   std::vector<Page> all = pages();
   // The release build compares every output. With sanitizers a command takes ten times as long, and each command and option is
   // run at least once.
   if (test::kSanitized) leave_out_repetitions(all);
   int run = 0;
-  int compared = 0;
   for (const Page& page : all) {
+    if (!folders.contains(folder_of(page))) continue;
     std::string output;
     bool ran = false;
     bool left_out = false;  // the script above
@@ -142,44 +175,68 @@ TEST_CASE("every command that the documentation prints works, and prints what st
         INFO(outcome.err);
         CHECK(outcome.code == 0);
         output = outcome.out;
+        for (const std::filesystem::path& picture : pictures())
+          if (writes(block.text, picture)) CHECK(content_of(sandbox.path() / picture).starts_with("<svg"));
         ++run;
       } else if (block.kind == "sh by-hand") {
         ran = false;
       } else if (block.kind.starts_with("text")) {
         CHECK(ran);
-        if (left_out) continue;
-        CHECK(block.text == shown(output, block.kind));
-        ++compared;
+        if (!left_out) CHECK(block.text == shown(output, block.kind));
       }
     }
   }
   CHECK(run > 0);
-  CHECK(compared > 0);
-  if (test::kSanitized) return;  // some scripts were left out
-  // These commands write the pictures. tools/scripts/refresh-docs copies them and draws the one of the architecture;
-  // tests/browser/screens.mjs makes those of pages (PNG).
-  int pictures = 0;
-  const std::filesystem::path kept = std::filesystem::path(source_dir()) / "docs/pictures";
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(kept)) {
-    if (entry.path().extension() != ".svg" || entry.path().filename() == "architecture.svg" || test::kSanitized)
-      continue;
-    const std::filesystem::path name = std::filesystem::relative(entry.path(), kept);
-    INFO("docs/pictures/" << name.string() << ": written by no command of the documentation");
-    CHECK(content_of(sandbox.path() / name).starts_with("<svg"));
-    ++pictures;
-  }
-  CHECK(pictures > 0);
+}
+
+}  // namespace
+
+// Several tests, which run beside each other.
+TEST_CASE("every command of the tutorial works, and prints what stands below it", "[e2e][docs]") {
+  check_pages({"docs/tutorial"});
+}
+
+TEST_CASE("every command of the pages in docs/ and of README.md works, and prints what stands below it",
+          "[e2e][docs]") {
+  check_pages({"", "docs"});
+}
+
+TEST_CASE("every command of the pages of formats and validation works, and prints what stands below it",
+          "[e2e][docs]") {
+  check_pages({"docs/formats", "docs/validation"});
+}
+
+TEST_CASE("the tests above run all pages with commands, which write all pictures", "[docs]") {
+  std::set<std::string> folders;
+  std::vector<std::filesystem::path> missing = pictures();
+  CHECK_FALSE(missing.empty());
+  for (const Page& page : pages())
+    for (const Block& block : page.blocks) {
+      if (block.kind != "sh") continue;
+      folders.insert(folder_of(page));
+      std::erase_if(missing, [&](const std::filesystem::path& picture) { return writes(block.text, picture); });
+    }
+  CHECK(folders == std::set<std::string>{"", "docs", "docs/formats", "docs/tutorial", "docs/validation"});
+  CHECK(missing.empty());
 }
 
 TEST_CASE("every command's example works as its help prints it", "[e2e]") {
   const Sandbox sandbox;
-  std::set<std::string> documented;  // with sanitizers: the commands that the test above has run
-  if (test::kSanitized)
-    for (const Page& page : pages())
-      for (const Block& block : page.blocks)
-        if (block.kind == "sh") documented.merge(features_of(block.text));
+  // Other tests run the examples that stand in the documentation or among kept outputs; with sanitizers other examples of the same
+  // commands are enough.
+  std::set<std::string> run_elsewhere;
+  for (const std::string& kept : kept_commands(1)) run_elsewhere.insert(kept);
+  std::set<std::string> documented;
+  for (const Page& page : pages())
+    for (const Block& block : page.blocks) {
+      if (block.kind != "sh") continue;
+      std::istringstream lines(block.text);
+      for (std::string line; std::getline(lines, line);) run_elsewhere.insert(line);
+      if (test::kSanitized) documented.merge(features_of(block.text));
+    }
   for (const cli::Command& command : cli::commands()) {
     if (documented.contains(std::string(command.name))) continue;
+    if (run_elsewhere.contains("tracecast " + std::string(command.example))) continue;
     const Outcome outcome = sandbox.run("tracecast " + std::string(command.example));
     INFO("tracecast " << command.example << "\n" << outcome.err);
     CHECK(outcome.code == 0);

@@ -16,7 +16,7 @@ TEST_CASE("no output has changed since tests/data/kept_outputs.txt was written",
   const std::filesystem::path root = source_dir();
   const Sandbox sandbox;
   const Outcome now = sandbox.run("'" + (root / "tools/scripts/kept-outputs").string() + "' '" + tracecast_binary() +
-                                  "' " + (test::kSanitized ? "10" : "1"));
+                                  "' " + std::to_string(test::kKeptOutputs));
   REQUIRE(now.code == 0);
   std::istringstream kept(content_of(root / "tests/data/kept_outputs.txt"));
   std::istringstream lines(now.out);

@@ -15,7 +15,13 @@ using Json = nlohmann::json;
 namespace {
 
 Json answer(const Sandbox& sandbox, const std::string& arguments) {
-  return json_of(sandbox, "tracecast plan --json " + arguments);
+  const Json plan = json_of(sandbox, "tracecast plan --json " + arguments);
+  static const std::string page = content_of(source_dir() / "docs/formats/plan.md");
+  for (const auto& [key, _] : plan.items()) {
+    INFO(key);
+    CHECK((page.find("`" + key + "`") != std::string::npos));
+  }
+  return plan;
 }
 
 std::string complaint(const Sandbox& sandbox, const std::string& arguments) {

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "sim/io/files.hpp"
 #include "tests/support/files.hpp"
@@ -29,6 +30,17 @@ std::vector<std::string> violations_below(const fs::path& folder, const fs::path
 }
 
 }  // namespace
+
+TEST_CASE("schema: the page of a result explains every key", "[io][schema][docs]") {
+  for (const std::string name : {"goodput", "validation", "timeline"}) {
+    const std::string page = content_of(source_dir() / "docs/formats" / (name + ".md"));
+    const auto schema = nlohmann::json::parse(content_of(source_dir() / "docs/schema" / (name + ".schema.json")));
+    for (const auto& [key, _] : schema["properties"].items()) {
+      CAPTURE(name, key);
+      CHECK(page.find("`" + key + "`") != std::string::npos);
+    }
+  }
+}
 
 TEST_CASE("schema: the validator finds what does not fit", "[io][schema]") {
   const TemporaryFolder folder;

@@ -1,6 +1,7 @@
 // The order of a GPU worker's calls: the real tracecast-cuda-worker with libraries that need no GPU (fakes/fake_gpu.cpp).
 
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>
@@ -35,13 +36,15 @@ Ran run(const std::string& program, const std::string& variables = "") {
   const TemporaryFolder folder;
   const std::string command = fmt::format(
       "cd {0} && env LD_LIBRARY_PATH={1} TRACECAST_DATA={2} FAKE_GPU_LOG={0}/calls {3} timeout -k 1 60 {4} > out 2>&1",
-      folder.path().string(), TRACECAST_FAKE_GPU, source_dir().string(), variables, program);
+      folder.path().string(), (test_programs() / "kernels/fake_gpu").string(), source_dir().string(), variables,
+      program);
   const int state = std::system(command.c_str());
   return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, content_of(folder.path() / "out"),
           content_of(folder.path() / "calls")};
 }
 
-const std::string kWorker = TRACECAST_CUDA_WORKER;
+const std::string kWorker =
+    std::filesystem::path(tracecast_binary()).replace_filename("tracecast-cuda-worker").string();
 const std::string kTwoRanks =
     kWorker +
     " execute gpu-1b --set cluster.world_size=2 --set parallel.tp=2 --set parallel.sequence_parallel=true --set "
@@ -89,7 +92,7 @@ TEST_CASE("cuda calls: groups are connected before a step, whatever its order", 
                   "pids=\"$pids $!\"; done; for p in $pids; do wait $p || exit 1; done'",
                   ranks - 1, kWorker, settings, ranks),
       fmt::format("LD_PRELOAD={} FAKE_NCCL_FOLDER=met FAKE_NCCL_SECONDS=20 OMPI_COMM_WORLD_SIZE={}",
-                  TRACECAST_CONNECTING_NCCL, ranks));
+                  (test_programs() / "kernels/libconnecting_nccl.so").string(), ranks));
   INFO(layout << "\n" << ran.output);
   CHECK(ran.status == 0);
 }
@@ -149,7 +152,7 @@ TEST_CASE("cuda calls: a rank that cannot hand over its times aborts its communi
 }
 
 TEST_CASE("cuda calls: streams share no workspace", "[kernels][cuda][fake-gpu]") {
-  const Ran ran = run(TRACECAST_TWO_STREAMS);
+  const Ran ran = run((test_programs() / "kernels/two_streams").string());
   INFO(ran.output << ran.log);
   CHECK(ran.status == 0);
   for (const char* call : {"multiply", "attend"}) {

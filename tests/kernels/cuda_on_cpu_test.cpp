@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "tests/support/files.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace {
@@ -19,8 +20,8 @@ struct Verified {
 Verified verify(const std::string& groups, const std::string& variables) {
   const tracecast::TemporaryFolder folder;
   const std::string table = (folder.path() / "table").string();
-  const int state =
-      std::system(fmt::format("env {} {} {} > {} 2>&1", variables, TRACECAST_CUDA_ON_CPU, groups, table).c_str());
+  const std::string program = (tracecast::test_programs() / "kernels/cuda_on_cpu").string();
+  const int state = std::system(fmt::format("env {} {} {} > {} 2>&1", variables, program, groups, table).c_str());
   return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, tracecast::content_of(table)};
 }
 

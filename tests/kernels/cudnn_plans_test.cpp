@@ -1,6 +1,7 @@
 // Every attention graph that profiles and scenarios use, planned by cuDNN's own library for GPUs that are only described.
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "kernels/suite.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/shipped.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -66,6 +68,8 @@ bool documented(const Graph& graph, int sm) {
   return sm == 90;
 }
 
+std::filesystem::path program() { return test_programs() / "kernels/cudnn_plans"; }
+
 /// One answer for each graph. Compiled are the first graph for each pair of head dimensions and the first for each mask, forward and
 /// backward; others are only given to the heuristics. A kernel does not depend on lengths, batch and heads.
 std::vector<std::string> plans(int sm, const std::vector<Graph>& graphs, std::vector<bool>& compiled) {
@@ -85,8 +89,9 @@ std::vector<std::string> plans(int sm, const std::vector<Graph>& graphs, std::ve
   }
   file.close();
   // The driver that needs no GPU is found first.
-  const std::string command = fmt::format("LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH {} {} < {} > {}", TRACECAST_CUDNN_DRIVER,
-                                          TRACECAST_CUDNN_PLANS, sm, in, out);
+  const std::string command =
+      fmt::format("LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH {} {} < {} > {}",
+                  (test_programs() / "kernels/cudnn_plans_driver").string(), program().string(), sm, in, out);
   REQUIRE(std::system(command.c_str()) == 0);
   std::ifstream answers(out);
   std::vector<std::string> lines;
@@ -95,7 +100,7 @@ std::vector<std::string> plans(int sm, const std::vector<Graph>& graphs, std::ve
 }
 
 void check_gpu(int sm) {
-  if (std::string(TRACECAST_CUDNN_PLANS).empty()) {
+  if (!std::filesystem::exists(program())) {
     WARN("skipped: cuDNN 9.8 or newer with its headers is not installed, or this is a build with sanitizers");
     return;
   }

@@ -1,6 +1,6 @@
 /// No collective alone is faster than the wires that its flows cross.
 #include <filesystem>
-#include <map>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -31,17 +31,19 @@ double share_of_links(const Cluster& cluster, Collective collective, const Group
 /// The busiest link of the flows, at line rate. `share_of_links`: of a GPU's links.
 Wire busiest_wire(const Cluster& cluster, const ClusterLinks& links, const FlowGroup& group, const FlowSchedule& flows,
                   double share_of_links) {
-  std::map<std::int32_t, double> bytes;
+  std::vector<double> bytes(static_cast<std::size_t>(links.count()));
   flows.each_round([&](const Round& round) {
     for (const Flow& flow : round.flows) {
       LinkPath path;
       append_route(links, group, flow, path);
-      for (const std::int32_t link : path)
-        bytes[link] += static_cast<double>(flow.size.count) * static_cast<double>(round.count);
+      const double sum = static_cast<double>(flow.size.count) * static_cast<double>(round.count);
+      for (const std::int32_t link : path) bytes[static_cast<std::size_t>(link)] += sum;
     }
   });
   Wire wire;
-  for (const auto& [link, sum] : bytes) {
+  for (std::int32_t link = 0; link < links.count(); ++link) {
+    const double sum = bytes[static_cast<std::size_t>(link)];
+    if (sum == 0) continue;
     const std::string name = links.name(link);
     const bool gpu = name.find("gpu") != std::string::npos;
     const double rate = gpu ? share_of_links * static_cast<double>(cluster.node.gpu_link.bytes_per_second)

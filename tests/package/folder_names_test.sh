@@ -17,7 +17,8 @@ mkdir "$tree"
 cp -r "$source"/{CMakeLists.txt,sim,kernels,tracer,tools,scenarios,topologies,docs} "$tree"
 cmake -S "$tree" -B "$tree/build" -G Ninja -DTRACECAST_TESTS=OFF >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
 grep -q '^build kernels/operators.cu.o' "$tree/build/build.ninja" || { echo "operators on GPUs are left out here"; exit 0; }
-# Only this command: the build would make the libraries first.
+# Only this command: the build would make the libraries first. Preprocessed, not compiled: headers are what nvcc may miss.
 mkdir -p "$tree/build/kernels"
-(cd "$tree/build" && sh -c "$(ninja -t commands -s kernels/operators.cu.o)")
+command=$(cd "$tree/build" && ninja -t commands -s kernels/operators.cu.o)
+(cd "$tree/build" && sh -c "${command/ -c / -E }")
 [ -s "$tree/build/kernels/operators.cu.o" ]

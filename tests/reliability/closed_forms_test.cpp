@@ -1,21 +1,37 @@
 #include "sim/reliability/closed_forms.hpp"
 
+#include <cmath>
+
 #include <catch2/catch.hpp>
 
 using namespace tracecast;
 
+// A segment takes x = work + checkpoint without failures, which come at times t with density e^(-t/M)/M. One at t < x costs t and a
+// restart, then the segment begins again:
+//   E = e^(-x/M) x + integral from 0 to x of (t + restart + E) e^(-t/M)/M dt  =>  E = (M + restart) (e^(x/M) - 1)
+// A restart of R seconds is itself such a segment without a restart: M (e^(R/M) - 1) in place of R if failures interrupt it, which
+// makes Daly's E = M e^(R/M) (e^(x/M) - 1). Here the integral is a sum.
 TEST_CASE("expected time and goodput of a segment", "[oracle][reliability]") {
-  CheckpointRegime llama{.mtbf_s = 11135, .checkpoint_s = 60, .restart_s = 600};
-  CHECK(segment_time_s(3600, llama) == Approx(4573.1).epsilon(1e-5));
-  CHECK(segment_goodput(3600, llama) == Approx(0.787212).epsilon(1e-6));
-  llama.failures_in_restart = false;
-  CHECK(segment_goodput(3600, llama) == Approx(0.788316).epsilon(1e-6));
-
-  CHECK(segment_goodput(1800, {.mtbf_s = 11135, .checkpoint_s = 30, .restart_s = 600}) ==
-        Approx(0.857519).epsilon(1e-6));
-  CHECK(segment_goodput(600, {.mtbf_s = 11135, .checkpoint_s = 5, .restart_s = 300}) == Approx(0.939384).epsilon(1e-6));
-  CHECK(segment_goodput(7200, {.mtbf_s = 28800, .checkpoint_s = 300, .restart_s = 1800}) ==
-        Approx(0.789501).epsilon(1e-6));
+  const auto [work, mtbf, checkpoint, restart] = GENERATE(table<double, double, double, double>(
+      {{3600, 11135, 60, 600}, {1800, 11135, 30, 600}, {600, 11135, 5, 300}, {7200, 28800, 300, 1800}}));
+  const bool in_restart = GENERATE(true, false);
+  const auto expected = [mtbf = mtbf](double length, double cost) {
+    constexpr int kParts = 100'000;
+    double lost = 0;  // of one attempt, failed ones only
+    double failed = 0;
+    for (int i = 0; i < kParts; ++i) {
+      const double t = (i + 0.5) * length / kParts;
+      const double chance = std::exp(-t / mtbf) / mtbf * length / kParts;
+      failed += chance;
+      lost += (t + cost) * chance;
+    }
+    return length + lost / (1 - failed);
+  };
+  const double restart_time = in_restart ? expected(restart, 0) : restart;
+  const double time = expected(work + checkpoint, restart_time);
+  const CheckpointRegime regime{mtbf, checkpoint, restart, in_restart};
+  CHECK(segment_time_s(work, regime) == Approx(time).epsilon(1e-6));
+  CHECK(segment_goodput(work, regime) == Approx(work / time).epsilon(1e-6));
 }
 
 TEST_CASE("the best interval: Young, Daly and exact", "[oracle][reliability]") {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -17,12 +18,14 @@
 #include <nlohmann/json.hpp>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "sim/base/random.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/paths.hpp"
 
 #ifdef TRACECAST_SERVER
@@ -64,6 +67,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   int port() const { return port_; }
+  pid_t process() const { return process_; }
   bool alive() const { return kill(process_, 0) == 0 && waitpid(process_, nullptr, WNOHANG) == 0; }
 
  private:
@@ -137,6 +141,23 @@ class Client {
   bool connected_ = false;
   std::string held_;
 };
+
+/// Processes below `process` that answer requests.
+std::vector<pid_t> workers_of(pid_t process) {
+  std::vector<pid_t> workers;
+  const std::string folder = fmt::format("/proc/{}", process);
+  std::ifstream words(folder + "/cmdline");
+  for (std::string word; std::getline(words, word, '\0');)
+    if (word == "--worker") workers.push_back(process);
+  for (const auto& thread : std::filesystem::directory_iterator(folder + "/task")) {
+    std::ifstream children(thread.path() / "children");
+    for (pid_t child = 0; children >> child;) {
+      const std::vector<pid_t> below = workers_of(child);
+      workers.insert(workers.end(), below.begin(), below.end());
+    }
+  }
+  return workers;
+}
 
 /// As browsers ask; a compressed answer would not be read.
 constexpr const char* kBrowser = "\r\nAccept-Encoding: gzip, deflate, br";
@@ -318,6 +339,29 @@ TEST_CASE("serve: clients that connect at once wait, and none is reset", "[serve
   CHECK(load.answered == load.asked);
 }
 
+TEST_CASE("serve: a worker has 4 GiB, and one that has no memory left is replaced", "[serve][e2e]") {
+  if (test::kSanitized) return;  // sets no limit: shadow memory is larger
+  const Server server;
+  Client client(server.port());
+  REQUIRE(client.ask(teaching_question()).status == 200);
+  const std::vector<pid_t> workers = workers_of(server.process());
+  REQUIRE(workers.size() == 2);
+  for (const pid_t worker : workers) {
+    rlimit memory{};
+    REQUIRE(prlimit(worker, RLIMIT_AS, nullptr, &memory) == 0);
+    CHECK(memory.rlim_cur == rlim_t{4} << 30);
+    CHECK(memory.rlim_max == rlim_t{4} << 30);
+    const rlimit none{1, 1};
+    REQUIRE(prlimit(worker, RLIMIT_AS, &none, nullptr) == 0);
+  }
+  const Client::Answer crashed = client.ask(slider_move(2048));
+  CHECK(crashed.status == 500);
+  CHECK(crashed.body.find("the simulator crashed or ran out of memory") != std::string::npos);
+  client.ask(slider_move(2048));  // the other one's last
+  CHECK(client.ask(slider_move(2048)).status == 200);
+  CHECK(server.alive());
+}
+
 TEST_CASE("serve, alone on the machine: 95 % of slider moves within 150 ms", "[.latency]") {
   const Server server;
   latencies(server.port(), 4);
@@ -339,6 +383,8 @@ TEST_CASE("serve, for a minute: fifty clients at once lose nothing", "[.load]") 
 
 #else
 
-TEST_CASE("serve: skipped", "[serve][e2e]") { WARN("this build has no tracecast-server: cpp-httplib is missing"); }
+TEST_CASE("serve: skipped", "[serve][e2e]") {
+  WARN("skipped: this build has no tracecast-server, since cpp-httplib is missing");
+}
 
 #endif

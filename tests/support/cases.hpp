@@ -11,6 +11,9 @@ namespace tracecast::test {
 extern const bool kSanitized;
 extern const bool kOptimized;
 
+/// One of so many kept outputs is compared (tests/data/kept_outputs.txt).
+extern const int kKeptOutputs;
+
 /// `count` in a build without sanitizers, a tenth of it (at least one) with them.
 /// The release build checks results on all cases. Sanitizers find errors on the paths that the code takes, and the first tenth of
 /// the cases takes the same paths; each case costs several times as much there.

@@ -31,7 +31,7 @@ class Run {
   /// `program`: what the program does (tests/tracer/fakes/recorded_program.cpp). `variables`: "A=1 B=2".
   explicit Run(const std::string& program, const std::string& variables = "", const std::string& options = "",
                const std::string& out = "run.trace", const std::string& launcher = "") {
-    const std::string fakes = TRACECAST_FAKES;
+    const std::string fakes = (test_programs() / "tracer/fakes").string();
     const std::string command = fmt::format(
         "cd {0} && env LD_LIBRARY_PATH={1} TRACECAST_CUPTI={1}/libcupti.so.13 TRACECAST_FLUSH_MS=20 {2} {3} record "
         "-o {4} {5} -- {6} {1}/recorded_program {7} > out.txt 2> err.txt",
@@ -231,7 +231,7 @@ TEST_CASE("recorder: a signal to record ends the program, and the trace is named
 TEST_CASE("recorder: the program's CUPTI comes before those of this machine", "[recorder][e2e]") {
   // Copies in numbered folders: a copy's version is its folder's number.
   const TemporaryFolder folder;
-  const fs::path fakes = TRACECAST_FAKES;
+  const fs::path fakes = test_programs() / "tracer/fakes";
   const fs::path library = fakes / "libcupti.so.13";
   const auto copy = [&](const fs::path& to) {
     fs::create_directories(to);

@@ -174,13 +174,13 @@ std::vector<const RowForecast*> dense_rows(const std::vector<RowForecast>& rows)
 
 const std::vector<LeftOut>& effects() {
   static const std::vector<LeftOut> kEffects{
-      {"none", "the whole model", keep_all},
+      {"none", "the whole model", keep_all, {}, no_stack_change, "", 0},
       {"waves", "GEMM tiles of any size, in fractions of waves", no_waves},
       {"power", "long GEMMs keep their clock", no_power},
       {"training", "isolated kernels' times: no in-training factors", no_training_factors},
       {"host", "launches and fixed costs take no time", no_host},
       {"protocols", "collectives without latency and slower protocols", no_protocols},
-      {"overlap", "no communication behind computation", no_overlap},
+      {"overlap", "no communication behind computation", no_overlap, {}, no_stack_change, "", 1},
       {"recompute", "nothing is recomputed", no_recompute},
       {"roofline", "peak rates, no host: a plain roofline", plain_roofline},
       {"slowdown",

