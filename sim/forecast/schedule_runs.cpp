@@ -18,6 +18,7 @@
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/stage_times.hpp"
 #include "sim/network/measured_network.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 namespace {
@@ -180,7 +181,12 @@ Result<ScenarioRun> run_pipeline(const Scenario& scenario) {
                                       steady_state_microbatches(schedule.ranks, schedule.microbatches);
   step = forecast(longer, {.record_spans = true});
   if (!step) return tl::unexpected(std::move(step.error()));
-  return ScenarioRun{schedule, steady_state(pipeline_of(*step), schedule.microbatches), longest_message(*step)};
+  ScenarioRun run{schedule, steady_state(pipeline_of(*step), schedule.microbatches), longest_message(*step)};
+  if (updates_every_backward(step->plan.parallel)) {  // an update between two passes is not a wait
+    const double each_s = step->forecast.optimizer_s / step->schedule.microbatches;
+    run.run.bubble_fraction -= each_s * schedule.microbatches / seconds(Duration{run.run.makespan});
+  }
+  return run;
 }
 
 }  // namespace tracecast

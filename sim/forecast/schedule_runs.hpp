@@ -41,7 +41,8 @@ struct ScenarioRun {
   Schedule schedule;
   /// In picoseconds; the scale converts them to milliseconds. An action lasts from the first to the last computation of
   /// the first rank at that pipeline position. The makespan is the step time of the forecast, the bubble its waiting
-  /// for other ranks (bubble and exposed pipeline communication). Without a flush: see steady_state.
+  /// for other ranks (bubble and exposed pipeline communication). Without a flush: see steady_state; updates
+  /// after every backward are not in the bubble.
   ScheduleRun run;
   Duration longest_message;
 };

@@ -223,6 +223,12 @@ std::vector<std::string> unused_overlap_texts(const Scenario& scenario) {
     lines.emplace_back(
         "parallel.overlap_param_gather = false has no effect: ZeRO-3 gathers the parameters of each layer when it "
         "needs them");
+  const ScheduleVariant* schedule = find_schedule(parallel.pp_schedule);
+  if (schedule != nullptr && schedule->has_pairs && parallel.ep > 1 && !interleaves_pairs(parallel))
+    lines.push_back(fmt::format(
+        "parallel.pp_schedule = {} hides no exchange of experts: with zero_stage 3 the passes of a pair run one after "
+        "the other",
+        schedule->name));
   return lines;
 }
 
@@ -256,6 +262,14 @@ std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& fo
     lines.push_back(
         "the schedule has no flush: this single step fills and drains the pipeline, which a long run does not "
         "(tracecast schedule --times-from has the steady state)");
+  if (updates_every_backward(scenario.parallel)) {
+    std::string line =
+        "the schedule updates after every backward: each micro-batch has its own reduction of gradients and its own "
+        "update, and each stage its own gradient norm";
+    if (scenario.model.tied_embeddings && scenario.parallel.pp > 1)
+      line += "; the first and the last stage wait for each other to add up the gradients of their common table";
+    lines.push_back(std::move(line));
+  }
   return lines;
 }
 

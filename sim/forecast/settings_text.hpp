@@ -48,7 +48,7 @@ std::vector<std::string> crossing_texts(const Cluster& cluster, const std::vecto
 ///   axis that asks for more than 90 % of its links, with the time of its exposed communication
 ///   setting without effect
 ///   graph of the whole step that cannot be captured
-///   schedule without a flush
+///   schedule without a flush, and one that updates after every backward
 std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& forecast);
 
 /// How tokens are routed to experts and moved; empty for models without experts.

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/plan/sharding.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -36,6 +38,7 @@ BuildContext::BuildContext(const StepInputs& inputs, const std::vector<const Cos
       schedule(inputs.schedule),
       cluster(inputs.cluster),
       network(inputs.network),
+      updates_every_backward(tracecast::updates_every_backward(plan.parallel)),
       stage_placement(schedule),
       work(model, plan, expert_nodes(plan, cluster), stage_placement.joins_ends()),
       units(model, plan, work),
@@ -103,6 +106,7 @@ const WorkList& BuildContext::backward_work(int layer, BackwardPart part, bool r
 }
 
 EventRef BuildContext::rank_event(const char* purpose, int chunk, int index, bool per_microbatch) {
+  per_microbatch = per_microbatch || updates_every_backward;
   const auto [found, added] = events_.try_emplace({purpose, chunk, index}, graph.rank_events);
   if (added) graph.rank_events += per_microbatch ? schedule.microbatches : 1;
   return {found->second, per_microbatch ? 1 : 0};

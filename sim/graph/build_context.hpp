@@ -81,6 +81,7 @@ class BuildContext {
   const Schedule& schedule;
   const Cluster& cluster;
   const NetworkModel& network;
+  const bool updates_every_backward;  ///< as the plan's schedule says
   const StagePlacement stage_placement;
   const LayerWork work;
   const ParameterUnits units;
@@ -112,7 +113,7 @@ class BuildContext {
   }
 
   /// Rank event number `index` of purpose `purpose` of a chunk: the same for every stage that has a chunk of this
-  /// number.
+  /// number. Where every backward is followed by an update, all events are of a micro-batch.
   EventRef rank_event(const char* purpose, int chunk, int index, bool per_microbatch);
 
   /// The same number for the same chunk, or list of chunks, of ranks of one kind number.

@@ -301,7 +301,7 @@ class GraphBuilder {
     program.items.reserve(2 * actions.size() + 3);
     program.items.push_back({begin_template(program.chunks), 0});
     for (std::size_t at = 0; at < actions.size(); ++at) add_action(program, actions[at], at);
-    add_end_of_step(kind.pp, program);
+    if (!data_.updates_every_backward()) add_update(program, 0);
     context_.graph.programs.push_back(std::move(program.items));
     std::vector<std::int32_t>& first_layers = context_.graph.first_layers.emplace_back();
     for (const Chunk& chunk : program.chunks) first_layers.push_back(chunk.stage.first_layer);
@@ -350,12 +350,13 @@ class GraphBuilder {
     select_context(program, microbatch);
     if (has_input_gradients(part))
       await_message(chunk, ChannelSide::receive_backward, chunk.receive_backward, microbatch, program.items);
-    const bool last = program.boundary(index).last_backward == at;
+    const bool last = data_.updates_every_backward() || program.boundary(index).last_backward == at;
     std::int32_t& repeated = program.repeated[static_cast<std::size_t>(index)].backward[static_cast<std::size_t>(part)];
     std::int32_t used = repeated;
     if (last || used < 0) used = backward_template(chunk, part, last);
     if (!last && program.repeats()) repeated = used;
     program.items.push_back({used, microbatch});
+    if (data_.updates_every_backward() && has_weight_gradients(part)) add_update(program, microbatch);
   }
 
   /// The parts of both passes in turns.
@@ -376,7 +377,10 @@ class GraphBuilder {
     for (const std::int32_t block : blocks) program.items.push_back({block, microbatch});
   }
 
-  void add_end_of_step(int pp, RankProgram& program) {
+  /// Reductions before the update, and the update: at the end of the step, or after the backward of `microbatch`.
+  void add_update(RankProgram& program, int microbatch) {
+    const int pp = context_.kind().pp;
+    const bool each = data_.updates_every_backward();
     std::vector<EventRef> reduced;
     std::vector<Chunk> unreduced;
     for (std::size_t c = 0; c < program.chunks.size() && data_.moves_gradients(); ++c) {
@@ -385,13 +389,13 @@ class GraphBuilder {
         continue;
       }
       const ChunkBoundary& boundary = program.boundaries[c];
-      select_context(program, boundary.last_microbatch);
+      select_context(program, each ? microbatch : boundary.last_microbatch);
       for (EventRef event : last_gradient_events_.at(backward_key(program.chunks[c], boundary.last_part, true)))
-        reduced.push_back({event.base + event.stride * boundary.last_microbatch, 0});
+        reduced.push_back(each ? event : EventRef{event.base + event.stride * boundary.last_microbatch, 0});
     }
     context_.select_context(0);
-    program.items.push_back({end_.reduce_template(pp, program.chunks, reduced, unreduced), 0});
-    program.items.push_back({end_.optimizer_template(pp, program.chunks), 0});
+    program.items.push_back({end_.reduce_template(pp, program.chunks, reduced, unreduced), microbatch});
+    program.items.push_back({end_.optimizer_template(pp, program.chunks), microbatch});
   }
 
   const Perturbation& perturbation_;

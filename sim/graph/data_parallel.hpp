@@ -26,9 +26,12 @@ class DataParallel {
   bool sharded(int stage) const { return context_.plan.parallel.zero_stage >= stage; }
   /// True if the pipeline has two copies of the model. Their gradients are summed before everything else.
   bool mirrored() const { return context_.schedule.replicas > 1; }
+  /// True if an update follows every backward.
+  bool updates_every_backward() const { return context_.updates_every_backward; }
   /// True if all parameters are gathered at the beginning of the step, during the first forward.
   bool gathers_during_forward() const {
-    return active() && sharded(1) && !sharded(3) && context_.plan.parallel.overlap_param_gather;
+    return active() && sharded(1) && !sharded(3) && context_.plan.parallel.overlap_param_gather &&
+           !updates_every_backward();
   }
   /// first_forward: of the chunk in this step.
   enum class UnitPass { forward, first_forward, backward };

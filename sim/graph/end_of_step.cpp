@@ -115,20 +115,26 @@ void EndOfStep::reduce_replicated(TemplateWriter& writer, const std::vector<Chun
 }
 
 /// Over all ranks, a barrier across the pipeline. Replicas that average parameters have norms of their own: those of one
-/// rank need no message, those of tensor ranks or of a shard group their communicator, others one of all their ranks.
+/// rank need no message, those of tensor ranks or of a shard group their communicator, others one of all their ranks. Where an
+/// update follows every backward, each stage has its own norm: another stage is at another micro-batch.
 void EndOfStep::all_reduce_scalar(TemplateWriter& writer, Bytes size) {
   if (context_.plan.world_size == 1) return;
   const CollectiveCall call{Collective::all_reduce, size};
+  const auto over = [&](Lane lane, Slot slot) {
+    if (context_.table.placement(slot).ranks > 1)
+      writer.wait(writer.collective({lane, Traffic::control, slot, call}, {writer.mark()}));
+  };
+  if (data_.updates_every_backward()) {
+    over(Lane::tensor, Slot::tensor);
+    if (data_.sharded(1)) over(Lane::gradients, Slot::gradients);
+    return;
+  }
   if (data_.averages() && context_.plan.parallel.pp > 1) {
     writer.wait(writer.collective({Lane::global, Traffic::control, Slot::replica, call}, {writer.mark()}));
     return;
   }
   if (data_.averages() && (context_.plan.parallel.tp == 1 || !data_.sharded(1))) {
-    const Slot slot = data_.sharded(1) ? Slot::gradients : Slot::tensor;
-    const Lane lane = data_.sharded(1) ? Lane::gradients : Lane::tensor;
-    if (context_.table.placement(slot).ranks > 1)
-      writer.wait(writer.collective({lane, Traffic::control, slot, call}, {writer.mark()}));
-    return;
+    return data_.sharded(1) ? over(Lane::gradients, Slot::gradients) : over(Lane::tensor, Slot::tensor);
   }
   writer.wait(writer.collective({Lane::global, Traffic::control, Slot::world, call}, {writer.mark()}));
 }
@@ -163,7 +169,7 @@ void EndOfStep::gradient_norm(TemplateWriter& writer, const std::vector<Chunk>& 
   }
   writer.compute(optimizer_work("grad_norm", own, data_.gradient_bytes()));
   all_reduce_scalar(writer, Bytes{8});
-  writer.host_sync(writer.mark());
+  if (!data_.updates_every_backward()) writer.host_sync(writer.mark());
 }
 
 void EndOfStep::update(TemplateWriter& writer, const std::vector<Chunk>& chunks, const Bucket& all) {

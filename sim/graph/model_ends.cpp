@@ -80,6 +80,13 @@ Linear prediction_projection(const LayerShape& s) {
                "");
 }
 
+/// After the projection of a prediction layer, and before its backward: not a gather that tp_comm_overlap hides.
+/// docs/references.md#prediction-gathers
+void gather_whole_tensor(OpWriter& writer) {
+  writer.collective(Traffic::tensor_parallel, Collective::all_gather, writer.shape.tensor_message());
+  writer.do_not_tile();
+}
+
 }  // namespace
 
 std::int64_t table_parameters(const LayerShape& s) { return vocabulary(s) * s.model.hidden_size; }
@@ -150,14 +157,12 @@ void prediction_input_forward(OpWriter& writer) {
   gather_sequence(writer);
   gather_sequence(writer);
   linear_forward(writer, prediction_projection(s));
-  // Every tensor rank has a part of the width; the layer needs all of it, or with sequence parallelism a part of the
-  // tokens.
-  if (s.tp > 1)
-    writer.collective(Traffic::tensor_parallel, s.sequence_parallel ? Collective::all_to_all : Collective::all_gather,
-                      s.sequence_parallel ? s.tensor_message() / s.tp : s.tensor_message());
+  // Every tensor rank has a part of the width and gathers all of it; with sequence parallelism it keeps its part of the tokens.
+  if (s.tp > 1) gather_whole_tensor(writer);
 }
 
 void prediction_input_backward(OpWriter& writer, BackwardPart part) {
+  if (has_input_gradients(part) && writer.shape.sequence_parallel) gather_whole_tensor(writer);
   column_backward(writer, prediction_projection(writer.shape), part);
   norm_backward(writer, part);
   norm_backward(writer, part);

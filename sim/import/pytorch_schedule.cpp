@@ -195,6 +195,10 @@ Result<std::string> to_pytorch_csv(const Schedule& schedule, bool carriage_retur
     return fail_key("schedule", schedule.name,
                     "holds two copies of the model; PyTorch's format has one rank per stage");
   }
+  if (!schedule.flush) {
+    return fail_key("schedule", schedule.name,
+                    "has no flush; PyTorch's format has one step, which fills and drains the pipeline");
+  }
   return to_pytorch_csv(program_of(schedule), carriage_returns);
 }
 

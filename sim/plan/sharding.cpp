@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/plan/precision.hpp"
+#include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 namespace {
@@ -47,6 +48,11 @@ bool has_servers(const Parallel& p) {
 }
 
 bool averages_parameters(const Parallel& p) { return p.data_parallel == DataParallelKind::parameter_averaging; }
+
+bool updates_every_backward(const Parallel& p) {
+  const ScheduleVariant* schedule = find_schedule(p.pp_schedule);
+  return schedule != nullptr && schedule->updates_every_backward;
+}
 
 std::int64_t averaging_steps(const Parallel& p) {
   return std::int64_t{p.averaging_fragments} * std::max(1, p.averaging_overlap);
@@ -118,6 +124,9 @@ void check_data_parallel(PlanCheck& check, const Parallel& p) {
         p.data_parallel == DataParallelKind::automatic || p.data_parallel == DataParallelKind::fsdp1 || has_servers(p),
         "automatic or parameter servers");
   check_averaging(check, p);
+  if ((has_servers(p) || averages_parameters(p)) && updates_every_backward(p))
+    check.fault("parallel.pp_schedule", p.pp_schedule,
+                "updates after every micro-batch, where parameter servers and parameter_averaging act once in a step");
   const bool whole = p.data_parallel == DataParallelKind::ddp || has_servers(p);
   if (whole && p.zero_stage != 0)
     check.fault("parallel.zero_stage", fmt::to_string(p.zero_stage),

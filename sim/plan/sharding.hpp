@@ -25,6 +25,8 @@ namespace tracecast {
 bool has_servers(const Parallel& parallel);
 /// True with parameter_averaging: no gradients are reduced between replicas.
 bool averages_parameters(const Parallel& parallel);
+/// True if the pipeline's schedule updates the weights after every backward: no gradients are accumulated.
+bool updates_every_backward(const Parallel& parallel);
 /// Steps of a period in which a part of the model travels between replicas, all the same amount.
 std::int64_t averaging_steps(const Parallel& parallel);
 /// Does the exchange work on copies, beside the parameters that go on changing?

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/report/column_turns.hpp"
 #include "sim/report/compare_report.hpp"
 #include "sim/report/page_parts.hpp"
 
@@ -89,7 +90,7 @@ std::string legend(const std::string& rows) {
   for (const Activity& activity : kActivities)
     if (rows.find(activity.letter) != std::string::npos)
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", activity.letter, activity.name);
-  return text + "; a column shows what takes most of it";
+  return text + "; a column with several shows one of them, each in its turn";
 }
 
 std::string picture(const StepRecord& forecast, const StepRecord& actual, const TextStyle& style) {
@@ -148,14 +149,14 @@ std::string activity_letters(const StepRecord& record, std::size_t rank, double 
   }
   const double over = seconds(record.step_time) / column;
   std::string text;
+  ColumnTurns<kActivities.size()> turns;
   for (int c = 0; c < count; ++c) {
     auto& shares = busy[static_cast<std::size_t>(c)];
     const double length = std::clamp(over - c, 0.0, 1.0);
     const double computing = std::accumulate(shares.begin(), shares.begin() + kTransfer, 0.0);
     shares[kTransfer] = std::min(shares[kTransfer], std::max(0.0, length - computing));
     shares[kIdle] = std::max(0.0, length - computing - shares[kTransfer]);
-    const auto most = std::max_element(shares.begin(), shares.end());
-    text += length < 0.5 ? ' ' : kActivities[static_cast<std::size_t>(most - shares.begin())].letter;
+    text += length < 0.5 ? ' ' : kActivities[turns.next(shares)].letter;
   }
   return text;
 }

@@ -1,8 +1,8 @@
 /// A schedule in a terminal: a row of boxes per rank.
 ///
 /// A tick is the greatest time that divides all boundaries. It takes one column, or several if the page is wide enough.
-/// If that needs too many columns, time is compressed: a column shows what takes most of it. A box shows its letter and micro-batch as
-/// far as they fit. Colours also differ in lightness, for readers who cannot distinguish red and green.
+/// If that needs too many columns, time is compressed: columns that have several kinds of work show them in turns. A box shows its letter
+/// and micro-batch as far as they fit. Colours also differ in lightness, for readers who cannot distinguish red and green.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/report/column_turns.hpp"
 #include "sim/report/schedule_view.hpp"
 
 namespace tracecast {
@@ -126,32 +127,22 @@ std::string box(const Action& action, int begin, int end, const TextStyle& style
          on(tone(kBackward, action.chunk2), text.substr(half), style);
 }
 
-/// What takes most of a column.
-class Column {
- public:
-  /// `share`: of the column.
-  void add(const ActionSpan& span, double share) {
-    busy_ += share;
-    Kind& kind = kinds_[static_cast<std::size_t>(span.action.kind)];
-    kind.share += share;
-    if (share > kind.longest) {
-      kind.longest = share;
-      kind.span = &span;
-    }
-  }
-  /// Null: idle. Else the longest action of the kind that takes most of the time at work.
-  const ActionSpan* shown() const {
-    return busy_ < 0.5 ? nullptr : std::ranges::max_element(kinds_, {}, &Kind::share)->span;
-  }
+constexpr std::size_t kIdle = 5;
 
- private:
-  struct Kind {
-    double share = 0;
-    double longest = 0;
-    const ActionSpan* span = nullptr;
-  };
-  double busy_ = 0;
-  std::array<Kind, 5> kinds_;  ///< by ActionKind
+/// What a column contains, by ActionKind and kIdle.
+struct Column {
+  std::array<double, kIdle + 1> shares{0, 0, 0, 0, 0, 1};
+  std::array<double, kIdle> longest{};              ///< share of one action
+  std::array<const ActionSpan*, kIdle + 1> span{};  ///< the longest; null: idle
+
+  void add(const ActionSpan& action, double share) {
+    const auto kind = static_cast<std::size_t>(action.action.kind);
+    shares[kIdle] -= share;
+    shares[kind] += share;
+    if (share <= longest[kind]) return;
+    longest[kind] = share;
+    span[kind] = &action;
+  }
 };
 
 /// The columns [from, to) of a rank.
@@ -170,11 +161,14 @@ std::vector<Column> columns_of(const ScheduleRun& run, std::size_t rank, const T
 
 std::string row(const ScheduleView& view, std::size_t rank, const TimeAxis& axis, int from, const TextStyle& style) {
   const int to = std::min(from + axis.width, axis.column(view.run.makespan, view.run.scale));
-  const std::vector<Column> columns = columns_of(view.run, rank, axis, from, to);
+  ColumnTurns<kIdle + 1> turns;
+  std::vector<const ActionSpan*> columns;
+  for (const Column& column : columns_of(view.run, rank, axis, from, to))
+    columns.push_back(column.span[turns.next(column.shares)]);
   std::string text = pad_right(fmt::format("rank {}", rank), kLabelWidth);
   for (std::size_t at = 0, next = 0; at < columns.size(); at = next) {
-    const ActionSpan* const shown = columns[at].shown();
-    for (next = at; next < columns.size() && columns[next].shown() == shown;) ++next;
+    const ActionSpan* const shown = columns[at];
+    for (next = at; next < columns.size() && columns[next] == shown;) ++next;
     if (shown != nullptr) {
       text += box(shown->action, static_cast<int>(at), static_cast<int>(next), style);
       continue;
@@ -288,6 +282,9 @@ std::string schedule_terminal(std::span<const ScheduleView> views, const TextSty
     if (!view.rules.empty()) text += view.rules + "\n";
     if (!s.flush) text += "steady state: one of many steps that follow each other without a flush\n";
     if (!view.times_from.empty()) text += "step of " + view.times_from + ", in milliseconds\n";
+    const ScheduleVariant* variant = find_schedule(s.name);
+    if (!view.times_from.empty() && variant != nullptr && variant->updates_every_backward)
+      text += "an update follows every backward; it is not drawn, and not in the bubble\n";
     const int end = axis.column(view.run.makespan, view.run.scale);
     for (int from = 0; from < std::max(end, 1); from += axis.width) {
       text += ruler(axis, from);
@@ -297,9 +294,11 @@ std::string schedule_terminal(std::span<const ScheduleView> views, const TextSty
   }
   text += legend(views, style);
   if (axis.compressed)
-    text += paragraph(
-        "", fmt::format("A column is {:.3g} of this time and shows what takes most of it.", 1 / axis.columns_per_unit),
-        style);
+    text += paragraph("",
+                      fmt::format("A column is {:.3g} of this time. Columns with several kinds of work show them in "
+                                  "turns, each as often as it has time.",
+                                  1 / axis.columns_per_unit),
+                      style);
   return text + "\n" + table(views, style);
 }
 

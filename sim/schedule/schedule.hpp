@@ -110,7 +110,9 @@ struct ScheduleVariant {
   int default_chunks = 1;                          ///< V when the request leaves it open
   bool any_chunks = false;                         ///< takes other V, too; `make` checks them
   Result<Schedule> (*make)(const ScheduleRequest&) = nullptr;
-  bool uses_times = false;  ///< made for the times of the request; the others have one order for all times
+  bool has_pairs = false;               ///< of ActionKind::forward_backward
+  bool updates_every_backward = false;  ///< gradients are reduced and weights updated after every backward
+  bool uses_times = false;              ///< made for the times of the request; the others have one order for all times
   /// Without parallel.overlap_p2p the host waits until each message has arrived, as in Megatron-LM and DeepSpeed. The
   /// runtimes of other schedules post their messages ahead.
   bool host_waits_for_messages = false;

@@ -32,10 +32,16 @@ double time_per_token(const CapacityPlan& plan, const Candidate& candidate) {
   return 1 / (progress_per_s(plan, candidate) * candidate.goodput);
 }
 
+/// Three significant digits, as the days of a candidate have everywhere, and one decimal at least.
+std::string three_digits(double days) {
+  const int decimals = 2 - static_cast<int>(std::floor(std::log10(days)));
+  return fmt::format("{:.{}f}", days, std::max(1, decimals));
+}
+
 std::string missed(const Candidate& candidate, const JobTarget& target) {
   std::vector<std::string> all;
   if (target.days > 0 && target.tokens > 0 && candidate.days > target.days)
-    all.push_back(fmt::format("takes {:.1f} days, not {:g}", candidate.days, target.days));
+    all.push_back(fmt::format("takes {} days, not {:g}", three_digits(candidate.days), target.days));
   if (target.budget_usd > 0 && candidate.cost_usd && candidate.cost_usd->typical > target.budget_usd)
     all.push_back(fmt::format("costs {:.0f} USD, not {:.0f}", candidate.cost_usd->typical, target.budget_usd));
   if (target.budget_usd > 0 && !candidate.cost_usd) all.push_back("has no known price");

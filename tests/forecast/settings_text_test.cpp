@@ -178,8 +178,35 @@ TEST_CASE("a forecast of a schedule without a flush says that its pipeline is fi
     return note_texts(scenario, forecast(scenario).value().forecast);
   };
   CHECK(notes("1f1b").empty());
-  REQUIRE(notes("pipedream").size() == 1);
-  CHECK(notes("pipedream").front().starts_with("the schedule has no flush"));
+  REQUIRE(notes("pipedream-2bw").size() == 1);
+  CHECK(notes("pipedream-2bw").front().starts_with("the schedule has no flush"));
+  scenario.model.tied_embeddings = false;
+  REQUIRE(notes("pipedream").size() == 2);
+  const std::string updates =
+      "the schedule updates after every backward: each micro-batch has its own reduction of gradients and its own "
+      "update, and each stage its own gradient norm";
+  CHECK(notes("pipedream").back() == updates);
+  scenario.model.tied_embeddings = true;
+  CHECK(notes("pipedream").back() ==
+        updates + "; the first and the last stage wait for each other to add up the gradients of their common table");
+}
+
+TEST_CASE("a forecast says that pairs of passes hide nothing with ZeRO-3", "[forecast][report]") {
+  const std::string schedule = GENERATE("combined-1f1b", "dualpipe", "dualpipev");
+  Scenario scenario = test::small_scenario(1, 2, 2);
+  scenario.parallel.pp_schedule = schedule;
+  scenario.parallel.vpp = schedule == "dualpipev" ? 2 : 1;
+  scenario.model.moe = MixtureOfExperts{.experts = 8, .topk = 2, .ffn_hidden = 512};
+  const auto notes = [&](int zero_stage, int ep) {
+    scenario.parallel.zero_stage = zero_stage;
+    scenario.parallel.ep = ep;
+    return note_texts(scenario, forecast(scenario).value().forecast);
+  };
+  CHECK(notes(1, 2).empty());
+  CHECK(notes(3, 1).empty());  // nothing to hide
+  CHECK(notes(3, 2) == std::vector<std::string>{"parallel.pp_schedule = " + schedule +
+                                                " hides no exchange of experts: with zero_stage 3 the passes of a pair "
+                                                "run one after the other"});
 }
 
 TEST_CASE("a forecast says that gradients of every micro-batch do not wait for overlap_grad_reduce",

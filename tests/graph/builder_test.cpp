@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/forecast.hpp"
+#include "sim/graph/traffic.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/support/forecast_run.hpp"
 #include "tests/support/results.hpp"
@@ -66,6 +67,59 @@ TEST_CASE("builder: every schedule makes a step that ends", "[graph]") {
         CHECK(run(scenario).timeline.step_time > Duration{});
       }
     }
+}
+
+// Source: docs/references.md#pipedream
+TEST_CASE("builder: PipeDream reduces gradients and updates after every backward, PipeDream-2BW once in a step",
+          "[graph]") {
+  Scenario scenario = small_scenario(2, 4, 2);
+  scenario.parallel.zero_stage = GENERATE(0, 1, 2, 3);
+  scenario.parallel.overlap_grad_reduce = scenario.parallel.overlap_param_gather = GENERATE(true, false);
+  CAPTURE(scenario.parallel.zero_stage, scenario.parallel.overlap_grad_reduce);
+  const auto step = [&](const char* schedule) {
+    scenario.parallel.pp_schedule = schedule;
+    return run(scenario);
+  };
+  const auto updates = [](const ForecastRun& each) {
+    const std::vector<ProgramItem>& items = each.graph.programs[1];
+    return std::count_if(items.begin(), items.end(), [&](const ProgramItem& item) {
+      return each.graph.templates[static_cast<std::size_t>(item.template_index)].name == "optimizer";
+    });
+  };
+  const auto bytes_of = [](const ForecastRun& each, Traffic traffic) {
+    Bytes sum;
+    for (const TrafficCount& count : count_traffic(each.graph, 1))
+      sum += count.traffic == traffic ? count.size : Bytes{};
+    return sum;
+  };
+  const ForecastRun each_backward = step("pipedream");
+  const ForecastRun once = step("pipedream-2bw");
+  const int microbatches = each_backward.plan.num_microbatches;
+  REQUIRE(microbatches == 8);
+  CHECK(updates(each_backward) == microbatches);
+  CHECK(updates(once) == 1);
+  const bool every_microbatch = scenario.parallel.zero_stage == 3;  // which reduces so under every schedule
+  CHECK(bytes_of(each_backward, Traffic::gradients) ==
+        bytes_of(once, Traffic::gradients) * (every_microbatch ? 1 : microbatches));
+  CHECK(bytes_of(each_backward, Traffic::parameters) ==
+        bytes_of(once, Traffic::parameters) * (every_microbatch ? 1 : microbatches));
+  CHECK(each_backward.forecast.optimizer_s > 7 * once.forecast.optimizer_s);
+  CHECK(run(scenario, {.unfold = true}).timeline.step_time == once.timeline.step_time);
+  scenario.parallel.pp_schedule = "pipedream";
+  CHECK(run(scenario, {.unfold = true}).timeline.step_time == each_backward.timeline.step_time);
+}
+
+TEST_CASE("builder: an update after every backward does not wait for other stages, but for a table on two of them",
+          "[graph]") {
+  Scenario scenario = small_scenario(1, 4, 1);
+  scenario.parallel.pp_schedule = "pipedream";
+  scenario.model.tied_embeddings = false;
+  const ForecastRun apart = run(scenario);
+  // Rank 3 turns every forward into a backward and updates; its first update is long over when rank 0 has its first gradient.
+  for (const CostedCollective& each : apart.graph.collectives) CHECK(each.traffic != Traffic::control);
+  scenario.model.tied_embeddings = true;
+  const ForecastRun common = run(scenario);
+  CHECK(seconds(common.timeline.step_time) > 1.25 * seconds(apart.timeline.step_time));
 }
 
 TEST_CASE("builder: more micro-batches make the bubble smaller, more virtual stages too", "[metamorphic][graph]") {

@@ -133,6 +133,31 @@ TEST_CASE("mtp: with a pipeline the last stage has its own embedding table", "[g
   CHECK(LayerWork(model, plan).head_parameters() == one_stage + 32000LL * 4096);
 }
 
+// Source: docs/references.md#prediction-gathers
+TEST_CASE("mtp: tensor ranks gather the width after the projection, and gradients of tokens before its backward",
+          "[oracle][graph][mtp]") {
+  Model model = llama(4, 4096, 11008, 32, 32, 32000);
+  model.mtp_layers = 1;
+  const auto gathers = [&](bool sequence_parallel, bool backward) {
+    const Parallel parallel{.tp = 8, .sequence_parallel = sequence_parallel, .tp_comm_overlap = sequence_parallel};
+    const Plan plan = value_of(make_plan(model, parallel, training_of(), 8));
+    const LayerWork head(model, plan);
+    const WorkList list = backward ? head.head_backward(BackwardPart::all) : head.head_forward();
+    CHECK(calls_of(list)[Collective::all_to_all] == 0);
+    int untiled = 0;
+    for (const Work& work : list)
+      if (is_collective(work) && work.untiled) {
+        CHECK(work.call == CollectiveCall{Collective::all_gather, Bytes{4096 * 4096 * 2}});
+        ++untiled;
+      }
+    return untiled;
+  };
+  CHECK(gathers(false, false) == 1);
+  CHECK(gathers(false, true) == 0);
+  CHECK(gathers(true, false) == 1);
+  CHECK(gathers(true, true) == 1);
+}
+
 TEST_CASE("encoder-decoder: cross-attention in the decoder, no causal mask in the encoder",
           "[oracle][graph][encoder]") {
   Model model = gpt(6, 512, 8, 32000, 128);

@@ -152,6 +152,12 @@ TEST_CASE("launchers: Megatron's layout with a stage for the prediction layer, a
   CHECK(run.scenario.training.optimizer == OptimizerKind::muon);
   CHECK(run.scenario.training.muon_steps == 6);
   CHECK(run.scenario.parallel.zero_stage == 1);  // dealt out by whole matrices
+  CHECK(run.scenario.parallel.zero1_allreduce);
+  const ImportedRun scattered =
+      imported("megatron", arguments + "--use-layer-wise-param-layout\n", "run.sh", givens("deepseek-v3-mtp", 256));
+  CHECK(scattered.scenario.parallel.zero_stage == 1);
+  CHECK_FALSE(scattered.scenario.parallel.zero1_allreduce);
+  CHECK(scattered.unmapped.empty());
 }
 
 TEST_CASE("launchers: Megatron overlaps experts' exchanges without a pipeline, or with virtual stages",

@@ -224,6 +224,12 @@ TEST_CASE("a schedule comes back from its CSV", "[io][schedule][property]") {
             "schedule = " + schedule.name + ": holds two copies of the model; PyTorch's format has one rank per stage");
       continue;
     }
+    if (!schedule.flush) {  // read back, it would be 1f1b
+      CHECK(to_string(to_pytorch_csv(schedule).error()) ==
+            "schedule = " + schedule.name +
+                ": has no flush; PyTorch's format has one step, which fills and drains the pipeline");
+      continue;
+    }
     const Schedule back = *parse_pytorch_schedule(*to_pytorch_csv(schedule), "s.csv").and_then(schedule_of);
     CHECK(back.actions == schedule.actions);
     CHECK(back.stage_of == schedule.stage_of);

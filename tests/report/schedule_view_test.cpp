@@ -1,5 +1,6 @@
 #include "sim/report/schedule_view.hpp"
 
+#include <cmath>
 #include <regex>
 
 #include <catch2/catch.hpp>
@@ -25,6 +26,12 @@ int count(const std::string& text, const std::string& what) {
 
 std::string without_colours(const std::string& text) {
   return std::regex_replace(text, std::regex("\x1b\\[[0-9;]*m"), "");
+}
+
+/// The columns of rank 0, which has one block.
+std::string row_of(const std::string& picture) {
+  const std::size_t begin = picture.find("\nrank 0  ") + 9;
+  return picture.substr(begin, picture.find('\n', begin) - begin);
 }
 
 }  // namespace
@@ -63,20 +70,39 @@ TEST_CASE("a long step goes on in further blocks, a very long one is compressed"
   CHECK(count(schedule_terminal(very_long, {.width = 80}), "rank 0  ") == 1);
 }
 
-TEST_CASE("a column of compressed time shows what takes most of it", "[report][schedule]") {
-  // At work three quarters of the time: 1 to 7, 9 to 15 …, so that the middle of every column, 80 + 160 c, is idle.
+TEST_CASE("columns of compressed time show their activities in proportion", "[report][schedule]") {
+  // At work three quarters of the time: 1 to 7, 9 to 15 …, in every column of 160.
   ScheduleView view = view_of("gpipe", {.ranks = 1, .microbatches = 1000});
   std::vector<ActionSpan>& actions = view.run.actions[0];
   actions.clear();
   for (std::int32_t i = 0; i < 1000; ++i) actions.push_back({{.microbatch = i}, 8 * i + 1, 8 * i + 7});
   view.run.makespan = 8000;
   const std::string picture = schedule_terminal(std::vector{view}, {.width = 58});
-  CHECK(picture.find("\nrank 0  " + std::string(50, 'F') + "\n") != std::string::npos);
-  CHECK(picture.find("A column is 160 of this time and shows what takes most of\n") != std::string::npos);
-  // At work less than half of it.
-  for (ActionSpan& each : actions) each.end = each.start + 3;
-  CHECK(schedule_terminal(std::vector{view}, {.width = 58}).find("\nrank 0  " + std::string(50, '.') + "\n") !=
+  const std::string row = row_of(picture);
+  CHECK(row.size() == 50);
+  CHECK(std::abs(count(row, "F") - 37.5) < 1);
+  CHECK(row.find("..") == std::string::npos);
+  CHECK(picture.find("A column is 160 of this time. Columns with several kinds of\nwork show them in turns") !=
         std::string::npos);
+  // A quarter forwards and a half backwards: each column has both.
+  for (std::size_t i = 0; i < actions.size(); ++i)
+    if (i % 3 > 0) actions[i].action.kind = ActionKind::backward;
+  const std::string mixed = row_of(schedule_terminal(std::vector{view}, {.width = 58}));
+  CHECK(std::abs(count(mixed, "F") - 12.5) < 1);
+  CHECK(std::abs(count(mixed, "B") - 25) <= 1);
+  CHECK(mixed.find("BBB") == std::string::npos);
+}
+
+TEST_CASE("a compressed picture of a long pipeline shows forwards and backwards, and its bubble",
+          "[report][schedule]") {
+  // Backwards take two thirds of every column in the middle.
+  const std::vector<ScheduleView> views{view_of("1f1b", {.ranks = 4, .microbatches = 2000})};
+  const int width = GENERATE(80, 200);
+  const std::string row = row_of(schedule_terminal(views, {.width = width}));
+  const int columns = width - 8;
+  CHECK(std::abs(count(row, "F") - columns / 3) <= 1);
+  CHECK(std::abs(count(row, "B") - 2 * columns / 3) <= 1);
+  CHECK(row.find("BBBB") == std::string::npos);
 }
 
 TEST_CASE("an SVG has a box per action and the time of each", "[report][schedule]") {

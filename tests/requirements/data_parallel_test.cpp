@@ -338,6 +338,14 @@ TEST_CASE("kinds of data parallelism: incompatible settings are reported", "[req
   CHECK(message(parallel, training) ==
         "parallel.data_parallel: parameter servers need workers with the whole model (tp, pp, cp, ep 1)");
   parallel.tp = 1;
+  const std::string once =
+      "parallel.pp_schedule = pipedream: updates after every micro-batch, where parameter servers and "
+      "parameter_averaging act once in a step";
+  parallel.pp_schedule = "pipedream";
+  CHECK(message(parallel, training) == once);
+  CHECK(message({.pp_schedule = "pipedream", .data_parallel = DataParallelKind::parameter_averaging}, training) ==
+        once);
+  parallel.pp_schedule = "";
   training.offload_optimizer = true;
   CHECK(message(parallel, training) ==
         "training.offload_optimizer = true: has nothing to move: parameter servers hold the states");

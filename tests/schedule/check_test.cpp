@@ -19,6 +19,17 @@ std::string refusal(const std::string& name, const ScheduleRequest& request) {
 
 }  // namespace
 
+TEST_CASE("a schedule has overlapped pairs where its row of the table says so", "[schedule]") {
+  for (const ScheduleVariant& variant : schedule_variants()) {
+    const Schedule schedule = make_schedule(std::string(variant.name), {.ranks = 4, .microbatches = 16}).value();
+    bool pairs = false;
+    for (const std::vector<Action>& list : schedule.actions)
+      for (const Action& action : list) pairs = pairs || action.kind == ActionKind::forward_backward;
+    INFO(variant.name);
+    CHECK(pairs == variant.has_pairs);
+  }
+}
+
 TEST_CASE("check accepts what the variants make", "[schedule]") { CHECK(complaint(two_ranks()).empty()); }
 
 TEST_CASE("check names the first thing that is missing, repeated or out of place", "[schedule]") {

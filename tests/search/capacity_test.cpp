@@ -384,7 +384,12 @@ TEST_CASE("capacity: all constraints that a candidate violates are named", "[sea
   const Economics economics = prices();
   const JobTarget target{.tokens = 8.64e9, .days = 0.5, .budget_usd = 100};
   CHECK(rank_candidates(machines, Objective::time, target, &economics).candidates.front().misses ==
-        "takes 1.0 days, not 0.5 and costs 7200 USD, not 100");
+        "takes 1.00 days, not 0.5 and costs 7200 USD, not 100");
+  // Three digits, as in the column of days: 0.312 of them.
+  const std::vector<MachineOutcome> faster{machine("faster", 100, {evaluation(3.12, 1, 0.1)})};
+  CHECK(rank_candidates(faster, Objective::time, {.tokens = 8.64e9, .days = 0.25}, &economics)
+            .candidates.front()
+            .misses == "takes 0.312 days, not 0.25");
 }
 
 TEST_CASE("economics: a job pays for whole machines", "[search][oracle]") {

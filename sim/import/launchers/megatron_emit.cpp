@@ -79,6 +79,7 @@ void emit_optimizer(Settings& said, RunSettings& settings, const Scenario& scena
   settings.take("training.matrix_sharding");
   settings.take("training.muon_tensor");
   settings.take("training.muon_steps");
+  if (!whole) settings.list_unless(scenario.parallel.zero1_allreduce, "parallel.zero1_allreduce");
   said.push_back({"optimizer", whole ? "muon" : "dist_muon"});
   said.push_back({"muon-tp-mode", std::string(to_string(t.muon_tensor))});
   said.push_back({"muon-num-ns-steps", std::to_string(t.muon_steps)});

@@ -263,7 +263,8 @@ void name_what_is_not_modelled(RunImport& run) {
     run.assume("delay-wgrad-compute: not modelled; weight gradients stay beside their input gradients");
 }
 
-/// dist_muon assigns whole matrices to the data-parallel ranks, which is stage 1 of ZeRO here; its distributed optimizer stays off.
+/// dist_muon assigns whole matrices to the data-parallel ranks, which is stage 1 of ZeRO here; its distributed optimizer stays off, so that
+/// gradients are all-reduced. Only buckets that are laid out by matrices can be scattered. docs/references.md#muon
 void import_optimizer(RunImport& run) {
   constexpr std::pair<Name, Name> kOptimizers[] = {
       {"adam", "adam"}, {"sgd", "sgd"}, {"muon", "muon"}, {"dist_muon", "dist_muon"}};
@@ -278,6 +279,7 @@ void import_optimizer(RunImport& run) {
   run.put("training.optimizer", std::string(muon ? "muon" : *optimizer), "optimizer");
   if (dealt && run.given_count("parallel.zero_stage", 0) == 0) {
     run.put("parallel.zero_stage", 1, "optimizer");
+    run.put_flag("parallel.zero1_allreduce", !run.flag("use-layer-wise-param-layout").value_or(false));
     if (!run.has("overlap-param-gather")) run.put_flag("parallel.overlap_param_gather", false);
   }
   if (muon && mode) run.put("training.muon_tensor", std::string(*mode), "muon-tp-mode");

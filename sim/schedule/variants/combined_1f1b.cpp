@@ -31,6 +31,7 @@ constexpr ScheduleVariant kCombined1f1b{
     .default_chunks = 1,
     .any_chunks = true,
     .make = make_combined_1f1b,
+    .has_pairs = true,
     .chunks_in_flight = chunks_in_flight,
 };
 

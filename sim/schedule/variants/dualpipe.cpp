@@ -39,6 +39,7 @@ constexpr ScheduleVariant kDualpipe{
     .name = "dualpipe",
     .summary = "two copies in opposite directions, forwards overlapped with backwards",
     .make = make_dualpipe,
+    .has_pairs = true,
 };
 
 }  // namespace tracecast

@@ -34,6 +34,7 @@ constexpr ScheduleVariant kDualpipev{
     .summary = "DualPipe with one copy of the model in a V",
     .default_chunks = 2,
     .make = make_dualpipev,
+    .has_pairs = true,
 };
 
 }  // namespace tracecast

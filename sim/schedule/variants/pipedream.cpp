@@ -24,6 +24,7 @@ constexpr ScheduleVariant kPipedream{
     .name = "pipedream",
     .summary = "1F1B that never flushes; a weight version per micro-batch in flight",
     .make = make_pipedream,
+    .updates_every_backward = true,
 };
 
 }  // namespace tracecast
