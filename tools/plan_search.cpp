@@ -19,6 +19,7 @@
 #include "sim/io/files.hpp"
 #include "sim/io/read_file.hpp"
 #include "sim/reliability/spares.hpp"
+#include "sim/search/ruled_out.hpp"
 #include "sim/search/search_store.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
@@ -160,9 +161,14 @@ std::string refusal_of(const MachineChoice& machine, SearchSpace space, const Se
   if (result.counts.refused > 0 && static_cast<double>(result.least_memory.count) <= usable)
     return fmt::format("No layout that fits in memory is accepted by {} ({} were refused).", options.launcher,
                        result.counts.refused);
+  if (result.least_host > Bytes{})
+    return fmt::format(
+        "No layout fits: of those that fit the GPUs, the one that offloads least needs {:.1f} GiB of host memory per "
+        "host, which has {:.1f} GiB.",
+        gib(result.least_host), gib(machine.scenario.cluster.node.host_memory));
   if (result.least_memory.count > 0)
     return fmt::format("No layout fits: the smallest needs at least {:.1f} GiB of {:.1f} GiB that may be used.",
-                       static_cast<double>(result.least_memory.count) / (1 << 30), usable / (1 << 30));
+                       gib(result.least_memory), usable / (1 << 30));
   return "No layout is possible.";
 }
 
@@ -216,6 +222,15 @@ const FailureFile* ranked_failures(const PlanRequest& request) {
   return request.failures && request.target.tokens > 0 ? &*request.failures : nullptr;
 }
 
+/// On sizes and settings that leave few layouts. A sentence that holds for several machines is said once.
+void add_hints(PlanReport& report, const MachineChoice& machine, const SearchSpace& space) {
+  std::vector<std::string> hints = ruled_out(machine.scenario, space);
+  if (std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size); !hint.empty())
+    hints.insert(hints.begin(), std::move(hint));
+  for (std::string& hint : hints)
+    if (std::ranges::find(report.hints, hint) == report.hints.end()) report.hints.push_back(std::move(hint));
+}
+
 /// One machine: its best layouts with their goodput, and in `report` why there is none, and hints on its size.
 Result<MachineOutcome> outcome_of(PlanRequest& request, std::size_t index, Evaluators& evaluators, PlanReport& report) {
   MachineChoice& machine = request.machines[index];
@@ -233,9 +248,7 @@ Result<MachineOutcome> outcome_of(PlanRequest& request, std::size_t index, Evalu
   }
   if (!outcome.facts.empty()) machine.goodput = outcome.facts.front().goodput;
   outcome.choice = machine;
-  if (const std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size);
-      !hint.empty() && std::ranges::find(report.hints, hint) == report.hints.end())
-    report.hints.push_back(hint);
+  add_hints(report, machine, request.spaces[index]);
   return outcome;
 }
 

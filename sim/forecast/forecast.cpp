@@ -330,11 +330,16 @@ Result<std::vector<MemoryByKind>> memory_of_layout(const Scenario& scenario, con
   return peak_memory(scenario.model, plan, *schedule);
 }
 
-bool fits(std::span<const MemoryByKind> ranks, std::span<const Bytes> capacity, const Cluster& cluster,
-          double headroom) {
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    if (ranks[rank].total() > usable_memory(capacity[rank], headroom)) return false;
-  return fits_on_host(ranks, cluster);
+void check_memory(LayoutForecast& result, const Scenario& scenario, const Plan& plan, double headroom) {
+  const std::vector<Bytes> capacity = memory_of_gpus(scenario, plan);
+  const std::size_t tightest = tightest_rank(result.memory, capacity);
+  result.peak = result.memory[tightest].total();
+  result.capacity = capacity[tightest];
+  result.host_used = most_on_host(result.memory, plan, scenario.cluster);
+  result.fits_gpus = true;
+  for (std::size_t rank = 0; rank < capacity.size(); ++rank)
+    if (result.memory[rank].total() > usable_memory(capacity[rank], headroom)) result.fits_gpus = false;
+  result.fits = result.fits_gpus && fits_on_host(result.host_used, scenario.cluster);
 }
 
 }  // namespace
@@ -343,18 +348,19 @@ Result<LayoutForecast> LayoutForecasts::forecast(const Scenario& scenario, doubl
   const Result<Plan> plan =
       make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size);
   if (!plan) return tl::unexpected(plan.error());
-  const std::vector<Bytes> capacity = memory_of_gpus(scenario, *plan);
   Result<std::vector<MemoryByKind>> memory = memory_of_layout(scenario, *plan);
   if (!memory) return tl::unexpected(std::move(memory.error()));
   LayoutForecast result{std::move(*memory)};
-  if (!fits(result.memory, capacity, scenario.cluster, headroom)) return result;
+  check_memory(result, scenario, *plan, headroom);
+  if (!result.fits) return result;
   Result<ForecastRun> run = forecast_steps(scenario, {}, {.longest = longest}, &known_);
   if (!run) return tl::unexpected(located(std::move(run.error()), scenario));
   result.given_up = run->timeline.given_up;
   if (result.given_up) return result;
-  if (find_schedule(run->plan.parallel.pp_schedule)->uses_times)
+  if (find_schedule(run->plan.parallel.pp_schedule)->uses_times) {
     result.memory = peak_memory(scenario.model, run->plan, run->schedule);
-  result.fits = fits(result.memory, capacity, scenario.cluster, headroom);
+    check_memory(result, scenario, run->plan, headroom);
+  }
   result.step = std::move(run->forecast);
   return result;
 }

@@ -98,7 +98,8 @@ struct Forecast {
   std::vector<MemoryByKind> memory;  ///< per pipeline rank
   Bytes memory_capacity;
   Bytes host_peak;      ///< offloaded by one GPU to its host's memory, at most
-  Bytes host_capacity;  ///< a GPU's share of its host's memory; 0: not known
+  Bytes host_used;      ///< by all GPUs of the fullest host together
+  Bytes host_capacity;  ///< of one host; 0: not known
   bool fits = true;     ///< in the memory of GPUs, and of hosts where that is known
   int tightest_pp_rank = 0;
   int peak_rank = 0;                              ///< global rank number of the rank with the highest peak

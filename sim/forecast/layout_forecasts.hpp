@@ -18,7 +18,11 @@ inline Bytes usable_memory(Bytes memory, double headroom) {
 /// What a search ranks layouts by.
 struct LayoutForecast {
   std::vector<MemoryByKind> memory{};  ///< [pipeline rank]
-  bool fits = false;                   ///< into the memory of the GPUs, with the headroom
+  Bytes peak{};                        ///< of the rank with the least room
+  Bytes capacity{};                    ///< the memory of its GPU
+  Bytes host_used{};                   ///< by the GPUs of the fullest host
+  bool fits_gpus = false;              ///< into the memory of the GPUs, with the headroom
+  bool fits = false;                   ///< and into that of the hosts
   bool given_up = false;               ///< it takes longer than `longest`: all else but the memory is not known
   Forecast step{};  ///< of a layout that fits: times and throughput, without memory, bandwidth and band
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <set>
 
 #include <fmt/format.h>
@@ -155,9 +156,12 @@ double exposed_s(const Timeline& timeline, std::size_t rank) {
   return sum;
 }
 
+/// Of the pipeline rank that keeps most of each kind.
 void add_shares(StrategyRow& row, const ForecastRun& run, const ForecastRun& one) {
-  const std::size_t rank = middle(run.graph);
-  const MemoryByKind& mine = run.forecast.memory[static_cast<std::size_t>(run.graph.ranks[rank].pp_rank)];
+  const auto mine = [&](Bytes MemoryByKind::*kind) {
+    return std::ranges::max(run.forecast.memory |
+                            std::views::transform([&](const MemoryByKind& rank) { return rank.*kind; }));
+  };
   const MemoryByKind& all = one.forecast.memory.front();
   const auto share = [](Bytes part, Bytes whole) {
     return static_cast<double>(part.count) / static_cast<double>(std::max<std::int64_t>(1, whole.count));
@@ -167,10 +171,10 @@ void add_shares(StrategyRow& row, const ForecastRun& run, const ForecastRun& one
   // Recipes differ (FSDP keeps fp32 shards), so parameters are compared, not their bytes.
   const StateBytes own = bytes_per_parameter(run.plan.training, run.plan.parallel.zero_stage);
   const StateBytes each = bytes_per_parameter(one.plan.training, 0);
-  row.share["weights"] = share(mine.weights * each.weights, all.weights * own.weights);
-  row.share["gradients"] = share(mine.gradients * each.gradients, all.gradients * own.gradients);
-  row.share["optimizer"] = share(mine.optimizer * each.optimizer, all.optimizer * own.optimizer);
-  row.share["activations"] = share(mine.activations, all.activations);
+  row.share["weights"] = share(mine(&MemoryByKind::weights) * each.weights, all.weights * own.weights);
+  row.share["gradients"] = share(mine(&MemoryByKind::gradients) * each.gradients, all.gradients * own.gradients);
+  row.share["optimizer"] = share(mine(&MemoryByKind::optimizer) * each.optimizer, all.optimizer * own.optimizer);
+  row.share["activations"] = share(mine(&MemoryByKind::activations), all.activations);
 }
 
 /// Compares the calls with those for twice the layers and for twice the micro-batches. One bucket holds all gradients

@@ -233,16 +233,14 @@ void add_throughput(Forecast& forecast, const Scenario& scenario, const Plan& pl
 void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, const Schedule& schedule) {
   forecast.memory = peak_memory(scenario.model, plan, schedule);
   const std::vector<Bytes> capacity = memory_of_gpus(scenario, plan);
-  std::size_t tightest = 0;
-  for (std::size_t rank = 1; rank < capacity.size(); ++rank)
-    if (forecast.memory[rank].total() + capacity[tightest] > forecast.memory[tightest].total() + capacity[rank])
-      tightest = rank;
+  const std::size_t tightest = tightest_rank(forecast.memory, capacity);
   forecast.tightest_pp_rank = static_cast<int>(tightest);
   forecast.memory_capacity = capacity[tightest];
-  forecast.host_peak = most_on_host(forecast.memory);
-  forecast.host_capacity = share_of_host(scenario.cluster);
-  forecast.fits =
-      forecast.memory[tightest].total() <= forecast.memory_capacity && fits_on_host(forecast.memory, scenario.cluster);
+  for (const MemoryByKind& rank : forecast.memory) forecast.host_peak = std::max(forecast.host_peak, rank.host);
+  forecast.host_used = most_on_host(forecast.memory, plan, scenario.cluster);
+  forecast.host_capacity = scenario.cluster.node.host_memory;
+  forecast.fits = forecast.memory[tightest].total() <= forecast.memory_capacity &&
+                  fits_on_host(forecast.host_used, scenario.cluster);
   Coordinates at{};
   at[Axis::pp] = forecast.tightest_pp_rank;
   forecast.peak_rank = plan.grid.rank(at);
@@ -250,17 +248,29 @@ void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, 
 
 }  // namespace
 
-Bytes most_on_host(std::span<const MemoryByKind> ranks) {
+/// Ranks fill one host after the other.
+Bytes most_on_host(std::span<const MemoryByKind> ranks, const Plan& plan, const Cluster& cluster) {
+  if (std::ranges::all_of(ranks, [](const MemoryByKind& each) { return each.host == Bytes{}; })) return {};
+  std::pair<int, int> host;
+  Bytes used;
   Bytes most;
-  for (const MemoryByKind& rank : ranks) most = std::max(most, rank.host);
+  for (int rank = 0; rank < plan.world_size; ++rank) {
+    const GpuCoord at = cluster.coord_of(rank);
+    if (const std::pair own(at.node, at.gpu / cluster.node.gpus_per_host); own != host) {
+      host = own;
+      used = {};
+    }
+    used += ranks[static_cast<std::size_t>(plan.grid.coordinates(rank)[Axis::pp])].host;
+    most = std::max(most, used);
+  }
   return most;
 }
 
-Bytes share_of_host(const Cluster& cluster) { return cluster.node.host_memory / cluster.node.gpus_per_host; }
-
-bool fits_on_host(std::span<const MemoryByKind> ranks, const Cluster& cluster) {
-  const Bytes share = share_of_host(cluster);
-  return share == Bytes{} || most_on_host(ranks) <= share;
+std::size_t tightest_rank(std::span<const MemoryByKind> ranks, std::span<const Bytes> capacity) {
+  std::size_t tightest = 0;
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank)
+    if (ranks[rank].total() + capacity[tightest] > ranks[tightest].total() + capacity[rank]) tightest = rank;
+  return tightest;
 }
 
 std::vector<Bytes> memory_of_gpus(const Scenario& scenario, const Plan& plan) {

@@ -14,12 +14,14 @@ void summarise(ForecastRun& run, const Scenario& scenario, const ForecastOptions
 /// Only times and throughput, which a search ranks layouts by.
 void summarise_times(ForecastRun& run, const Scenario& scenario, const ForecastOptions& options);
 
-/// What one GPU offloads to its host's memory, at most.
-Bytes most_on_host(std::span<const MemoryByKind> ranks);
-/// A GPU's part of its host's memory; 0: not known.
-Bytes share_of_host(const Cluster& cluster);
-/// True if every GPU of a host can offload as much as the one that offloads most, or if the host's memory is not known.
-bool fits_on_host(std::span<const MemoryByKind> ranks, const Cluster& cluster);
+/// What the ranks of the fullest host offload to its memory together.
+Bytes most_on_host(std::span<const MemoryByKind> ranks, const Plan& plan, const Cluster& cluster);
+/// True also if the host's memory is not known.
+inline bool fits_on_host(Bytes used, const Cluster& cluster) {
+  return cluster.node.host_memory == Bytes{} || used <= cluster.node.host_memory;
+}
+/// The pipeline rank with the least room.
+std::size_t tightest_rank(std::span<const MemoryByKind> ranks, std::span<const Bytes> capacity);
 /// [pipeline rank] the least memory of its GPUs.
 std::vector<Bytes> memory_of_gpus(const Scenario& scenario, const Plan& plan);
 

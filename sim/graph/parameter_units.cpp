@@ -6,6 +6,7 @@
 
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 namespace {
@@ -81,16 +82,10 @@ Bucket ParameterUnits::stage(const Stage& stage) const {
 
 Bucket ParameterUnits::gathered(const Stage& stage, int index) const {
   Bucket whole = unit(stage, index);
-  const Parallel& parallel = plan_.parallel;
-  if (parallel.data_parallel != DataParallelKind::deepspeed) return whole;
-  const std::int64_t threshold = or_default(parallel.param_persistence_threshold, 100'000);
+  const std::int64_t kept = persistent_parameters(groups(stage, index), model_, plan_.parallel);
   const std::int64_t wide = plan_.training.dtype == Precision::fp32 ? 4 : 2;  // small tensors are not quantised
-  for (const ParameterGroup& group : groups(stage, index)) {
-    const std::int64_t tensor = rank_parameters({group}, model_, parallel).dense;
-    if (tensor >= threshold) continue;
-    whole.parameters.dense -= tensor;
-    whole.dense_gathered -= Bytes{tensor * wide};
-  }
+  whole.parameters.dense -= kept;
+  whole.dense_gathered -= Bytes{kept * wide};
   return whole;
 }
 
@@ -108,7 +103,7 @@ std::int64_t ParameterUnits::bucket_size(const Stage& stage, bool first) const {
       return (mebibytes << 20) / element_size(plan_.training.grad_reduce_dtype);
     }
     case DataParallelKind::deepspeed:
-      return or_default(parallel.reduce_bucket_size, 500'000'000);
+      return deepspeed_bucket(parallel);
     case DataParallelKind::automatic:
     case DataParallelKind::fsdp1:
     case DataParallelKind::parameter_server:
@@ -126,9 +121,7 @@ std::int64_t ParameterUnits::gather_size(const Stage& stage) const {
   return or_default(plan_.parallel.allgather_bucket_size, 500'000'000);
 }
 
-std::int64_t ParameterUnits::prefetch_size() const {
-  return or_default(plan_.parallel.prefetch_bucket_size, 50'000'000);
-}
+std::int64_t ParameterUnits::prefetch_size() const { return deepspeed_prefetch(plan_.parallel); }
 
 std::vector<Bucket> ParameterUnits::buckets(const Stage& stage) const {
   const std::int64_t full = gather_size(stage);

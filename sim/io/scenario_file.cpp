@@ -18,6 +18,7 @@
 #include "sim/io/stack.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/network/sites.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 namespace {
@@ -167,13 +168,10 @@ class ScenarioReader {
     divide_into_sites(root, missing_gpus);
   }
 
-  /// HYBRID_SHARD without an explicit group: the data-parallel GPUs of one host.
   void fill_shard_group() {
     Parallel& p = scenario_.parallel;
-    const bool hybrid = p.sharding_strategy == ShardingStrategy::hybrid_shard ||
-                        p.sharding_strategy == ShardingStrategy::hybrid_shard_zero2;
-    if (!hybrid || p.shard_group != 0) return;
-    p.shard_group = std::min(scenario_.cluster.node.gpus_per_host, scenario_.cluster.world_size) / p.tp;
+    if (p.shard_group == 0)
+      p.shard_group = shard_group_of_host(p, scenario_.cluster.node.gpus_per_host, scenario_.cluster.world_size);
   }
 
   void read_training(ObjectReader& training) {

@@ -36,6 +36,7 @@ struct Sizes {
   double expert_operand;      ///< of the routed experts'
   double attended;            ///< result of attention, for its own backward and for the projection
   double activated;           ///< input of the activation function
+  double gate_result;         ///< of a gated one, which eager PyTorch multiplies in an operator of its own
   bool gathered;              ///< tensor ranks keep whole results
   double hidden;
   double query;   ///< a d
@@ -80,6 +81,7 @@ Sizes sizes(const Model& model, const Plan& plan, int layer) {
   s.heads = model.num_attention_heads;
   s.seq_length = static_cast<double>(plan.training.seq_length);
   s.dropout = model.dropout > 0;
+  s.gate_result = plan.training.runs_chains() && model.gated() ? s.element : 0;
   s.gathered = plan.parallel.tp_split == TensorSplit::gather;
   add_narrow_sizes(s, model, plan.training, layer);
   if (model.latent_attention) {
@@ -198,14 +200,15 @@ double expert_rows(const Model& model, const Plan& plan) {
   return model.moe->topk * spread * plan.expert_load.fullest;
 }
 
-/// Bytes of an element of the up (and gate) results of a feed-forward, and of what the second matrix reads.
+/// Bytes of an element of the up (and gate) results of a feed-forward, of what the second matrix reads, and of what lies between.
 struct InnerSizes {
   double activated = 0;
   double operand = 0;
+  double gate_result = 0;
 };
 
 double inner_bytes(const Model& model, const InnerSizes& each, std::int64_t width) {
-  return ((model.gated() ? 2 : 1) * each.activated + each.operand) * static_cast<double>(width);
+  return ((model.gated() ? 2 : 1) * each.activated + each.operand + each.gate_result) * static_cast<double>(width);
 }
 
 /// The dense feed-forward between its two matrices.
@@ -231,10 +234,11 @@ TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, in
   const bool repeated = repeats(plan.training, RecomputeModule::activation);
   const bool moe_layer = model.is_moe_layer(layer);
   const RecomputeModule block = moe_layer ? RecomputeModule::shared_experts : RecomputeModule::mlp;
-  const InnerSizes kept{s.activated, repeated ? 0 : s.mlp_inner};
+  const double gate_result = repeated ? 0 : s.gate_result;
+  const InnerSizes kept{s.activated, repeated ? 0 : s.mlp_inner, gate_result};
   const InnerSizes inner = repeats(plan.training, block) ? InnerSizes{} : kept;
   if (moe_layer && !repeats(plan.training, RecomputeModule::moe)) {
-    bytes = experts(model, plan, s, 1, inner, {s.activated, repeated ? 0 : s.expert_operand});
+    bytes = experts(model, plan, s, 1, inner, {s.activated, repeated ? 0 : s.expert_operand, gate_result});
     bytes.whole += 4.0 * model.moe->experts;  // router scores, fp32
   } else if (!moe_layer) {
     bytes = dense_inner(model, s, inner);

@@ -61,6 +61,9 @@ double stage_weight_gradient_bytes(const Model& model, const Plan& plan, const S
   return bytes;
 }
 
+/// Has the stage layers of multi-token prediction?
+bool predicts_tokens(const Model& model, const Stage& stage) { return stage.head && model.mtp_layers > 0; }
+
 /// What recomputation brings back for the layer in work, the largest of the stage. `keeping`: the plan without modules that are
 /// computed again
 double recomputed_bytes(const Model& model, const Plan& plan, const Stage& stage, const Plan& keeping) {
@@ -72,7 +75,10 @@ double recomputed_bytes(const Model& model, const Plan& plan, const Stage& stage
     const double whole = rank_bytes(layer_activations(model, keeping, layer, Recompute::none), plan);
     largest = std::max(largest, whole - layer_bytes(model, plan, layer));
   }
-  return largest;
+  if (!predicts_tokens(model, stage)) return largest;
+  const int like = model.layers() - 1;  // as head_activations() counts them
+  const double whole = rank_bytes(layer_activations(model, keeping, like, Recompute::none), plan);
+  return std::max(largest, whole - rank_bytes(layer_activations(model, plan, like, plan.training.recompute), plan));
 }
 
 bool offloads_all(const Plan& plan, const Stage& stage) {
@@ -91,6 +97,7 @@ double crossing_bytes(const Model& model, const Plan& plan, const Stage& stage) 
 
 /// Does attention run on this stage?
 bool attends(const Model& model, const Stage& stage) {
+  if (predicts_tokens(model, stage) && model.mixer(model.layers() - 1) == Mixer::attention) return true;
   for (int layer = stage.first_layer; layer < stage.first_layer + stage.num_layers; ++layer)
     if (model.mixer(layer) == Mixer::attention) return true;
   return false;
@@ -129,9 +136,9 @@ bool is_root(const Stage& stage, std::size_t unit, std::size_t units) {
   return (stage.embedding && unit == 0) || (stage.head && unit + 1 == units);
 }
 
-/// A unit as it has been gathered: in 16 bit with one quantised copy, or quantised only.
+/// A unit as it has been gathered: in 16 bit with one quantised copy, or quantised only. Without tensors that are always whole.
 double gathered_bytes(const RankParameters& unit, const Plan& plan) {
-  const auto all = static_cast<double>(unit.total());
+  const auto all = static_cast<double>(unit.total() - unit.persistent);
   const auto quantised = static_cast<double>(unit.quantised + unit.quantised_experts);
   const auto wide = static_cast<double>(compute_size(plan.training));
   return (plan.training.fp8_param_gather ? all - quantised : all) * wide +
@@ -139,11 +146,14 @@ double gathered_bytes(const RankParameters& unit, const Plan& plan) {
 }
 
 /// The most parameters that are gathered at one time: all units that stay gathered, at least from the forward to the end of the
-/// backward; of the others the one that runs and the one that is prefetched, and what units keep in a smaller group.
+/// backward; of the others the one that runs and the one that is prefetched, and what units keep in a smaller group. DeepSpeed
+/// prefetches a number of elements, and has small tensors whole all the time.
 double gathered_bytes(const RankShare& share, const Plan& plan) {
-  double kept = 0;
+  const auto wide = static_cast<double>(compute_size(plan.training));
+  double kept = wide * static_cast<double>(total(share).persistent);
   double freed = 0;
   double most = 0;
+  double largest = 0;
   for (std::size_t chunk = 0; chunk < share.units.size(); ++chunk) {
     const std::vector<RankParameters>& units = share.units[chunk];
     double previous = 0;
@@ -156,8 +166,13 @@ double gathered_bytes(const RankShare& share, const Plan& plan) {
       }
       most = std::max(most, previous + own);
       previous = own;
+      largest = std::max(largest, own);
       freed += own;
     }
+  }
+  if (plan.parallel.data_parallel == DataParallelKind::deepspeed) {
+    const double ahead = wide * static_cast<double>(deepspeed_prefetch(plan.parallel));
+    most = std::max(most, largest + std::min(ahead, freed - largest));
   }
   const int group = plan.parallel.reshard_group;
   return kept + most + (group > 0 ? std::ceil(freed / group) : 0);
@@ -190,7 +205,8 @@ Workspace workspace(const Model& model, const Plan& plan, const RankShare& share
   keeping.training.recompute_modules.clear();
   for (const Stage& stage : share.stages) {
     double layer = recomputed_bytes(model, plan, stage, keeping);
-    if (stage.num_layers > 0) layer += rank_bytes(gathered_workspace(model, plan), plan);
+    if (stage.num_layers > 0 || predicts_tokens(model, stage))
+      layer += rank_bytes(gathered_workspace(model, plan), plan);
     if (attends(model, stage))
       layer =
           std::max(layer + rank_bytes(gathered_keys(model, plan), plan), rank_bytes(ring_buffers(model, plan), plan));
@@ -198,6 +214,18 @@ Workspace workspace(const Model& model, const Plan& plan, const RankShare& share
     if (stage.head) most.loss = std::max(most.loss, rank_bytes(loss_workspace(model, plan), plan));
   }
   return most;
+}
+
+/// DeepSpeed's ZeRO copies gradients into a buffer as large as a bucket, whatever the model's size; with stages 1 and 2 that overlap
+/// there are two. BF16_Optimizer, which keeps 16-bit gradients, has none.
+/// Source: docs/references.md#deepspeed-buffers
+double bucket_buffers(const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  const bool flat = p.zero_stage == 1 && plan.training.keep_16bit_gradients;
+  if (p.data_parallel != DataParallelKind::deepspeed || p.zero_stage == 0 || flat || plan.gradient_group() == 1)
+    return 0;
+  const int buffers = p.zero_stage < 3 && p.pp == 1 && p.overlap_grad_reduce ? 2 : 1;
+  return static_cast<double>(buffers * deepspeed_bucket(p) * compute_size(plan.training));
 }
 
 double transient_bytes(const Model& model, const Plan& plan, const RankShare& share, const Workspace& work) {
@@ -216,7 +244,7 @@ double transient_bytes(const Model& model, const Plan& plan, const RankShare& sh
              static_cast<double>(element_size(plan.training.grad_reduce_dtype));
   }
   if (plan.parallel.zero_stage == 3) bytes += gathered_bytes(share, plan);
-  return bytes;
+  return bytes + bucket_buffers(plan);
 }
 
 /// The loss asks for larger blocks than layers leave behind, so that both sets stay; and FSDP gathers a unit on a stream of

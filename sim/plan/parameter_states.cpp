@@ -24,7 +24,8 @@ Bytes weight_copies(const RankParameters& parameters, const Plan& plan) {
   return {std::llround(count * (weight_copy_bytes(plan.training.dtype) - wide))};
 }
 
-/// Frozen parameters are there in the precision that computes, and nothing else of them.
+/// Frozen parameters are there in the precision that computes, and nothing else of them. PyTorch's DDP reduces a copy of the gradients,
+/// its buckets (gradient_as_bucket_view is off by default).   Source: docs/references.md#ddp-buckets
 MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& plan, int shards) {
   const int stage = plan.parallel.zero_stage;
   MemoryByKind memory = model_states(trained, plan.training, stage, shards);
@@ -32,6 +33,8 @@ MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& p
   const bool wide = !is_16_bit(plan.training.grad_reduce_dtype);
   if (plan.training.keep_16bit_gradients && wide && compute_size(plan.training) == 2)
     memory.gradients += Bytes{2 * trained};
+  if (plan.parallel.data_parallel == DataParallelKind::ddp && plan.gradient_group() > 1)
+    memory.gradients = memory.gradients * 2;
   memory.weights += Bytes{(parameters - trained) * compute_size(plan.training)} / (stage == 3 ? shards : 1);
   return memory;
 }

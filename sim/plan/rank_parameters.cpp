@@ -5,6 +5,7 @@
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/optimizer_matrices.hpp"
 #include "sim/plan/precision.hpp"
+#include "sim/plan/sharding.hpp"
 
 namespace tracecast {
 namespace {
@@ -40,6 +41,7 @@ RankParameters& RankParameters::operator+=(const RankParameters& other) {
   matrix_states += other.matrix_states;
   expert_matrix_states += other.expert_matrix_states;
   expert_copies += other.expert_copies;
+  persistent += other.persistent;
   return *this;
 }
 
@@ -49,7 +51,19 @@ RankParameters rank_parameters(const std::vector<ParameterGroup>& groups, const 
   for (const ParameterGroup& group : groups) {
     (group.part == Part::expert ? parameters.experts : parameters.dense) += share(group, model, parallel);
   }
+  parameters.persistent = persistent_parameters(groups, model, parallel);
   return parameters;
+}
+
+std::int64_t persistent_parameters(const std::vector<ParameterGroup>& groups, const Model& model,
+                                   const Parallel& parallel) {
+  if (parallel.data_parallel != DataParallelKind::deepspeed) return 0;
+  std::int64_t sum = 0;
+  for (const ParameterGroup& group : groups) {
+    const std::int64_t tensor = share(group, model, parallel);
+    if (group.part != Part::expert && tensor < deepspeed_persistence(parallel)) sum += tensor;
+  }
+  return sum;
 }
 
 namespace {

@@ -30,6 +30,7 @@ struct RankParameters {
   std::int64_t matrix_states = 0;    ///< fp32 numbers kept for `matrices` as a whole: preconditioners, sums of rows
   std::int64_t expert_matrix_states = 0;
   std::int64_t expert_copies = 0;  ///< parameters of redundant experts, beside `experts`
+  std::int64_t persistent = 0;     ///< of `dense`, in tensors that DeepSpeed's stage 3 leaves whole
   std::int64_t total() const { return dense + experts; }
   RankParameters& operator+=(const RankParameters& other);
   friend RankParameters operator*(const RankParameters& a, std::int64_t count) {
@@ -44,14 +45,19 @@ struct RankParameters {
             a.largest_matrix,
             a.matrix_states * count,
             a.expert_matrix_states * count,
-            a.expert_copies * count};
+            a.expert_copies * count,
+            a.persistent * count};
   }
   bool operator==(const RankParameters&) const = default;
 };
 
 RankParameters rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Parallel& parallel);
 
-/// The same of layer `layer`, with the quantised ones counted.
+/// Of `dense`, in tensors that DeepSpeed's stage 3 leaves whole (param_persistence_threshold); 0 with other kinds of data parallelism.
+std::int64_t persistent_parameters(const std::vector<ParameterGroup>& groups, const Model& model,
+                                   const Parallel& parallel);
+
+/// rank_parameters() of layer `layer`, with the quantised ones counted.
 RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Plan& plan,
                                      int layer);
 

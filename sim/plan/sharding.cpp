@@ -182,4 +182,18 @@ void check_sharding(PlanCheck& check, const Parallel& p) {
   }
 }
 
+namespace {
+std::int64_t or_default(std::int64_t value, std::int64_t fallback) { return value > 0 ? value : fallback; }
+}  // namespace
+
+std::int64_t deepspeed_bucket(const Parallel& p) { return or_default(p.reduce_bucket_size, 500'000'000); }
+std::int64_t deepspeed_prefetch(const Parallel& p) { return or_default(p.prefetch_bucket_size, 50'000'000); }
+std::int64_t deepspeed_persistence(const Parallel& p) { return or_default(p.param_persistence_threshold, 100'000); }
+
+int shard_group_of_host(const Parallel& p, int gpus_per_host, int world_size) {
+  if (!is_hybrid(p.sharding_strategy)) return 0;
+  const std::int64_t of_stage = world_size / std::max<std::int64_t>(1, std::int64_t{p.tp} * p.pp);
+  return static_cast<int>(std::min<std::int64_t>(gpus_per_host / std::max(1, p.tp), of_stage));
+}
+
 }  // namespace tracecast

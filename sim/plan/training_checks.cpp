@@ -142,6 +142,8 @@ bool check_sizes(PlanCheck& check, const Training& t) {
 }
 
 void check_training(PlanCheck& check, const Model& model, const Training& t) {
+  if (t.recompute == Recompute::selective_op && !t.flash_attention)
+    check.fault("training.recompute", "selective_op", "keeps the result of fused attention (needs flash_attention)");
   check_positions(check, model, t);
   check_precision(check, model, t);
   check_fine_tuning(check, model, t);

@@ -34,13 +34,16 @@ Json memory(const Forecast& f) {
   const MemoryByKind& tightest = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)];
   Json by_pipeline_rank = Json::array();
   for (const MemoryByKind& rank : f.memory) by_pipeline_rank.push_back(gib(rank.total()));
-  return {{"fits", f.fits},
-          {"capacity_gib", gib(f.memory_capacity)},
-          {"peak_gib", gib(tightest.total())},
-          {"peak_rank", f.peak_rank},
-          {"by_kind_gib", by_kind(tightest)},
-          {"by_pipeline_rank_gib", by_pipeline_rank},
-          {"host_gib", gib(f.host_peak)}};
+  Json out = {{"fits", f.fits},
+              {"capacity_gib", gib(f.memory_capacity)},
+              {"peak_gib", gib(tightest.total())},
+              {"peak_rank", f.peak_rank},
+              {"by_kind_gib", by_kind(tightest)},
+              {"by_pipeline_rank_gib", by_pipeline_rank},
+              {"host_gib", gib(f.host_peak)},
+              {"host_used_gib", gib(f.host_used)}};
+  if (f.host_capacity > Bytes{}) out["host_capacity_gib"] = gib(f.host_capacity);
+  return out;
 }
 
 Json bandwidth(const Forecast& f) {

@@ -42,6 +42,14 @@ void add_racks(Json& out, const MachineChoice& machine) {
   if (is_rack(machine.scenario.cluster.node)) out["gpus_per_rack"] = machine.scenario.cluster.node.gpus;
 }
 
+/// Adds what the GPUs of a host offload to its memory together, and how much it has, if the topology says so.
+void add_host(Json& out, const Evaluation& evaluation, const MachineChoice& machine) {
+  if (evaluation.host_used == Bytes{}) return;
+  out["host_used_gib"] = gib(evaluation.host_used);
+  const Bytes capacity = machine.scenario.cluster.node.host_memory;
+  if (capacity > Bytes{}) out["host_capacity_gib"] = gib(capacity);
+}
+
 /// Adds how much slower than the first candidate this one is, and why.
 void add_slowdown(Json& out, const Slowdown& why) {
   out["slower_by"] = why.slower_by;
@@ -110,9 +118,11 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
               {"tokens_per_s", candidate.tokens_per_s},
               {"tokens_per_s_per_gpu", candidate.tokens_per_s_per_gpu},
               {"memory_gib", gib(e.memory)},
+              {"memory_capacity_gib", gib(e.memory_capacity)},
               {"goodput", candidate.goodput},
               {"parts_s", parts_json(e)},
               {"meets_constraints", candidate.misses.empty()}};
+  add_host(out, e, machine);
   add_racks(out, machine);
   if (!machine.variant.empty()) out["variant"] = machine.variant;
   if (candidate.paid.spares > 0) out["spare_gpus"] = candidate.paid.spares;

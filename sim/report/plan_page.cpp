@@ -101,6 +101,15 @@ std::string candidate_title(const MachineChoice& machine, std::size_t index, con
          paint(what.substr(3), Colour::bold, style);
 }
 
+/// " · host memory: 1,164 of 1,863 GiB", of what the GPUs of a host offload; empty: nothing.
+std::string host_fact(const Evaluation& e, const MachineChoice& machine, const TextStyle& style) {
+  if (e.host_used == Bytes{}) return "";
+  const Bytes capacity = machine.scenario.cluster.node.host_memory;
+  return fmt::format("{}host memory: {}{} GiB per host{}", separator(style), number(gib(e.host_used), 4),
+                     capacity == Bytes{} ? "" : " of " + number(gib(capacity), 4),
+                     capacity == Bytes{} ? ", which has an unknown amount" : "");
+}
+
 /// "step 15.1 s · MFU 41.2 % · 463.1 tokens/s per GPU · 61.2 of 80.0 GiB".
 std::string step_facts(const CapacityPlan& plan, const Candidate& candidate, const TextStyle& style) {
   const MachineChoice& machine = choice_of(plan, candidate);
@@ -113,9 +122,10 @@ std::string step_facts(const CapacityPlan& plan, const Candidate& candidate, con
                                 ? fmt::format(" (P10 {}, P90 {})", time_text(candidate.step_quantiles_s->p10),
                                               time_text(candidate.step_quantiles_s->p90))
                                 : "";
-  return fmt::format("{}step {}{}{}MFU {}{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB", batch, time_text(e.step_time_s),
-                     tails, separator(style), percent(e.mfu), separator(style), number(candidate.tokens_per_s_per_gpu),
-                     separator(style), gib(e.memory), gib(machine.scenario.profile.memory));
+  return fmt::format("{}step {}{}{}MFU {}{}{} tokens/s per GPU{}{:.1f} of {:.1f} GiB{}", batch,
+                     time_text(e.step_time_s), tails, separator(style), percent(e.mfu), separator(style),
+                     number(candidate.tokens_per_s_per_gpu), separator(style), gib(e.memory), gib(e.memory_capacity),
+                     host_fact(e, machine, style));
 }
 
 /// "23.8 days at 96.1 % goodput · 92.4 million USD (61.3 to 154) · 3,210 MWh": what the whole training takes.
@@ -335,6 +345,14 @@ std::string basis_sentences(const PlanReport& report) {
   return text;
 }
 
+/// Those that the refusal does not say.
+std::string hint_lines(const PlanReport& report, const TextStyle& style) {
+  std::string text;
+  for (const std::string& hint : report.hints)
+    if (!report.refusal.ends_with(hint + ".")) text += "\n" + paragraph("  ", hint + ".", style);
+  return text;
+}
+
 }  // namespace
 
 std::string plan_page(const PlanReport& report, const TextStyle& style) {
@@ -344,7 +362,8 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
       "\n" + paragraph("  ", counts_line(plan, style), style);
   if (!report.complete) text += paragraph("  ", "Stopped early: the best so far.", style);
   if (plan.candidates.empty())
-    return text + "\n" + (report.refusal.empty() ? "No layout fits.\n" : paragraph("", report.refusal, style));
+    return text + "\n" + (report.refusal.empty() ? "No layout fits.\n" : paragraph("", report.refusal, style)) +
+           hint_lines(report, style);
   const auto section = [&](const std::string& title, const std::string& body) {
     text += "\n" + heading(title, style) + "\n" + body;
   };
@@ -369,7 +388,7 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   if (report.sensitivity.tried > 0) section("What would change the answer", sensitivity_lines(report, style));
   if (!report.file.empty()) section("The best layout again", again_lines(report));
   if (const std::string sizes = size_lines(plan, style); !sizes.empty()) section("GPUs that make it likely", sizes);
-  for (const std::string& hint : report.hints) text += "\n" + paragraph("  ", hint + ".", style);
+  text += hint_lines(report, style);
   if (const std::string basis = basis_sentences(report); !basis.empty()) text += "\n" + paragraph("  ", basis, style);
   return text;
 }

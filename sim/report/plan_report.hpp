@@ -20,7 +20,7 @@ struct PlanReport {
   std::string failures;                 ///< failure model of the goodput; empty: no failures
   Economics economics;                  ///< behind money and energy; without a name: none
   std::vector<std::string> left_out;    ///< requested machines that are too small, a sentence each
-  std::vector<std::string> hints = {};  ///< on sizes, a sentence each
+  std::vector<std::string> hints = {};  ///< on sizes and settings, a sentence each
   std::string refusal = {};             ///< why no layout can be had; empty: some can
   bool complete = true;                 ///< false: stopped early, with the best so far
   CapacityPlan plan;

@@ -39,6 +39,13 @@ std::string fact(std::string_view label, std::string_view text, const TextStyle&
 
 // ---- Header: the scenario ----------------------------------------------------------------------------------------
 
+/// " in groups of 8": hybrid sharding.
+std::string shard_groups(const Plan& plan) {
+  if (plan.parallel.zero_stage == 0 || plan.shard_group() >= plan.gradient_group()) return "";
+  return fmt::format(" in groups of {}{}", plan.shard_group(),
+                     plan.shard_group() == 1 ? ", which divides nothing" : "");
+}
+
 std::string layout(const Plan& plan, const TextStyle& style) {
   const Parallel& p = plan.parallel;
   std::vector<std::string> parts = {fmt::format("tp {}", p.tp)};
@@ -48,7 +55,7 @@ std::string layout(const Plan& plan, const TextStyle& style) {
   parts.push_back(fmt::format("pp {}", p.pp));
   parts.push_back(fmt::format("dp {}", plan.grid.size(Axis::dp)));
   if (p.pp > 1) parts.push_back(p.vpp > 1 ? fmt::format("{} with {} chunks", p.pp_schedule, p.vpp) : p.pp_schedule);
-  parts.push_back(fmt::format("zero {}", p.zero_stage));
+  parts.push_back(fmt::format("zero {}{}", p.zero_stage, shard_groups(plan)));
   return joined(parts, style);
 }
 

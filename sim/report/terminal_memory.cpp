@@ -132,20 +132,19 @@ std::string bytes_text(const Plan& plan) {
       static_cast<double>(bytes.total()) / static_cast<double>(weight), 8 * weight, matrix_states_text(t));
 }
 
-/// "host memory: a GPU offloads up to 145.5 GiB; its share of the host's memory is 256.0 GiB".
+bool fits_host(const Forecast& f) { return f.host_capacity == Bytes{} || f.host_used <= f.host_capacity; }
+
+/// "host memory: a GPU offloads up to 145.5 GiB, the GPUs of a host 1,164.0 of 1,862.6 GiB".
 std::string host_memory(const Forecast& f, const TextStyle& style) {
-  constexpr std::string_view kVerdict = "does not fit";
   if (f.host_peak == Bytes{}) return "";
-  const std::string offloaded = fmt::format("host memory: a GPU offloads up to {:.1f} GiB; ", gib(f.host_peak));
-  if (f.host_capacity == Bytes{})
-    return paragraph("  ", offloaded + "the topology does not say how much its host has", style);
-  const std::string verdict = f.host_peak > f.host_capacity ? fmt::format(": {}", kVerdict) : "";
-  std::string text = paragraph(
-      "  ", fmt::format("{}its share of the host's memory is {:.1f} GiB{}", offloaded, gib(f.host_capacity), verdict),
-      style);
-  if (const std::size_t at = text.find(kVerdict); at != std::string::npos)
-    text.replace(at, kVerdict.size(), paint(kVerdict, Colour::red, style));
-  return text;
+  const std::string known =
+      f.host_capacity == Bytes{}
+          ? fmt::format("{} GiB; the topology does not say how much a host has", number(gib(f.host_used), 4))
+          : fmt::format("{} of {} GiB", number(gib(f.host_used), 4), number(gib(f.host_capacity), 4));
+  return paragraph("  ",
+                   fmt::format("host memory: a GPU offloads up to {:.1f} GiB, the GPUs of a host together {}",
+                               gib(f.host_peak), known),
+                   style);
 }
 
 }  // namespace
@@ -153,8 +152,8 @@ std::string host_memory(const Forecast& f, const TextStyle& style) {
 std::string memory_section(const Forecast& f, const Plan& plan, const TextStyle& style) {
   const Bytes peak = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].total();
   std::string text = heading(fmt::format("Memory per GPU ({:.1f} GiB usable)", gib(f.memory_capacity)), style);
-  const bool fits = peak <= f.memory_capacity;
-  const std::string_view verdict = fits ? "fits" : "does not fit";
+  const bool fits = peak <= f.memory_capacity && fits_host(f);
+  const std::string_view verdict = fits ? "fits" : fits_host(f) ? "does not fit" : "does not fit the host";
   std::string line = paragraph("  ",
                                fmt::format("{}: the peak is {:.1f} GiB, on pipeline rank {} (rank {})", verdict,
                                            gib(peak), f.tightest_pp_rank, f.peak_rank),

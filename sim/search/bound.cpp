@@ -151,7 +151,7 @@ const BoundTable::StageParameters& BoundTable::parameters_of(const Layout& layou
   Plan plan;
   plan.parallel = scenario_.parallel;
   plan.training = scenario_.training;
-  apply_layout(layout, scenario_.model, plan.parallel, plan.training);
+  apply_layout(layout, scenario_, plan.parallel, plan.training);
   if (plan.parallel.etp == 0) plan.parallel.etp = plan.parallel.tp;
   const auto units = [&](const Stage& stage) { return stage_units(scenario_.model, plan, stage, true); };
   for (const int layer : kinds_.first) known->layer.push_back(units({layer, 1, false, false}).front());
@@ -295,7 +295,7 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
   Parallel& p = state.plan.parallel;
   p = scenario_.parallel;
   state.plan.training = scenario_.training;
-  apply_layout(layout, scenario_.model, p, state.plan.training);
+  apply_layout(layout, scenario_, p, state.plan.training);
   p.dp = p.replicas_on(scenario_.cluster.world_size);
   if (p.etp == 0) p.etp = p.tp;
   state.microbatches = scenario_.training.global_batch_size / (layout.micro_batch_size * p.dp);
@@ -315,7 +315,7 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
 bool BoundTable::set_sharding(LayoutState& state, const Layout& layout) {
   Parallel& p = state.plan.parallel;
   Training& training = state.plan.training;
-  p.zero_stage = layout.zero_stage;
+  apply_sharding(layout, scenario_, p);
   training.offload_optimizer = layout.offload.optimizer;
   training.offload_parameters = layout.offload.parameters;
   training.offload_activations = layout.offload.activations;

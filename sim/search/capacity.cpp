@@ -288,6 +288,35 @@ std::string factor_hint(int gpus, std::int64_t global_batch) {
       gpus, lacking, global_batch, batch_with(odd, global_batch));
 }
 
+namespace {
+
+/// What makes the machine another one than its topology's.
+std::vector<std::string> machine_settings(const MachineChoice& machine) {
+  std::vector<std::string> settings = machine.overrides;
+  std::erase_if(settings, [](const std::string& setting) { return !setting.starts_with("topology."); });
+  return settings;
+}
+
+/// Variants of a job on one machine that differ in a key without effect have the same runs: the first of each stays.
+void drop_repeated_runs(CapacityPlan& plan) {
+  const auto same = [&](const Candidate& a, const Candidate& b) {
+    const MachineChoice& first = choice_of(plan, a);
+    const MachineChoice& second = choice_of(plan, b);
+    return a.machine != b.machine && first.topology == second.topology &&
+           machine_settings(first) == machine_settings(second) && first.gpus == second.gpus &&
+           first.scenario.training.global_batch_size == second.scenario.training.global_batch_size &&
+           a.usd_per_million_tokens == b.usd_per_million_tokens && a.energy_mwh == b.energy_mwh &&
+           is_same_run(a.evaluation, b.evaluation);
+  };
+  std::vector<Candidate> different;
+  for (Candidate& each : plan.candidates)
+    if (std::ranges::none_of(different, [&](const Candidate& other) { return same(other, each); }))
+      different.push_back(std::move(each));
+  plan.candidates = std::move(different);
+}
+
+}  // namespace
+
 CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
                              const Economics* economics, int best, std::vector<Objective> trade_offs) {
   CapacityPlan plan;
@@ -307,6 +336,7 @@ CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective obj
   };
   std::sort(plan.candidates.begin(), plan.candidates.end(),
             [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
+  drop_repeated_runs(plan);
   std::vector<int> kept(plan.machines.size(), 0);
   if (best > 0)
     std::erase_if(plan.candidates,

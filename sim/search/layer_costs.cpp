@@ -48,7 +48,7 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp, KnownPacks&
   Plan plan;
   plan.parallel = scenario.parallel;
   plan.training = scenario.training;
-  apply_layout(layout, scenario.model, plan.parallel, plan.training);
+  apply_layout(layout, scenario, plan.parallel, plan.training);
   Parallel& p = plan.parallel;
   // Of the two losses that follow from the zero stage the shorter one, since all stages share its cost.
   if (plan.training.cross_entropy == CrossEntropy::automatic && !plan.training.compiled)
@@ -58,6 +58,7 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp, KnownPacks&
   // And of weight gradients those of FSDP, which are not added to fp32 ones.
   if (multiplication_adds(p, plan.training)) plan.training.grad_reduce_dtype = Precision::bf16;
   p.dp = dp;
+  p.shard_group = std::min(p.shard_group, p.dp * p.cp);  // of a host with several stages
   if (p.etp == 0) p.etp = p.tp;
   if (scenario.model.moe) plan.expert_load = expert_load(*scenario.model.moe, p, plan.training);
   plan.world_size = p.tp * p.cp * p.dp;

@@ -32,7 +32,7 @@ ModelPart part_of(const Stage& stage, const LayerKinds& kinds) {
 std::vector<ModelPart> stage_parts(const Scenario& scenario, const LayerKinds& kinds, const Layout& layout) {
   Parallel parallel = scenario.parallel;
   Training training = scenario.training;
-  apply_layout(layout, scenario.model, parallel, training);
+  apply_layout(layout, scenario, parallel, training);
   std::vector<ModelPart> parts;
   if (const Result<std::vector<Stage>> stages = cut_stages(scenario.model, parallel))
     for (const Stage& stage : *stages) parts.push_back(part_of(stage, kinds));

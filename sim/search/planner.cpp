@@ -31,12 +31,6 @@ void keep_best(std::vector<Evaluation>& best, const Evaluation& each, int count)
   if (static_cast<int>(best.size()) > count) best.pop_back();
 }
 
-Bytes tightest(const std::vector<MemoryByKind>& ranks) {
-  Bytes most;
-  for (const MemoryByKind& each : ranks) most = std::max(most, each.total());
-  return most;
-}
-
 void copy_times(Evaluation& result, const Forecast& forecast) {
   result.step_time_s = forecast.step_time_s;
   result.mfu = forecast.mfu;
@@ -55,7 +49,10 @@ Evaluation evaluate(const Scenario& scenario, const Layout& layout, const Layout
   const Result<LayoutForecast> forecast = forecasts.forecast(with_layout(scenario, layout), memory_headroom, longest);
   result.valid = forecast.has_value();
   if (!result.valid) return result;
-  result.memory = tightest(forecast->memory);
+  result.memory = forecast->peak;
+  result.memory_capacity = forecast->capacity;
+  result.host_used = forecast->host_used;
+  result.fits_gpus = forecast->fits_gpus;
   result.fits = forecast->fits;
   result.given_up = forecast->given_up;
   if (result.fits) copy_times(result, forecast->step);
@@ -104,9 +101,13 @@ Evaluation evaluate_as_it_is(const Scenario& scenario) {
   const Result<ForecastRun> run = forecast(scenario);
   result.valid = run.has_value();
   if (!run) return result;
-  result.memory = tightest(run->forecast.memory);
-  result.fits = run->forecast.fits;
-  copy_times(result, run->forecast);
+  const Forecast& f = run->forecast;
+  result.memory = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].total();
+  result.memory_capacity = f.memory_capacity;
+  result.host_used = f.host_used;
+  result.fits_gpus = result.memory <= f.memory_capacity;
+  result.fits = f.fits;
+  copy_times(result, f);
   return result;
 }
 
@@ -237,6 +238,8 @@ class Search {
       ++counts.given_up;
     } else if (!each.fits) {
       ++counts.out_of_memory;
+      Bytes& least = result_.least_host;
+      if (each.fits_gpus) least = least == Bytes{} ? each.host_used : std::min(least, each.host_used);
     } else {
       ++counts.simulated;
       keep_best(result_.best, each, options_.best);

@@ -30,9 +30,12 @@ struct Evaluation {
   Layout layout;
   LayoutBound bound;
   bool valid = true;       ///< false: make_plan or make_schedule return an error
-  bool fits = false;       ///< in the memory of the GPU
+  bool fits = false;       ///< in the memory of the GPUs, and of the hosts where that is known
+  bool fits_gpus = false;  ///< in that of the GPUs
   bool given_up = false;   ///< slower than the best of earlier rounds: no times are known, and `fits` is false
-  Bytes memory;            ///< of the tightest rank
+  Bytes memory;            ///< of the rank with the least room
+  Bytes memory_capacity;   ///< of its GPU
+  Bytes host_used;         ///< offloaded by the GPUs of the fullest host together
   double step_time_s = 0;  ///< 0 if it is not valid, does not fit or was given up
   double mfu = 0;
   double bubble_fraction = 0;
@@ -85,6 +88,7 @@ struct SearchResult {
   SearchCounts counts;
   bool complete = true;  ///< false: SearchOptions::stop ended it
   Bytes least_memory;    ///< lowest memory bound of a possible layout; 0: no layout is possible
+  Bytes least_host;      ///< least that a host must have for a layout that fits the GPUs but not the hosts; 0: none
 };
 
 /// Evaluates the layouts of one round, in their order. Threads, processes and a store of results are implementations

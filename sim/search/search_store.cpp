@@ -15,7 +15,8 @@ constexpr const char* kSchema =
     "sequence_parallel integer,"
     "micro_batch_size integer, recompute text, pp integer, vpp integer, pp_schedule text, zero_stage integer,"
     "offload text,"
-    "bound_ps integer, bound_bytes integer, valid integer, fits integer, memory_bytes integer, step_time_s real,"
+    "bound_ps integer, bound_bytes integer, valid integer, fits integer, fits_gpus integer, memory_bytes integer, "
+    "memory_capacity_bytes integer, host_bytes integer, step_time_s real,"
     "mfu real, bubble_fraction real, host_s real, optimizer_s real, compute_s real,"
     "exposed0_s real, exposed1_s real, exposed2_s real, exposed3_s real, exposed4_s real, exposed5_s real,"
     "exposed6_s real, exposed7_s real, exposed8_s real, primary key(problem, layout)) without rowid";
@@ -42,7 +43,7 @@ Result<SearchStore> SearchStore::open(const std::filesystem::path& path) {
   if (store.database_.good()) store.run(kSchema);
   // A file that is not a database, or that has another table of this name, is noticed at the first read.
   const bool readable = store.database_.good() && store.failure_.empty() &&
-                        SqliteStatement(store.database_, "select exposed8_s, text from layouts, problems").good();
+                        SqliteStatement(store.database_, "select host_bytes, text from layouts, problems").good();
   if (readable) return store;
   return fail({.file = path.string(),
                .line = 0,
@@ -76,7 +77,9 @@ std::int64_t SearchStore::problem_id(const std::string& problem) {
 bool SearchStore::read(std::int64_t problem, Evaluation& e) {
   SqliteStatement row(
       database_,
-      "select valid, fits, memory_bytes, step_time_s, mfu, bubble_fraction, host_s, optimizer_s, compute_s,"
+      "select valid, fits, fits_gpus, memory_bytes, memory_capacity_bytes, host_bytes, step_time_s, mfu, "
+      "bubble_fraction,"
+      "host_s, optimizer_s, compute_s,"
       "exposed0_s, exposed1_s, exposed2_s, exposed3_s, exposed4_s, exposed5_s, exposed6_s, exposed7_s, exposed8_s "
       "from layouts where problem = ? and layout = ?");
   if (!row.good()) return false;
@@ -86,7 +89,8 @@ bool SearchStore::read(std::int64_t problem, Evaluation& e) {
   int column = 0;
   e.valid = row.integer(column++) != 0;
   e.fits = row.integer(column++) != 0;
-  e.memory.count = row.integer(column++);
+  e.fits_gpus = row.integer(column++) != 0;
+  for (Bytes* bytes : {&e.memory, &e.memory_capacity, &e.host_used}) bytes->count = row.integer(column++);
   for (double* number : numbers(e)) *number = row.number(column++);
   for (double& exposed : e.exposed_s) exposed = row.number(column++);
   return true;
@@ -96,7 +100,7 @@ void SearchStore::write(std::int64_t problem, const std::vector<Evaluation>& eva
   if (evaluations.empty() || !run("begin immediate")) return;
   SqliteStatement row(
       database_,
-      "insert or replace into layouts values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      "insert or replace into layouts values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   for (Evaluation e : evaluations) {
     if (e.given_up) continue;
     const Layout& l = e.layout;
@@ -111,8 +115,9 @@ void SearchStore::write(std::int64_t problem, const std::vector<Evaluation>& eva
     row.bind(l.pp_schedule);
     row.bind(std::int64_t{l.zero_stage});
     row.bind(to_string(l.offload));
-    for (const std::int64_t value : {e.bound.step_time.picoseconds, e.bound.memory.count, std::int64_t{e.valid},
-                                     std::int64_t{e.fits}, e.memory.count})
+    for (const std::int64_t value :
+         {e.bound.step_time.picoseconds, e.bound.memory.count, std::int64_t{e.valid}, std::int64_t{e.fits},
+          std::int64_t{e.fits_gpus}, e.memory.count, e.memory_capacity.count, e.host_used.count})
       row.bind(value);
     for (const double* number : numbers(e)) row.bind(*number);
     for (const double exposed : e.exposed_s) row.bind(exposed);

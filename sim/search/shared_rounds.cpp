@@ -13,8 +13,11 @@ namespace {
 struct Outcome {
   bool valid = false;
   bool fits = false;
+  bool fits_gpus = false;
   bool given_up = false;
   std::int64_t memory = 0;
+  std::int64_t memory_capacity = 0;
+  std::int64_t host_used = 0;
   double numbers[6] = {};
   std::array<double, kTrafficKinds> exposed_s{};
 };
@@ -24,12 +27,12 @@ std::string pack(const std::vector<Evaluation>& evaluations) {
   std::string text(evaluations.size() * sizeof(Outcome), '\0');
   for (std::size_t i = 0; i < evaluations.size(); ++i) {
     const Evaluation& e = evaluations[i];
-    const Outcome outcome{e.valid,
-                          e.fits,
-                          e.given_up,
-                          e.memory.count,
-                          {e.step_time_s, e.mfu, e.bubble_fraction, e.host_s, e.optimizer_s, e.compute_s},
-                          e.exposed_s};
+    const Outcome outcome{
+        e.valid,           e.fits,
+        e.fits_gpus,       e.given_up,
+        e.memory.count,    e.memory_capacity.count,
+        e.host_used.count, {e.step_time_s, e.mfu, e.bubble_fraction, e.host_s, e.optimizer_s, e.compute_s},
+        e.exposed_s};
     std::memcpy(text.data() + i * sizeof(Outcome), &outcome, sizeof(Outcome));
   }
   return text;
@@ -45,7 +48,10 @@ Evaluation unpack(const std::string& text, std::size_t index, const std::pair<La
   e.valid = outcome.valid;
   e.fits = outcome.fits;
   e.given_up = outcome.given_up;
+  e.fits_gpus = outcome.fits_gpus;
   e.memory.count = outcome.memory;
+  e.memory_capacity.count = outcome.memory_capacity;
+  e.host_used.count = outcome.host_used;
   double* const places[] = {&e.step_time_s, &e.mfu, &e.bubble_fraction, &e.host_s, &e.optimizer_s, &e.compute_s};
   for (std::size_t i = 0; i < std::size(places); ++i) *places[i] = outcome.numbers[i];
   e.exposed_s = outcome.exposed_s;

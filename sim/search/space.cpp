@@ -8,6 +8,7 @@
 
 #include "sim/base/result.hpp"
 #include "sim/io/scenario_fields.hpp"
+#include "sim/plan/sharding.hpp"
 #include "sim/plan/stages.hpp"
 #include "sim/search/stage_cut.hpp"
 
@@ -67,6 +68,15 @@ void for_changes(const Scenario& scenario, const Parallel& parallel, const Train
 bool has_copies(const Layout& layout, const Scenario& scenario) {
   if (std::int64_t{layout.tp} * layout.pp != scenario.cluster.world_size) return true;
   return scenario.model.moe && scenario.parallel.etp > 0 && layout.ep * scenario.parallel.etp < layout.tp;
+}
+
+/// HYBRID_SHARD's group is that of a host, and not given by the user.
+bool has_group_of_host(const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const Cluster& cluster = scenario.cluster;
+  return p.sharding_strategy != ShardingStrategy::by_zero_stage &&
+         !scenario.locations.contains("parallel.shard_group") &&
+         p.shard_group == shard_group_of_host(p, cluster.node.gpus_per_host, cluster.world_size);
 }
 
 std::int64_t count(const auto& values) { return static_cast<std::int64_t>(values.size()); }
@@ -160,7 +170,20 @@ SearchSpace default_space(const Scenario& scenario, int ranks) {
   return space;
 }
 
-void apply_layout(const Layout& layout, const Model& model, Parallel& p, Training& training) {
+void apply_sharding(const Layout& layout, const Scenario& scenario, Parallel& p) {
+  const Parallel& own = scenario.parallel;
+  const Cluster& cluster = scenario.cluster;
+  const bool no_shard = own.sharding_strategy == ShardingStrategy::no_shard;
+  p.zero_stage = layout.zero_stage;
+  p.sharding_strategy =
+      layout.zero_stage == (no_shard ? 0 : 3) ? own.sharding_strategy : ShardingStrategy::by_zero_stage;
+  p.reshard_group = layout.zero_stage == 3 ? own.reshard_group : 0;
+  p.shard_group = layout.zero_stage == 0        ? 0
+                  : has_group_of_host(scenario) ? shard_group_of_host(p, cluster.node.gpus_per_host, cluster.world_size)
+                                                : own.shard_group;
+}
+
+void apply_layout(const Layout& layout, const Scenario& scenario, Parallel& p, Training& training) {
   p.tp = layout.tp;
   p.cp = layout.cp;
   p.ep = layout.ep;
@@ -168,15 +191,11 @@ void apply_layout(const Layout& layout, const Model& model, Parallel& p, Trainin
   p.vpp = layout.vpp;
   p.dp = 0;
   p.pp_schedule = layout.pp_schedule;
-  p.zero_stage = layout.zero_stage;
-  const bool no_shard = p.sharding_strategy == ShardingStrategy::no_shard;
-  if (layout.zero_stage != (no_shard ? 0 : 3)) p.sharding_strategy = ShardingStrategy::by_zero_stage;
-  if (layout.zero_stage != 3) p.reshard_group = 0;
-  if (layout.zero_stage == 0) p.shard_group = 0;
+  apply_sharding(layout, scenario, p);
   p.sequence_parallel = layout.sequence_parallel && layout.tp > 1;
   if (layout.tp > 1 && !p.sequence_parallel) p.tp_comm_overlap = false;
   p.pp_layout.clear();
-  p.account_for_embedding = p.account_for_loss = model.layers() % layout.stages() != 0;
+  p.account_for_embedding = p.account_for_loss = scenario.model.layers() % layout.stages() != 0;
   training.micro_batch_size = layout.micro_batch_size;
   training.recompute = layout.recompute;
   training.offload_optimizer = layout.offload.optimizer;
@@ -188,7 +207,7 @@ void apply_layout(const Layout& layout, const Model& model, Parallel& p, Trainin
 Scenario with_layout(const Scenario& scenario, const Layout& layout) {
   Scenario result = scenario;
   if (layout.id == kOwnLayout) return result;
-  apply_layout(layout, result.model, result.parallel, result.training);
+  apply_layout(layout, scenario, result.parallel, result.training);
   if (scenario.perturbation.gpus.empty()) return result;
   if (std::optional<StageCut> cut = StageCuts(scenario).best(layout)) {
     result.parallel.pp_layout = std::move(cut->layers);
@@ -214,7 +233,7 @@ std::set<std::string> searched_keys(const Scenario& scenario, const SearchSpace&
       layout.*choice = std::remove_reference_t<decltype(layout.*choice)>(value);
       Parallel parallel = scenario.parallel;
       Training training = scenario.training;
-      apply_layout(layout, scenario.model, parallel, training);
+      apply_layout(layout, scenario, parallel, training);
       for_changes(scenario, parallel, training, [&](const std::string& key, const auto&) { keys.insert(key); });
     }
   };

@@ -98,7 +98,10 @@ SearchSpace default_space(const Scenario& scenario, int ranks);
 /// Sets this layout. dp follows from the ranks. FSDP's sharding_strategy stays if it has this zero_stage. Layers are
 /// divided evenly if possible; else embedding and loss count as one layer each and the first stages take the remainder
 /// (stages.hpp).
-void apply_layout(const Layout& layout, const Model& model, Parallel& parallel, Training& training);
+void apply_layout(const Layout& layout, const Scenario& scenario, Parallel& parallel, Training& training);
+/// The part of it that zero_stage decides. HYBRID_SHARD's group stays that of a host unless the scenario gives one.
+/// Requires tp and pp set
+void apply_sharding(const Layout& layout, const Scenario& scenario, Parallel& parallel);
 /// The number of a scenario's own layout, which stands for everything that the scenario says about it.
 inline constexpr std::int64_t kOwnLayout = -1;
 

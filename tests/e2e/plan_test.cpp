@@ -207,6 +207,23 @@ TEST_CASE("plan: what fits no GPU is tried with the host's memory", "[e2e][searc
   CHECK(refused.out.find("No layout fits") != std::string::npos);
 }
 
+TEST_CASE("plan: what offloaded states take of a host, and what it has", "[e2e][search]") {
+  const Sandbox sandbox;
+  const std::string job =
+      "llama2-13b-abci --gpus 2 --set training.global_batch_size=32 --tp 1 --pp 1 --micro-batch 1 --recompute full "
+      "--offload optimizer --best 1 --no-upgrades --failures none ";
+  const Json unknown = answer(sandbox, job)["offers"][0];
+  CHECK(unknown["host_used_gib"] > 100);
+  CHECK_FALSE(unknown.contains("host_capacity_gib"));
+  CHECK(sandbox.run("tracecast plan " + job).out.find("GiB per host") != std::string::npos);
+  const Json known = answer(sandbox, job + "--topology dgx-h100")["offers"][0];
+  CHECK(known["host_capacity_gib"] == Approx(2e12 / (1 << 30)));
+  const Outcome refused =
+      sandbox.run("tracecast plan " + job + "--topology dgx-h100 --set 'topology.node.host_memory=100 GB'");
+  CHECK(refused.code == 1);
+  CHECK(refused.out.find("which has 93.1 GiB") != std::string::npos);
+}
+
 TEST_CASE("plan: machines of other GPUs and of other sizes stand beside each other", "[e2e][search]") {
   const Sandbox sandbox;
   const std::string rest = " --no-upgrades --failures none --best 1";

@@ -159,8 +159,10 @@ def rows(folder):
             except (OSError, json.JSONDecodeError):
                 continue
             step = forecast["step_time_s"]
+            kinds = forecast["memory"]["by_kind_gib"]
+            tensors = sum(kinds[kind] for kind in ("weights", "gradients", "optimizer", "activations", "transient"))
             print(f"| {result['name']}, {profile} profile | {1000 * step:.1f} ms | {1000 * measured:.1f} ms | "
-                  f"{100 * (step / measured - 1):+.1f} % | {forecast['memory']['peak_gib']:.1f} GiB | "
+                  f"{100 * (step / measured - 1):+.1f} % | {tensors:.1f} GiB | "
                   f"{result['peak_allocated_gib']:.1f} GiB | {result['peak_reserved_gib']:.1f} GiB |")
 
 

@@ -395,3 +395,19 @@ TEST_CASE("hybrid layers keep what the kernels of their mixers read again", "[or
   again.recompute_modules = {"norm"};
   CHECK(kept("nemotron-h-8b", 0, 1) - kept("nemotron-h-8b", 0, 1, again) == 2 * 4096);
 }
+
+TEST_CASE("eager PyTorch keeps the activated gate, which an operator of its own multiplies", "[oracle][memory]") {
+  const Model model = llama3_8b();
+  Training training = megatron();
+  const auto per_token = [&] {
+    return layer_activation_bytes(model, plan_of(model, {}, training), 0).count / training.seq_length;
+  };
+  const std::int64_t fused = per_token();
+  training.unfused_elementwise = true;
+  CHECK(per_token() == fused + 2 * 14336);  // silu(gate)
+  training.recompute_modules = {"activation"};
+  CHECK(per_token() == fused - 2 * 14336);
+  training.recompute_modules = {};
+  training.compiled = true;
+  CHECK(per_token() == fused);
+}

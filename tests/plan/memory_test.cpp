@@ -452,3 +452,79 @@ TEST_CASE("a checkpoint of Adam in 16 bits has 14 bytes of every parameter of th
     CHECK(saved_state(model, megatron(), Parallel{}).total() == Bytes{14 * parameter_count(model).total()});
   }
 }
+
+TEST_CASE("DeepSpeed: tensors below the threshold stay whole, others are gathered ahead by elements",
+          "[oracle][memory]") {
+  const Model model = llama3_8b();
+  Parallel parallel{.zero_stage = 3};
+  parallel.data_parallel = DataParallelKind::deepspeed;
+  parallel.reshard_root = true;
+  parallel.reduce_bucket_size = 1;
+  parallel.prefetch_bucket_size = 1;
+  parallel.param_persistence_threshold = 1;
+  const std::int64_t layer = layer_parameters(model, 0);
+  const std::int64_t total = parameter_count(model).total();
+  const auto transient = [&] { return peak(model, plan_of(model, parallel, megatron(), 8)).transient.count; };
+  const std::int64_t divided = transient();
+  // The norms of 32 layers and the last one stay, two of which were part of the largest pair: last layer and output layer.
+  parallel.param_persistence_threshold = 8193;  // the norms of a layer count as one tensor
+  CHECK(transient() == divided + 2 * (65 - 3) * 4096);
+  parallel.param_persistence_threshold = 1'000'000'000;  // all
+  const std::int64_t table = 128256LL * 4096;
+  CHECK(transient() == divided + 2 * (total - (layer + table + 4096)));
+  parallel.param_persistence_threshold = 1;
+  parallel.prefetch_bucket_size = 2 * layer;  // beside the output layer, which is the largest unit
+  CHECK(transient() == divided + 2 * layer);
+}
+
+TEST_CASE("DeepSpeed: gradients go through buffers as large as a bucket", "[oracle][memory]") {
+  const Model model = llama3_8b();
+  Training training = zero_paper();
+  const auto transient = [&](int zero_stage, bool overlap, int dp, int pp, std::int64_t bucket) {
+    Parallel parallel{.pp = pp, .zero_stage = zero_stage, .overlap_grad_reduce = overlap};
+    parallel.data_parallel = DataParallelKind::deepspeed;
+    parallel.reduce_bucket_size = bucket;
+    const Plan plan = plan_of(model, parallel, training, dp);
+    return peak_memory(model, plan, schedule_of(plan, "1f1b")).at(0).transient;
+  };
+  const auto buffers = [&](int zero_stage, bool overlap, int dp = 8, int pp = 1) {
+    return transient(zero_stage, overlap, dp, pp, 0) - transient(zero_stage, overlap, dp, pp, 1);
+  };
+  const Bytes one{2 * (500'000'000LL - 1)};
+  CHECK(buffers(1, false) == one);
+  CHECK(buffers(2, false) == one);
+  CHECK(buffers(2, true) == 2 * one);
+  CHECK(buffers(3, true) == one);
+  CHECK(buffers(1, true, 8, 2) == one);
+  CHECK(buffers(2, true, 1) == Bytes{});
+  CHECK(buffers(0, true) == Bytes{});
+  training.keep_16bit_gradients = true;  // BF16_Optimizer
+  CHECK(buffers(1, false) == Bytes{});
+}
+
+TEST_CASE("DDP: buckets are a second copy of the gradients", "[oracle][memory]") {
+  const Model model = llama3_8b();
+  Parallel parallel;
+  parallel.data_parallel = DataParallelKind::ddp;
+  const Bytes all{4 * parameter_count(model).total()};
+  CHECK(peak(model, plan_of(model, parallel, megatron(), 1)).gradients == all);
+  CHECK(peak(model, plan_of(model, parallel, megatron(), 2)).gradients == 2 * all);
+}
+
+TEST_CASE("a stage of prediction layers alone brings one of them back, too", "[memory]") {
+  Model model = llama3_8b();
+  model.num_layers = 4;
+  model.mtp_layers = 1;
+  Training training = megatron();
+  training.recompute = Recompute::full;
+  const Parallel parallel{.pp = 2, .pp_layout = {4, 0}};
+  const Plan plan = plan_of(model, parallel, training, 1);
+  const Schedule schedule = schedule_of(plan, "1f1b");
+  training.cross_entropy = CrossEntropy::fused;  // needs no room itself
+  training.transformer_engine = true;
+  const Plan no_loss = plan_of(model, parallel, training, 1);
+  const MemoryByKind last = peak_memory(model, no_loss, schedule).at(1);
+  const MemoryByKind first = peak_memory(model, no_loss, schedule).at(0);
+  CHECK(last.transient == first.transient);
+  CHECK(last.transient > Bytes{});
+}

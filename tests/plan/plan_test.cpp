@@ -379,6 +379,10 @@ TEST_CASE("tp_split, low_precision_activations: incompatible settings are report
   settings.recompute = Recompute::selective_op;
   CHECK(message(llama3_8b(), parallel, settings, 2) ==
         "parallel.tp_split = gather: has no op-level recomputation (allowed: column_row)");
+  settings.flash_attention = false;
+  CHECK(message(llama3_8b(), Parallel{}, settings, 1) ==
+        "training.recompute = selective_op: keeps the result of fused attention (needs flash_attention)");
+  settings.flash_attention = true;
   settings.recompute = Recompute::none;
   parallel.sequence_parallel = true;
   CHECK(message(llama3_8b(), parallel, settings, 2) ==

@@ -192,11 +192,21 @@ TEST_CASE("memory: what is offloaded beside the host's memory", "[report][termin
   Forecast forecast = sample::forecast();
   CHECK_FALSE(contains(page(forecast), "host memory:"));
   forecast.host_peak = Bytes{32LL << 30};
-  CHECK(contains(page(forecast), "a GPU offloads up to 32.0 GiB; the topology does not say how much"));
-  forecast.host_capacity = Bytes{64LL << 30};
-  CHECK(contains(page(forecast), "its share of the host's memory is\n  64.0 GiB\n"));
-  forecast.host_peak = Bytes{65LL << 30};
-  CHECK(contains(page(forecast), "64.0 GiB: does not fit\n"));
+  forecast.host_used = Bytes{256LL << 30};
+  const auto one_line = [&] {
+    std::string text = page(forecast);
+    for (std::size_t at = 0; (at = text.find("\n  ", at)) != std::string::npos; ++at) text.replace(at, 3, " ");
+    return text;
+  };
+  CHECK(contains(one_line(),
+                 "a GPU offloads up to 32.0 GiB, the GPUs of a host together 256 GiB; the topology does not "
+                 "say how much a host has"));
+  CHECK(contains(page(forecast), "\n  fits: the peak"));
+  forecast.host_capacity = Bytes{256LL << 30};
+  CHECK(contains(one_line(), "together 256 of 256 GiB"));
+  CHECK(contains(page(forecast), "\n  fits: the peak"));
+  forecast.host_capacity = Bytes{255LL << 30};
+  CHECK(contains(page(forecast), "\n  does not fit the host: the peak"));
 }
 
 TEST_CASE("memory: long pipelines share rows, which show the fullest", "[report][terminal]") {

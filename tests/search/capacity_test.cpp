@@ -583,3 +583,15 @@ TEST_CASE("sensitivity: what puts another machine first", "[search][oracle]") {
   machines.pop_back();
   CHECK(sensitivity(rank_candidates(machines, Objective::time, {.tokens = 1e12}, nullptr), nullptr).tried == 0);
 }
+
+TEST_CASE("capacity: variants with the same run are one candidate", "[search]") {
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)}),
+                                       machine("fast", 100, {evaluation(10, 1, 0.1), evaluation(12, 1, 0.1)}),
+                                       machine("slow", 100, {evaluation(10, 1, 0.1)})};
+  machines[1].choice.variant = "training.recompute_num_layers=2";
+  const CapacityPlan plan = rank_candidates(machines, Objective::time, {}, nullptr);
+  REQUIRE(plan.candidates.size() == 3);
+  CHECK(plan.candidates[0].machine == 0);
+  CHECK(plan.candidates[1].machine == 2);
+  CHECK(plan.candidates[2].evaluation.step_time_s == 12);
+}

@@ -228,3 +228,39 @@ TEST_CASE("space: every key that a layout sets is a key of layouts, and the othe
     CHECK((set.contains(std::string(key.name)) || key.name == "parallel.etp"));
   }
 }
+
+TEST_CASE("space: HYBRID_SHARD without a group stays on a host whatever tp is", "[search]") {
+  const std::vector<std::string> job{"cluster.topology=dgx-h100",
+                                     "cluster.world_size=32",
+                                     "training.global_batch_size=32",
+                                     "parallel.sharding_strategy=HYBRID_SHARD",
+                                     "parallel.zero_stage=3",
+                                     "parallel.tp=1",
+                                     "parallel.pp=1",
+                                     "parallel.dp=0",
+                                     "parallel.sequence_parallel=false"};
+  const auto planned = [](const Scenario& scenario, int tp, int pp, int zero_stage) {
+    Layout layout = layout_of(scenario);
+    layout.id = 0;
+    layout.tp = tp;
+    layout.pp = pp;
+    layout.zero_stage = zero_stage;
+    return std::pair(with_layout(scenario, layout).parallel, layout_settings(scenario, layout));
+  };
+  const Scenario scenario = shipped_scenario("llama2-13b-abci", job);
+  CHECK(planned(scenario, 1, 1, 3).first.shard_group == 8);
+  CHECK(planned(scenario, 4, 1, 3).first.shard_group == 2);
+  CHECK(planned(scenario, 1, 8, 3).first.shard_group == 4);  // a stage has no more ranks
+  CHECK(planned(scenario, 1, 1, 1).first.shard_group == 0);
+  for (const int tp : {1, 2, 8})
+    for (const int zero_stage : {1, 3}) {
+      CAPTURE(tp, zero_stage);
+      const auto [parallel, settings] = planned(scenario, tp, 1, zero_stage);
+      std::vector<std::string> again = job;
+      again.insert(again.end(), settings.begin(), settings.end());
+      CHECK(shipped_scenario("llama2-13b-abci", again).parallel == parallel);
+    }
+  std::vector<std::string> given = job;
+  given.push_back("parallel.shard_group=8");
+  CHECK(planned(shipped_scenario("llama2-13b-abci", given), 4, 1, 3).first.shard_group == 8);
+}

@@ -132,3 +132,15 @@ TEST_CASE("stage cut: GPUs of several kinds have no price", "[search]") {
   scenario.perturbation.gpus.front().profile.name = "h100";
   CHECK(gpus_text(scenario) == "h100");
 }
+
+TEST_CASE("stage cut: the memory of a layout is that of the rank with the least room, beside its own GPU", "[search]") {
+  Scenario scenario = two_generations(2, {8, 15}, 1);
+  const Evaluation alike = evaluate(scenario, pipeline(2), {}, 0);
+  CHECK(alike.memory_capacity == scenario.profile.memory);
+  scenario.perturbation.gpus.front().profile.memory = Bytes{scenario.profile.memory.count / 2};
+  const Evaluation other = evaluate(scenario, pipeline(2), {}, 0);
+  CHECK(other.fits);
+  CHECK(other.memory_capacity == Bytes{scenario.profile.memory.count / 2});
+  const Forecast whole = forecast(with_layout(scenario, pipeline(2))).value().forecast;
+  CHECK(other.memory == whole.memory[static_cast<std::size_t>(whole.tightest_pp_rank)].total());
+}
