@@ -136,8 +136,8 @@ TEST_CASE("traffic: tiled tensor parallelism sends what whole collectives send",
     scenario.model.ffn_hidden_size = 28672;
     scenario.training.seq_length = 4096;
     scenario.parallel.tp_comm_overlap = overlap;
-    scenario.cluster.node.nvlink.bytes_per_second =
-        std::llround(nvlink * static_cast<double>(scenario.cluster.node.nvlink.bytes_per_second));
+    scenario.cluster.node.gpu_link.bytes_per_second =
+        std::llround(nvlink * static_cast<double>(scenario.cluster.node.gpu_link.bytes_per_second));
     return forecast(scenario).value();
   };
   const auto sent = [](const ForecastRun& run) {

@@ -410,7 +410,8 @@ TEST_CASE("launcher rules: ZeRO-3 and uneven stages are no reason to refuse", "[
   CHECK(launcher_refusals("torchtitan", scenario).empty());
 }
 
-TEST_CASE("launcher rules: shards of part of a group after the forward have no setting in any launcher", "[io][launch]") {
+TEST_CASE("launcher rules: shards of part of a group after the forward have no setting in any launcher",
+          "[io][launch]") {
   const std::string format = GENERATE("megatron", "megatron-bridge", "torchtitan", "deepspeed", "accelerate");
   CAPTURE(format);
   const auto refusals = [&](const char* reshard) {

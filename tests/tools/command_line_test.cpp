@@ -257,11 +257,12 @@ TEST_CASE("help: plan says what each choice is by default, as its default space 
   for (std::string word; words >> word;) text += word + " ";
   for (const char* choice :
        {"--tp LIST tensor-parallel degrees (default: powers of two up to 16 inside a scale-up domain ",
-        "--pp LIST pipeline degrees (default: all up to 128 ", "--vpp LIST model chunks per pipeline rank (default: 1 to 8",
+        "--pp LIST pipeline degrees (default: all up to 128 ",
+        "--vpp LIST model chunks per pipeline rank (default: 1 to 8",
         "--cp LIST context-parallel degrees (default: 1; from 32 Ki tokens per sequence on, powers of two up to 16)",
         "--ep LIST expert-parallel degrees (default: 1; of models with experts, powers of two up to 64 ",
-        "--micro-batch LIST micro-batch sizes (default: those of 1, 2, 4, 8 ",
-        "(default: none, selective, full)", "--zero LIST ZeRO stages, 0 to 3 (default: 0, 1, 3)"}) {
+        "--micro-batch LIST micro-batch sizes (default: those of 1, 2, 4, 8 ", "(default: none, selective, full)",
+        "--zero LIST ZeRO stages, 0 to 3 (default: 0, 1, 3)"}) {
     CAPTURE(choice, text);
     CHECK(text.find(choice) != std::string::npos);
   }

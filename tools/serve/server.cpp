@@ -33,6 +33,7 @@
 #include "sim/report/schedule_view.hpp"
 #include "tools/build_info.hpp"
 #include "tools/environment.hpp"
+#include "tools/freed_memory.hpp"
 #include "tools/serve/worker_pool.hpp"
 #include "tools/what_if.hpp"
 

@@ -13,6 +13,7 @@
 
 #include "sim/base/sanitized.hpp"
 #include "tools/commands.hpp"
+#include "tools/freed_memory.hpp"
 #include "tools/worker/inputs.hpp"
 
 // Open MPI keeps memory until the process ends; LeakSanitizer must not report it.
