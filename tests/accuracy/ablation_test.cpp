@@ -16,14 +16,16 @@ using namespace tracecast::accuracy;
 
 namespace {
 
-/// Three small runs, each of a source of its own: tensor parallel, pipelined and recomputed, data parallel.
+/// Four small runs, each of a source of its own: tensor parallel; pipelined and recomputed; data parallel; pipelined and sharded, where
+/// messages and gathers share NICs.
 CsvTable table() {
   return CsvTable::parse(
              "source,layers,hidden,heads,gated_mlp,seq_len,global_batch_seqs,gpu,gpu_count,tp,pp,micro_batch,recompute,"
              "framework,zero_stage,step_time_s\n"
              "a,8,4096,32,0,2048,16,A100,8,8,1,1,none,Megatron-LM,0,1\n"
              "b,8,4096,32,0,2048,16,A100,8,2,4,1,full,Megatron-LM,0,1\n"
-             "c,8,4096,32,0,2048,16,A100,16,1,1,1,none,Composer,1,1\n",
+             "c,8,4096,32,0,2048,16,A100,16,1,1,1,none,Composer,1,1\n"
+             "d,8,4096,32,0,2048,64,A100,32,1,2,1,none,Composer,3,1\n",
              "t.csv")
       .value();
 }
@@ -42,7 +44,7 @@ TEST_CASE("ablation: every effect moves forecasts in the right direction", "[acc
   }
   const std::string page = ablation_page(lines);
   CHECK(page.find("| roofline | peak rates") != std::string::npos);
-  CHECK(page.find("\n3 rows, 3 of them dense.\n") != std::string::npos);
+  CHECK(page.find("\n4 rows, 4 of them dense.\n") != std::string::npos);
 }
 
 TEST_CASE("the page of effects names every one, and is of the forecasts that the page of accuracies is of",

@@ -9,7 +9,7 @@ using namespace tracecast;
 
 TEST_CASE("a parallel loop does each piece once, on any number of threads", "[base]") {
   const int threads = GENERATE(-1, 0, 1, 2, 7, 100);
-  const std::size_t count = GENERATE(0, 1, 2, 50);
+  const auto count = GENERATE(as<std::size_t>(), 0, 1, 2, 50);
   std::vector<std::atomic<int>> times(count);
   parallel_for(count, threads, [&](std::size_t i) { ++times[i]; });
   for (const std::atomic<int>& each : times) CHECK(each == 1);
