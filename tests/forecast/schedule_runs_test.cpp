@@ -193,10 +193,11 @@ TEST_CASE("updates between the passes of PipeDream are not its bubble", "[schedu
   };
   const ScenarioRun adam = drawn("adam");
   const ScenarioRun sgd = drawn("sgd");  // with shorter updates
-  const auto waiting_s = [](const ScenarioRun& each) {
-    return each.run.bubble_fraction * static_cast<double>(each.run.makespan) * 1e-12;
-  };
-  CHECK(adam.run.makespan > sgd.run.makespan * 11 / 10);
-  CHECK(waiting_s(adam) > 0);
-  CHECK(waiting_s(adam) == Approx(waiting_s(sgd)).epsilon(0.1));
+  const auto makespan = [](const ScenarioRun& each) { return static_cast<double>(each.run.makespan); };
+  const double longer = makespan(adam) - makespan(sgd);
+  CHECK(longer > 0.1 * makespan(sgd));
+  // Stages have unequal updates, for whose difference some wait.
+  const double waits_longer = adam.run.bubble_fraction * makespan(adam) - sgd.run.bubble_fraction * makespan(sgd);
+  CHECK(waits_longer > 0);
+  CHECK(waits_longer < 0.25 * longer);
 }

@@ -82,7 +82,7 @@ TEST_CASE("columns of compressed time show their activities in proportion", "[re
   CHECK(row.size() == 50);
   CHECK(std::abs(count(row, "F") - 37.5) < 1);
   CHECK(row.find("..") == std::string::npos);
-  CHECK(picture.find("A column is 160 of this time. Columns with several kinds of\nwork show them in turns") !=
+  CHECK(picture.find("A column is 160 of this time. Columns with several kinds\nof work show them in turns") !=
         std::string::npos);
   // A quarter forwards and a half backwards: each column has both.
   for (std::size_t i = 0; i < actions.size(); ++i)
