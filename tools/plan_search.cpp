@@ -222,10 +222,11 @@ const FailureFile* ranked_failures(const PlanRequest& request) {
   return request.failures && request.target.tokens > 0 ? &*request.failures : nullptr;
 }
 
-/// On sizes and settings that leave few layouts. A sentence that holds for several machines is said once.
-void add_hints(PlanReport& report, const MachineChoice& machine, const SearchSpace& space) {
+/// On sizes and settings that leave few layouts: where there is none, refusal_of() says whether the batch is the reason. A sentence
+/// that holds for several machines is said once.
+void add_hints(PlanReport& report, const MachineChoice& machine, const SearchSpace& space, bool any) {
   std::vector<std::string> hints = ruled_out(machine.scenario, space);
-  if (std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size); !hint.empty())
+  if (std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size); any && !hint.empty())
     hints.insert(hints.begin(), std::move(hint));
   for (std::string& hint : hints)
     if (std::ranges::find(report.hints, hint) == report.hints.end()) report.hints.push_back(std::move(hint));
@@ -248,7 +249,7 @@ Result<MachineOutcome> outcome_of(PlanRequest& request, std::size_t index, Evalu
   }
   if (!outcome.facts.empty()) machine.goodput = outcome.facts.front().goodput;
   outcome.choice = machine;
-  add_hints(report, machine, request.spaces[index]);
+  add_hints(report, machine, request.spaces[index], !outcome.result.best.empty());
   return outcome;
 }
 

@@ -40,7 +40,9 @@ std::string value_of(const Scenario& scenario, std::string_view key) {
   const std::string name(key.substr(key.find('.') + 1));
   const JsonNode group =
       key.starts_with("parallel.") ? write_fields(scenario.parallel, true) : write_fields(scenario.training, true);
-  return group.find(name)->setting_text();
+  std::string text = group.find(name)->setting_text();
+  std::erase(text, '"');
+  return text;
 }
 
 std::int64_t padded_vocabulary(const Model& model, const SearchSpace& space) {

@@ -259,7 +259,10 @@ TEST_CASE("moe: tokens of 8-bit experts are padded and back where nobody else pa
   };
   CHECK(without([](Settings& s) { s.training.padded_experts = false; }));
   CHECK(without([](Settings& s) { s.training.dtype = Precision::bf16; }));
-  CHECK(without([](Settings& s) { s.training.expert_capacity_padding = true; }));
+  CHECK(without([](Settings& s) {
+    s.training.expert_capacity_factor = 1;
+    s.training.expert_capacity_padding = true;
+  }));
   CHECK(without([](Settings& s) { s.parallel.moe_dispatcher = MoeDispatcher::hybridep; }));
   CHECK_FALSE(without([](Settings& s) { s.parallel.moe_dispatcher = MoeDispatcher::deepep; }));
   CHECK(without([](Settings& s) {

@@ -69,8 +69,11 @@ TEST_CASE("routing: a given imbalance is bounded by the capacity", "[plan][moe]"
   training.expert_capacity_factor = 1.25;
   CHECK(fullest() == 1.25);
   training.expert_imbalance = 1;
+  training.seq_length = 4096;
   training.expert_routing = ExpertRouting::uniform;
   CHECK(fullest() == 1.25);
+  training.expert_capacity_factor = 1;
+  CHECK(fullest() == 1);
   CHECK(expert_load(deepseek(), parallel, training).dropped > 0);
 }
 

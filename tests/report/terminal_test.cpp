@@ -199,11 +199,11 @@ TEST_CASE("memory: what is offloaded beside the host's memory", "[report][termin
     return text;
   };
   CHECK(contains(one_line(),
-                 "a GPU offloads up to 32.0 GiB, the GPUs of a host together 256 GiB; the topology does not "
+                 "a GPU offloads up to 32.0 GiB, the GPUs of a host together 256.0 GiB; the topology does not "
                  "say how much a host has"));
   CHECK(contains(page(forecast), "\n  fits: the peak"));
   forecast.host_capacity = Bytes{256LL << 30};
-  CHECK(contains(one_line(), "together 256 of 256 GiB"));
+  CHECK(contains(one_line(), "together 256.0 of 256.0 GiB"));
   CHECK(contains(page(forecast), "\n  fits: the peak"));
   forecast.host_capacity = Bytes{255LL << 30};
   CHECK(contains(page(forecast), "\n  does not fit the host: the peak"));

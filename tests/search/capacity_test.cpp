@@ -513,8 +513,9 @@ TEST_CASE("capacity: errors that two candidates share cancel in their ratio", "[
   CHECK(two.candidates[1].equals_first);
   // The same price on both sides cancels as well.
   const Economics economics = prices();
-  const CapacityPlan money =
-      rank_candidates({machines.front(), machines.front()}, Objective::cost, {.tokens = 8.64e9}, &economics);
+  MachineOutcome twin = machines.front();
+  twin.choice.topology = "another-machine";
+  const CapacityPlan money = rank_candidates({machines.front(), twin}, Objective::cost, {.tokens = 8.64e9}, &economics);
   CHECK(money.candidates[1].ratio_to_first->p90 == Approx(std::exp(1.2816 * 0.1523)).epsilon(0.015));
 }
 

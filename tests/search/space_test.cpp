@@ -197,6 +197,7 @@ TEST_CASE("space: every key that a layout sets is a key of layouts, and the othe
   Parallel& p = scenario.parallel;
   p.sharding_strategy = ShardingStrategy::full_shard;
   p.zero_stage = 3;
+  p.reshard_after_forward = true;
   p.reshard_group = 2;
   p.shard_group = 4;
   p.tp_comm_overlap = true;

@@ -186,7 +186,7 @@ TEST_CASE("help names every command and an example", "[tools]") {
         "Usage: tracecast sum numbers [options]\n\n"
         "  numbers               what to add\n\n"
         "Options:\n"
-        "  --help                this page\n"
+        "  -h, --help            this page\n"
         "  --negative            answer no\n"
         "  --mode {slow,careful}\n"
         "                        how to add when the numbers are larger than anyone can\n"
