@@ -31,6 +31,10 @@ bool runs_wide(const Profile& profile, Precision precision) {
 
 }  // namespace
 
+bool multiplies_fp8_either_way(const Profile& profile) {
+  return profile.architecture == "Blackwell" || profile.architecture == "Rubin";
+}
+
 double gemm_factor(const Profile& profile, Precision precision) {
   const InTraining& factors = profile.in_training;
   // An operator that runs at a wider precision's rate also takes its in-training factor.

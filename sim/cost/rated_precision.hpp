@@ -17,6 +17,10 @@ std::array<Precision, 5> stand_ins(Precision precision);
 /// The first of them for which the profile has a peak rate. Requires a profile with one of them.
 Precision rated_as(const Profile& profile, Precision precision);
 
+/// True if multiplications in fp8 with one scale for a tensor read operands in either direction, so that these need no transposed copy:
+/// from Blackwell on.   Source: docs/references.md#te-gemms (is_non_tn_fp8_gemm_supported)
+bool multiplies_fp8_either_way(const Profile& profile);
+
 /// The in-training factor of multiplications: of `precision`, or of 16 bit where they run at its rate or at that of 32 bit.
 double gemm_factor(const Profile& profile, Precision precision);
 

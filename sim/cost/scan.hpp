@@ -8,7 +8,7 @@
 /// one after another, W times state and the new state in each; Mamba-2 has sums there instead of products. e = 0.3 and f = 0.5
 /// are between what published times of flash-linear-attention ask for: f is 0.64 on an RTX 5090 and 0.4 or less on GB200, and on
 /// H20 e decides. Of Mamba-2 only its forward on an H100 was found, which asks for f = 0.33 to 0.41, on average 0.37
-/// (tests/model/scan_test.cpp has the times). The spread says how little that is.
+/// (tests/cost/scan_test.cpp has the times). The spread says how little that is.
 /// Left out: how a state is divided over thread blocks, products in fp32, latencies between the kernels but for t0.
 /// Source: docs/references.md#linear-attention
 #pragma once

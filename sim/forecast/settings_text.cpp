@@ -22,7 +22,10 @@ namespace tracecast {
 
 std::string precision_text(const Model& model, const Training& training) {
   std::string text = fmt::format("precision: linear layers {}", to_string(training.dtype));
-  if (training.row_scales) text += " with a scale for each row";
+  if (training.row_scales)
+    text += " with a scale for each row";
+  else if (training.dtype == Precision::fp8)
+    text += fmt::format(" with {} scales", to_string(training.fp8_scaling));
   if (is_narrow(training.dtype)) {
     std::vector<std::string> wide;
     if (!training.bf16_modules.empty())

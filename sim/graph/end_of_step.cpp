@@ -29,10 +29,12 @@ Bucket EndOfStep::parameters_of(const std::vector<Chunk>& chunks) const {
   return sum;
 }
 
-/// Both quantised copies of every weight, made once for all micro-batches of the next step; they are counted here
+/// The quantised copies of every weight, made once for all micro-batches of the next step; they are counted here
 /// although the first forward makes them, after the parameters have been gathered.
 Operator EndOfStep::quantise_weights(std::int64_t parameters) const {
-  const double moved = static_cast<double>(parameters) * quantising_bytes(context_.plan.training.dtype, 2);
+  const Training& training = context_.plan.training;
+  const double moved = static_cast<double>(parameters) *
+                       quantising_bytes(training, training.dtype, quantised_copies(training, training.dtype));
   return {OperatorKind::optimizer, Pass::optimizer, Precision::bf16, "weight cast",
           ElementwiseShape{parameters, Bytes{std::llround(moved)}}};
 }

@@ -36,20 +36,30 @@ void exchange(OpWriter& writer, std::int64_t width) {
 
 // ---- Between the projections ------------------------------------------------------------------------------------
 
-/// Moves as many elements with context parallelism: the whole sequence of fewer channels.
+/// Moves as many elements with context parallelism: the whole sequence of fewer channels. The backward of Mamba-2 repeats the
+/// forward.
 void convolution(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
-  const Moved moved{2 * s.element_bytes, 3 * s.element_bytes};
+  const int repeated = mixer(s) == Mixer::mamba2 ? 2 : 0;
+  const Moved moved{2 * s.element_bytes, (3 + repeated) * s.element_bytes};
   writer.elementwise(OperatorKind::convolution, pass, "causal_conv", s.tokens * convolved(s), moved.in(pass));
 }
 
-/// Megatron-Core's Mamba-2 copies what its input projection wrote to sequences that lie one after the other; with one of them it
-/// does already. docs/references.md#linear-attention
-void separate_sequences(OpWriter& writer, Pass pass) {
+/// Megatron-Core's Mamba-2 copies what its input projection wrote, `width` elements of a token, to sequences that lie one after the
+/// other, and the result of the scan back; one sequence lies so already. docs/references.md#linear-attention
+void reorder_sequences(OpWriter& writer, Pass pass, const char* name, std::int64_t width) {
   const LayerShape& s = writer.shape;
   if (mixer(s) != Mixer::mamba2 || s.training.micro_batch_size == 1) return;
-  writer.elementwise(OperatorKind::permute, pass, "separate_sequences",
-                     s.tokens * (convolved(s) + values(s) + heads(s)), 2 * s.element_bytes);
+  writer.elementwise(OperatorKind::copy, pass, name, s.tokens * width, 2 * s.element_bytes);
+}
+
+void separate_sequences(OpWriter& writer, Pass pass) {
+  const LayerShape& s = writer.shape;
+  reorder_sequences(writer, pass, "separate_sequences", convolved(s) + values(s) + heads(s));
+}
+
+void join_sequences(OpWriter& writer, Pass pass) {
+  reorder_sequences(writer, pass, "join_sequences", values(writer.shape));
 }
 
 void scan(OpWriter& writer, Pass pass) {
@@ -64,15 +74,17 @@ void scan(OpWriter& writer, Pass pass) {
                            sizes(s).head_dim,
                            sizes(s).chunk_size,
                            delta,
-                           mixer(s) == Mixer::kimi_delta};
+                           mixer(s) == Mixer::kimi_delta,
+                           !delta};
   const char* name = delta ? (operands.channel_decay ? "kimi_delta" : "gated_delta") : "ssd";
   writer.compute(OperatorKind::scan, pass, Precision::bf16, name, operands);
 }
 
-/// The norm of the scan's result, times a function of the gate.
+/// The norm of the scan's result, times a function of the gate, which Mamba-2's scan has applied already.
 void gated_norm(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
-  const Moved moved{3 * s.element_bytes, 5 * s.element_bytes};
+  const int gate = mixer(s) == Mixer::mamba2 ? 0 : 1;
+  const Moved moved{(2 + gate) * s.element_bytes, (3 + 2 * gate) * s.element_bytes};
   writer.elementwise(OperatorKind::norm, pass, "gated_norm", s.tokens * values(s), moved.in(pass));
 }
 
@@ -110,6 +122,7 @@ void linear_attention_forward(OpWriter& writer) {
   separate_sequences(writer, Pass::forward);
   convolution(writer, Pass::forward);
   scan(writer, Pass::forward);
+  join_sequences(writer, Pass::forward);
   gated_norm(writer, Pass::forward);
   exchange(writer, values(s));
   linear_forward(writer, linear_attention_output(s));
@@ -125,6 +138,7 @@ void linear_attention_backward(OpWriter& writer, BackwardPart part) {
   if (has_input_gradients(part)) {
     exchange(writer, values(s));
     gated_norm(writer, Pass::backward);
+    join_sequences(writer, Pass::backward);
     scan(writer, Pass::backward);
     convolution(writer, Pass::backward);
     separate_sequences(writer, Pass::backward);

@@ -15,9 +15,12 @@ std::int64_t rows(const LayerShape& shape, const Linear& linear) {
   return linear.split == MatrixSplit::replicated ? shape.local_tokens : shape.tokens;
 }
 
+/// `tensors`: quantised one after the other. A current scale takes three kernels: the largest value, the scale, the copy.
 void cast(OpWriter& writer, std::string name, Precision precision, Pass pass, std::int64_t elements, int copies,
-          std::int64_t kernels = 1) {
-  const double moved = static_cast<double>(elements) * quantising_bytes(precision, copies);
+          std::int64_t tensors = 1) {
+  const bool current = precision == Precision::fp8 && finds_largest(writer.shape.training, precision);
+  const std::int64_t kernels = tensors * (current ? 3 : 1);
+  const double moved = static_cast<double>(elements) * quantising_bytes(writer.shape.training, precision, copies);
   writer.compute(OperatorKind::cast, pass, Precision::bf16, std::move(name),
                  ElementwiseShape{elements, Bytes{std::llround(moved)}, static_cast<std::int32_t>(kernels)});
 }
@@ -60,16 +63,21 @@ bool gathers_quantised(const LayerShape& shape, Precision multiplied) {
   return is_narrow(multiplied) && !shape.training.row_scales;
 }
 
-/// Each tensor rank quantises its part of what is gathered. The copy for the weight gradient is gathered, too, where it has
-/// scales per block, and transposed from the gathered one where it has one scale.
+/// Each tensor rank quantises its part of what is gathered; ranks that find the largest value of their parts agree on one scale.
+/// The copy for the weight gradient is gathered, too, where it has scales per block, and transposed from the gathered one where it has
+/// one scale.
 void quantise_operand(OpWriter& writer, const Linear& linear, Pass pass, std::int64_t columns) {
   const LayerShape& shape = writer.shape;
   const std::int64_t whole = rows(shape, linear) * columns;
   if (!gathers_quantised(shape, linear.precision) || !multiplies_gathered(shape, linear, pass))
     return quantise(writer, linear.name, linear.precision, pass, whole);
-  const bool transposed = linear.precision == Precision::fp8;
-  quantise(writer, linear.name, linear.precision, pass, shape.local_tokens * columns, transposed ? 1 : 2);
-  if (!transposed) return;
+  const bool one_scale = linear.precision == Precision::fp8;
+  if (one_scale && finds_largest(shape.training, Precision::fp8)) {
+    writer.collective(Traffic::tensor_parallel, Collective::all_reduce, Bytes{4});
+    writer.do_not_tile();
+  }
+  quantise(writer, linear.name, linear.precision, pass, shape.local_tokens * columns, one_scale ? 1 : 2);
+  if (!one_scale || !shape.training.fp8_transpose) return;
   writer.compute(OperatorKind::cast, pass, Precision::bf16, linear.name + " transpose",
                  ElementwiseShape{whole, Bytes{2 * whole}});
   writer.share_launch();
@@ -186,8 +194,10 @@ void add_gradients(OpWriter& writer, const std::string& name, std::int64_t eleme
 }
 
 void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements,
-              int copies, std::int64_t kernels) {
-  if (is_narrow(precision)) cast(writer, name + " cast", precision, pass, elements, copies, kernels);
+              std::optional<int> copies, std::int64_t tensors) {
+  if (!is_narrow(precision)) return;
+  cast(writer, name + " cast", precision, pass, elements,
+       copies.value_or(quantised_copies(writer.shape.training, precision)), tensors);
 }
 
 void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass,

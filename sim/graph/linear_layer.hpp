@@ -50,10 +50,10 @@ void reduce_partial_sums(OpWriter& writer);
 /// The end of attention or feed-forward: sums of the row-parallel layer, or with gathers_layers() all columns.
 void finish_block(OpWriter& writer);
 
-/// 8-bit and 4-bit operands are quantised from 16 bit, by default together with the transposed copy that the weight gradient
-/// needs (quantising_bytes), by so many kernels. Nothing for wider operands.
+/// 8-bit and 4-bit operands are quantised from 16 bit, by default with the copy that the weight gradient reads
+/// (quantised_copies), `tensors` of them one after the other. Nothing for wider operands.
 void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements,
-              int copies = 2, std::int64_t kernels = 1);
+              std::optional<int> copies = {}, std::int64_t tensors = 1);
 /// ZeRO-3 has the weights in 16 bit each time they have been gathered: one copy is made for every use. Elsewhere copies
 /// are made once per step (end_of_step.hpp).
 void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements);

@@ -138,11 +138,28 @@ bool uses_hybridep(const LayerShape& s) {
   return s.plan.parallel.moe_dispatcher == MoeDispatcher::hybridep && s.plan.parallel.ep > 1;
 }
 
-/// HybridEP permutes tokens inside the calls that exchange them. docs/references.md#hybridep-work
+/// One copy of each token becomes one for each of its experts, or these become one again. With an all-to-all that is before the
+/// exchange; DeepEP and HybridEP exchange one copy for each rank with experts of the token, and what the fullest rank has received is
+/// permuted. HybridEP does it inside the calls that exchange. docs/references.md#permute-bytes, docs/references.md#hybridep-work
 void permute(OpWriter& writer, Pass pass, const std::string& name) {
-  writer.elementwise(OperatorKind::permute, pass, name, routed_tokens(writer.shape) * writer.shape.model.hidden_size,
-                     2 * writer.shape.element_bytes);
-  if (uses_hybridep(writer.shape)) writer.share_launch();
+  const LayerShape& s = writer.shape;
+  const Parallel& p = s.plan.parallel;
+  const bool received = p.ep > 1 && p.moe_dispatcher != MoeDispatcher::alltoall;
+  const double load = s.plan.expert_load.fullest;
+  const double apart = moe(s).topk * (received || s.training.expert_capacity_padding ? load : std::min(load, 1.0));
+  const double together = received ? parts_reached(moe(s), p.ep) * load : 1;
+  const auto elements = [&](double copies) { return scaled(s.local_tokens, copies) * s.model.hidden_size; };
+  writer.compute(OperatorKind::permute, pass, Precision::bf16, name,
+                 ElementwiseShape{elements(apart), Bytes{(elements(apart) + elements(together)) * s.element_bytes}});
+  if (uses_hybridep(s)) writer.share_launch();
+}
+
+/// Adds what shared experts made to the result of the routed ones.
+void add_shared(OpWriter& writer) {
+  const LayerShape& s = writer.shape;
+  writer.elementwise(OperatorKind::residual, Pass::forward, "add_shared", s.local_tokens * s.model.hidden_size,
+                     3 * s.element_bytes);
+  writer.share_launch();
 }
 
 /// HybridEP's ranks first tell each other which of their tokens go to which experts, a byte for each: between nodes with NCCL,
@@ -210,11 +227,11 @@ bool fuses_activation(const LayerShape& s) {
   return s.training.fused_experts && is_narrow(s.precision_of(LinearPart::experts));
 }
 
-/// Kernels that quantise an operand of the experts. With one scale for a tensor each takes three: the largest value, the scale, the
-/// copy.
-std::int64_t cast_kernels(const LayerShape& s, Precision precision) {
-  if (!s.training.separate_expert_casts || fuses_activation(s)) return 1;
-  return experts_at_work(s) * (precision == Precision::fp8 ? 3 : 1);
+/// Tensors as which an operand of the experts is quantised; with scales of earlier steps it is one.
+/// docs/references.md#expert-casts
+std::int64_t cast_tensors(const LayerShape& s, Precision precision) {
+  const bool delayed = precision == Precision::fp8 && s.training.fp8_scaling == Fp8Scaling::delayed;
+  return s.training.separate_expert_casts && !fuses_activation(s) && !delayed ? experts_at_work(s) : 1;
 }
 
 /// One multiplication of every local expert, on one of `parts` parts of the tokens. `quantised`: an earlier
@@ -234,7 +251,7 @@ void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t 
   if (!wgrad) {
     quantise_weights(writer, name, precision, pass, out * in * experts);
     if (!quantised)
-      quantise(writer, name, precision, pass, rows * (pass == Pass::dgrad ? out : in), 2, cast_kernels(s, precision));
+      quantise(writer, name, precision, pass, rows * (pass == Pass::dgrad ? out : in), {}, cast_tensors(s, precision));
   }
   writer.compute(OperatorKind::grouped_gemm, pass, precision, name, operands);
   if (wgrad) add_gradients(writer, name, out * in * experts);
@@ -369,6 +386,7 @@ void routed_forward(OpWriter& writer, bool with_shared) {
   exchange_tokens(writer, Pass::forward, experts, overlaps ? shared : std::function<void()>{});
   permute(writer, Pass::forward, "unpermute");
   if (with_shared && !overlaps) shared();
+  if (moe(writer.shape).shared_ffn_hidden > 0) add_shared(writer);
 }
 
 void routed_backward(OpWriter& writer, BackwardPart part, const std::function<void()>& overlapped) {

@@ -22,12 +22,14 @@ Bucket& Bucket::operator+=(const Bucket& other) {
   return *this;
 }
 
-/// ZeRO-3 gathers everything before it is used, the other stages what the optimizer has changed.
+/// ZeRO-3 gathers everything before it is used, the other stages what the optimizer has changed. Parameters in MXFP8 are gathered in
+/// 16 bit, in the buffer of the gradients, and quantised by each rank, which needs both copies (docs/references.md#mxfp8-gathers).
 Bytes ParameterUnits::gather_bytes(std::int64_t all, std::int64_t trained, std::int64_t quantised) const {
   const Training& training = plan_.training;
   const std::int64_t wide = training.dtype == Precision::fp32 ? 4 : 2;
   const std::int64_t gathered = plan_.parallel.zero_stage == 3 ? all : trained;
-  if (!training.fp8_param_gather) return Bytes{gathered * wide};
+  if (!training.fp8_param_gather || (training.dtype == Precision::mxfp8 && plan_.parallel.zero_stage < 3))
+    return Bytes{gathered * wide};
   const std::int64_t narrow = std::min(gathered, quantised);
   return Bytes{(gathered - narrow) * wide + std::llround(quantised_size(training.dtype) * static_cast<double>(narrow))};
 }
@@ -111,8 +113,8 @@ std::int64_t ParameterUnits::bucket_size(const Stage& stage, bool first) const {
     case DataParallelKind::parameter_averaging:
       break;
   }
-  if (parallel.pp > 1 && !stage.embedding) return std::numeric_limits<std::int64_t>::max();
-  // Megatron-LM's default.
+  // Megatron-LM's, whose distributed data parallelism has buckets on the first stage only; FSDP has units on all.
+  if (parallel.pp > 1 && !stage.embedding && parallel.zero_stage <= 1) return std::numeric_limits<std::int64_t>::max();
   return or_default(parallel.ddp_bucket_size, std::max<std::int64_t>(40'000'000, 1'000'000LL * parallel.dp));
 }
 

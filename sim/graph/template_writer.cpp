@@ -138,13 +138,24 @@ Slot CostTable::context_slot() const {
   }
 }
 
-std::int32_t CostTable::collective_index(const GroupCall& what) {
-  const GroupPlacement& group = placement(what.slot);
-  TRACECAST_ASSERT(group.ranks > 1, "a collective needs a group of at least two");
+CostTable::CallKey CostTable::key_of(const GroupCall& what) const {
+  TRACECAST_ASSERT(placement(what.slot).ranks > 1, "a collective needs a group of at least two");
   const auto slot = static_cast<std::int32_t>(what.slot);
-  const CallKey key{slot, numbers_[static_cast<std::size_t>(slot)], what.traffic, what.call, what.tiled};
+  return {slot, numbers_[static_cast<std::size_t>(slot)], what.traffic, what.call, what.tiled};
+}
+
+std::int32_t CostTable::collective_index(const GroupCall& what) {
+  const CallKey key = key_of(what);
   const auto [found, added] = collectives_.try_emplace(key, static_cast<std::int32_t>(graph_.collectives.size()));
-  if (added) graph_.collectives.push_back({what.traffic, slot, what.call, network_.cost(what.call, group), what.tiled});
+  if (added)
+    graph_.collectives.push_back(
+        {what.traffic, key.slot, what.call, network_.cost(what.call, placement(what.slot)), what.tiled});
+  return found->second;
+}
+
+Duration CostTable::collective_time(const GroupCall& what) {
+  const auto [found, added] = collective_times_.try_emplace(key_of(what));
+  if (added) found->second = network_.cost(what.call, placement(what.slot)).duration;
   return found->second;
 }
 
@@ -285,13 +296,18 @@ Duration TemplateWriter::multiplication_beside(const WorkList& list, std::size_t
   };
   const auto at = list.begin() + static_cast<std::ptrdiff_t>(index);
   const bool gathers = at->call.collective == Collective::all_gather;
-  const auto end = gathers ? list.end() : at;
-  const auto beside = gathers ? std::find_if(at, end, multiplies) : index > 0 && multiplies(*(at - 1)) ? at - 1 : end;
-  return beside == end ? Duration{} : table_.operator_time(beside->op, beside->recomputed);
+  if (gathers) {
+    const auto next = std::find_if(at, list.end(), multiplies);
+    return next == list.end() ? Duration{} : table_.operator_time(next->op, next->recomputed);
+  }
+  // The matrix's own multiplication makes what is reduced; its adapters, which follow it, are calls of the framework.
+  const auto own =
+      std::find_if(std::reverse_iterator(at), list.rend(), [](const Work& work) { return work.calls == 0; });
+  return own == list.rend() || !multiplies(*own) ? Duration{} : table_.operator_time(own->op, own->recomputed);
 }
 
 void TemplateWriter::tile(GroupCall& whole, const WorkList& list, std::size_t index) {
-  const Duration time = graph_.collectives[static_cast<std::size_t>(table_.collective_index(whole))].cost.duration;
+  const Duration time = table_.collective_time(whole);
   if (time.picoseconds <= 0) return;
   const double hidden =
       std::min(1 - kTiledExposedShare, static_cast<double>(multiplication_beside(list, index).picoseconds) /

@@ -99,6 +99,8 @@ class CostTable {
   Duration operator_time(const Operator& op, bool recomputed);
   /// Index into StepGraph::collectives.   Requires a group of at least two ranks
   std::int32_t collective_index(const GroupCall& what);
+  /// Of a collective that need not be in the graph.   Requires as above
+  Duration collective_time(const GroupCall& what);
   /// The same for a transfer whose cost does not come from the network model, in a group of any size.
   std::int32_t fixed_index(const GroupCall& what, const CollectiveCost& cost);
   const GroupPlacement& placement(Slot slot) const { return placements_[static_cast<std::size_t>(slot)]; }
@@ -114,6 +116,7 @@ class CostTable {
     auto operator<=>(const CallKey&) const = default;
   };
 
+  CallKey key_of(const GroupCall& what) const;
   std::int32_t find_operator(const Operator& op, bool recomputed);
   /// The times of a new operator over the documents of each batch, and their mean. Batches whose bins span other numbers of
   /// ranks take no time.
@@ -135,6 +138,7 @@ class CostTable {
   std::vector<std::int32_t> next_operator_;
   std::int32_t last_operator_ = 0;
   std::map<CallKey, std::int32_t> collectives_;
+  std::map<CallKey, Duration> collective_times_;
 };
 
 /// Writes one template.

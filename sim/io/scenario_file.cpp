@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/cost/power_limit.hpp"
+#include "sim/cost/rated_precision.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/json_document.hpp"
@@ -332,6 +333,8 @@ class ScenarioReader {
       profile.clock = clock_at_power(s.power_limit);
     };
     prepare(s.profile);
+    if (!s.locations.contains("training.fp8_transpose"))
+      s.training.fp8_transpose = !multiplies_fp8_either_way(s.profile);
     for (Perturbation::OtherGpus& other : s.perturbation.gpus) prepare(other.profile);
   }
 

@@ -92,28 +92,42 @@ Bytes scores_traffic(const Operator& op, const AttentionShape& shape) {
   return Bytes{element_size(op.precision) * (is_backward(op.pass) ? backward : forward)} * shape.batch;
 }
 
-/// Forward; backward three times that: the states are made again, and every tensor is read with its gradient.
+/// Bytes that the kernels of a scan move for each token, and for each chunk of tokens.
+struct ScanBytes {
+  std::int64_t token;
+  std::int64_t chunk;
+};
+
+/// Forward: k four times, q, W twice; v, U twice, new values twice, o; both C x C matrices, fp32 and 16 bit; decays. Backward three
+/// times that: the states are made again, and every tensor is read with its gradient.
+ScanBytes delta_bytes(const ScanShape& shape, std::int64_t e, bool backward) {
+  const std::int64_t keys = shape.heads * shape.key_dim;
+  const std::int64_t values = shape.heads * shape.value_dim;
+  const std::int64_t decays = shape.channel_decay ? keys * (e + 20) : 12 * shape.heads;
+  const std::int64_t token = e * (7 * keys + 6 * values) + 12 * shape.chunk * shape.heads + decays;
+  const int passes = backward ? 3 : 1;
+  return {passes * token, passes * 2 * e * values * shape.key_dim};
+}
+
+/// Mamba-2. Forward: x twice and the result, with a gate also that and the result before it; keys and queries twice each; C x C in
+/// fp32; the steps; states written and read in fp32, and once more in 16 bit after they are summed up. Backward: the sums of the
+/// kernels in docs/references.md#linear-attention, without a gate all but those of its gradient.
+ScanBytes mamba_bytes(const ScanShape& shape, std::int64_t e, bool backward) {
+  const std::int64_t keys = shape.key_heads * shape.key_dim;
+  const std::int64_t values = shape.heads * shape.value_dim;
+  const std::int64_t state = values * shape.key_dim;
+  const std::int64_t squares = shape.chunk * shape.key_heads;
+  if (backward)
+    return {e * ((shape.gated ? 69 : 45) * values / 4 + 19 * keys) + 24 * squares + 72 * shape.heads, 34 * state};
+  return {e * ((shape.gated ? 5 : 3) * values + 4 * keys) + 8 * squares + 24 * shape.heads, 12 * state};
+}
+
 Bytes scan_traffic(const Operator& op, const ScanShape& shape) {
   const std::int64_t e = element_size(op.precision);
-  const std::int64_t keys = (shape.delta ? shape.heads : shape.key_heads) * shape.key_dim;
-  const std::int64_t values = shape.heads * shape.value_dim;
-  const std::int64_t state = values * shape.key_dim;  // of each chunk
-  std::int64_t token = 0;
-  std::int64_t chunk = 0;
-  if (shape.delta) {
-    // k four times, q, W twice; v, U twice, new values twice, o; both C x C matrices, fp32 and 16 bit; decays.
-    const std::int64_t decays = shape.channel_decay ? keys * (e + 20) : 12 * shape.heads;
-    token = e * (7 * keys + 6 * values) + 12 * shape.chunk * shape.heads + decays;
-    chunk = 2 * e * state;
-  } else {
-    // x twice and the result, keys and queries twice each; C x C in fp32; the steps; states written and read in fp32,
-    // and once more in 16 bit after they are summed up.
-    token = e * (3 * values + 4 * keys) + 8 * shape.chunk * shape.key_heads + 24 * shape.heads;
-    chunk = 12 * state;
-  }
+  const bool backward = is_backward(op.pass);
+  const ScanBytes each = shape.delta ? delta_bytes(shape, e, backward) : mamba_bytes(shape, e, backward);
   const std::int64_t chunks = (shape.length + shape.chunk - 1) / shape.chunk;
-  const Bytes forward{shape.batch * (shape.length * token + chunks * chunk)};
-  return is_backward(op.pass) ? 3 * forward : forward;
+  return Bytes{shape.batch * (shape.length * each.token + chunks * each.chunk)};
 }
 
 }  // namespace
@@ -147,11 +161,6 @@ double quantised_size(Precision precision) {
     default:
       return static_cast<double>(element_size(precision));
   }
-}
-
-double quantising_bytes(Precision precision, int copies) {
-  const int reads = precision == Precision::nvfp4 ? 2 : 1;
-  return reads * quantised_size(Precision::bf16) + copies * quantised_size(precision);
 }
 
 double attention_pairs(const AttentionShape& shape) {

@@ -30,9 +30,6 @@ bool is_narrow(Precision precision);
 /// Bytes of one quantised element with its share of the scales: fp8_block an fp32 scale per 128 elements, mxfp8 8 bits per
 /// 32, nvfp4 8 bits per 16. For 16 and 32 bit the element itself.   Source: OCP MX 1.0; DeepSeek-V3 3.3; NVIDIA NVFP4.
 double quantised_size(Precision precision);
-/// Bytes moved to quantise one element of 16 bits into `copies` copies. It is read once, for nvfp4 twice: its scales need the
-/// largest element of the tensor first.   Source: docs/references.md#te-gemms
-double quantising_bytes(Precision precision, int copies);
 
 enum class OperatorKind {
   gemm,          ///< one matrix multiplication
@@ -130,6 +127,7 @@ struct ScanShape {
   std::int64_t chunk = 0;
   bool delta = false;          ///< delta rule: the state forgets what its key held before
   bool channel_decay = false;  ///< a decay for each channel of the keys, not for each head
+  bool gated = false;          ///< Mamba-2: the result is multiplied with a function of the gate
   auto operator<=>(const ScanShape&) const = default;
 };
 

@@ -294,6 +294,17 @@ struct EnumNames<CrossEntropy> {
       {CrossEntropy::compiled, "compiled"},         {CrossEntropy::fused, "fused"}};
 };
 
+/// Where an 8-bit tensor with one scale takes it from.
+enum class Fp8Scaling {
+  delayed,  ///< the largest values of earlier steps
+  current,  ///< its own largest value, which a pass over the tensor finds first
+};
+template <>
+struct EnumNames<Fp8Scaling> {
+  static constexpr NamedValue<Fp8Scaling> table[] = {{Fp8Scaling::delayed, "delayed"},
+                                                     {Fp8Scaling::current, "current"}};
+};
+
 struct Training {
   std::int64_t seq_length = 0;
   std::int64_t micro_batch_size = 1;
@@ -376,6 +387,10 @@ struct Training {
   bool sm_margin = false;
   /// With fp8: one scale for each row or column of an operand, not one for the tensor (torchao's recipe "rowwise").
   bool row_scales = false;
+  Fp8Scaling fp8_scaling = Fp8Scaling::delayed;
+  /// With fp8: tensors are quantised transposed, too, since multiplications read both operands along the dimension that they sum over.
+  /// Blackwell's need no such copy (docs/references.md#te-gemms).
+  bool fp8_transpose = true;
   double loss_mask_fraction =
       1;  ///< part of the positions that have a label: the others are left out before the output layer
   CrossEntropy cross_entropy = CrossEntropy::automatic;

@@ -21,7 +21,7 @@ Bytes weight_copies(const RankParameters& parameters, const Plan& plan) {
   const double wide = plan.training.fp8_param_gather ? static_cast<double>(compute_size(plan.training)) : 0;
   const std::int64_t copies = parameters.quantised_experts > 0 ? parameters.expert_copies : 0;
   const auto count = static_cast<double>(parameters.quantised + parameters.quantised_experts + copies);
-  return {std::llround(count * (weight_copy_bytes(plan.training.dtype) - wide))};
+  return {std::llround(count * (weight_copy_bytes(plan.training) - wide))};
 }
 
 /// Frozen parameters are there in the precision that computes, and nothing else of them. PyTorch's DDP reduces a copy of the gradients,

@@ -18,7 +18,24 @@ Precision wide_precision(const Training& training) {
 
 std::int64_t activation_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
 
-double weight_copy_bytes(Precision precision) { return is_narrow(precision) ? 2 * quantised_size(precision) : 0; }
+int quantised_copies(const Training& training, Precision precision) {
+  return precision == Precision::fp8 && !training.fp8_transpose ? 1 : 2;
+}
+
+bool finds_largest(const Training& training, Precision precision) {
+  const bool current = training.fp8_scaling == Fp8Scaling::current && !training.row_scales;
+  return precision == Precision::nvfp4 || (precision == Precision::fp8 && current);
+}
+
+double quantising_bytes(const Training& training, Precision precision, int copies) {
+  const int reads = finds_largest(training, precision) ? 2 : 1;
+  return reads * quantised_size(Precision::bf16) + copies * quantised_size(precision);
+}
+
+double weight_copy_bytes(const Training& training) {
+  const Precision precision = training.dtype;
+  return is_narrow(precision) ? quantised_copies(training, precision) * quantised_size(precision) : 0;
+}
 
 bool adds_gradients_apart(const Training& training) {
   return training.keep_16bit_gradients && training.grad_reduce_dtype == Precision::fp32 &&

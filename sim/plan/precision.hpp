@@ -30,10 +30,16 @@ Precision wide_precision(const Training& training);
 /// narrower.
 std::int64_t activation_size(const Training& training);
 
-/// Bytes of the quantised copies of one weight that forward and backward read: by rows for the output and the input
-/// gradient by columns, each with its scales. 0 in 16 and 32 bit.   Source: Transformer Engine (row-wise and column-wise
-/// data of a quantised tensor, kept from one micro-batch to the next)
-double weight_copy_bytes(Precision precision);
+/// Copies of a quantised tensor that its multiplications read: by rows for the output and the input gradient by columns.
+/// Source: Transformer Engine (row-wise and column-wise data of a quantised tensor)
+int quantised_copies(const Training& training, Precision precision);
+/// True if quantising reads a tensor once more before, for its largest value (docs/references.md#te-gemms).
+bool finds_largest(const Training& training, Precision precision);
+/// Bytes that quantising moves for each element: what is read in 16 bit, and `copies` that are written.
+double quantising_bytes(const Training& training, Precision precision, int copies);
+
+/// Bytes of the quantised copies of one weight, each with its scales, kept from one micro-batch to the next. 0 in 16 and 32 bit.
+double weight_copy_bytes(const Training& training);
 
 /// True if multiplications write weight gradients in 16 bit that kernels of their own add to the fp32 ones after each
 /// micro-batch, rather than adding to the fp32 ones themselves: DeepSpeed's BF16_Optimizer (Training::keep_16bit_gradients). In fp16

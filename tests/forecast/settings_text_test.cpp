@@ -18,6 +18,7 @@ TEST_CASE("settings text: precision names the tensors in higher precision", "[re
   training.row_scales = true;
   CHECK(precision_text(model, training).starts_with("precision: linear layers fp8 with a scale for each row; "));
   training.row_scales = false;
+  CHECK(precision_text(model, training).starts_with("precision: linear layers fp8 with delayed scales; "));
   training.dtype = Precision::fp8_block;
   training.bf16_modules = {"attention"};
   training.bf16_layers_end = 2;

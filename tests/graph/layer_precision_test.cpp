@@ -106,10 +106,13 @@ TEST_CASE("layer: DeepSpeed's bf16 optimizer adds weight gradients to the fp32 o
 TEST_CASE("layer: what is multiplied in 8 or 4 bits is quantised before it is gathered", "[graph]") {
   const Model model = llama3_70b();
   bool by_row = false;
+  Training settings;
   const auto list = [&](Precision precision, bool backward) {
     Plan plan = layer_plan(model, 8, true);
     plan.training.dtype = precision;
     plan.training.row_scales = by_row;
+    plan.training.fp8_scaling = settings.fp8_scaling;
+    plan.training.fp8_transpose = settings.fp8_transpose;
     const LayerWork work(model, plan);
     return backward ? work.backward(0, BackwardPart::all, false) : work.forward(0);
   };
@@ -137,6 +140,15 @@ TEST_CASE("layer: what is multiplied in 8 or 4 bits is quantised before it is ga
   CHECK(moved(forward, "fc1 transpose", Pass::forward) == std::pair{kTensor, kTensor * 2});
   CHECK(moved(backward, "fc2 cast", Pass::dgrad) == std::pair{kTensor / 8, kTensor / 8 * 3});
   CHECK(moved(forward, "fc2 cast", Pass::forward).first == 8192 * 28672 / 8);  // already divided, never gathered
+  CHECK(messages(forward, Collective::all_reduce).empty());
+  // A current scale is of all ranks' parts, each read once more for it. Blackwell needs no transposed copy.
+  settings = {.fp8_scaling = Fp8Scaling::current, .fp8_transpose = false};
+  const WorkList current = list(Precision::fp8, false);
+  CHECK(messages(current, Collective::all_reduce) == std::set<std::int64_t>{4});
+  CHECK(moved(current, "fc1 cast", Pass::forward) == std::pair{kTensor / 8, kTensor / 8 * 5});
+  CHECK(std::none_of(current.begin(), current.end(),
+                     [](const Work& each) { return each.op.name.ends_with("transpose"); }));
+  settings = {};
   CHECK(moved(list(Precision::mxfp8, false), "fc1 cast", Pass::forward) ==
         std::pair{kTensor / 8, kTensor / 8 * 2 + kTensor / 8 * 33 / 16});
   // A scale for each row is taken of what was gathered in 16 bits.

@@ -153,12 +153,37 @@ TEST_CASE("moe: HybridEP permutes inside its calls, and gathers the routing befo
   CHECK(gathered(MoeDispatcher::hybridep, true) == 0);
 }
 
+TEST_CASE("moe: a permutation reads tokens once and writes their copies, or what was received",
+          "[oracle][graph][moe]") {
+  const Model model = deepseek_layer();
+  const auto permuted = [&](int ep, MoeDispatcher dispatcher, double imbalance, double capacity) {
+    Settings settings;
+    settings.parallel.ep = ep;
+    settings.parallel.moe_dispatcher = dispatcher;
+    settings.training.expert_imbalance = imbalance;
+    settings.training.expert_capacity_factor = capacity;
+    settings.training.expert_capacity_padding = capacity > 0;
+    const Plan plan = plan_of(model, settings);
+    const WorkList list = LayerWork(model, plan).forward(0);
+    const auto& shape = std::get<ElementwiseShape>(list[position(list, "permute")].op.shape);
+    return static_cast<double>(shape.traffic.count) / (2.0 * static_cast<double>(plan.tokens() * model.hidden_size));
+  };
+  const int k = model.moe->topk;
+  CHECK(permuted(64, MoeDispatcher::alltoall, 1, 0) == 1 + k);
+  CHECK(permuted(64, MoeDispatcher::alltoall, 2, 0) == 1 + k);  // the sender's tokens
+  CHECK(permuted(64, MoeDispatcher::alltoall, 1, 2) == 1 + 2 * k);
+  const double received = parts_reached(*model.moe, 64);
+  CHECK(permuted(64, MoeDispatcher::deepep, 1, 0) == Approx(received + k).epsilon(1e-4));
+  CHECK(permuted(64, MoeDispatcher::hybridep, 2, 0) == Approx(2 * (received + k)).epsilon(1e-4));
+}
+
 TEST_CASE("moe: experts' inputs are quantised one by one where the library has no kernel for all",
           "[oracle][graph][moe]") {
   const Model model = deepseek_layer();
-  const auto kernels = [&](Precision precision, bool separate, bool fused) {
+  const auto kernels = [&](Precision precision, bool separate, bool fused, Fp8Scaling scaling = Fp8Scaling::delayed) {
     Settings settings;
     settings.training.dtype = precision;
+    settings.training.fp8_scaling = scaling;
     settings.training.separate_expert_casts = separate;
     settings.training.fused_experts = fused;
     const Plan plan = plan_of(model, settings);
@@ -170,7 +195,8 @@ TEST_CASE("moe: experts' inputs are quantised one by one where the library has n
   };
   // Four experts on each rank.
   CHECK(kernels(Precision::mxfp8, true, false) == std::vector<std::int32_t>{4, 4});
-  CHECK(kernels(Precision::fp8, true, false) == std::vector<std::int32_t>{12, 12});
+  CHECK(kernels(Precision::fp8, true, false) == std::vector<std::int32_t>{1, 1});  // with scales of earlier steps
+  CHECK(kernels(Precision::fp8, true, false, Fp8Scaling::current) == std::vector<std::int32_t>{12, 12});
   CHECK(kernels(Precision::mxfp8, false, false) == std::vector<std::int32_t>{1, 1});
   CHECK(kernels(Precision::mxfp8, true, true) == std::vector<std::int32_t>{1});
 }

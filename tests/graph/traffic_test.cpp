@@ -128,8 +128,9 @@ TEST_CASE("traffic: Megatron-LM's buckets are those of the first stage of a pipe
 }
 
 TEST_CASE("traffic: tiled tensor parallelism sends what whole collectives send", "[oracle][graph]") {
-  const auto run_of = [](bool overlap, double nvlink) {
+  const auto run_of = [](bool overlap, double nvlink, int lora_rank = 0) {
     Scenario scenario = small_scenario(8, 1, 1);
+    scenario.training.lora_rank = lora_rank;
     scenario.model.hidden_size = 8192;
     scenario.model.num_attention_heads = 64;
     scenario.model.head_dim = 128;
@@ -159,6 +160,18 @@ TEST_CASE("traffic: tiled tensor parallelism sends what whole collectives send",
   const ForecastRun slow = run_of(true, 1.0 / 64);
   CHECK(sent(slow) == sent(run_of(false, 1)));
   CHECK(exposed(slow) > 2 * exposed(run_of(true, 1)));
+  // With adapters, too, a matrix's own multiplication hides its transfers.
+  const ForecastRun adapted = run_of(true, 1, 16);
+  std::set<Collective> tiled;
+  for (const CostedCollective& each : adapted.graph.collectives)
+    if (each.tiled.count > 0) tiled.insert(each.call.collective);
+  CHECK(tiled == std::set{Collective::all_gather, Collective::reduce_scatter});
+  // The graph has no collective that no rank runs.
+  std::set<std::int32_t> called;
+  for (const Template& each : adapted.graph.templates)
+    for (const Op& op : each.ops)
+      if (op.type == OpType::collective) called.insert(op.payload);
+  CHECK(called.size() == adapted.graph.collectives.size());
 }
 
 TEST_CASE("traffic: ZeRO-1 sums gradients where their states are, or everywhere", "[oracle][graph]") {

@@ -49,9 +49,21 @@ TEST_CASE("precision: bytes of quantised elements with their scales", "[oracle][
 }
 
 TEST_CASE("precision: bytes that quantising an element moves", "[oracle][model][precision]") {
-  CHECK(quantising_bytes(Precision::fp8, 2) == 4);  // 2 read, 1 written twice
-  CHECK(quantising_bytes(Precision::mxfp8, 1) == 3.03125);
-  CHECK(quantising_bytes(Precision::nvfp4, 2) == 5.125);  // 2 read twice, 0.5625 written twice
+  Training training;
+  const auto bytes = [&](Precision precision) {
+    return quantising_bytes(training, precision, quantised_copies(training, precision));
+  };
+  CHECK(bytes(Precision::fp8) == 4);  // 2 read, 1 written twice
+  CHECK(quantising_bytes(training, Precision::mxfp8, 1) == 3.03125);
+  CHECK(bytes(Precision::nvfp4) == 5.125);  // 2 read twice, 0.5625 written twice
+  training.fp8_scaling = Fp8Scaling::current;
+  CHECK(bytes(Precision::fp8) == 6);  // read once more for the largest value
+  CHECK(bytes(Precision::mxfp8) == 4.0625);
+  training.fp8_transpose = false;
+  CHECK(bytes(Precision::fp8) == 5);
+  CHECK(bytes(Precision::fp8_block) == 4.0625);
+  training.row_scales = true;
+  CHECK(bytes(Precision::fp8) == 3);
 }
 
 TEST_CASE("precision: quantised copies of the weights are part of the memory", "[oracle][plan][precision]") {

@@ -266,6 +266,7 @@ class TrainingReader : RowPart {
       return affirms(words, "row-wise") || affirms(words, "per-row") || affirms(words, "scaling by row");
     };
     t.row_scales = t.dtype == Precision::fp8 && (by_row(detail) || by_row(text("precision")));
+    read_scaling(t);
     const std::string said = lower_case(text("precision"));
     if (said.empty()) assume("precision not reported: bf16");
     if (!said.empty() && t.dtype == Precision::bf16 && !contains(said, "bf16") && !contains(said, "bfloat16")) {
@@ -280,6 +281,20 @@ class TrainingReader : RowPart {
     if (!reported("tp_comm_overlap") && !noted({"async TP"}) && !early_qwen &&
         !recipes_overlap_tensor_ranks(result_.scenario.model, t))
       result_.scenario.parallel.tp_comm_overlap = false;
+  }
+
+  /// Megatron-Bridge's names are fp8_cs and fp8_ds.
+  void read_scaling(Training& t) {
+    constexpr std::pair<const char*, Fp8Scaling> kScalings[] = {
+        {"current scal", Fp8Scaling::current}, {"current-scal", Fp8Scaling::current}, {"delayed", Fp8Scaling::delayed}};
+    for (const char* column : {"precision", "precision_detail"}) {
+      for (const auto& [words, scaling] : kScalings)
+        if (affirms(text(column), words)) t.fp8_scaling = scaling;
+      const std::string small = lower_case(text(column));
+      if (has_word(small, "fp8_cs")) t.fp8_scaling = Fp8Scaling::current;
+      if (has_word(small, "fp8_ds")) t.fp8_scaling = Fp8Scaling::delayed;
+    }
+    t.fp8_transpose = !multiplies_fp8_either_way(result_.scenario.profile);
   }
 
   /// In what gradients are accumulated and reduced; the options are Megatron-LM's.
