@@ -21,6 +21,7 @@
 #include "sim/reliability/spares.hpp"
 #include "sim/search/ruled_out.hpp"
 #include "sim/search/search_store.hpp"
+#include "sim/search/space.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
 
@@ -249,6 +250,7 @@ Result<MachineOutcome> outcome_of(PlanRequest& request, std::size_t index, Evalu
   }
   if (!outcome.facts.empty()) machine.goodput = outcome.facts.front().goodput;
   outcome.choice = machine;
+  outcome.searched = searched_keys(machine.scenario, request.spaces[index]);
   add_hints(report, machine, request.spaces[index], !outcome.result.best.empty());
   return outcome;
 }

@@ -97,10 +97,11 @@ struct Forecast {
   double optimizer_s = 0;
   std::vector<MemoryByKind> memory;  ///< per pipeline rank
   Bytes memory_capacity;
-  Bytes host_peak;      ///< offloaded by one GPU to its host's memory, at most
-  Bytes host_used;      ///< by all GPUs of the fullest host together
-  Bytes host_capacity;  ///< of one host; 0: not known
-  bool fits = true;     ///< in the memory of GPUs, and of hosts where that is known
+  Bytes host_peak;        ///< offloaded by one GPU to its host's memory, at most
+  Bytes host_used;        ///< by all GPUs of the fullest host together
+  Bytes host_capacity;    ///< of one host; 0: not known
+  bool fits_gpus = true;  ///< in the memory of the GPUs
+  bool fits = true;       ///< and in that of the hosts, where it is known
   int tightest_pp_rank = 0;
   int peak_rank = 0;                              ///< global rank number of the rank with the highest peak
   std::vector<AxisBandwidth> bandwidth;           ///< that each parallel axis requires of its links

@@ -242,7 +242,9 @@ std::string capture_text(const Scenario& scenario) {
                       !scenario.training.expert_capacity_padding;
   if (!scenario.training.cuda_graphs || !counts) return "";
   return "training.cuda_graphs = true: a graph of the whole step cannot capture experts' exchanges by alltoall, whose "
-         "counts the host waits for; a run needs training.expert_capacity_padding or another parallel.moe_dispatcher";
+         "counts the host waits for; a run needs training.expert_capacity_padding with "
+         "training.expert_capacity_factor, or another "
+         "parallel.moe_dispatcher";
 }
 
 }  // namespace
@@ -279,12 +281,16 @@ std::vector<std::string> note_texts(const Scenario& scenario, const Forecast& fo
 std::string routing_text(const Model& model, const Parallel& parallel, const Training& training) {
   if (!model.moe) return "";
   const ExpertLoad load = expert_load(*model.moe, parallel, training);
-  std::string text = fmt::format("experts: {} of {} per token, the fullest rank has {:.3g} times the mean",
-                                 model.moe->topk, model.moe->experts, load.fullest);
+  std::string by;
   if (!training.expert_tokens.empty())
-    text += " by the counted tokens";
+    by = " by the counted tokens";
   else if (training.expert_routing != ExpertRouting::even)
-    text += fmt::format(" by {} routing", to_string(training.expert_routing));
+    by = fmt::format(" by {} routing", to_string(training.expert_routing));
+  std::string text = fmt::format("experts: {} of {} per token", model.moe->topk, model.moe->experts);
+  if (training.expert_capacity_padding)
+    text += fmt::format("{}, every expert is filled to {:.3g} times the mean", by, load.fullest);
+  else
+    text += fmt::format(", the fullest rank has {:.3g} times the mean{}", load.fullest, by);
   if (training.redundant_experts > 0)
     text += fmt::format(", with {} copies of popular experts in each layer", training.redundant_experts);
   if (training.expert_rebalance_steps > 0)

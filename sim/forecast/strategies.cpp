@@ -257,11 +257,13 @@ Result<StrategyRow> row_of(const Scenario& base, const Strategy& strategy, int r
 }
 
 std::vector<std::string> names_where(const StrategyRow& row, bool below) {
-  constexpr double kWhole = 0.8;  // chosen: logits are a sixth of what a GPU keeps, and on one pipeline rank only
+  // A part is less than the middle between an equal share and all. Of activations a rank may have all but a few: the first of a
+  // pipeline has all but the logits.
+  const double middle = (1 + 1.0 / row.ranks) / 2;
   std::vector<std::string> names;
   for (const char* name : {"tokens", "weights", "gradients", "optimizer", "activations"}) {
     const auto found = row.share.find(name);
-    if (found != row.share.end() && (found->second < kWhole) == below) names.emplace_back(name);
+    if (found != row.share.end() && (found->second < middle) == below) names.emplace_back(name);
   }
   return names;
 }

@@ -55,7 +55,7 @@ inline constexpr int kOneGpuBatch = 4;
 
 /// "per step", "per micro-batch", "per layer" or "per layer and micro-batch".
 std::string how_often(const StrategyTraffic& traffic);
-/// The names in `share` that are divided (below 0.8) or whole.
+/// The names in `share` that are divided (below the middle between 1 / ranks and 1) or whole.
 std::vector<std::string> divided(const StrategyRow& row);
 std::vector<std::string> whole(const StrategyRow& row);
 

@@ -239,8 +239,8 @@ void add_memory(Forecast& forecast, const Scenario& scenario, const Plan& plan, 
   for (const MemoryByKind& rank : forecast.memory) forecast.host_peak = std::max(forecast.host_peak, rank.host);
   forecast.host_used = most_on_host(forecast.memory, plan, scenario.cluster);
   forecast.host_capacity = scenario.cluster.node.host_memory;
-  forecast.fits = forecast.memory[tightest].total() <= forecast.memory_capacity &&
-                  fits_on_host(forecast.host_used, scenario.cluster);
+  forecast.fits_gpus = forecast.memory[tightest].total() <= forecast.memory_capacity;
+  forecast.fits = forecast.fits_gpus && fits_on_host(forecast.host_used, scenario.cluster);
   Coordinates at{};
   at[Axis::pp] = forecast.tightest_pp_rank;
   forecast.peak_rank = plan.grid.rank(at);

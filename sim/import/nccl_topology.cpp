@@ -27,7 +27,8 @@ constexpr int kDeepest = 64;
 struct PciIds {
   std::string_view device;
   std::string_view gpu;
-  bool with_links = true;  ///< the module has NVLinks or xGMI on its board; a PCIe card has them only with a bridge
+  bool with_links = true;      ///< the module has NVLinks or xGMI on its board; a PCIe card has them only with a bridge
+  std::string_view part = "";  ///< its own name, of a part that is `gpu` with other memory
 };
 /// Source: docs/references.md#pci-ids
 constexpr PciIds kDevices[] = {{"0x1db1", "v100-16gb"},
@@ -45,11 +46,12 @@ constexpr PciIds kDevices[] = {{"0x1db1", "v100-16gb"},
                                {"0x2235", "a40", false},
                                {"0x2324", "h800"},
                                {"0x2329", "h20"},
+                               {"0x232c", "h20", true, "h20-3e"},
                                {"0x2330", "h100"},
                                {"0x2331", "h100-pcie", false},
                                {"0x2335", "h200"},
                                {"0x2342", "gh200"},
-                               {"0x2348", "gh200"},
+                               {"0x2348", "gh200", true, "gh200-144g-hbm3e"},
                                {"0x2684", "rtx-4090", false},
                                {"0x26b9", "l40s", false},
                                {"0x27b8", "l4", false},
@@ -255,6 +257,10 @@ class NcclTopologyReader {
                                                          : "";
     if (const GpuFacts* known = known_gpu()) {
       imported_.cluster.gpu = std::string(known->name);
+      if (const PciIds* ids = pci_ids(gpu.device); ids != nullptr && !ids->part.empty()) {
+        imported_.cluster.gpu = std::string(ids->part);
+        note(fmt::format("there is no profile of the GPU {}", ids->part));
+      }
       return *known;
     }
     GpuFacts unknown{"", static_cast<int>(gpu.compute_capability), kGpuFacts[0].link, 0, gpu.pcie, kGpuFacts[0].nic};

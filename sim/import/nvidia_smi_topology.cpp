@@ -102,7 +102,7 @@ class NvidiaSmiReader {
       name += (name.empty() ? "" : " ") + std::string(words[i]);
     if (names_.empty()) gpu_ = known_by_name(name);
     if (names_.empty() && gpu_ == nullptr) similar_ = named(lower_case(gpu_model(name)));
-    if (std::ranges::find(names_, name) == names_.end()) names_.push_back(shortened(name));
+    if (std::ranges::find(names_, name) == names_.end()) names_.push_back(name);
   }
 
   /// The GPU of a driver's name: it has all words of ours, and neither another form or memory nor a word of another part.
@@ -112,6 +112,8 @@ class NvidiaSmiReader {
     const std::vector<std::string_view> words = split_words(name);
     const auto has = [&words](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
     if (has("laptop") || has("max") || has("d")) return nullptr;
+    // GH200 144G HBM3e and H20-3e: other memory, which the name does not say as others do ("80GB").
+    if (has("144g") || has("3e")) return nullptr;
     const auto* const found = std::ranges::find_if(kGpuFacts, [&](const GpuFacts& facts) {
       const std::vector<std::string_view> ours = split_words(facts.name, "-");
       const std::string described = fmt::format("{} {}", ours.front(), facts.form);
@@ -293,7 +295,7 @@ class NvidiaSmiReader {
     if (names_.size() > 1)
       imported.notes.push_back(fmt::format("GPUs of {} kinds: all are taken as the first", names_.size()));
     if (without_profile)
-      imported.notes.push_back(fmt::format("there is no profile of the GPU {}", names_.front()));
+      imported.notes.push_back(fmt::format("there is no profile of the GPU {}", shortened(names_.front())));
     else if (gpu_ == nullptr)
       imported.notes.push_back(fmt::format(
           "the file does not name the GPU: {} NVLinks{} are taken as a {}{}", links, grace ? " beside a Grace CPU" : "",

@@ -23,6 +23,8 @@ constexpr Generation kGenerations[] = {
     {"sm-89 l40 l20 rtx-4080 rtx-6000-ada", "l40s or rtx-4090"},
     {"sm-90 h100-nvl h800-pcie", "h100-pcie or h100"},
     {"h200-nvl", "h200"},
+    {"h20-3e", "h20"},
+    {"gh200-144g-hbm3e", "gh200"},
     {"sm-120 sm-121 rtx-5090 rtx-5080 rtx-pro-5000 rtx-pro-4500", "rtx-pro-6000"},
     {"sm-100", "b200 or gb200"},
     {"sm-103", "b300 or gb300"},

@@ -80,6 +80,10 @@ void check_experts(PlanCheck& check, const Model& model, const Parallel& p, cons
   }
   if (t.expert_capacity_padding && t.expert_capacity_factor == 0)
     check.fault("training.expert_capacity_padding", "true", "needs training.expert_capacity_factor above 0");
+  // Megatron-Core's flex dispatcher asserts it. Source: docs/references.md#token-drop
+  if (t.expert_capacity_padding && p.moe_dispatcher == MoeDispatcher::deepep)
+    check.fault("training.expert_capacity_padding", "true",
+                "is not possible with parallel.moe_dispatcher = deepep (allowed: alltoall hybridep)");
   check.at_least("parallel.moe_chunks", p.moe_chunks, 1);
   const bool law = t.expert_routing != ExpertRouting::even;
   if (law && t.expert_imbalance > 1)

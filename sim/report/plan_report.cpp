@@ -44,13 +44,14 @@ std::vector<std::string> unsearched_keys(const CapacityPlan& plan) {
   const auto has_experts = [](const MachineOutcome& machine) { return machine.choice.scenario.model.moe.has_value(); };
   if (std::ranges::any_of(plan.machines, has_experts))
     keys.insert(keys.end(), {"parallel.etp", "parallel.moe_dispatcher"});
-  const auto given = [&](const std::string& key) {
+  const auto varied = [&](const std::string& key) {
     return std::ranges::any_of(plan.machines, [&](const MachineOutcome& machine) {
-      return std::ranges::any_of(machine.choice.overrides,
+      return machine.searched.contains(key) ||
+             std::ranges::any_of(machine.choice.overrides,
                                  [&](const std::string& setting) { return setting.starts_with(key + "="); });
     });
   };
-  std::erase_if(keys, given);
+  std::erase_if(keys, varied);
   return keys;
 }
 

@@ -132,8 +132,6 @@ std::string bytes_text(const Plan& plan) {
       static_cast<double>(bytes.total()) / static_cast<double>(weight), 8 * weight, matrix_states_text(t));
 }
 
-bool fits_host(const Forecast& f) { return f.host_capacity == Bytes{} || f.host_used <= f.host_capacity; }
-
 /// "host memory: a GPU offloads up to 145.5 GiB, the GPUs of a host 1,164.0 of 1,862.6 GiB".
 std::string host_memory(const Forecast& f, const TextStyle& style) {
   if (f.host_peak == Bytes{}) return "";
@@ -152,13 +150,12 @@ std::string host_memory(const Forecast& f, const TextStyle& style) {
 std::string memory_section(const Forecast& f, const Plan& plan, const TextStyle& style) {
   const Bytes peak = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].total();
   std::string text = heading(fmt::format("Memory per GPU ({:.1f} GiB usable)", gib(f.memory_capacity)), style);
-  const bool fits = peak <= f.memory_capacity && fits_host(f);
-  const std::string_view verdict = fits ? "fits" : fits_host(f) ? "does not fit" : "does not fit the host";
+  const std::string_view verdict = f.fits ? "fits" : f.fits_gpus ? "does not fit the host" : "does not fit";
   std::string line = paragraph("  ",
                                fmt::format("{}: the peak is {:.1f} GiB, on pipeline rank {} (rank {})", verdict,
                                            gib(peak), f.tightest_pp_rank, f.peak_rank),
                                style);
-  text += line.replace(2, verdict.size(), paint(verdict, fits ? Colour::green : Colour::red, style));
+  text += line.replace(2, verdict.size(), paint(verdict, f.fits ? Colour::green : Colour::red, style));
   text += paragraph("  ", memory_parts_text(f.memory[static_cast<std::size_t>(f.tightest_pp_rank)]) + " there", style);
   text += paragraph("  ", bytes_text(plan), style);
   const Bytes full_scale = std::max(peak, f.memory_capacity);

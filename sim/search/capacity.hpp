@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,7 @@ struct MachineOutcome {
   MachineChoice choice;
   SearchResult result;
   std::vector<LayoutFacts> facts = {};  ///< of result.best; empty: choice.goodput for all, and no bands
+  std::set<std::string> searched = {};  ///< keys that layouts of the search set (searched_keys)
 };
 
 /// The GPUs of one machine that make it likely to meet the target.

@@ -105,7 +105,7 @@ Evaluation evaluate_as_it_is(const Scenario& scenario) {
   result.memory = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)].total();
   result.memory_capacity = f.memory_capacity;
   result.host_used = f.host_used;
-  result.fits_gpus = result.memory <= f.memory_capacity;
+  result.fits_gpus = f.fits_gpus;
   result.fits = f.fits;
   copy_times(result, f);
   return result;

@@ -108,11 +108,11 @@ void add_sentences(std::vector<std::string>& sentences, const std::string& setti
       if (any_possible(without, impossible[i].layouts[v])) values.push_back(impossible[i].values[v]);
     if (values.empty()) continue;
     constexpr std::size_t kMost = 8;
-    const double share = static_cast<double>(values.size()) / static_cast<double>(counts[i]);
-    const std::string more = values.size() > kMost ? fmt::format(" and {} more", values.size() - kMost) : "";
-    values.resize(std::min(values.size(), kMost));
-    sentences.push_back(fmt::format("{} rules out {} {}{} ({:.0f} % of the layouts){}", setting, impossible[i].name,
-                                    fmt::join(values, ", "), more, 100 * share, advice));
+    const std::size_t out = values.size();
+    const std::string more = out > kMost ? fmt::format(" and {} more", out - kMost) : "";
+    values.resize(std::min(out, kMost));
+    sentences.push_back(fmt::format("{} rules out {} {}{} ({} of {} values){}", setting, impossible[i].name,
+                                    fmt::join(values, ", "), more, out, counts[i], advice));
   }
 }
 

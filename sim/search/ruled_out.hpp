@@ -10,7 +10,7 @@
 
 namespace tracecast {
 
-/// "parallel.data_parallel = ddp rules out zero_stage 1, 3 (67 % of the layouts)": a sentence for each setting that differs from its
+/// "parallel.data_parallel = ddp rules out zero_stage 1, 3 (2 of 3 values)": a sentence for each setting that differs from its
 /// default, and each choice. A value counts as ruled out if neither the scenario's own layout nor the simplest one is possible with
 /// it, and one of them is with the default of that setting alone.
 /// Leaves out: what only several settings together, or a combination of choices, make impossible.

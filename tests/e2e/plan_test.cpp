@@ -155,6 +155,11 @@ TEST_CASE("plan: any key of a scenario can be searched, and the answer names tho
                                 "llama2-7b-abci --set training.global_batch_size=256 --tp 1 --pp 1 --no-upgrades "
                                 "--failures none --best 1"))
                   .contains("parallel.etp"));
+  // Without ZeRO there is no group of shards, and so the search sets it.
+  const std::string hybrid =
+      "p5-llama2-13b-hybrid-32 --tp 1 --pp 1 --micro-batch 1 --recompute full --no-upgrades --failures none --best 1 ";
+  CHECK_FALSE(unsearched(answer(sandbox, hybrid + "--zero 0,3")).contains("parallel.shard_group"));
+  CHECK(unsearched(answer(sandbox, hybrid + "--zero 3")).contains("parallel.shard_group"));
 }
 
 TEST_CASE("plan: what the search sets itself cannot be swept", "[e2e][search][error]") {

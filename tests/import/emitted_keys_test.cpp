@@ -225,6 +225,30 @@ TEST_CASE("launchers: what is emitted, with what was listed, is imported as the 
   }
 }
 
+TEST_CASE("launchers: Megatron's Muon reduce-scatters with a layout by layers, unless gradients are all-reduced",
+          "[io][launch]") {
+  for (const auto& [allreduce, count] : {std::pair{"true", 0}, {"false", 1}})
+    for (const auto& [format, flag] : {std::pair{"megatron", "--use-layer-wise-param-layout"},
+                                       {"megatron-bridge", "use_layer_wise_param_layout: true"}}) {
+      const Scenario before = in_plain_terms(
+          shipped_scenario("p5-llama2-13b-hybrid-32",
+                           {"training.optimizer=muon", "parallel.zero_stage=1", "parallel.overlap_param_gather=false",
+                            std::string("parallel.zero1_allreduce=") + allreduce}));
+      const EmittedRun emitted = emit_run(format, before);
+      CAPTURE(format, emitted.text);
+      CHECK((emitted.text.find(flag) != std::string::npos) == (count == 1));
+      CHECK(std::ranges::none_of(emitted.unmapped,
+                                 [](const std::string& each) { return each.starts_with("parallel.zero1_allreduce"); }));
+      const ImportedRun after = imported(format, emitted.text, "run.txt",
+                                         {.model = before.model.name,
+                                          .topology = before.topology,
+                                          .gpus = before.cluster.world_size,
+                                          .overrides = emitted.unmapped});
+      CHECK(after.scenario.parallel.zero1_allreduce == before.parallel.zero1_allreduce);
+      CHECK(after.unmapped.empty());
+    }
+}
+
 TEST_CASE("launchers: a default in place of another value of the stack is listed", "[io][launch]") {
   const std::string loss = "training.cross_entropy=\"automatic\"";
   const auto listed = [&](const std::string& format, const Texts& settings) {

@@ -50,6 +50,18 @@ TEST_CASE("launchers: 16 bits that DeepSpeed's file leaves to the script", "[io]
   CHECK_FALSE(assumes(deepspeed(R"(, "bf16": {"enabled": false})"), "training.dtype"));
 }
 
+// docs/references.md#deepspeed-buffers
+TEST_CASE("launchers: of which releases DeepSpeed's stage 1 overlaps", "[io][launch]") {
+  const auto says = [](const std::string& zero) {
+    return assumes(deepspeed(R"(, "zero_optimization": {)" + zero + "}"),
+                   "zero_optimization.overlap_comm with stage 1: ");
+  };
+  CHECK(says(R"("stage": 1, "overlap_comm": true)"));
+  CHECK_FALSE(says(R"("stage": 1, "overlap_comm": false)"));
+  CHECK_FALSE(says(R"("stage": 1)"));
+  CHECK_FALSE(says(R"("stage": 2, "overlap_comm": true)"));
+}
+
 // runtime/torch_autocast.py: linear layers are computed, gathered and reduced in its type.
 TEST_CASE("launchers: DeepSpeed's torch_autocast multiplies in 16 bits", "[io][launch]") {
   const auto autocast = [](const std::string& dtype) {

@@ -200,6 +200,12 @@ TEST_CASE("NCCL topology: GPUs of every generation by what the file says", "[io]
   SECTION("H20 and H800 by links and id") {
     const std::string switched = R"(<gpu dev="{}" sm="90"><nvlink target="s" count="18" tclass="0x068000"/></gpu>)";
     CHECK(imported_text(nccl_file(8, full + "0x2329" + slow, switched, kNics)).cluster.gpu == "h20");
+    const ImportedTopology larger = imported_text(nccl_file(8, full + "0x232c" + slow, switched, kNics));
+    CHECK(larger.cluster.gpu == "h20-3e");
+    REQUIRE_FALSE(larger.notes.empty());
+    CHECK(larger.notes[0] == "there is no profile of the GPU h20-3e");
+    CHECK(imported_text(nccl_file(1, full + "0x2348" + slow, R"(<gpu dev="{}" sm="90"/>)", kNics)).cluster.gpu ==
+          "gh200-144g-hbm3e");
     CHECK(imported_text(nccl_file(8, R"(class="0x030200")", switched, kNics)).cluster.gpu == "h100");
   }
   SECTION("GB200: Grace, NVLink-C2C to the host") {
@@ -291,19 +297,29 @@ TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix
                                   {"H100 80GB HBM3", "h100"},
                                   {"H200", "h200"},
                                   {"GH200 480GB", "gh200"},
+                                  {"GH200 120GB", "gh200"},
+                                  {"H20", "h20"},
                                   {"L4", "l4"},
                                   {"GeForce RTX 4090", "rtx-4090"},
                                   {"RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000"}})
     CHECK(pair_of(name, name).cluster.gpu == gpu);
   // A part without a profile keeps its name, and the links of its model.
-  for (const auto& [name, gpu] :
-       {std::pair{"H100 NVL", "h100-nvl"}, {"H200 NVL", "h200-nvl"}, {"A100-PCIE-40GB", "a100-pcie-40gb"}}) {
+  for (const auto& [name, gpu] : {std::pair{"H100 NVL", "h100-nvl"},
+                                  {"H200 NVL", "h200-nvl"},
+                                  {"A100-PCIE-40GB", "a100-pcie-40gb"},
+                                  {"H20-3e", "h20-3e"},
+                                  {"GH200 144G HBM3e", "gh200-144g-hbm3e"}}) {
     const ImportedTopology other = pair_of(name, name);
     CHECK(other.cluster.gpu == gpu);
     CHECK(other.notes[0] == fmt::format("there is no profile of the GPU {}", name));
     CHECK_FALSE(nearest_profiles(gpu).empty());
   }
   CHECK(pair_of("A100-PCIE-40GB", "A100-PCIE-40GB").cluster.node.pcie == Bandwidth{26'000'000'000});
+  // A name that sentences shorten is one kind, and whole where it is kept.
+  const std::string workstation = "RTX PRO 6000 Blackwell Workstation Edition";
+  CHECK_FALSE(pair_of(workstation, workstation).notes[0].starts_with("GPUs of"));
+  const std::string max_q = "RTX PRO 6000 Blackwell Max-Q Workstation Edition";
+  CHECK(pair_of(max_q, max_q).cluster.gpu == "rtx-pro-6000-blackwell-max-q-workstation-edition");
   CHECK(pair_of("RTX 6000 Ada Generation", "RTX 6000 Ada Generation").cluster.gpu == "rtx-6000-ada-generation");
   CHECK(pair_of("GeForce RTX 4090 Laptop GPU", "").cluster.gpu == "geforce-rtx-4090-laptop-gpu");
   const ImportedTopology v100 =

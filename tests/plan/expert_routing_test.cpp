@@ -182,6 +182,23 @@ TEST_CASE("routing: settings of experts need experts", "[error][plan][moe]") {
         "training.fused_experts = true: needs a model with experts");
 }
 
+// Megatron-Core refuses it, too (docs/references.md#token-drop).
+TEST_CASE("routing: experts are not filled to their capacity with DeepEP", "[error][plan][moe]") {
+  Model model = llama(32, 4096, 11008, 32, 32, 32000);
+  model.moe = deepseek();
+  model.moe->ffn_hidden = 2048;
+  const auto error = [&](MoeDispatcher dispatcher) {
+    const Training training{
+        .seq_length = 2048, .global_batch_size = 8, .expert_capacity_factor = 1.25, .expert_capacity_padding = true};
+    return error_text(make_plan(model, {.ep = 8, .moe_dispatcher = dispatcher}, training, 8));
+  };
+  CHECK(error(MoeDispatcher::deepep) ==
+        "training.expert_capacity_padding = true: is not possible with parallel.moe_dispatcher = deepep (allowed: "
+        "alltoall hybridep)");
+  CHECK(error(MoeDispatcher::hybridep).empty());
+  CHECK(error(MoeDispatcher::alltoall).empty());
+}
+
 TEST_CASE("routing: copies of popular experts", "[oracle][plan][moe]") {
   const MixtureOfExperts moe{.experts = 4, .topk = 1};
   const Parallel four{.ep = 4};

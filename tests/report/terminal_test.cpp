@@ -179,9 +179,9 @@ TEST_CASE("memory: one row for equal pipeline ranks in a row, and whether it fit
   CHECK(contains(text, "pp 1-2"));
   CHECK(contains(text, "54.0 GiB\n"));
   f.memory_capacity = {40LL << 30};
-  f.fits = false;
+  f.fits_gpus = f.fits = false;
   text = page(f);
-  CHECK(contains(text, "does not fit"));
+  CHECK(contains(text, "\n  does not fit: the peak"));
   // Usable memory is marked where it ends: 40 of 54 GiB, column 42 of 57.
   const auto row = text.find("  pp 0     ");
   REQUIRE(row != std::string::npos);
@@ -206,6 +206,7 @@ TEST_CASE("memory: what is offloaded beside the host's memory", "[report][termin
   CHECK(contains(one_line(), "together 256.0 of 256.0 GiB"));
   CHECK(contains(page(forecast), "\n  fits: the peak"));
   forecast.host_capacity = Bytes{255LL << 30};
+  forecast.fits = false;
   CHECK(contains(page(forecast), "\n  does not fit the host: the peak"));
 }
 

@@ -177,8 +177,16 @@ void import_zero(RunImport& run) {
   constexpr Name kStage = "zero_optimization.stage";
   constexpr Name kOverlap = "zero_optimization.overlap_comm";
   const bool on = run.flag(kSwitch).value_or(false);
-  put_deepspeed_stage(run, run.count(kStage).value_or(on ? 1 : 0), on ? kSwitch : kStage);
-  if (const auto overlap = run.flag(kOverlap)) run.put_flag("parallel.overlap_grad_reduce", *overlap, kOverlap);
+  const std::int64_t stage = run.count(kStage).value_or(on ? 1 : 0);
+  put_deepspeed_stage(run, stage, on ? kSwitch : kStage);
+  const auto overlap = run.flag(kOverlap);
+  if (!overlap) return;
+  run.put_flag("parallel.overlap_grad_reduce", *overlap, kOverlap);
+  if (stage == 1 && *overlap)
+    run.assume(
+        fmt::format("{} with stage 1: releases before pull request 4887 of 2024 ignore it, and reduce after the "
+                    "backward without buffers",
+                    kOverlap));
 }
 
 /// Sizes that are "auto" as Hugging Face's Trainer fills them in (integrations/deepspeed.py), the latter two at stage 3.

@@ -79,8 +79,8 @@ void emit_optimizer(Settings& said, RunSettings& settings, const Scenario& scena
   settings.take("training.matrix_sharding");
   settings.take("training.muon_tensor");
   settings.take("training.muon_steps");
-  if (!whole) settings.list_unless(scenario.parallel.zero1_allreduce, "parallel.zero1_allreduce");
   said.push_back({"optimizer", whole ? "muon" : "dist_muon"});
+  if (!whole && !settings.take("parallel.zero1_allreduce").boolean) said.push_back({"use-layer-wise-param-layout"});
   said.push_back({"muon-tp-mode", std::string(to_string(t.muon_tensor))});
   said.push_back({"muon-num-ns-steps", std::to_string(t.muon_steps)});
 }
@@ -277,6 +277,7 @@ constexpr BridgeName kBridgeNames[] = {
     {"use-megatron-fsdp", "ddp", "use_megatron_fsdp"},
     {"data-parallel-sharding-strategy", "ddp", "data_parallel_sharding_strategy"},
     {"num-distributed-optimizer-instances", "ddp", "num_distributed_optimizer_instances"},
+    {"use-layer-wise-param-layout", "ddp", "use_layer_wise_param_layout"},
     {"optimizer", "optimizer", "optimizer"},
     {"muon-tp-mode", "optimizer", "muon_tp_mode"},
     {"muon-num-ns-steps", "optimizer", "muon_num_ns_steps"},
