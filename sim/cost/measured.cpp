@@ -25,7 +25,8 @@ std::array<double, 5> place(const OperatorShape& shape) {
   if (const auto* scan = std::get_if<ScanShape>(&shape))
     return {log_size(scan->batch * scan->heads), log_size(scan->length), log_size(scan->key_dim),
             log_size(scan->value_dim),
-            (scan->delta ? kApart : 0) + (scan->channel_decay ? kApart : 0) + (scan->gated ? kApart : 0) + log_size(scan->chunk)};
+            (scan->delta ? kApart : 0) + (scan->channel_decay ? kApart : 0) + (scan->gated ? -kApart : 0) +
+                log_size(scan->chunk)};
   if (const auto* each = std::get_if<FactorizationShape>(&shape))
     return {log_size(each->n), log_size(each->count), log_size(each->interval), each->eigenvectors ? kApart : 0, 0};
   return {log_size(std::get<ElementwiseShape>(shape).traffic.count), 0, 0, 0, 0};

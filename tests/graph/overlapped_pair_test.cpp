@@ -111,7 +111,7 @@ TEST_CASE("experts: waiting for the router's counts costs nothing if launches do
       s.profile.host.launch = s.profile.host.graph_launch = launch;
       return run(s, {.unfold = unfold}).timeline.step_time;
     };
-    const double waiting = step(false, 0, false).seconds(), graphed = step(true, 0, false).seconds();
+    const double waiting = seconds(step(false, 0, false)), graphed = seconds(step(true, 0, false));
     CHECK(waiting == Approx(graphed).epsilon(schedule == std::string("1f1b") ? 1e-12 : 2e-3));
     // 100 us an operation: what the host would have issued ahead now follows the router.
     CHECK(step(false, 100e-6, false) > step(true, 100e-6, false));

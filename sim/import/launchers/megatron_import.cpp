@@ -165,7 +165,13 @@ void import_precision(RunImport& run, bool bridge) {
   const Name fp8 = run.first_of({"fp8-format", "fp8"});
   const Name fp4 = run.first_of({"fp4-format", "fp4"});
   const std::optional<Name> recipe = run.choice<Name>("fp8-recipe", kRecipes);
-  if (has_format(run, fp8, kFp8Formats)) run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
+  if (has_format(run, fp8, kFp8Formats)) {
+    run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
+    // Megatron-LM's default is delayed scaling, Megatron-Bridge's current, as its stack has it.
+    const bool current = recipe && run.word("fp8-recipe") == "tensorwise";
+    if (recipe.value_or("fp8") == "fp8" && (recipe || !bridge))
+      run.put("training.fp8_scaling", std::string(current ? "current" : "delayed"), recipe ? "fp8-recipe" : fp8);
+  }
   for (const Name format : {"fp8-hybrid", "fp8-e4m3"}) {
     const bool on = run.flag(format).value_or(false);  // NeMo's says which format, of one size
     if (on && !bridge) run.put("training.dtype", std::string("fp8"), format);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/cost/rated_precision.hpp"
 #include "sim/io/scenario_fields.hpp"
 
 namespace tracecast {
@@ -37,7 +38,9 @@ RunSettings::RunSettings(const Scenario& scenario) {
   collect("parallel.", write_fields(scenario.parallel, true), values_);
   collect("training.", write_fields(scenario.training, true), values_);
   collect("parallel.", write_fields(Parallel{}, true), defaults_);
-  collect("training.", write_fields(Training{}, true), defaults_);
+  Training usual;
+  usual.fp8_transpose = !multiplies_fp8_either_way(scenario.profile);  // a launcher's software knows the GPU
+  collect("training.", write_fields(usual, true), defaults_);
   for (const std::string& key : scenario.against_stack) listed_[key] = true;
 }
 
