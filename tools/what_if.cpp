@@ -30,7 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// How exactly goodput is known: to +- 0.1 % of the wall time, as the page shows it, and less while a slider moves.
+/// How exactly goodput is known: to +- 0.1 % of the wall time, less while a slider moves, and less where 64 histories, for
+/// which there is time, do not tell; the page then shows the interval.
 GoodputOptions histories(bool moving) {
   return {.min_histories = moving ? 8 : 16,
           .max_histories = moving ? 16 : 64,
@@ -174,6 +175,7 @@ Json settings_json(const Scenario& s, const Plan& plan) {
       {"notes", s.notes},
       {"nics", s.cluster.node.nics},
       {"max_gpus", s.cluster.max_nodes * s.cluster.node.gpus},
+      {"perturb", Json::parse(to_json(s)).value("perturb", Json::object())},
       {"tiers", tiers}};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/quantile.hpp"
@@ -39,7 +40,13 @@ Range3 range_of(const std::vector<PriceQuote>& quotes) {
   return {quotes.front().usd, median(amounts(quotes)), quotes.back().usd};
 }
 
-/// Lowest and highest / median of the quotes of a term: medians over the GPUs with at least three.
+/// Who published a quote: "gpu.blog/gpus: 42.00 an hour" without what is said about it.
+std::string_view publisher(const PriceQuote& quote) {
+  return std::string_view(quote.source).substr(0, quote.source.find(": "));
+}
+
+/// Lowest and highest / median of the quotes of a term: medians over the GPUs with at least three. Where no GPU has as many
+/// of a reserved term, those on demand.
 Range3 usual_spread(const std::map<std::string, GpuEconomics>& gpus, Term term, const std::string& region) {
   std::vector<double> low, high;
   for (const auto& [name, gpu] : gpus) {
@@ -49,6 +56,8 @@ Range3 usual_spread(const std::map<std::string, GpuEconomics>& gpus, Term term, 
     low.push_back(range.low / range.typical);
     high.push_back(range.high / range.typical);
   }
+  const bool rented_longer = term == Term::reserved_1y || term == Term::reserved_3y;
+  if (low.empty() && rented_longer) return usual_spread(gpus, Term::on_demand, region);
   if (low.empty()) return {1, 1, 1};
   return {median(low), 1, median(high)};
 }
@@ -59,7 +68,7 @@ std::optional<std::pair<Range3, std::string>> quoted(const std::map<std::string,
                                                      const std::string& region) {
   if (quotes.empty()) return std::nullopt;
   const bool one_source =
-      std::ranges::all_of(quotes, [&](const PriceQuote& each) { return each.source == quotes.front().source; });
+      std::ranges::all_of(quotes, [&](const PriceQuote& each) { return publisher(each) == publisher(quotes.front()); });
   if (!one_source || quotes.size() > 2) return std::pair(range_of(quotes), std::string{});
   const Range3 range = range_of(quotes);
   const Range3 usual = usual_spread(gpus, term, region) * range.typical;

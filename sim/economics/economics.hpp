@@ -6,8 +6,8 @@
 ///   price of an owned GPU           = depreciation of GPU, network, storage and building + interest on them
 ///                                     + running costs + idle time + electricity, per hour of use
 ///
-/// A term without quotes of its own is the rent on demand times the discount of that term. Quotes from a single source get
-/// the spread that the quotes of other GPUs have.
+/// A term without quotes of its own is the rent on demand times the discount of that term. One or two quotes from a single
+/// source (its name is the text before ": ") get the spread that the quotes of other GPUs have.
 ///
 /// A job pays for whole machines (paid_gpus): of an owned machine for whole nodes or racks, of a rented one for whole hosts.
 ///

@@ -12,8 +12,9 @@ namespace {
 
 constexpr double kSmallestExplained = 0.005;  // share of the step
 
-/// Mean seconds of a rank by name, and the provenance of the forecast durations.
+/// Mean seconds and operations of a rank by name, and the provenance of the forecast durations.
 struct Sums {
+  std::map<std::string, double> counts;  // [work or transfer]
   std::map<std::string, double> phases;
   std::map<std::string, double> works;
   std::map<std::string, double> transfers;
@@ -43,6 +44,7 @@ Sums sum_up(const StepRecord& record) {
     const double moving = share * seconds(span.end - span.start);
     const std::string name = work.transfer ? work.kind : work_name(work);
     (work.transfer ? sums.transfers : sums.works)[name] += moving;
+    sums.counts[name] += share;
     sums.provenance[name][work.provenance] += moving;
     if (!work.transfer) sums.phases[work.phase] += moving;
   }
@@ -89,7 +91,7 @@ double not_measured(const std::map<std::string, double>& provenance) {
 
 class Causes {
  public:
-  explicit Causes(const Sums& forecast) : forecast_(forecast) {}
+  Causes(const Sums& forecast, const Sums& actual) : forecast_(forecast), actual_(actual) {}
 
   void name(Difference& difference) const {
     if (std::abs(difference.share) < kSmallestExplained)
@@ -103,6 +105,7 @@ class Causes {
     if (d.actual_s == 0) return "was forecast and did not happen: another step graph?";
     if (d.forecast_s == 0 && d.group != Difference::Group::rank)
       return "happened and was not forecast: another step graph?";
+    if (const std::string other = other_count(d); !other.empty()) return other;
     switch (d.group) {
       case Difference::Group::work:
         return work(d);
@@ -115,6 +118,16 @@ class Causes {
         break;
     }
     return "";
+  }
+
+  /// Another number of operations is another run: batch, micro-batch or layers. Then times say nothing about durations.
+  std::string other_count(const Difference& d) const {
+    constexpr double kSame = 0.005;  // means over ranks are rounded
+    const auto f = forecast_.counts.find(d.name), a = actual_.counts.find(d.name);
+    if (f == forecast_.counts.end() || a == actual_.counts.end()) return "";
+    const double ratio = a->second / f->second;
+    if (std::abs(ratio - 1) <= kSame) return "";
+    return fmt::format("the actual step runs it {:.2g} times as often: another batch, micro-batch or model?", ratio);
   }
 
   std::string work(const Difference& d) const {
@@ -134,6 +147,7 @@ class Causes {
   }
 
   const Sums& forecast_;
+  const Sums& actual_;
 };
 
 /// The ranks of `record` that may stand for `rank` of another record. A class has its first rank's number, and others above it.
@@ -230,7 +244,7 @@ Result<Comparison> compare(const StepRecord& forecast, const StepRecord& actual,
   result.transfers = differences(Difference::Group::transfer, f.transfers, a.transfers, result.actual_s);
   result.ranks = rank_differences(forecast, actual, result.actual_s);
   result.waits = waiting_differences(forecast, actual, result.actual_s);
-  const Causes causes(f);
+  const Causes causes(f, a);
   for (std::vector<Difference>* list : {&result.works, &result.transfers, &result.ranks})
     for (Difference& difference : *list) {
       causes.name(difference);

@@ -4,14 +4,14 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "sim/base/quantile.hpp"
 #include "sim/base/units.hpp"
 #include "sim/economics/economics.hpp"
 #include "sim/forecast/engine_step_times.hpp"
 #include "sim/forecast/evidence.hpp"
-#include "sim/plan/plan.hpp"
-#include "sim/plan/plan_check.hpp"
-#include "sim/plan/sharding.hpp"
+#include "sim/forecast/replica_nodes.hpp"
 #include "sim/reliability/closed_forms.hpp"
 
 namespace tracecast {
@@ -22,21 +22,17 @@ namespace {
 constexpr std::int64_t kStoragePerNode = 1'000'000'000;
 
 /// Ranks whose shards differ. Copies of a shard group write nothing of their own.
-int writers_of(const Scenario& scenario, int replicas) {
-  Parallel p = scenario.parallel;
-  PlanCheck no_faults;  // the plan was made
-  apply_strategy(no_faults, p);
-  const int ranks = scenario.cluster.world_size;
+int writers_of(const Parallel& p, int ranks, int replicas) {
   if (p.zero_stage == 0) return std::max(1, ranks / replicas);
   if (p.shard_group == 0) return ranks;
   const std::int64_t distinct = std::int64_t{p.tp} * p.pp * p.shard_group;
   return static_cast<int>(std::clamp<std::int64_t>(distinct, 1, ranks));
 }
 
-CheckpointShape shape_of(const GoodputForecast& result, const Scenario& scenario, int replicas) {
+CheckpointShape shape_of(const GoodputForecast& result, const Plan& plan, int replicas) {
   const int given = result.checkpoint.bytes_per_parameter;
-  return {given > 0 ? Bytes{given * result.saved.parameters} : result.saved.total(), scenario.cluster.world_size,
-          writers_of(scenario, replicas)};
+  return {given > 0 ? Bytes{given * result.saved.parameters} : result.saved.total(), plan.world_size,
+          writers_of(plan.parallel, plan.world_size, replicas)};
 }
 
 /// The storage of the failure model, else that of the topology, else an assumed one.
@@ -52,14 +48,15 @@ void set_storage(GoodputForecast& result, const Cluster& cluster) {
   if (settings.storage_read.bytes_per_second == 0) settings.storage_read = storage.read;
 }
 
-JobSpec spec_of(const GoodputRequest& request, const CheckpointSettings& checkpoint, const CheckpointShape& shape) {
+/// The job, without its checkpoints.
+JobSpec spec_of(const GoodputRequest& request, const Plan& plan) {
   const Scenario& scenario = request.scenario;
-  const Parallel& p = scenario.parallel;
   JobSpec spec;
   spec.machine = {scenario.cluster.world_size, scenario.cluster.node.gpus_per_host};
   spec.replicas = replicas_of(scenario);
-  spec.replicas_per_node = std::clamp(spec.machine.gpus_per_node / std::max(1, p.tp * p.cp), 1, spec.replicas);
-  spec.failures = request.failures.model;
+  spec.replicas_per_node = replicas_per_node(plan.grid, spec.machine.gpus_per_node);
+  spec.failures = request.fits.empty() ? without_unused_network(request.failures.model, spec.machine)
+                                       : request.failures.model;  // a log has what did stop this job
   spec.recovery = request.failures.recovery;
   if (request.mtbf_s > 0) {
     const JobTime flap_budget = spec.recovery.flap_budget;
@@ -67,7 +64,6 @@ JobSpec spec_of(const GoodputRequest& request, const CheckpointSettings& checkpo
     if (rate > 0) spec.failures = scaled(spec.failures, 1 / (request.mtbf_s * rate), flap_budget);
   }
   if (!request.failures.spares_given) spec.recovery.spares = enough_spares(spec.failures, spec.machine, spec.recovery);
-  spec.checkpoint.tiers = make_tiers(checkpoint, shape);
   spec.course = request.failures.course;
   spec.horizon = job_time(request.days * kSecondsPerDay);
   return spec;
@@ -104,8 +100,16 @@ std::int64_t interval_steps_of(const GoodputForecast& result) {
   return std::max(whole_steps(result.optimal_s / step), whole_steps(std::ceil(persist / step)));
 }
 
+/// Do all histories end where the goal is reached?
+bool ends_at_goal(const GoodputForecast& result, double tokens) {
+  return result.goodput.at_target == result.goodput.histories &&
+         std::abs(static_cast<double>(result.spec.course.target_tokens) - tokens) < 1;
+}
+
 /// Standard deviation of the logarithm of the days: of the step's time, and of the goodput over so many days.
-double deviation_of_days(const GoodputForecast& result, const Band& step) {
+double deviation_of_days(const GoodputForecast& result, const Band& step, bool at_goal) {
+  const double histories = standard_deviation(result.goodput.walls_s) / result.goodput.wall_s.mean;
+  if (at_goal) return std::hypot(deviation_of(step.p5_s, step.p95_s), histories);
   const double goodput = standard_deviation(result.goodput.goodputs) / result.goodput.goodput.mean *
                          std::sqrt(result.goodput.wall_s.mean / kSecondsPerDay / std::max(result.goal_days, 1.0));
   return std::hypot(deviation_of(step.p5_s, step.p95_s), goodput);
@@ -129,11 +133,13 @@ Result<void> add_goal(GoodputForecast& result, const GoodputRequest& request, co
   const Estimate& g = result.goodput.goodput;
   if (result.goal_tokens == 0 || g.low <= 0) return {};
   const double with_padding = static_cast<double>(result.goal_tokens) / counted_share(forecast, training);
+  const bool at_goal = ends_at_goal(result, with_padding);
+  if (!at_goal && !result.goodput_holds_longer()) return {};
   const Result<double> healthy_s = healthy_time_s(result.spec.course, steps, with_padding);
   if (!healthy_s) return tl::unexpected(healthy_s.error());
-  result.goal_days = *healthy_s / kSecondsPerDay / g.mean;
+  result.goal_days = (at_goal ? result.goodput.wall_s.mean : *healthy_s / g.mean) / kSecondsPerDay;
   const double middle = result.goal_days * (step.p50_s > 0 ? step.p50_s / seconds(result.healthy.time) : 1);
-  const double tail = std::exp(kEightyPercent * deviation_of_days(result, step));
+  const double tail = std::exp(kEightyPercent * deviation_of_days(result, step, at_goal));
   result.goal_days_p10 = middle / tail;
   result.goal_days_p90 = middle * tail;
   result.goal_gpu_hours = result.goal_days * 24 * result.machine.gpus;
@@ -155,18 +161,29 @@ void add_resume(GoodputForecast& result, const GoodputRequest& request) {
   result.resume = resume;
 }
 
+/// With elastic continuation: does the job roll back when a node is lost, because it held states that no other node has?
+void set_rollback(GoodputForecast& result, const GoodputRequest& request, const Plan& plan) {
+  RecoveryPolicy& recovery = result.spec.recovery;
+  if (recovery.elastic == Elastic::off) return;
+  result.states_survive =
+      states_survive_node(plan, request.scenario.model.moe.has_value(), result.machine.gpus_per_node);
+  if (!result.rollback_given) recovery.elastic_rollback = !result.states_survive;
+}
+
 /// The job and what it saves, before its step times are known.
-void describe_job(GoodputForecast& result, const GoodputRequest& request) {
+void describe_job(GoodputForecast& result, const GoodputRequest& request, const Plan& plan) {
   result.scenario = request.scenario.name;
   result.failures = request.failures.model.name;
   result.checkpoint = request.failures.checkpoint;
   result.spares_given = request.failures.spares_given;
-  const JobSpec bare = spec_of(request, {.mode = CheckpointMode::off}, {});
-  result.machine = bare.machine;
+  result.rollback_given = request.failures.rollback_given;
+  result.spec = spec_of(request, plan);
+  result.machine = result.spec.machine;
+  set_rollback(result, request, plan);
   set_storage(result, request.scenario.cluster);
   result.saved = saved_state(request.scenario.model, request.scenario.training, request.scenario.parallel);
-  result.shape = shape_of(result, request.scenario, bare.replicas);
-  result.spec = spec_of(request, result.checkpoint, result.shape);
+  result.shape = shape_of(result, plan, result.spec.replicas);
+  result.spec.checkpoint.tiers = make_tiers(result.checkpoint, result.shape);
   result.fits = request.fits;
 }
 
@@ -203,11 +220,24 @@ Result<void> simulate_job(GoodputForecast& result, const GoodputRequest& request
 
 }  // namespace
 
+bool GoodputForecast::goodput_holds_longer() const {
+  constexpr double kIntervals = 10;  // with these, the unsaved work of the end is at most a tenth of a history
+  if (!std::isfinite(mtbf_s)) return true;
+  return interval_s > 0 && goodput.wall_s.mean >= kIntervals * interval_s;
+}
+
+std::string GoodputForecast::why_no_goal() const {
+  if (goodput_holds_longer()) return "the goodput may be 0 %";
+  if (interval_s == 0)
+    return fmt::format(
+        "without checkpoints the goodput depends on the length of a history (--until {:.6g} simulates all)",
+        static_cast<double>(goal_tokens));
+  return "a history has fewer than ten checkpoint intervals (longer --days)";
+}
+
 double GoodputForecast::tokens_per_s() const { return static_cast<double>(healthy.tokens) / seconds(healthy.time); }
 
 Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
-  GoodputForecast result;
-  describe_job(result, request);
   std::optional<ForecastRun> own;
   if (request.step == nullptr) {
     Result<ForecastRun> run = forecast(request.scenario);
@@ -215,6 +245,8 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
     own = std::move(*run);
   }
   const ForecastRun& step = own ? *own : *request.step;
+  GoodputForecast result;
+  describe_job(result, request, step.plan);
   const bool keep_batch = result.spec.recovery.elastic == Elastic::keep_batch;
   const EngineStepTimes engine(request.scenario, keep_batch, request.step_time_s, &step);
   const CachedStepTimes steps(engine);

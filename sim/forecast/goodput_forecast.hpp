@@ -67,10 +67,12 @@ struct GoodputForecast {
   CheckpointShape shape;
   CheckpointSettings checkpoint;  ///< with the storage that was used
   StorageFrom storage_from = StorageFrom::failures;
-  double interval_s = 0;     ///< of work between checkpoints, 0: none
-  double mtbf_s = 0;         ///< of the job; infinity without failures
-  double restart_s = 0;      ///< crash with an idle spare: from the failure to the first step
-  bool spares_given = true;  ///< else enough_spares()
+  double interval_s = 0;        ///< of work between checkpoints, 0: none
+  double mtbf_s = 0;            ///< of the job; infinity without failures
+  double restart_s = 0;         ///< crash with an idle spare: from the failure to the first step
+  bool spares_given = true;     ///< else enough_spares()
+  bool rollback_given = false;  ///< elastic_rollback is from the file, else it follows from the layout
+  bool states_survive = true;   ///< states_survive_node(); true without elastic continuation
   Goodput goodput;
   History sample;      ///< history 0, with its spans
   double young_s = 0;  ///< closed forms for the mean stall; 0 without checkpoints or failures
@@ -80,8 +82,10 @@ struct GoodputForecast {
   std::optional<BestInterval> best;
   double effective_tokens_per_s = 0;  ///< including failures, at the batches of the ramp that the histories reached
   std::int64_t goal_tokens = 0;       ///< without padding
-  /// From the band of the step, unless its time is measured, and the spread of histories, as `tracecast plan` has them.
+  /// The mean length of the histories, if all of them end at these tokens; else the healthy time over the goodput. 0: not
+  /// known, since histories of another length have another goodput (goodput_holds_longer).
   double goal_days = 0;
+  /// From the band of the step, unless its time is measured, and the spread of histories, as `tracecast plan` has them.
   double goal_days_p10 = 0;
   double goal_days_p90 = 0;
   double goal_gpu_hours = 0;  ///< of the GPUs that work
@@ -90,6 +94,10 @@ struct GoodputForecast {
   std::optional<Resume> resume;
   std::vector<std::pair<MachineState, StepTime>> states;  ///< that the engine simulated
   double tokens_per_s() const;                            ///< of the healthy machine, at the scenario's batch
+  /// Does the goodput hold for runs that are longer or shorter than the histories? Only if nothing fails, or if histories
+  /// have many checkpoints: work since the last one counts as done where a history ends.
+  bool goodput_holds_longer() const;
+  std::string why_no_goal() const;  ///< where goal_days is 0
 };
 
 /// A checkpoint interval shorter than a step is one step. Errors: those of forecast() and of check(JobSpec).

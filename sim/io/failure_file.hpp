@@ -27,6 +27,7 @@ struct FailureFile {
   Observed observed;
   RecoveryPolicy recovery;
   bool spares_given = false;      ///< else as many as the job needs: enough_spares()
+  bool rollback_given = false;    ///< recovery.elastic_rollback; else as the layout says
   CheckpointSettings checkpoint;  ///< without storage: the topology's is used
   TrainingCourse course;
   bool operator==(const FailureFile&) const = default;

@@ -10,16 +10,22 @@ namespace tracecast {
 
 namespace {
 
-double units(RateUnit unit, const FailureModel& model, const Machine& machine) {
-  switch (unit) {
+/// Groups of nodes that the job is in: all of those it has a node in, if a failure stops the whole group, else its share of them.
+double groups(const FailureKind& kind, int nodes, int nodes_per_group) {
+  if (kind.scope == kind.per) return ceil_div(nodes, nodes_per_group);
+  return static_cast<double>(nodes) / nodes_per_group;
+}
+
+double units(const FailureKind& kind, const FailureModel& model, const Machine& machine) {
+  switch (kind.per) {
     case RateUnit::gpu:
       return machine.gpus;
     case RateUnit::node:
       return machine.nodes();
     case RateUnit::rack:
-      return ceil_div(machine.nodes(), model.nodes_per_rack);
+      return groups(kind, machine.nodes(), model.nodes_per_rack);
     case RateUnit::switch_group:
-      return ceil_div(machine.nodes(), model.nodes_per_switch);
+      return groups(kind, machine.nodes(), model.nodes_per_switch);
     case RateUnit::job:
       return 1;
   }
@@ -29,7 +35,7 @@ double units(RateUnit unit, const FailureModel& model, const Machine& machine) {
 }  // namespace
 
 double exact_parts(const FailureKind& kind, const FailureModel& model, const Machine& machine) {
-  return units(kind.per, model, machine) * kind.parts_per_unit;
+  return units(kind, model, machine) * kind.parts_per_unit;
 }
 
 std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Machine& machine) {
@@ -92,6 +98,14 @@ double interruption_rate_s(const FailureModel& model, const Machine& machine, Jo
   double rate = 0;
   for (const FailureKind& kind : model.kinds) rate += interruption_rate_s(kind, model, machine, flap_budget);
   return rate;
+}
+
+FailureModel without_unused_network(FailureModel model, const Machine& machine) {
+  if (machine.nodes() == 1)
+    std::erase_if(model.kinds, [](const FailureKind& kind) {
+      return kind.component == Component::network || kind.component == Component::nic;
+    });
+  return model;
 }
 
 FailureModel scaled(FailureModel model, double factor, JobTime flap_budget) {

@@ -114,7 +114,8 @@ Law law_on(const FailureKind& kind, const FailureModel& model, const Machine& ma
 /// Expected events of this kind per second in the whole machine.
 double rate_s(const FailureKind& kind, const FailureModel& model, const Machine& machine);
 
-/// Parts of `kind` in the machine: units times parts_per_unit.
+/// Parts of `kind` in the machine: units times parts_per_unit. A job that fills a part of a rack or switch has that part of
+/// it, unless the failure takes all of the rack or switch.
 double exact_parts(const FailureKind& kind, const FailureModel& model, const Machine& machine);
 /// The same rounded to the nearest, and at least 1.
 std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Machine& machine);
@@ -130,6 +131,10 @@ double interrupting_share(const FailureKind& kind, JobTime flap_budget);
 double interruption_rate_s(const FailureKind& kind, const FailureModel& model, const Machine& machine,
                            JobTime flap_budget);
 double interruption_rate_s(const FailureModel& model, const Machine& machine, JobTime flap_budget);
+
+/// The model for a job on this machine: one on a single node uses no links between nodes, so kinds of component network and
+/// nic are left out.
+FailureModel without_unused_network(FailureModel model, const Machine& machine);
 
 /// The same model with every interruption `factor` times as often. Requires factor > 0.
 FailureModel scaled(FailureModel model, double factor, JobTime flap_budget);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -17,12 +18,28 @@ Estimate estimate(const std::vector<double>& values, double confidence) {
   double sum = 0;
   for (const double v : values) sum += v;
   const double mean = sum / n;
-  if (values.size() < 2) return {mean, mean, mean, 0};
+  if (values.size() < 2) return {mean, mean, mean, std::numeric_limits<double>::infinity()};
   double squares = 0;
   for (const double v : values) squares += (v - mean) * (v - mean);
   const double error = std::sqrt(squares / (n - 1) / n);
   const double t = quantile(boost::math::students_t(n - 1), 0.5 + confidence / 2);
   return {mean, mean - t * error, mean + t * error, error};
+}
+
+std::vector<double> ratio_values(const std::vector<double>& shares, const std::vector<double>& walls_s) {
+  TRACECAST_ASSERT(!shares.empty() && shares.size() == walls_s.size(), "each share is one of a wall time");
+  double part = 0, wall = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    part += shares[i] * walls_s[i];
+    wall += walls_s[i];
+  }
+  const double ratio = part / wall;
+  const double mean_wall = wall / static_cast<double>(walls_s.size());
+  std::vector<double> values;
+  values.reserve(shares.size());
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    values.push_back(walls_s[i] == mean_wall ? shares[i] : ratio + walls_s[i] / mean_wall * (shares[i] - ratio));
+  return values;
 }
 
 namespace {
@@ -75,19 +92,28 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-Goodput summary(const Outcomes& outcomes, const GoodputOptions& options) {
+Estimate goodput_of(const Outcomes& outcomes, const GoodputOptions& options) {
+  return estimate(ratio_values(column(outcomes, [](const Outcome& o) { return o.goodput; }),
+                               column(outcomes, [](const Outcome& o) { return seconds(o.wall); })),
+                  options.confidence);
+}
+
+Goodput summary(const Outcomes& outcomes, std::int64_t target_tokens, const GoodputOptions& options) {
   Goodput g;
   g.histories = static_cast<int>(outcomes.size());
+  if (target_tokens > 0)
+    g.at_target =
+        static_cast<int>(std::ranges::count_if(outcomes, [&](const Outcome& o) { return o.tokens >= target_tokens; }));
   g.goodputs = column(outcomes, [](const Outcome& o) { return o.goodput; });
   g.walls_s = column(outcomes, [](const Outcome& o) { return seconds(o.wall); });
-  g.goodput = estimate(g.goodputs, options.confidence);
+  g.goodput = goodput_of(outcomes, options);
   g.wall_s = estimate(g.walls_s, options.confidence);
   g.interruptions = estimate(column(outcomes, [](const Outcome& o) { return o.interruptions; }), options.confidence);
   g.tokens = estimate(column(outcomes, [](const Outcome& o) { return o.tokens; }), options.confidence);
   g.checkpoints = mean(column(outcomes, [](const Outcome& o) { return o.checkpoints; }));
   for (std::size_t part = 0; part < g.share.size(); ++part)
     g.share[part] =
-        mean(column(outcomes, [&](const Outcome& o) { return seconds(o.waterfall[part]) / seconds(o.wall); }));
+        mean(column(outcomes, [&](const Outcome& o) { return seconds(o.waterfall[part]); })) / g.wall_s.mean;
   for (std::size_t kind = 0; kind < outcomes.front().events.size(); ++kind)
     g.events.push_back(mean(column(outcomes, [&](const Outcome& o) { return o.events[kind]; })));
   return g;
@@ -105,25 +131,25 @@ Result<Goodput> simulate_goodput(const JobSpec& spec, const StepTimes& steps, co
     if (Result<void> ran = run_batch(spec, steps, options, static_cast<std::size_t>(until), outcomes); !ran)
       return tl::unexpected(ran.error());
     if (options.progress) options.progress(until, options.max_histories);
-    const Estimate now = estimate(column(outcomes, [](const Outcome& o) { return o.goodput; }), options.confidence);
+    const Estimate now = goodput_of(outcomes, options);
     narrow = until > 1 && (now.high - now.low) / 2 <= options.half_width;
     if (narrow || until >= options.max_histories) break;
     until = std::min(2 * until, options.max_histories);
   }
-  Goodput goodput = summary(outcomes, options);
+  Goodput goodput = summary(outcomes, spec.course.target_tokens, options);
   goodput.narrow_enough = narrow;
   return goodput;
 }
 
 namespace {
 
-/// Goodputs of the same histories with this interval.
+/// Goodput of the same histories with this interval, as values whose mean it is.
 Result<std::vector<double>> with_interval(JobSpec& spec, const StepTimes& steps, std::int64_t interval,
                                           const GoodputOptions& options) {
   spec.checkpoint.interval_steps = interval;
   const Result<Goodput> goodput = simulate_goodput(spec, steps, options);
   if (!goodput) return tl::unexpected(goodput.error());
-  return goodput->goodputs;
+  return ratio_values(goodput->goodputs, goodput->walls_s);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -26,25 +27,33 @@ struct GoodputOptions {
   std::function<void(int done, int of)> progress = {};  ///< called from the calling thread between batches
 };
 
-/// A mean with its two-sided interval (Student's t).
+/// A mean with its two-sided interval (Student's t). One value has no interval: `standard_error` is infinite, `low` and `high`
+/// are the mean.
 struct Estimate {
   double mean = 0;
   double low = 0;
   double high = 0;
   double standard_error = 0;
+  bool has_interval() const { return std::isfinite(standard_error); }
 };
 
-/// Of `values`, summed in their order. Requires at least one value; with one the interval is the value itself.
+/// Of `values`, summed in their order. Requires at least one value.
 Estimate estimate(const std::vector<double>& values, double confidence);
+
+/// Values whose mean is the ratio of sums R = sum(share x wall) / sum(wall), and whose spread is that of this ratio to first
+/// order:  v_i = R + wall_i / mean wall x (share_i - R). With equal walls they are the shares.
+/// Source: ratio estimator, Cochran, Sampling Techniques, chapter 6
+std::vector<double> ratio_values(const std::vector<double>& shares, const std::vector<double>& walls_s);
 
 struct Goodput {
   int histories = 0;
   bool narrow_enough = false;  ///< the stopping rule was met
-  Estimate goodput;            ///< productive / wall
+  int at_target = 0;           ///< histories that trained the tokens of the course
+  Estimate goodput;            ///< productive / wall, both summed over histories, whose lengths may differ
   Estimate wall_s;
   Estimate interruptions;                       ///< per history
   Estimate tokens;                              ///< kept progress of a history
-  std::array<double, kTimeCategories> share{};  ///< of the wall time, by TimeCategory: mean over histories
+  std::array<double, kTimeCategories> share{};  ///< of the wall time of all histories, by TimeCategory
   std::vector<double> events;                   ///< [kind]: mean per history
   std::vector<double> goodputs;                 ///< [history]
   std::vector<double> walls_s;                  ///< [history]

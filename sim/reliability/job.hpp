@@ -111,7 +111,7 @@ struct RecoveryPolicy {
   /// With elastic: a failure that takes no node (software, a cable) restarts the processes of one replica, and the others go
   /// on. Else it restarts the whole job.
   bool replica_restart = false;
-  bool elastic_rollback = false;         ///< the lost replica held states without a copy (ZeRO)
+  bool elastic_rollback = false;         ///< a lost node held states without a copy (states_survive_node())
   JobTime flap_budget = job_time(30.0);  ///< transport retries, docs/references.md#failure-timeline
   bool failures_in_restart = true;       ///< false: parts do not age during an outage
   bool operator==(const RecoveryPolicy&) const = default;

@@ -14,7 +14,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json json_of(const Estimate& e) {
-  return {{"mean", e.mean}, {"low", e.low}, {"high", e.high}, {"standard_error", e.standard_error}};
+  const auto of_interval = [&](double value) { return e.has_interval() ? Json(value) : Json(nullptr); };
+  return {{"mean", e.mean},
+          {"low", of_interval(e.low)},
+          {"high", of_interval(e.high)},
+          {"standard_error", of_interval(e.standard_error)}};
 }
 
 Json in_days(Estimate e) {
@@ -126,6 +130,11 @@ Json report_json(const GoodputForecast& r) {
               {"effective_tokens_per_s", r.effective_tokens_per_s},
               {"checkpoint", checkpoint_json(r)},
               {"states", states_json(r)}};
+  if (const RecoveryPolicy& recovery = r.spec.recovery; recovery.elastic != Elastic::off)
+    out["elastic"] = {{"mode", to_string(recovery.elastic)},
+                      {"rollback", recovery.elastic_rollback},
+                      {"rollback_given", r.rollback_given},
+                      {"states_survive", r.states_survive}};
   if (!r.fits.empty()) out["fits"] = fits_json(r);
   if (r.resume)
     out["resume"] = {{"from", json_of(r.resume->from)},
@@ -134,7 +143,9 @@ Json report_json(const GoodputForecast& r) {
                      {"same_layout_s", r.resume->same_layout_s},
                      {"slices_s", r.resume->slices_s},
                      {"whole_shards_s", r.resume->whole_shards_s}};
-  if (r.goal_tokens > 0)
+  if (r.goal_tokens > 0 && r.goal_days == 0)
+    out["to_finish"] = {{"tokens", r.goal_tokens}, {"unknown", r.why_no_goal()}};
+  if (r.goal_days > 0)
     out["to_finish"] = {{"tokens", r.goal_tokens},
                         {"days", {{"mean", r.goal_days}, {"p10", r.goal_days_p10}, {"p90", r.goal_days_p90}}},
                         {"gpu_hours", r.goal_gpu_hours},

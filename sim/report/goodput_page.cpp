@@ -19,8 +19,8 @@ namespace {
 constexpr int kLabel = 20;
 
 /// A labelled line; text that does not fit continues on the next line, indented.
-std::string fact(std::string_view label, const std::string& text, const TextStyle& style) {
-  const std::string name = pad_right(label, kLabel);
+std::string fact(std::string_view label, const std::string& text, const TextStyle& style, int width = kLabel) {
+  const std::string name = pad_right(label, width);
   std::string lines = paragraph("  " + name + "  ", text, style);
   return lines.replace(2, name.size(), paint(name, Colour::grey, style));
 }
@@ -61,18 +61,52 @@ std::string rate_text(double mtbf_s) {
   return std::isfinite(mtbf_s) ? fmt::format("one every {} while the job runs", duration_in_words(mtbf_s)) : "never";
 }
 
-std::string answer(const GoodputForecast& r, const TextStyle& style) {
+/// "1 history", "2,048 histories".
+std::string counted(double count, std::string_view one, std::string_view many) {
+  return number(count, 1) + " " + std::string(count == 1 ? one : many);
+}
+
+std::string histories(const GoodputForecast& r, const TextStyle& style) {
   const Estimate& g = r.goodput.goodput;
   const std::string mean = percent(g.mean, 2);
+  const std::string count = counted(r.goodput.histories, "history", "histories");
+  const bool known = g.has_interval();
   std::string text = fact("goodput",
-                          fmt::format("{}, 95 % interval {} to {}, {} histories", mean, percent(g.low, 2),
-                                      percent(std::min(1.0, g.high), 2), number(r.goodput.histories, 1)),
+                          known ? fmt::format("{}, 95 % interval {} to {}, {}", mean, percent(g.low, 2),
+                                              percent(std::min(1.0, g.high), 2), count)
+                                : fmt::format("{}, {}, which gives no interval", mean, count),
                           style);
   text.replace(text.find(mean), mean.size(), paint(mean, Colour::bold, style));
-  text += fact("one history",
-               fmt::format("90 % of them between {} and {}", percent(quantile(r.goodput.goodputs, 0.05), 2),
-                           percent(quantile(r.goodput.goodputs, 0.95), 2)),
-               style);
+  if (!known) return text;
+  return text + fact("one history",
+                     fmt::format("90 % of them between {} and {}", percent(quantile(r.goodput.goodputs, 0.05), 2),
+                                 percent(quantile(r.goodput.goodputs, 0.95), 2)),
+                     style);
+}
+
+/// How the job goes on without a lost node, and whether the layout allows that.
+std::string elastic_text(const GoodputForecast& r) {
+  const RecoveryPolicy& recovery = r.spec.recovery;
+  const bool as_layout = recovery.elastic_rollback != r.states_survive;
+  const char* holders =
+      r.states_survive ? "other nodes hold the states of a lost node" : "no other node holds the states of a lost node";
+  const char* does = recovery.elastic_rollback ? "rolls back to the last checkpoint" : "goes on without a rollback";
+  if (as_layout) return fmt::format("{}; {} in this layout: the job {}", to_string(recovery.elastic), holders, does);
+  return fmt::format("{}; the job {}, as recovery.elastic_rollback says, although {} in this layout",
+                     to_string(recovery.elastic), does, holders);
+}
+
+std::string to_finish(const GoodputForecast& r) {
+  const std::string tokens = tokens_text(static_cast<double>(r.goal_tokens));
+  if (r.goal_days == 0) return fmt::format("{}: not known; {}", tokens, r.why_no_goal());
+  std::string goal = fmt::format("{} in {}, {} GPU-hours", tokens,
+                                 days_text(r.goal_days, r.goal_days_p10, r.goal_days_p90), number(r.goal_gpu_hours));
+  if (r.goal_usd > 0) goal += fmt::format(", {} USD with spare nodes", number(r.goal_usd));
+  return goal;
+}
+
+std::string answer(const GoodputForecast& r, const TextStyle& style) {
+  std::string text = histories(r, style);
   text += fact(
       "step",
       fmt::format("{} healthy; {} tokens/s, {} including failures{}", to_text(r.healthy.time), number(r.tokens_per_s()),
@@ -90,17 +124,13 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
                              number(r.spec.recovery.spares, 1), r.spec.recovery.spares == 1 ? "" : "s",
                              to_string(r.spec.recovery.spare_state), r.spares_given ? "" : " (for 99.9 % of the time)"),
                  style);
+  if (r.spec.recovery.elastic != Elastic::off) text += fact("elastic", elastic_text(r), style);
   if (r.spec.course.target_tokens > 0)
     text += fact("trained",
                  fmt::format("{} on average, after {}", tokens_text(r.goodput.tokens.mean),
                              duration_in_words(r.goodput.wall_s.mean)),
                  style);
-  if (r.goal_tokens > 0) {
-    std::string goal = fmt::format("{} in {}, {} GPU-hours", tokens_text(static_cast<double>(r.goal_tokens)),
-                                   days_text(r.goal_days, r.goal_days_p10, r.goal_days_p90), number(r.goal_gpu_hours));
-    if (r.goal_usd > 0) goal += fmt::format(", {} USD with spare nodes", number(r.goal_usd));
-    text += fact("to finish", goal, style);
-  }
+  if (r.goal_tokens > 0) text += fact("to finish", to_finish(r), style);
   return text;
 }
 
@@ -265,8 +295,9 @@ std::string fits(const GoodputForecast& r, const TextStyle& style) {
   for (const FittedKind& fit : r.fits) {
     const IntervalEstimate& mean = fit.exponential_mean_s;
     text += fact(fit.name,
-                 fmt::format("{} failures of {} parts: one every {} ({} to {})", fit.failures, fit.parts,
-                             duration_in_words(mean.value), duration_in_words(mean.low), duration_in_words(mean.high)),
+                 fmt::format("{} of {}: one every {} ({} to {})", counted(fit.failures, "failure", "failures"),
+                             counted(static_cast<double>(fit.parts), "part", "parts"), duration_in_words(mean.value),
+                             duration_in_words(mean.low), duration_in_words(mean.high)),
                  style);
     if (fit.weibull)
       text += fact(
@@ -290,21 +321,36 @@ std::string resume(const GoodputForecast& r, const TextStyle& style) {
               style);
 }
 
+std::string state_text(const MachineState& state) {
+  std::vector<std::string> parts;
+  if (state.lost_replicas > 0) parts.push_back(counted(state.lost_replicas, "replica", "replicas") + " out");
+  if (state.gpu_speed_percent < 100) parts.push_back(fmt::format("a GPU at {} %", state.gpu_speed_percent));
+  if (state.link_speed_percent < 100) parts.push_back(fmt::format("links at {} %", state.link_speed_percent));
+  if (state.uplink_speed_percent < 100) parts.push_back(fmt::format("uplinks at {} %", state.uplink_speed_percent));
+  if (state.lost_rails > 0) parts.push_back("a rail lost");
+  if (state.global_batch > 0) parts.push_back(fmt::format("batch {}", state.global_batch));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// A label that leaves no room for the step is a line of its own.
 std::string states(const GoodputForecast& r, const TextStyle& style) {
   if (r.states.size() < 2) return "";
+  constexpr int kStep = 36;  // "999.9 ms for 1,234,567,890 tokens"
+  const int most = std::max(kLabel, style.width - kStep);
+  int width = kLabel;
+  for (const auto& [state, step] : r.states)
+    if (const int own = columns(state_text(state)); own <= most) width = std::max(width, own);
   std::string text = "\n" + heading("Steps on a degraded machine", style) + "\n";
   for (const auto& [state, step] : r.states) {
     if (state == MachineState{}) continue;
-    std::vector<std::string> parts;
-    if (state.lost_replicas > 0) parts.push_back(fmt::format("{} replicas out", state.lost_replicas));
-    if (state.gpu_speed_percent < 100) parts.push_back(fmt::format("a GPU at {} %", state.gpu_speed_percent));
-    if (state.link_speed_percent < 100) parts.push_back(fmt::format("links at {} %", state.link_speed_percent));
-    if (state.uplink_speed_percent < 100) parts.push_back(fmt::format("uplinks at {} %", state.uplink_speed_percent));
-    if (state.lost_rails > 0) parts.push_back("a rail lost");
-    if (state.global_batch > 0) parts.push_back(fmt::format("batch {}", state.global_batch));
+    std::string label = state_text(state);
+    if (columns(label) > width) {
+      text += paragraph("  ", label, style);
+      label.clear();
+    }
     text +=
-        fact(fmt::format("{}", fmt::join(parts, ", ")),
-             fmt::format("{} for {} tokens", to_text(step.time), number(static_cast<double>(step.tokens), 1)), style);
+        fact(label, fmt::format("{} for {} tokens", to_text(step.time), number(static_cast<double>(step.tokens), 1)),
+             style, width);
   }
   return text;
 }
@@ -313,8 +359,8 @@ std::string states(const GoodputForecast& r, const TextStyle& style) {
 
 std::string goodput_page(const GoodputForecast& r, const TextStyle& style, bool history) {
   std::string text =
-      paint(fmt::format("{}, {} GPUs, failures as {}", r.scenario, number(r.machine.gpus, 1), r.failures), Colour::bold,
-            style) +
+      paint(fmt::format("{}, {}, failures as {}", r.scenario, counted(r.machine.gpus, "GPU", "GPUs"), r.failures),
+            Colour::bold, style) +
       "\n\n";
   return text + answer(r, style) + waterfall(r, style) + checkpoints(r, style) + resume(r, style) +
          causes(r, history, style) + fits(r, style) + states(r, style) + (history ? timeline(r, style) : "");
@@ -327,8 +373,9 @@ std::string sweep_page(const std::string& key, const std::vector<SweepPoint>& po
     const Goodput& g = p.report.goodput;
     const auto share = [&](TimeCategory s) { return percent(g.share[static_cast<std::size_t>(s)], 2); };
     text += table.line(pad_right(p.value, 16), percent(g.goodput.mean, 2),
-                       percent((g.goodput.high - g.goodput.low) / 2, 2), share(TimeCategory::lost),
-                       share(TimeCategory::waiting), fmt::format("{:.1f}", g.interruptions.mean)) +
+                       g.goodput.has_interval() ? percent((g.goodput.high - g.goodput.low) / 2, 2) : "-",
+                       share(TimeCategory::lost), share(TimeCategory::waiting),
+                       fmt::format("{:.1f}", g.interruptions.mean)) +
             "  " + bar(g.goodput.mean, std::clamp(style.width - 66, 8, 40), style) + "\n";
   }
   return text;

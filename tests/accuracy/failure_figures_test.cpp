@@ -91,8 +91,8 @@ TEST_CASE("every published figure is forecast, or a reason says why not", "[accu
     FAIL("no figure " << run << ": " << name);
     return 0.0;
   };
-  // Llama 3's 419 interruptions per GPU and day give 504 B200 in 55 days 13.1; a fourth switch is used in part.
-  CHECK(forecast("504-GPU cluster", 504, "failures") == Approx(419.0 / 54 / 16384 * 504 * 55).epsilon(2e-3));
+  // Llama 3's 419 interruptions per GPU and day give 504 B200 in 55 days 13.1.
+  CHECK(forecast("504-GPU cluster", 504, "failures") == Approx(419.0 / 54 / 16384 * 504 * 55).epsilon(1e-3));
   // Restart of a size by the law of the three others: base 95.7 s, 6.4 s per 1000 GPUs, communicators 117 s.
   CHECK(forecast("cold recovery", 65'536, "recovery time, cold restart") == Approx(626).epsilon(0.005));
   // The share of HBM in Llama 3's table of 678 interruptions.

@@ -216,6 +216,8 @@ await inBrowser(async (browser, folder) => {
   const goodput = run("goodput", "goodput", "llama3-405b-16k", "--days", "54", "--failures", "llama3-54-days");
   const good = await open(goodput);
   assert.match(await text(good, "#section-summary"), /goodput\d+\.\d+ %/);
+  assert.match(await text(good, "#section-summary"), /failures asllama3-54-days15 spare nodes, cold; restart 6\.\d+ min after a crash/);
+  assert.match(await text(good, "#section-summary"), /to finish[\d.]+ daysP10 [\d.]+, P90 [\d.]+ days; 15\.6 T tokens/);
   await looks("goodput", goodput);
   // A job that ends before its horizon: days are those that it takes.
   const until = await open(run("until", "goodput", "llama3-405b-16k", "--no-best", "--until", "1e12"));

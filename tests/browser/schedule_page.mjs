@@ -150,6 +150,14 @@ async function lab(page) {
   await slide("#lab-microbatches", "10");
   assert.equal(await page.isVisible("#refused"), false);
 
+  // Schedules with two copies of the model have no times per rank, as the command says.
+  await page.selectOption("#lab-rank", "2");
+  await slide("#lab-f", "3");
+  assert.equal(await page.textContent("#refused"), "dualpipe has each stage on two ranks; times per rank need one copy of the model. Give all ranks the same times.");
+  await page.click("#undo");
+  await page.selectOption("#lab-rank", "-1");
+  assert.equal(await page.isVisible("#refused"), false);
+
   // Ranks with times of their own: as the command line has it, and as a file of such times begins.
   await page.selectOption("#lab-first", "gpipe");
   await slide("#lab-microbatches", "8");

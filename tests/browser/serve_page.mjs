@@ -214,6 +214,38 @@ async function drive(browser, folder, address) {
   await page.selectOption("#a-scenario", "llama3-405b-16k");
   await settled(page);
 
+  // A scenario with slow and broken parts: the controls begin there, and "none" makes them healthy.
+  writeFileSync(join(folder, "slow.json"), JSON.stringify({ model: "llama-3-8b", cluster: { topology: "dgx-h100", world_size: 16 }, parallel: { tp: 2, dp: 8 }, training: { global_batch_size: 64, micro_batch_size: 1, seq_length: 8192, dtype: "bf16" },
+    perturb: { slow_rank: { 0: 1.5 }, lost_rails: [0, 1], slow_nic: { 0: { 3: 0.5 } } } }));
+  await page.setInputFiles("#a-file", join(folder, "slow.json"));
+  await page.waitForFunction(() => tracecast.state.a.scenario === "slow");
+  await settled(page);
+  const controlSays = id => page.textContent(`label:has(#a-${id}) output`);
+  assert.equal(await controlSays("slow"), "1.5 times as long");
+  assert.equal(await controlSays("rails"), "2 of 8 NICs a node");
+  const asItIs = await stepNow();
+  for (const [key, check] of [["ArrowRight", step => step > asItIs], ["Home", step => step < asItIs]]) {
+    await page.focus("#a-slow");
+    await page.keyboard.press(key);
+    await settled(page);
+    assert(check(await stepNow()), `a slow GPU after ${key}`);
+  }
+  assert.equal(await controlSays("slow"), "none");
+  assert.match(await text(page, "#side-a .command"), /--set 'perturb\.slow_rank=\{\}'/);
+  await page.selectOption("#a-link", "0.5");
+  await settled(page);
+  assert.deepEqual(await page.evaluate(() => tracecast.state.a.set["perturb.slow_nic"]), { 0: { 0: 0.5, 3: 0.5 } });
+
+  // A timeline that the server cannot give: its sentence in place of the picture, not the picture of another run.
+  await page.route("**/api/forecast", (route, request) => request.postDataJSON().timeline ? route.fulfill({ json: { ok: false, errors: ["a forecast takes longer than 10 s"] } }) : route.continue());
+  await page.selectOption("#a-scenario", "llama3-405b-16k");
+  await page.waitForFunction(() => /No timeline: a forecast takes longer than 10 s/.test(document.querySelector("#side-a .timeline").textContent));
+  assert.equal(await page.isVisible("#a-timeline"), false);
+  await page.unroute("**/api/forecast");
+  await page.click("#a-reset");
+  await page.waitForFunction(() => tracecast.sides.a.timeline);
+  assert(await page.isVisible("#a-timeline"));
+
   // Two side by side.
   await page.check("#two");
   await page.waitForFunction(() => tracecast.sides.b?.answer);
@@ -223,6 +255,7 @@ async function drive(browser, folder, address) {
   await settled(page);
   await page.waitForFunction(() => document.querySelector("#table td.better, #table td.worse"));
   assert.match(await page.textContent("#table"), /goodput[\d.]+ %100\.00 %\+[\d.]+ points/);
+  assert.match(await page.textContent("#table"), /GPU-hours[\d,]+[\d,]+/);
   const both = await open({}, await page.evaluate(() => location.hash));
   await both.waitForFunction(() => tracecast.sides.b?.answer);
   assert.equal(await both.inputValue("#b-failures"), "none");

@@ -114,3 +114,16 @@ TEST_CASE("compare: records of different runs are an error", "[report][error]") 
   CHECK(to_string(compare(record(2), other, 0.1).error()) ==
         "these are records of different scenarios: small and another");
 }
+
+TEST_CASE("compare: another number of operations is the first cause", "[report]") {
+  Scenario scenario = test::small_scenario(1, 1, 1);
+  const auto step = [&](std::int64_t batch) {
+    scenario.training.global_batch_size = batch;
+    const ForecastRun run = forecast(scenario, {.record_spans = true}).value();
+    return record_of(run.graph, run.timeline, "small", StepOrigin::simulated);
+  };
+  const std::int64_t batch = scenario.training.global_batch_size;
+  const Comparison c = compare(step(batch), step(2 * batch), 0.1).value();
+  REQUIRE(c.largest.front().share < -0.1);
+  CHECK(c.largest.front().cause == "the actual step runs it 2 times as often: another batch, micro-batch or model?");
+}

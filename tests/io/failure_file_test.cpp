@@ -146,3 +146,13 @@ TEST_CASE("long times: more than a Duration holds", "[io][reliability]") {
     CHECK(to_string(parse_long_time_s(text).error()).starts_with("has the unknown unit"));
   CHECK(to_string(parse_long_time_s("3").error()).starts_with("has no unit"));
 }
+
+TEST_CASE("GB200's network fails as often for each GPU as that of the servers it is taken from", "[io][reliability]") {
+  const auto per_day = [](const char* name, const Machine& machine) {
+    const FailureFile file = read_failure_file(kShipped / name).value();
+    for (const FailureKind& kind : file.model.kinds)
+      if (kind.name == "network switch or cable") return 86'400 * rate_s(kind, file.model, machine);
+    return 0.0;
+  };
+  CHECK(per_day("gb200-nvl72.json", {1152, 4}) == Approx(per_day("llama3-54-days.json", {1152, 8})).epsilon(0.001));
+}

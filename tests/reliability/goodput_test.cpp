@@ -320,3 +320,35 @@ TEST_CASE("the interval of a mean is Student's, and histories are added until it
   CHECK_FALSE(wide.narrow_enough);
   CHECK(wide.histories == 70);
 }
+
+TEST_CASE("shares of histories of different length are weighted by their length", "[oracle][reliability]") {
+  // (1 x 1 + 0.5 x 3) / 4; the mean of the shares alone would be 0.75.
+  const std::vector<double> values = ratio_values({1, 0.5}, {1, 3});
+  CHECK(estimate(values, 0.95).mean == Approx(0.625));
+  CHECK(values[0] == Approx(0.625 + 0.5 * 0.375));
+  CHECK(ratio_values({0.9, 0.5, 0.7}, {2, 2, 2}) == std::vector<double>{0.9, 0.5, 0.7});
+  CHECK_FALSE(estimate({0.5}, 0.95).has_interval());
+}
+
+TEST_CASE("histories to a number of tokens: goodput times their mean length is the work", "[oracle][reliability]") {
+  JobSpec spec = quiet_job();
+  spec.failures.kinds = {every(1500)};
+  spec.recovery.scheduler = s(100);
+  spec.course.target_tokens = 1000 * 1000;  // 1000 s of work, which most histories begin more than once
+  const Goodput goodput = simulate(spec, one_second_steps(), 2000);
+  CHECK(goodput.at_target == 2000);
+  CHECK(goodput.goodput.mean * goodput.wall_s.mean == Approx(1000));
+  CHECK(share(goodput, TimeCategory::productive) * goodput.wall_s.mean == Approx(1000));
+  // W = (mu + restart) (e^(work / mu) - 1): Daly's segment without a checkpoint, failures in restarts aside.
+  const CheckpointRegime regime{1500, 0, 100, true};
+  CHECK(goodput.wall_s.mean == Approx(segment_time_s(1000, regime)).margin(3 * goodput.wall_s.standard_error));
+  // The interval of the ratio, against 40 groups of 50 histories.
+  std::vector<double> groups;
+  for (std::size_t begin = 0; begin < 2000; begin += 50) {
+    const auto from = static_cast<std::ptrdiff_t>(begin);
+    const std::vector<double> shares(goodput.goodputs.begin() + from, goodput.goodputs.begin() + from + 50);
+    const std::vector<double> walls(goodput.walls_s.begin() + from, goodput.walls_s.begin() + from + 50);
+    groups.push_back(estimate(ratio_values(shares, walls), 0.95).mean);
+  }
+  CHECK(goodput.goodput.standard_error == Approx(estimate(groups, 0.95).standard_error).epsilon(0.3));
+}

@@ -385,6 +385,31 @@ TEST_CASE("a fraction of a part fails as much less often as it is smaller than o
   CHECK(law_on(kind, model, machine).mean_s * 0.02 * nodes == Approx(86'400.0 * (nodes == 100 ? 2 : 1)));
 }
 
+TEST_CASE("a job has its part of a switch, and the whole of what stops the switch", "[oracle][reliability]") {
+  FailureModel model;
+  model.nodes_per_switch = 16;
+  FailureKind cable = every(86'400), whole = every(86'400);
+  cable.per = whole.per = whole.scope = RateUnit::switch_group;
+  const int nodes = GENERATE(1, 8, 17);
+  const Machine machine{8 * nodes, 8};
+  CHECK(exact_parts(cable, model, machine) == nodes / 16.0);
+  CHECK(exact_parts(whole, model, machine) == (nodes == 17 ? 2 : 1));
+  CHECK(rate_s(cable, model, machine) * 86'400 == Approx(nodes / 16.0));
+}
+
+TEST_CASE("a job on one node does not stop for links between nodes", "[reliability]") {
+  FailureModel model;
+  for (const Component component : {Component::gpu, Component::network, Component::nic, Component::nvlink}) {
+    FailureKind kind = every(1);
+    kind.component = component;
+    model.kinds.push_back(kind);
+  }
+  CHECK(without_unused_network(model, {16, 8}) == model);
+  const FailureModel one = without_unused_network(model, {8, 8});
+  REQUIRE(one.kinds.size() == 2);
+  CHECK(one.kinds.back().component == Component::nvlink);
+}
+
 TEST_CASE("spares: the nodes in repair exceed them in a thousandth of the time", "[oracle][reliability]") {
   FailureKind node = every(1000 * 86'400.0);
   node.per = node.scope = RateUnit::node;

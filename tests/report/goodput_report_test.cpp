@@ -457,3 +457,98 @@ TEST_CASE("without ZeRO one replica writes the checkpoint, with it every rank", 
   CHECK(writers(0).first == writers(0).second);
   CHECK(writers(1).first > writers(1).second);
 }
+
+TEST_CASE("days to finish the tokens that histories end at are their mean length", "[oracle][report][reliability]") {
+  GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=off", "run.target_tokens=10e9"});
+  request.step_time_s = 7;
+  request.goal_tokens = 10'000'000'000;
+  const GoodputForecast report = value_of(forecast_goodput(request));
+  CHECK(report.goal_days * 86'400 == Approx(report.goodput.wall_s.mean));
+  CHECK(report.goal_days_p10 < report.goal_days);
+  const std::string page = goodput_page(report, {.width = 100});
+  const std::string days = duration_in_words(report.goodput.wall_s.mean);
+  CHECK(page.find("10.02 B tokens on average, after " + days) != std::string::npos);
+  CHECK(page.find("10 B tokens in " + days) != std::string::npos);
+}
+
+TEST_CASE("without checkpoints, histories say nothing about runs of another length", "[report][reliability][schema]") {
+  GoodputRequest request = llama("llama3-54-days", {"checkpoint.mode=off"});
+  request.step_time_s = 7;
+  request.goal_tokens = 10'000'000'000;
+  request.days = 5;
+  const GoodputForecast report = value_of(forecast_goodput(request));
+  CHECK(report.goal_days == 0);
+  const std::string page = goodput_page(report, {.width = 160});
+  CHECK(page.find("10 B tokens: not known; without checkpoints the goodput depends on the length of a history (--until "
+                  "1e+10 simulates all)") != std::string::npos);
+  CHECK(schema_violations(source_dir() / "docs/schema/goodput.schema.json", goodput_json(report)).empty());
+  // An interval near the length of a history is no better, one far below it is.
+  const auto with = [&](const std::string& interval) {
+    GoodputRequest other = request;
+    other.failures = llama("llama3-54-days", {"checkpoint.interval=" + interval}).failures;
+    return value_of(forecast_goodput(other)).goal_days;
+  };
+  CHECK(with("2 d") == 0);
+  CHECK(with("1 h") > 0);
+}
+
+TEST_CASE("elastic continuation rolls back as the layout says, unless the file does", "[report][reliability][schema]") {
+  const auto report = [](const std::vector<std::string>& layout, std::vector<std::string> recovery) {
+    recovery.emplace_back("recovery.elastic=shrink-batch");
+    GoodputRequest request = llama("llama3-54-days", recovery);
+    request.scenario = shipped_scenario("llama3-405b-1024", layout);
+    request.step_time_s = 30;
+    request.days = 5;
+    request.options.min_histories = request.options.max_histories = 4;
+    return value_of(forecast_goodput(request));
+  };
+  const auto said = [](const GoodputForecast& r, const std::string& words) {
+    return goodput_page(r, {.width = 200}).find("shrink-batch; " + words) != std::string::npos;
+  };
+  const GoodputForecast zero3 = report({}, {});
+  CHECK(zero3.spec.recovery.elastic_rollback);
+  CHECK(said(zero3, "no other node holds the states of a lost node in this layout: the job rolls back"));
+  CHECK(schema_violations(source_dir() / "docs/schema/goodput.schema.json", goodput_json(zero3)).empty());
+  const GoodputForecast hybrid = report({"parallel.shard_group=4"}, {});
+  CHECK_FALSE(hybrid.spec.recovery.elastic_rollback);
+  CHECK(said(hybrid, "other nodes hold the states of a lost node in this layout: the job goes on without a rollback"));
+  const GoodputForecast given = report({}, {"recovery.elastic_rollback=false"});
+  CHECK_FALSE(given.spec.recovery.elastic_rollback);
+  CHECK(said(given, "the job goes on without a rollback, as recovery.elastic_rollback says, although no other node"));
+}
+
+TEST_CASE("one history has no interval, and one of a thing is not many", "[report][reliability][schema]") {
+  GoodputRequest request = llama("llama3-54-days");
+  request.scenario = shipped_scenario("llama2-7b-one-gpu");
+  request.step_time_s = 1;
+  request.options.min_histories = request.options.max_histories = 1;
+  const GoodputForecast report = value_of(forecast_goodput(request));
+  const std::string page = goodput_page(report, {.width = 100});
+  CHECK(page.find(", 1 GPU, failures as") != std::string::npos);
+  CHECK(page.find(" %, 1 history, which gives no interval\n") != std::string::npos);
+  CHECK(page.find("95 % interval") == std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(goodput_json(report));
+  CHECK(json["goodput"]["standard_error"].is_null());
+  CHECK_FALSE(json["events"].contains("network switch or cable"));  // nothing is between nodes
+  CHECK(schema_violations(source_dir() / "docs/schema/goodput.schema.json", goodput_json(report)).empty());
+}
+
+TEST_CASE("states of a degraded machine keep their whole names", "[report][reliability]") {
+  GoodputRequest request = llama("llama3-54-days");
+  request.step_time_s = 7;
+  request.days = 1;
+  request.options.min_histories = request.options.max_histories = 2;
+  GoodputForecast report = value_of(forecast_goodput(request));
+  const StepTime step{from_seconds(8), 1000};
+  const MachineState both{.gpu_speed_percent = 50, .link_speed_percent = 10};
+  const MachineState all{.lost_replicas = 12,
+                         .gpu_speed_percent = 50,
+                         .link_speed_percent = 10,
+                         .uplink_speed_percent = 50,
+                         .lost_rails = 1,
+                         .global_batch = 1024};
+  report.states = {{MachineState{}, step}, {both, step}, {all, step}};
+  const std::string page = goodput_page(report, {.width = 80});
+  CHECK(page.find("  a GPU at 50 %, links at 10 %  ") != std::string::npos);
+  CHECK(page.find("12 replicas out, a GPU at 50 %, links at 10 %, uplinks at 50 %, a rail") != std::string::npos);
+}

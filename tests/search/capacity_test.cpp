@@ -242,9 +242,17 @@ TEST_CASE("a price is the median of the quotes of a term, with their spread", "[
   CHECK(single.typical == 10);
   CHECK(single.high == Approx(80.0 / 3));
   CHECK(economics.price_basis("single", {})->note == "one source; spread as the quotes of other GPUs");
+  // So do two of one publisher, whatever each is about; two publishers have their own range.
+  economics.gpus["single"].quotes = {{9, Term::on_demand, "", "2026", "a.com/x: small"},
+                                     {11, Term::on_demand, "", "2026", "a.com/x: large"}};
+  CHECK(economics.price_per_gpu_hour("single", {})->low == Approx(10.0 / 3));
+  economics.gpus["single"].quotes.back().source = "b.com: large";
+  CHECK(economics.price_per_gpu_hour("single", {}) == Range3{9, 10, 11});
+  economics.gpus["single"].quotes = {{10, Term::on_demand, "", "2026", "a"}};
   // Terms: of its own quotes, else the discount, else none.
   economics.term = Term::reserved_1y;
   CHECK(economics.price_per_gpu_hour("many", {})->typical == 2);
+  CHECK(economics.price_per_gpu_hour("many", {})->low == Approx(2.0 / 3));  // no GPU has three quotes: as on demand
   CHECK_FALSE(economics.price_per_gpu_hour("single", {}).has_value());
   economics.discounts[Term::reserved_1y] = {0.5, 0.6, 0.7};
   CHECK(economics.price_per_gpu_hour("single", {})->typical == Approx(6));

@@ -221,6 +221,18 @@ TEST_CASE("what if: of many pipeline ranks 16 are drawn, evenly over them", "[se
   for (std::size_t row = 0; row < 16; ++row) CHECK(said["timeline"][row]["pp"] == row * 63 / 15);
 }
 
+TEST_CASE("what if: controls begin with what the scenario itself has slow or broken", "[serve]") {
+  json request = forecast_request();
+  request["set"] = {{"perturb.slow_rank", {{"0", 1.5}}}, {"perturb.lost_rails", {0, 1}}};
+  const json said = answer(request);
+  REQUIRE(said["ok"] == true);
+  CHECK(said["settings"]["perturb"] == json{{"slow_rank", {{"0", 1.5}}}, {"lost_rails", {0, 1}}});
+  request["set"] = {{"perturb.slow_rank", json::object()}, {"perturb.lost_rails", json::array()}};
+  const json healthy = answer(request);
+  REQUIRE(healthy["ok"] == true);
+  CHECK(healthy["settings"]["perturb"] == json::object());
+}
+
 TEST_CASE("what if: the drawn step of a mean over a period is as long as it is", "[serve]") {
   json request{{"what", "forecast"}, {"scenario", "diloco-10b"}};
   const json mean = answer(request)["result"];

@@ -161,9 +161,10 @@ class FigureForecaster {
 
   template <class Weight>
   static double rate(const FailureFile& file, const Machine& machine, Weight weight) {
+    const FailureModel model = without_unused_network(file.model, machine);
     double sum = 0;
-    for (const FailureKind& kind : file.model.kinds)
-      sum += weight(kind) * interruption_rate_s(kind, file.model, machine, file.recovery.flap_budget);
+    for (const FailureKind& kind : model.kinds)
+      sum += weight(kind) * interruption_rate_s(kind, model, machine, file.recovery.flap_budget);
     return sum;
   }
 

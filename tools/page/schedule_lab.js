@@ -30,7 +30,9 @@ const timeControl = (id, name) => ({ id, name, values: () => TIMES, now: () => t
 function labView(name, s) {
   const order = orderOf(name, s);
   if (typeof order === "string") return order;
-  const rows = runOrder(order, timesOf(s)), numbers = numbersOf(rows), parts = order.s[0].length / order.r;
+  const times = timesOf(s);
+  if (order.r > 1 && ["f", "i", "w"].some(t => new Set(times[t]).size > 1)) return `${name} has each stage on two ranks; times per rank need one copy of the model`;
+  const rows = runOrder(order, times), numbers = numbersOf(rows), parts = order.s[0].length / order.r;
   return prepare({ name, ranks: s.stages, microbatches: s.microbatches, chunks: order.s[0].length, replicas: order.r, weight_versions: rows.map(() => 1), rules: "",
     times_from: "", scale: 1, makespan: numbers.length, work: numbers.work, bubble: numbers.bubble, own_span_bubble: numbers.own, steady: false,
     kept_at_start: rows.map(() => 0), unit: 1 / parts, length: numbers.length, rows });
@@ -142,8 +144,8 @@ function drawLab() {
   $("repeat").hidden = Boolean(wrong);
   canvas.style.opacity = wrong ? 0.35 : 1;
   if (wrong) {
-    const list = possible();
-    $("refused").textContent = `${wrong}. ` + (list.length ? `With ${labState.stages} ranks M may be ${list.join(", ")}.` : "No number of micro-batches works with these ranks and chunks.");
+    const list = possible(), ofTimes = list.includes(labState.microbatches);
+    $("refused").textContent = `${wrong}. ` + (ofTimes ? "Give all ranks the same times." : list.length ? `With ${labState.stages} ranks M may be ${list.join(", ")}.` : "No number of micro-batches works with these ranks and chunks.");
     return;
   }
   data.views = views;
