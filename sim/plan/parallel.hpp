@@ -326,7 +326,7 @@ struct Training {
   /// Every expert is filled up to its capacity, so counts are known to the host (Megatron-Core: moe_pad_expert_input_to_capacity).
   bool expert_capacity_padding = false;
   ExpertRouting expert_routing = ExpertRouting::even;
-  double expert_skew = 1.3;             ///< skewed: standard deviation of the logarithm of an expert's share
+  double expert_skew = 1.05;            ///< skewed: standard deviation of the logarithm of an expert's share
   std::vector<int> expert_tokens = {};  ///< measured: tokens of each expert of a layer; in place of a law
   ExpertPlacement expert_placement = ExpertPlacement::contiguous;
   int expert_placement_nodes = 1;  ///< experts of a routing group and their copies stay on one of so many nodes

@@ -15,7 +15,7 @@ TEST_CASE("routing: what a learned router costs in Megatron's published pairs", 
     };
     return step_s("skewed") / step_s("even");
   };
-  // The default of expert_skew was chosen from the first pair, before HybridEP had its measured rates; no choice has seen the second.
+  // The default of expert_skew was chosen from the first pair; no choice has seen the second.
   CHECK(cost({}) == Approx(1.245).margin(0.02));
   CHECK(cost({"parallel.cp=4", "training.seq_length=65536"}) == Approx(1.150).margin(0.03));
 }

@@ -509,9 +509,9 @@ TEST_CASE("elastic continuation rolls back as the layout says, unless the file d
   CHECK(zero3.spec.recovery.elastic_rollback);
   CHECK(said(zero3, "no other node holds the states of a lost node in this layout: the job rolls back"));
   CHECK(schema_violations(source_dir() / "docs/schema/goodput.schema.json", goodput_json(zero3)).empty());
-  const GoodputForecast hybrid = report({"parallel.shard_group=4"}, {});
-  CHECK_FALSE(hybrid.spec.recovery.elastic_rollback);
-  CHECK(said(hybrid, "other nodes hold the states of a lost node in this layout: the job goes on without a rollback"));
+  const GoodputForecast whole = report({"parallel.zero_stage=0"}, {});
+  CHECK_FALSE(whole.spec.recovery.elastic_rollback);
+  CHECK(said(whole, "other nodes hold the states of a lost node in this layout: the job goes on without a rollback"));
   const GoodputForecast given = report({}, {"recovery.elastic_rollback=false"});
   CHECK_FALSE(given.spec.recovery.elastic_rollback);
   CHECK(said(given, "the job goes on without a rollback, as recovery.elastic_rollback says, although no other node"));
