@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/import/launchers/unread_launchers.hpp"
 #include "sim/import/pytorch_schedule.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/import/recorded_collectives.hpp"
@@ -93,6 +94,7 @@ Result<const Importer*> find_importer(std::string_view content, const std::strin
     return fail_kind(*others.front(), *kinds.begin(), file);
   if (parse_pytorch_schedule(content, file))
     return fail({file, 0, "", "", "is a pipeline schedule (tracecast schedule --file reads it)"});
+  if (const std::string other = unread_launcher(content, file); !other.empty()) return fail({file, 0, "", "", other});
   return fail({file, 0, "", "", fmt::format("matches none of the formats {}", names_of(candidates))});
 }
 

@@ -129,3 +129,26 @@ TEST_CASE("importers: commands take a launcher's file as a scenario, and a machi
             .ends_with(
                 "pretrain.sh: is a launcher's configuration (megatron), not a machine (tracecast predict reads it)"));
 }
+
+TEST_CASE("importers: launchers that are not read are named, with what to give instead", "[import][error]") {
+  const std::string instead =
+      ", which is not read: import the model's config.json (hugging-face) or the file of DeepSpeed (deepspeed), and "
+      "give "
+      "the rest with --set";
+  for (const auto& [content, launcher] : std::vector<std::pair<std::string, std::string>>{
+           {"{\n  \"pipe-parallel-size\": 4,\n  \"model-parallel-size\": 2,\n  \"num-layers\": 44\n}\n", "GPT-NeoX"},
+           {"base_model: a/b\nsequence_len: 512\noptimizer: adamw_torch_fused\n", "Axolotl"},
+           {"model_name_or_path: a/b\nstage: sft\nfinetuning_type: full\n", "LLaMA-Factory"},
+           {"max_seq_len: 2048\nmodel: {n_layers: 32}\ntrain_loader: {name: text}\n", "llm-foundry"},
+           {"parallelism: {dp: 4}\ntokens: {micro_batch_size: 3}\n", "Nanotron"}}) {
+    const std::string message = "t.yml: is a configuration of " + launcher + instead;
+    CHECK(recognised(content, "t.yml") == message);
+    CHECK(to_string(import_run("megatron", content, "t.yml", {}, shipped_data()).error()) == message);
+  }
+  const std::string titan = "from torchtitan.trainer import Trainer\n", nemo = "import nemo_run as run\n";
+  CHECK(recognised(titan, "config_registry.py") ==
+        "config_registry.py: is a configuration of torchtitan in Python: give the JSON that a run saves with "
+        "--debug.save_config_file");
+  CHECK(to_string(import_run("megatron", nemo, "r.py", {}, shipped_data()).error()) ==
+        "r.py: is a recipe of NeMo in Python: give the YAML of what it makes, which NeMo-Run writes with --to-yaml");
+}

@@ -61,7 +61,7 @@ TEST_CASE("scripts: of the branches of one if the last counts, also where a vari
        {std::string("ARGS+=(--fp8-format hybrid)\nelse\nARGS+=(--tensor-model-parallel-size 2)\n"),
         std::string("ARGS=(\"${ARGS[@]}\" --fp8-format hybrid)\nelse\n"
                     "ARGS=(\"${ARGS[@]}\" --tensor-model-parallel-size 2)\n")}) {
-    const Scenario s = script(kArray + "if [ -n \"$X\" ]; then\n" + more + "fi\n" + kRun).scenario;
+    const Scenario s = script(kArray + "if [ -f \"$X\" ]; then\n" + more + "fi\n" + kRun).scenario;
     CHECK(s.training.dtype == Precision::bf16);
     CHECK(s.parallel.tp == 2);
     CHECK(s.training.global_batch_size == 32);
@@ -223,7 +223,8 @@ TEST_CASE("scripts: quoted patterns of case, and words that are given by <<<", "
                 "TP=4\nread -r TP PP <<< \"2 1\"\ntorchrun pretrain_gpt.py --micro-batch-size 1 "
                 "--tensor-model-parallel-size $TP\n",
                 "run.sh", givens("llama-3.1-8b", 8)) ==
-        "run.sh:3: tensor-model-parallel-size = \"$TP\": is a variable that the file does not set (write the number)");
+        "run.sh:3: tensor-model-parallel-size = \"$TP\": is a variable that the file does not set (write the number, "
+        "or give --set parallel.tp=N)");
 }
 
 TEST_CASE("scripts: what a script itself decides is decided", "[io][launch]") {
@@ -260,10 +261,10 @@ TEST_CASE("scripts: what a script itself decides is decided", "[io][launch]") {
   const std::string sizes = "case $A in\na) TP=8;;\n\"b\" | c) TP=2;;\n*) TP=4;;\nesac\n";
   CHECK(tp("A=b\n" + sizes) == decided(2));
   CHECK(tp("A=d\n" + sizes) == decided(4));
-  CHECK(tp("A=${A:-b}\n" + sizes) == open(4));
   // A value that another one may have replaced is not known.
   for (const char* other :
-       {"A=${1:-b}\n", "A=b\nif x; then A=a; fi\n", "A=b\nsource conf.sh\n", "for A in a b; do echo $A; done\n",
+       {"A=$1\n", "source conf.sh\nA=${A:-b}\n", "read A\nA=${A:-b}\n", "if x; then A=a; fi\nA=${A:-b}\n",
+        "A=b\nif x; then A=a; fi\n", "A=b\nsource conf.sh\n", "for A in a b; do echo $A; done\n",
         "A=b\nwhile getopts a: o; do A=$OPTARG; done\n", "A+=b\n"})
     CHECK_THAT(std::string(other), Catch::Predicate<std::string>([&](const std::string& text) {
                  return tp(text + "TP=1\nif [ $A = a ]; then TP=2; fi\n") == open(2);
@@ -288,4 +289,95 @@ TEST_CASE("scripts: arithmetic of known numbers, and defaults that are assigned"
     CHECK(refusal("megatron", "N=100000\npretrain_gpt.py --tensor-model-parallel-size " + std::string(unknown) + "\n",
                   "run.sh", givens("llama-3.1-8b", 8))
               .starts_with("run.sh:2: tensor-model-parallel-size = \"$(("));
+}
+
+TEST_CASE("scripts: what nothing in a script sets is not set, and its default decides", "[io][launch]") {
+  const std::string run = "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $TP $P\n";
+  const std::string sizes = "if [ $A = a ]; then TP=8; elif [ $A = b ]; then TP=2; else TP=4; fi\n";
+  const auto note = [](const std::string& names) {
+    return std::vector<std::string>{names + " not set outside the script, which decides branches of it"};
+  };
+  for (const auto& [before, name] :
+       std::vector<std::pair<std::string, std::string>>{{"A=${A:-b}\n", "$A is"},
+                                                        {"A=\"${A-b}\"\n", "$A is"},
+                                                        {": ${A:=b}\n", "$A is"},
+                                                        {"A=${1:-b}\n", "$1 is"},
+                                                        {"A=${A:-${B:-b}}\n", "$A, $B are"},
+                                                        {"B=${B:-b}\nA=$B\n", "$B is"}}) {
+    INFO(before);
+    const ImportedRun decided = script(kArray + before + sizes + run);
+    CHECK(decided.scenario.parallel.tp == 2);
+    CHECK(notes(decided) == note(name));
+  }
+  CHECK(script(kArray + "case ${A:-b} in\na) TP=8;;\nb) TP=2;;\nesac\n" + run).scenario.parallel.tp == 2);
+  // Of a variable without a default, that it is not set.
+  const std::string virtual_stages = "TP=2\nif [ -z ${VP} ]; then P=\"\"; else P=\"--sequence-parallel\"; fi\n";
+  const ImportedRun empty = script(kArray + virtual_stages + run);
+  CHECK_FALSE(empty.scenario.parallel.sequence_parallel);
+  CHECK(notes(empty) == note("$VP is"));
+  // What only a branch that does not run sets is not set either.
+  const std::string more = "A=${A:-b}\nTP=2\nif [ $A = a ]; then P=\"--sequence-parallel\"; fi\n";
+  CHECK(notes(script(kArray + more + run)) == note("$A is"));
+  CHECK_FALSE(assumes(script(kArray + more + run), "$P of line"));
+  CHECK(notes(script(kArray + more + "P=${P:-c}\nif [ $P = c ]; then TP=4; fi\n" + run)) == note("$A, $P are"));
+  CHECK(script(kArray + "P=\"\"\ntorchrun pretrain_gpt.py --sequence-parallel $P ${ARGS[@]} "
+                        "--tensor-model-parallel-size 2\n")
+            .scenario.parallel.sequence_parallel);
+  // A default that decides nothing is not worth a word.
+  CHECK(notes(script(kArray + "TP=${TP:-2}\n" + run)).empty());
+}
+
+TEST_CASE("scripts: a default is not the value of another branch", "[io][launch]") {
+  const std::string run = "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $TP\n";
+  const auto tp = [&](const std::string& before) { return script(kArray + before + run).scenario.parallel.tp; };
+  CHECK(tp("if x; then\nTP=${TP:-4}\nelif y; then\nTP=${TP:-2}\nfi\n") == 2);
+  CHECK(tp("TP=1\nif x; then\nTP=4\nelse\nTP=${TP:-2}\nfi\n") == 1);  // set before both
+  CHECK(tp("if x; then\nA=4\nelse\nB=1\nTP=${A:-2}\nfi\n") == 2);
+  CHECK(tp("if x; then\nTP=4\nfi\nif y; then\nTP=${TP:-2}\nfi\n") == 4);
+}
+
+TEST_CASE("scripts: brackets, expansions and quotes inside quotes", "[io][launch]") {
+  const std::string run = "torchrun pretrain_gpt.py ${ARGS[@]} $P\n";
+  const std::string experts =
+      "--num-layers 12 --hidden-size 64 --num-attention-heads 4 --max-position-embeddings 64 "
+      "--num-experts 8 --moe-layer-freq ";
+  const auto dense = [&](const std::string& before, const std::string& frequency) {
+    const Model m = script(kArray + before + "P=\" " + experts + frequency + " \"\n" + run).scenario.model;
+    return m.moe ? m.moe->leading_dense_layers : -1;
+  };
+  CHECK(dense("F='([0]*3+[1]*9)'\n", "$F") == 3);  // a text, not an array
+  CHECK(dense("F=\"([0]*3+[1]*9)\"\n", "'${F}'") == 3);
+  CHECK(dense("", "'([0]*3 + [1]*9)'") == 3);
+  CHECK(dense("F=1\n", "'$F'") == 0);
+  const auto width = [&](const std::string& value) {
+    return script(kArray +
+                  "N=2\nW=32\nP=\"--num-layers 2 --hidden-size 64 --num-attention-heads 4 "
+                  "--max-position-embeddings 64 --ffn-hidden-size " +
+                  value + " --sequence-parallel\"\n" + run)
+        .scenario.model.ffn_hidden_size;
+  };
+  CHECK(width("$((${N} * ${W}))") == 64);
+  CHECK(width("\\\"$W\\\"") == 32);
+  // A command in quotes inside quotes has arguments.
+  CHECK(script(kArray + "C=\"bash -c 'torchrun pretrain_gpt.py ${ARGS[*]} --tensor-model-parallel-size 4'\"\neval $C\n")
+            .scenario.parallel.tp == 4);
+  // A quote that nothing closes on its line is a character.
+  CHECK(script(kArray + "P=\"--name don't\n--tensor-model-parallel-size 2\"\n" + run).scenario.parallel.tp == 2);
+}
+
+TEST_CASE("scripts: --set lifts what a variable leaves open", "[io][launch]") {
+  const std::string loop =
+      "for TP in 1 2; do\ntorchrun pretrain_gpt.py --micro-batch-size $M "
+      "--tensor-model-parallel-size $TP\ndone\n";
+  RunGivens given = givens("llama-3.1-8b", 8);
+  CHECK(
+      refusal("megatron", loop, "run.sh", given) ==
+      "run.sh:2: tensor-model-parallel-size = \"$TP\": is a variable that a loop of the script sets (write the number, "
+      "or give --set parallel.tp=N)\n"
+      "run.sh:2: micro-batch-size = \"$M\": is a variable that the file does not set (write the number, or give --set "
+      "training.micro_batch_size=N)");
+  given.overrides.insert(given.overrides.end(), {"parallel.tp=2", "training.micro_batch_size=1"});
+  const Scenario lifted = imported("megatron", loop, "run.sh", given).scenario;
+  CHECK(lifted.parallel.tp == 2);
+  CHECK(lifted.training.global_batch_size == 4);
 }

@@ -37,7 +37,8 @@ ImportedRun accelerate(const std::string& settings) {
 
 }  // namespace
 TEST_CASE("launchers: 16 bits that DeepSpeed's file leaves to the script", "[io][launch]") {
-  const ImportedRun both = deepspeed(R"(, "bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"})");
+  const ImportedRun both =
+      deepspeed(R"(, "bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}, "zero_optimization": {"stage": 1})");
   CHECK(both.scenario.training.dtype == Precision::bf16);
   CHECK(both.scenario.training.grad_reduce_dtype == Precision::bf16);
   CHECK(assumes(both, "training.dtype = bf16: bf16.enabled is \"auto\", which the training script fills in"));
@@ -603,4 +604,85 @@ TEST_CASE("launchers: DeepSpeed's three batch numbers give each other", "[io][la
         std::vector<std::string>{
             "the model's operators are fused: of a model of Hugging Face they are not (--set stack=deepspeed)",
             "training.micro_batch_size = 4, which follows from the global batch"});
+}
+
+// DeepSpeedEngine._do_optimizer_sanity_check (docs/references.md#format-deepspeed).
+TEST_CASE("launchers: DeepSpeed's optimizer of bf16 divides its states without ZeRO, too", "[io][launch]") {
+  const ImportedRun run = deepspeed(R"(, "bf16": {"enabled": true}, "zero_optimization": {"stage": 0})");
+  CHECK(run.scenario.parallel.zero_stage == 1);
+  CHECK(run.scenario.training.grad_reduce_dtype == Precision::fp32);
+  CHECK(run.scenario.training.keep_16bit_gradients);
+  CHECK(assumes(run, "at stage 0 DeepSpeed's BF16_Optimizer divides the optimizer's states"));
+  CHECK(deepspeed(R"(, "bf16": {"enabled": true})").scenario.parallel.zero_stage == 1);
+  CHECK(deepspeed(R"(, "fp16": {"enabled": true})").scenario.parallel.zero_stage == 0);
+  CHECK(accelerate("distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 0}\n").scenario.parallel.zero_stage ==
+        1);
+
+  const auto typed = [](int stage, const std::string& type) {
+    return fmt::format(R"(, "bf16": {{"enabled": true}}, "zero_optimization": {{"stage": {}}}, )"
+                       R"("data_types": {{"grad_accum_dtype": "{}"}})",
+                       stage, type);
+  };
+  CHECK(deepspeed(typed(1, "fp32")).scenario.training.keep_16bit_gradients);
+  CHECK_FALSE(deepspeed(typed(1, "bf16")).scenario.training.keep_16bit_gradients);
+  CHECK(assumes(deepspeed(typed(2, "fp32")), "data_types.grad_accum_dtype = fp32: not modelled at stage 2"));
+  CHECK(refusal("deepspeed", "{\"train_micro_batch_size_per_gpu\": 1" + typed(0, "bf16") + "}", "ds.json",
+                givens("llama-3.1-8b", 8)) ==
+        "ds.json:1: data_types.grad_accum_dtype = \"bf16\": needs ZeRO: at stage 0 DeepSpeed adds gradients of bf16 up "
+        "in "
+        "fp32");
+  // A run whose states are whole cannot be said so.
+  Scenario whole = run.scenario;
+  whole.parallel.zero_stage = 0;
+  const Texts left = emit_run("deepspeed", whole).unmapped;
+  CHECK(std::ranges::find(left, "parallel.zero_stage=0") != left.end());
+}
+
+// components/moe/config.py (MoEParallelizerConfig), components/models/common/utils.py (TEFp8Config).
+TEST_CASE("launchers: AutoModel's mixtures of experts have a section of their own, and types of their backend",
+          "[io][launch]") {
+  const auto automodel = [](const std::string& more, const std::string& backend = "") {
+    return imported("automodel",
+                    "step_scheduler: {global_batch_size: 64, local_batch_size: 1}\nmodel:\n"
+                    "  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_config\n  backend:\n    attn: te\n" +
+                        backend + "distributed:\n  ep_size: 8\n" + more + "dataset:\n  seq_length: 4096\n",
+                    "a.yaml", {.model = "qwen3-30b-a3b", .topology = "dgx-h100", .gpus = 16, .overrides = {}});
+  };
+  const ImportedRun plain = automodel("");
+  CHECK_FALSE(plain.scenario.parallel.reshard_after_forward);
+  CHECK_FALSE(assumes(plain, "reshard_after_forward"));
+  for (const std::string& section :
+       {std::string("  moe:\n    reshard_after_forward: true\n"), std::string("parallelizer:\n  _target_: a.b\n"
+                                                                              "  reshard_after_forward: true\n")})
+    CHECK(automodel(section).scenario.parallel.reshard_after_forward);
+  const ImportedRun full =
+      automodel("parallelizer:\n  activation_checkpointing: true\n  ignore_router_for_ac: false\n");
+  CHECK(full.scenario.training.recompute == Recompute::full);
+  CHECK(unmapped(full) == Texts{"model.backend.attn"});
+  const auto type = [&](const std::string& fp8) {
+    return automodel("", "    te_fp8:\n" + fp8).scenario.training.dtype;
+  };
+  CHECK(type("      _target_: a.TEFp8Config\n      recipe: current\n") == Precision::fp8);
+  CHECK(type("      _target_: a.TEFp8Config\n") == Precision::fp8);
+  CHECK(type("      recipe: block\n") == Precision::fp8_block);
+}
+
+// components/distributed/pipelining/functional.py: calculate_virtual_stages; the first stages have the layers that are left over.
+TEST_CASE("launchers: AutoModel rounds its virtual stages", "[io][launch]") {
+  const auto text = [](const std::string& rounding) {
+    return "model:\n  _target_: nemo_automodel.X\nstep_scheduler: {global_batch_size: 64, local_batch_size: 8}\n"
+           "distributed: {pp_size: 4, pipeline: {pp_schedule: interleaved1f1b, layers_per_stage: 3" +
+           rounding + "}}\ndataset: {seq_length: 4096}\n";  // 32 layers: 11 stages
+  };
+  const RunGivens given{.model = "llama-3.1-8b", .topology = "dgx-h100", .gpus = 8, .overrides = {}};
+  const auto layout = [&](const std::string& rounding) {
+    const Parallel p =
+        imported("automodel", text(", round_virtual_stages_to_pp_multiple: " + rounding), "a.yaml", given)
+            .scenario.parallel;
+    return std::pair(p.vpp, p.pp_layout);
+  };
+  CHECK(layout("down") == std::pair(2, std::vector{4, 4, 4, 4, 4, 4, 4, 4}));
+  CHECK(layout("up") == std::pair(3, std::vector{3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2}));
+  CHECK(refusal("automodel", text(""), "a.yaml", given).find("makes 11 stages, no multiple of 4 pipeline ranks") !=
+        std::string::npos);
 }

@@ -48,7 +48,8 @@ TEST_CASE("launchers: errors name the launcher's key and line", "[io][launch][er
             .starts_with("a.sh:2: tensor-model-parallel-size (parallel.tp) = 3: does not divide "
                          "model.num_attention_heads = 32 (allowed: 1 2 4 8 16 32)\n"));
   CHECK(refusal("megatron", "--tensor-model-parallel-size $TP", "a.sh", givens("llama-3.1-8b", 8)) ==
-        "a.sh:1: tensor-model-parallel-size = \"$TP\": is a variable that the file does not set (write the number)");
+        "a.sh:1: tensor-model-parallel-size = \"$TP\": is a variable that the file does not set (write the number, "
+        "or give --set parallel.tp=N)");
   CHECK(refusal("megatron", "echo hello", "a.sh", {}) == "a.sh: has no argument (they begin with --)");
   CHECK(refusal("megatron", "--name 'x", "a.sh", {}) == "a.sh:1: has a quote that is not closed");
   CHECK(refusal("deepspeed", R"({"train_batch_size": 4, "train_micro_batch_size_per_gpu": 1,

@@ -238,3 +238,51 @@ TEST_CASE("launchers: a script of Megatron-DeepSpeed", "[io][launch]") {
         "parallel.zero_stage=1, or import that file (tracecast import deepspeed)");
   CHECK(megatron(script + "--deepspeed", {"parallel.zero_stage=2"}).scenario.parallel.zero_stage == 2);
 }
+
+// Megatron-DeepSpeed, megatron/arguments.py: --topk 1, --expert-interval 2, --moe-train-capacity-factor 1.
+TEST_CASE("launchers: the experts of Megatron-DeepSpeed", "[io][launch]") {
+  const std::string script = kSmall + "--vocab-size 50304 --deepspeed --zero-stage 1 ";
+  const ImportedRun run = megatron(script +
+                                   "--num-experts 16 --moe-expert-parallel-size 4 --moe-eval-capacity-factor 1 "
+                                   "--moe-min-capacity 4 --moe-loss-coeff 0.01 --create-moe-param-group");
+  REQUIRE(run.scenario.model.moe);
+  CHECK(run.scenario.model.moe->experts == 16);
+  CHECK(run.scenario.model.moe->topk == 1);
+  CHECK(run.scenario.model.moe->layer_interval == 2);
+  CHECK(run.scenario.parallel.ep == 4);
+  CHECK(run.scenario.training.expert_capacity_factor == 1);
+  CHECK(run.scenario.training.expert_capacity_padding);
+  CHECK_FALSE(assumes(run, "allgather"));
+  CHECK(unmapped(run).empty());
+  const Scenario said = megatron(script +
+                                 "--num-experts 8 --topk 2 --expert-interval 1 --disable-moe-token-dropping "
+                                 "--moe-train-capacity-factor 2")
+                            .scenario;
+  CHECK(said.model.moe->topk == 2);
+  CHECK(said.model.moe->layer_interval == 1);
+  CHECK(said.training.expert_capacity_factor == 0);
+  CHECK_FALSE(megatron(script + "--num-experts 1 --moe-expert-parallel-size 1").scenario.model.moe);
+  CHECK(refused(script + "--num-experts 64 64 128")
+            .find("num-experts = \"64 64 128\": gives each layer its own number") != std::string::npos);
+  CHECK(refused(script + "--num-experts 8 --mlp-type residual").find("adds a dense layer to the experts (PR-MoE)") !=
+        std::string::npos);
+}
+
+// As BLOOM was trained: bigscience/train/tr11-176B-ml; the states of bf16 are divided without ZeRO, too.
+TEST_CASE("launchers: BLOOM's stage 0, padded vocabulary and division of the pipeline", "[io][launch]") {
+  const std::string script =
+      "pretrain_gpt.py --micro-batch-size 1 --global-batch-size 64 --seq-length 4096 --max-position-embeddings 4096 "
+      "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --bf16 --deepspeed --zero-stage 0 "
+      "--pad-vocab-size-to 50944 ";
+  const ImportedRun run = megatron(script + "--pp-partition-method 'type:transformer|embedding'");
+  CHECK(run.scenario.model.vocab_size == 50944);
+  CHECK(run.scenario.parallel.account_for_embedding);
+  CHECK(run.scenario.parallel.account_for_loss);
+  CHECK(run.scenario.parallel.zero_stage == 1);
+  CHECK(run.scenario.training.grad_reduce_dtype == Precision::fp32);
+  CHECK(assumes(run, "parallel.zero_stage = 1: at stage 0 DeepSpeed's BF16_Optimizer divides"));
+  CHECK_FALSE(megatron(script + "--untie-embeddings-and-output-weights --pp-partition-method "
+                                "'type:transformer|embedding'")
+                  .scenario.parallel.account_for_loss);
+  CHECK(megatron(script, {"parallel.zero_stage=0"}).scenario.parallel.zero_stage == 0);
+}

@@ -372,7 +372,7 @@ TEST_CASE("launchers: types of Megatron's optimizer, and fusions that are off", 
   CHECK(texts.unmapped.empty());
   CHECK(keys(megatron(narrow)) == Texts{"exp-avg-dtype", "exp-avg-sq-dtype"});
   CHECK(keys(megatron("--use-precision-aware-optimizer --exp-avg-dtype fp8 --main-grads-dtype bf16")) ==
-        Texts{"exp-avg-dtype", "main-grads-dtype"});
+        Texts{"exp-avg-dtype"});
   CHECK(keys(megatron("--no-rope-fusion --no-gradient-accumulation-fusion --moe-permute-fusion")) ==
         Texts{"no-rope-fusion", "no-gradient-accumulation-fusion"});
   const ImportedRun run =
@@ -507,4 +507,125 @@ TEST_CASE("launchers: what a recipe of Megatron-Bridge makes is a whole run", "[
                 "recipe.py", given) ==
         "recipe.py: is a recipe of Megatron-Bridge in Python: give what it makes, which its "
         "ConfigContainer.to_yaml(\"run_config.yaml\") writes (checkpoints have it too)");
+}
+
+// arguments.py: accumulate_allreduce_grads_in_fp32 is set where main_grads_dtype is fp32.
+TEST_CASE("launchers: the precision-aware optimizer's gradients of 16 bits are reduced so", "[io][launch]") {
+  const auto reduced = [](const std::string& arguments) {
+    return megatron("--use-distributed-optimizer " + arguments).scenario.training.grad_reduce_dtype;
+  };
+  const std::string narrow = "--use-precision-aware-optimizer --main-grads-dtype bf16 ";
+  CHECK(reduced(narrow) == Precision::bf16);
+  CHECK(reduced(narrow + "--accumulate-allreduce-grads-in-fp32") == Precision::fp32);
+  CHECK(reduced("--use-precision-aware-optimizer --main-grads-dtype fp32") == Precision::fp32);
+  CHECK(megatron("--use-distributed-optimizer " + narrow).unmapped.empty());
+}
+
+TEST_CASE("launchers: the optimizers, FSDP and overlap of NeMo", "[io][launch]") {
+  const auto nemo = [](const std::string& settings, const std::string& trainer = "") {
+    return imported("megatron",
+                    "trainer:\n  num_nodes: 1\n  devices: 8\n" + trainer + "model:\n  micro_batch_size: 1\n" + settings,
+                    "nemo.yaml", job("llama-3.1-8b", 0));
+  };
+  const auto optimizer = [&](const std::string& name, const std::string& more = "") {
+    return nemo("  optim:\n    name: " + name + "\n    betas: [0.9, 0.95]\n" + more);
+  };
+  CHECK(optimizer("fused_adam").scenario.parallel.zero_stage == 0);
+  CHECK(optimizer("fused_adam").unmapped.empty());
+  const ImportedRun divided = optimizer("distributed_fused_adam",
+                                        "    overlap_grad_sync: false\n    overlap_param_sync: false\n    "
+                                        "grad_sync_dtype: fp32\n");
+  CHECK(divided.scenario.parallel.zero_stage == 1);
+  CHECK_FALSE(divided.scenario.parallel.overlap_grad_reduce);
+  CHECK_FALSE(divided.scenario.parallel.overlap_param_gather);
+  CHECK(divided.scenario.training.grad_reduce_dtype == Precision::fp32);
+  CHECK(divided.unmapped.empty());
+  CHECK_FALSE(optimizer("adafactor").unmapped.empty());
+
+  const std::string fsdp = "  fsdp: True\n  fsdp_grad_reduce_dtype: bf16\n  optim: {name: fused_adam}\n";
+  const ImportedRun full = nemo(fsdp);
+  CHECK(full.scenario.parallel.zero_stage == 3);
+  CHECK(full.scenario.training.grad_reduce_dtype == Precision::bf16);
+  CHECK(full.unmapped.empty());
+  CHECK(nemo(fsdp + "  fsdp_sharding_strategy: grad\n").scenario.parallel.zero_stage == 2);
+  CHECK(
+      refusal("megatron",
+              "trainer: {devices: 8}\nmodel:\n  micro_batch_size: 1\n  fsdp: true\n  fsdp_sharding_strategy: hybrid\n",
+              "n.yaml", job("llama-3.1-8b", 0)) ==
+      "n.yaml:5: fsdp-sharding-strategy = \"hybrid\": is not supported (allowed: full grad)");
+
+  const std::string tensor = "  tensor_model_parallel_size: 2\n  sequence_parallel: true\n";
+  CHECK(nemo(tensor + "  ub_tp_comm_overlap: true\n").scenario.parallel.tp_comm_overlap);
+  const ImportedRun callback =
+      nemo(tensor + "  ddp: {overlap_grad_reduce: true}\n",
+           "  callbacks:\n  - _target_: nemo.lightning.pytorch.callbacks.megatron_comm_overlap."
+           "MegatronCommOverlapCallback\n    tp_comm_overlap: true\n    overlap_grad_reduce: false\n    "
+           "overlap_param_gather: null\n");
+  CHECK(callback.scenario.parallel.tp_comm_overlap);
+  CHECK_FALSE(callback.scenario.parallel.overlap_grad_reduce);
+  CHECK(callback.unmapped.empty());
+}
+
+// OmegaConf, and the resolvers that NeMo registers.
+TEST_CASE("launchers: NeMo's interpolations are worked out", "[io][launch]") {
+  const auto nemo = [](const std::string& settings) {
+    return imported("megatron",
+                    "trainer:\n  num_nodes: ${oc.env:NODES,1}\n  devices: 8\nrun: {tp: 2, name: x}\nmodel:\n"
+                    "  micro_batch_size: 1\n  hidden_size: 512\n  num_layers: 4\n  num_attention_heads: 8\n"
+                    "  max_position_embeddings: 4096\n  vocab_size: 32000\n" +
+                        settings,
+                    "nemo.yaml", job("", 0));
+  };
+  const auto width = [&](const std::string& value) {
+    return nemo("  ffn_hidden_size: " + value + "\n").scenario.model.ffn_hidden_size;
+  };
+  CHECK(width("${multiply:4, ${.hidden_size}}") == 2048);
+  CHECK(width("${multiply:${divide:${model.hidden_size},4},8}") == 1024);
+  CHECK(width("${training.model.hidden_size}") == 512);
+  CHECK(width("${sum:${.hidden_size},256}") == 768);
+  CHECK(nemo("  ffn_hidden_size: 8\n  tensor_model_parallel_size: ${..run.tp}\n").scenario.parallel.tp == 2);
+  CHECK(assumes(nemo("  ffn_hidden_size: 8\n"), "NODES is not set outside the file: num-nodes = 1"));
+  for (const char* unknown : {"${multiply:4}", "${divide:512,0}", "${multiply:${.none},2}", "${.ffn_hidden_size}"})
+    CHECK(refusal("megatron",
+                  "trainer: {devices: 8}\nmodel: {micro_batch_size: 1, hidden_size: 8, num_layers: 2, "
+                  "num_attention_heads: 2, vocab_size: 8, ffn_hidden_size: \"" +
+                      std::string(unknown) + "\"}\n",
+                  "n.yaml", job("", 0))
+              .find("ffn-hidden-size = \"" + std::string(unknown) + "\": is a variable") != std::string::npos);
+}
+
+// Primus has ${NAME:default}, OmegaConf ${oc.env:NAME,default}.
+TEST_CASE("launchers: variables of the environment in YAML have their defaults, or are asked for", "[io][launch]") {
+  const ImportedRun run = bridge(
+      "model:\n  tensor_model_parallel_size: ${TP:2}\n  sequence_parallel: ${SP:-false}\n"
+      "  tp_comm_overlap: ${oc.decode:${oc.env:overlap,true}}\n");
+  CHECK(run.scenario.parallel.tp == 2);
+  CHECK_FALSE(run.scenario.parallel.sequence_parallel);
+  CHECK(run.scenario.parallel.tp_comm_overlap);
+  CHECK(assumes(run, "TP is not set outside the file: tensor-model-parallel-size = 2"));
+  CHECK(assumes(run, "SP is not set outside the file: sequence-parallel = false"));
+  const std::string open = "train:\n  micro_batch_size: 1\nddp:\n  overlap_grad_reduce: ${OVERLAP}\n";
+  RunGivens given = job("llama-3.1-8b", 8);
+  CHECK(
+      refusal("megatron-bridge", open, "r.yaml", given) ==
+      "r.yaml:4: overlap-grad-reduce = \"${OVERLAP}\": is a variable that the file does not set (write true or false, "
+      "or give --set parallel.overlap_grad_reduce=true)");
+  given.overrides.emplace_back("parallel.overlap_grad_reduce=false");
+  CHECK_FALSE(imported("megatron-bridge", open, "r.yaml", given).scenario.parallel.overlap_grad_reduce);
+}
+
+TEST_CASE("launchers: merge keys of YAML, of which own keys win", "[io][launch]") {
+  const ImportedRun run = bridge(
+      "common: &common\n  tensor_model_parallel_size: 4\n  sequence_parallel: true\nmodel:\n  <<: *common\n"
+      "  tensor_model_parallel_size: 2\n  pipeline_model_parallel_size: 2\n");
+  CHECK(run.scenario.parallel.tp == 2);
+  CHECK(run.scenario.parallel.sequence_parallel);
+  CHECK(run.unmapped.empty());
+  const ImportedRun list = bridge(
+      "x-a: &a {tensor_model_parallel_size: 4}\nx-b: &b {tensor_model_parallel_size: 8, pipeline_model_parallel_size: "
+      "2}\nmodel:\n  <<: [*a, *b]\n");
+  CHECK(list.scenario.parallel.tp == 4);
+  CHECK(list.scenario.parallel.pp == 2);
+  CHECK(refusal("megatron-bridge", "train: {micro_batch_size: 1}\nmodel:\n  <<: 3\n", "r.yaml",
+                job("llama-3.1-8b", 8)) == "r.yaml:3: model.<<: is not a map to merge");
 }

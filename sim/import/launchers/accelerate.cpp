@@ -209,6 +209,7 @@ void import_accelerate(RunImport& run) {
   if (const auto processes = run.count("num_processes"); processes && run.gpus == 0)
     run.put("cluster.world_size", *processes, "num_processes");
   import_precision(run, type == 0 || type == 1, type == 2);
+  if (type == 1) import_bf16_optimizer(run, "deepspeed_config.zero_stage");
   if (type != 2) import_compile(run);  // Megatron-LM's model is not compiled
   run.pass_over(kWithoutEffect);
 }

@@ -66,6 +66,7 @@ class ArgumentChoice {
       if (is_part_ || used_.contains(name)) add(variable.held, arguments);
     std::ranges::sort(arguments, {}, &ShellArgument::order);
     note_branches(arguments);
+    note_unset();
     note_several();
     if (!is_part_) note_unused();
     note_others();
@@ -76,7 +77,9 @@ class ArgumentChoice {
     }
     notes_.kind = JsonNode::Kind::array;
     if (root.members.empty()) return root;
-    if (!notes_.items.empty()) root.members.push_back({kScriptNotes, std::move(notes_)});
+    root.members.push_back({kScriptNotes, std::move(notes_)});
+    if (!script_->loops.empty())
+      root.members.push_back({kScriptLoops, node_of(std::vector(script_->loops.begin(), script_->loops.end()))});
     for (const ShellCommand* each : training_) {
       if (each->python.empty()) continue;
       root.members.push_back({kScriptProgram, node_of(each->python)});
@@ -141,6 +144,13 @@ class ArgumentChoice {
           "if, case, loops, functions and tests of the script are not evaluated: what {} set{} is taken, and the last "
           "value of a name",
           lines_of(lines), lines.size() > 1 ? "" : "s"));
+  }
+
+  void note_unset() {
+    const bool several = script_->unset.size() > 1;
+    if (!script_->unset.empty())
+      note(fmt::format("${} {} not set outside the script, which decides branches of it",
+                       fmt::join(script_->unset, ", $"), several ? "are" : "is"));
   }
 
   void note_several() {

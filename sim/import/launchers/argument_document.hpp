@@ -21,8 +21,11 @@
 
 namespace tracecast {
 
-/// Key of a list of sentences: what was assumed of the script. No argument has a blank.
+/// Key of a list of sentences, which every document of arguments has: what was assumed of the script. No argument has a blank.
 inline constexpr const char* kScriptNotes = "script notes";
+
+/// Key of the list of variables of its loops.
+inline constexpr const char* kScriptLoops = "script loops";
 
 /// Key of the file in Python that the training command runs, without its folder.
 inline constexpr const char* kScriptProgram = "script program";

@@ -21,7 +21,9 @@ constexpr Name kWithoutEffect = R"(
     optimizer.weight_decay optimizer.adam_w_mode optimizer.bias_correction model._target_ model.backend._target_
     model.trust_remote_code model.load_base_model distributed._target_ distributed.dp_size
     distributed.enable_fsdp2_prefetch distributed.fsdp2_ distributed.mp_policy._target_
-    distributed.mp_policy.cast_forward_inputs distributed.mp_policy.output_dtype distributed.pipeline._target_
+    distributed.moe._target_ distributed.moe.ignore_router distributed.moe.wrap_outer distributed.moe.lm_head_precision
+    parallelizer._target_ parallelizer.ignore_router parallelizer.wrap_outer parallelizer.lm_head_precision
+    model.backend.te_fp8._target_ distributed.mp_policy.cast_forward_inputs distributed.mp_policy.output_dtype distributed.pipeline._target_
     distributed.pipeline.dtype distributed.pipeline.scale_grads autopipeline._target_ autopipeline.dtype
     autopipeline.scale_grads packed_sequence.)";
 
@@ -69,10 +71,17 @@ std::int64_t degree_of(RunImport& run, Name key) {
   return run.count(key).value_or(1);
 }
 
+/// What a mixture of experts is divided with: a section of its own, `parallelizer` until 2026; other models have it in `distributed`.
+std::string parallelizer_key(const RunImport& run, Name key) {
+  for (const Name section : {"distributed.moe", "parallelizer"})
+    if (const std::string own = fmt::format("{}.{}", section, key); run.has(own)) return own;
+  return fmt::format("distributed.{}", key);
+}
+
 /// The strategy by its name, or by the class that managed it until 2026.
 void import_strategy(RunImport& run) {
   constexpr Name kStrategy = "distributed.strategy";
-  constexpr Name kReshard = "distributed.reshard_after_forward";
+  const std::string reshard_key = parallelizer_key(run, "reshard_after_forward");
   constexpr Name kReplicate = "distributed.dp_replicate_size";
   constexpr Name kDefer = "distributed.defer_fsdp_grad_sync";
   const std::string manager = run.word("distributed._target_");
@@ -90,9 +99,11 @@ void import_strategy(RunImport& run) {
   run.put("parallel.zero_stage", run.count("distributed.zero_dp_strategy").value_or(3), kStrategy);
   run.shard_copies = {degree_of(run, kReplicate), std::string(kReplicate)};
   run.put_flag("parallel.defer_grad_sync", run.flag(kDefer).value_or(true), kDefer);
-  const std::optional<bool> reshard = run.flag(kReshard);
-  run.put_flag("parallel.reshard_after_forward", reshard.value_or(run.given_count("parallel.pp", 1) == 1), kReshard);
-  if (!reshard && run.given_count("parallel.pp", 1) == 1)
+  const std::optional<bool> reshard = run.flag(reshard_key);
+  const bool experts = run.given_count("parallel.ep", 1) > 1;  // MoEParallelizerConfig keeps the parameters
+  const bool by_default = !experts && run.given_count("parallel.pp", 1) == 1;
+  run.put_flag("parallel.reshard_after_forward", reshard.value_or(by_default), reshard_key);
+  if (!reshard && by_default)
     run.assume(
         "parallel.reshard_after_forward = true: Automodel keeps the parameters of the last layer, here it does not");
 }
@@ -114,6 +125,9 @@ void import_pipeline(RunImport& run) {
   run.put("parallel.pp_schedule", std::string(variant->name), schedule_key);
   run.put("parallel.vpp", variant->default_chunks, schedule_key);
   run.layers_per_stage = {run.count(layers_key).value_or(0), layers_key};
+  constexpr std::pair<Name, StageRounding> kRoundings[] = {{"up", StageRounding::up}, {"down", StageRounding::down}};
+  run.stage_rounding = run.choice<StageRounding>(pipeline_key(run, "round_virtual_stages_to_pp_multiple"), kRoundings)
+                           .value_or(StageRounding::none);
 }
 
 /// With a pipeline the local batch is cut into micro-batches; without one it is the micro-batch. Until autumn 2025 the
@@ -200,6 +214,15 @@ void import_length(RunImport& run) {
     if (const auto length = run.count(key); length && *length > 0) return run.put("training.seq_length", *length, key);
 }
 
+/// 8 bits by Transformer Engine, where the model's backend has a section for them (TEFp8Config).
+void import_transformer_engine_types(RunImport& run) {
+  constexpr Name kRecipe = "model.backend.te_fp8.recipe", kClass = "model.backend.te_fp8._target_";
+  constexpr std::pair<Name, Name> kRecipes[] = {{"current", "fp8"}, {"block", "fp8_block"}, {"mxfp8", "mxfp8"}};
+  if (!run.has(kRecipe) && !run.has(kClass)) return;
+  if (const auto type = run.has(kRecipe) ? run.choice<Name>(kRecipe, kRecipes) : Name("fp8"))
+    run.put("training.dtype", std::string(*type), kRecipe);
+}
+
 void import_types(RunImport& run) {
   constexpr std::pair<Name, Name> kTypes[] = {
       {"bfloat16", "bf16"}, {"torch.bfloat16", "bf16"}, {"float32", "fp32"}, {"torch.float32", "fp32"}};
@@ -208,20 +231,21 @@ void import_types(RunImport& run) {
   const bool fp8 = run.flag("fp8.enabled").value_or(false);
   const Name type = run.choice<Name>(kParam, kTypes).value_or("bf16");
   run.put("training.dtype", std::string(fp8 ? Name("fp8") : type), fp8 ? Name("fp8.enabled") : kParam);
+  import_transformer_engine_types(run);
   run.put("training.grad_reduce_dtype", std::string(run.choice<Name>(kReduce, kTypes).value_or("fp32")), kReduce);
 }
 
 void import_checkpointing(RunImport& run) {
-  constexpr Name kKey = "distributed.activation_checkpointing";
-  const JsonNode* node = run.find(kKey);
+  const std::string key = parallelizer_key(run, "activation_checkpointing");
+  const JsonNode* node = run.find(key);
   if (node == nullptr) return;
   const bool flag = node->kind == JsonNode::Kind::boolean;
   if (!flag && node->string != "full" && node->string != "selective")
-    return run.error(kKey, "is not supported (allowed: true false full selective)");
+    return run.error(key, "is not supported (allowed: true false full selective)");
   const char* const recompute = flag                     ? (node->boolean ? "full" : "none")
                                 : node->string == "full" ? "full"
                                                          : "selective_op";
-  run.put("training.recompute", std::string(recompute), kKey);
+  run.put("training.recompute", std::string(recompute), key);
 }
 
 void import_automodel(RunImport& run) {

@@ -1,13 +1,17 @@
 #include "sim/import/launchers/bridge_document.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
 #include "sim/import/launchers/mixed_precision.hpp"
+#include "sim/import/launchers/plain_scalar.hpp"
+#include "sim/import/launchers/shell_words.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/io/fields.hpp"
@@ -166,21 +170,90 @@ const JsonNode* scalar_at(const JsonNode* node, std::string_view path) {
   return node == nullptr || node->kind == JsonNode::Kind::object ? nullptr : node;
 }
 
-/// ${.max_steps} is the setting beside it, ${model.hidden_size} that of the root.
-void interpolate(JsonNode& object, const JsonNode& root) {
-  for (JsonMember& each : object.members) {
-    if (each.value.kind == JsonNode::Kind::object) interpolate(each.value, root);
-    const std::string text = each.value.string;
-    if (each.value.kind != JsonNode::Kind::string || !text.starts_with("${") || !text.ends_with('}')) continue;
-    const bool beside = text.starts_with("${.");
-    const std::size_t begin = beside ? 3 : 2;
-    const JsonNode* const other = scalar_at(beside ? &object : &root, text.substr(begin, text.size() - begin - 1));
-    if (other == nullptr) continue;
-    JsonNode value = *other;
-    value.line = each.value.line;
-    each.value = std::move(value);
+/// OmegaConf's interpolations, and the resolvers that NeMo's configurations have.
+class Interpolation {
+ public:
+  explicit Interpolation(const JsonNode& root) : root_(&root) {}
+
+  void write_out(JsonNode& object) {
+    around_.push_back(&object);
+    for (JsonMember& each : object.members) {
+      if (each.value.kind == JsonNode::Kind::object) {
+        write_out(each.value);
+        continue;
+      }
+      std::optional<JsonNode> value = value_of(each.value.string, each.value.kind, 0);
+      if (!value) continue;
+      value->line = each.value.line;
+      each.value = std::move(*value);
+    }
+    around_.pop_back();
   }
-}
+
+ private:
+  /// Of a text that is one interpolation; nothing: it is not, or its value is not known.
+  std::optional<JsonNode> value_of(std::string_view text, JsonNode::Kind kind, int depth) {
+    constexpr int kMaxDepth = 10, kMaxSteps = 10'000;
+    if (kind != JsonNode::Kind::string || !text.starts_with("${") || expansion_at(text).size != text.size() ||
+        depth > kMaxDepth || ++steps_ > kMaxSteps)
+      return std::nullopt;
+    const std::string_view inside = text.substr(2, text.size() - 3);
+    const std::size_t colon = inside.find(':');
+    if (colon != std::string_view::npos) return resolved(inside.substr(0, colon), inside.substr(colon + 1), depth);
+    const JsonNode* const other = setting_at(inside);
+    if (other == nullptr) return std::nullopt;
+    const bool relative = other->string.find("${.") != std::string::npos;  // to another section
+    const std::optional<JsonNode> value = relative ? std::nullopt : value_of(other->string, other->kind, depth + 1);
+    return value ? value : *other;
+  }
+
+  /// ${.hidden_size} is the setting beside it, ${..name} one beside its section, ${model.hidden_size} that of the root; NeMo's launcher
+  /// has the root in `training`.
+  const JsonNode* setting_at(std::string_view path) const {
+    const std::size_t dots = std::min(path.find_first_not_of('.'), path.size());
+    path.remove_prefix(dots);
+    if (dots > around_.size()) return nullptr;
+    if (dots > 0) return scalar_at(around_[around_.size() - dots], path);
+    constexpr std::string_view kTraining = "training.";
+    if (path.starts_with(kTraining) && root_->find("training") == nullptr) path.remove_prefix(kTraining.size());
+    return scalar_at(root_, path);
+  }
+
+  /// ${multiply:4, ${.hidden_size}}
+  std::optional<JsonNode> resolved(std::string_view name, std::string_view arguments, int depth) {
+    std::vector<std::int64_t> numbers;
+    while (!arguments.empty()) {
+      const std::size_t size = argument_size(arguments);
+      const std::string text(trim(arguments.substr(0, size)));
+      arguments.remove_prefix(std::min(size + 1, arguments.size()));
+      const JsonNode written = plain_scalar(text, 0, true);
+      const JsonNode argument = value_of(text, written.kind, depth + 1).value_or(written);
+      constexpr std::int64_t kMax = 1'000'000'000;
+      if (argument.kind != JsonNode::Kind::integer || argument.integer < -kMax || argument.integer > kMax)
+        return std::nullopt;
+      numbers.push_back(argument.integer);
+    }
+    if (numbers.size() != 2) return std::nullopt;
+    const std::int64_t a = numbers[0], b = numbers[1];
+    if (name == "multiply" || name == "mul") return node_of(a * b);
+    if (name == "sum" || name == "add") return node_of(a + b);
+    if (b <= 0 || a < 0) return std::nullopt;
+    if (name == "divide_ceil") return node_of((a + b - 1) / b);
+    const bool whole = name == "divide_floor" || name == "int_div" || (name == "divide" && a % b == 0);
+    return whole ? std::optional(node_of(a / b)) : std::nullopt;
+  }
+
+  /// Up to the next comma outside of expansions.
+  static std::size_t argument_size(std::string_view text) {
+    std::size_t at = 0;
+    while (at < text.size() && text[at] != ',') at += std::max<std::size_t>(expansion_at(text.substr(at)).size, 1);
+    return std::min(at, text.size());
+  }
+
+  const JsonNode* root_;
+  std::vector<const JsonNode*> around_;  ///< sections, the root first
+  int steps_ = 0;
+};
 
 struct Word {
   std::string_view theirs;
@@ -198,11 +271,62 @@ void write_flags(JsonNode& object, std::string_view key, std::initializer_list<W
   if (*found->flag != '\0') set(object, found->flag);
 }
 
+/// The optimizer of NeMo 1: its name says whether the states are divided.
+void rewrite_nemo_optimizer(JsonNode& model) {
+  constexpr std::string_view kDivided[] = {"distributed_fused_adam", "mcore_distributed_optim"};
+  constexpr std::string_view kWhole[] = {"fused_adam", "megatron_fused_adam", "adam", "adamw"};
+  JsonNode* const optimizer = member(model, "optim");
+  const JsonNode* const name = optimizer == nullptr ? nullptr : optimizer->find("name");
+  if (name == nullptr) return;
+  const bool divided = std::ranges::find(kDivided, name->string) != std::end(kDivided);
+  if (!divided && std::ranges::find(kWhole, name->string) == std::end(kWhole))
+    return rename(*optimizer, "name", "optimizer_name");  // not mapped
+  JsonNode flag = node_of(divided);
+  flag.line = name->line;
+  *member(*optimizer, "name") = std::move(flag);
+  rename(*optimizer, "name", "use_distributed_optimizer");
+  rename(*optimizer, "overlap_grad_sync", "overlap_grad_reduce");
+  rename(*optimizer, "overlap_param_sync", "overlap_param_gather");
+  if (JsonNode* const type = member(*optimizer, "grad_sync_dtype")) {
+    const bool wide = type->string == "fp32" || type->string == "float32" || type->string == "32";
+    const int line = type->line;
+    *type = node_of(wide);
+    type->line = line;
+    rename(*optimizer, "grad_sync_dtype", "grad_reduce_in_fp32");
+  }
+}
+
+template <class Condition>
+void drop_everywhere(JsonNode& object, const Condition& condition) {
+  drop(object, condition);
+  for (JsonMember& each : object.members)
+    if (each.value.kind == JsonNode::Kind::object) drop_everywhere(each.value, condition);
+}
+
+/// NeMo 2 has what overlaps in a callback, which wins over the strategy where it is not null.
+void write_out_overlap(JsonNode& root, JsonNode& trainer) {
+  constexpr std::string_view kCallback = "MegatronCommOverlapCallback";
+  JsonNode* const callbacks = member(trainer, "callbacks");
+  if (callbacks == nullptr) return;
+  const auto found = std::ranges::find_if(callbacks->items, [=](const JsonNode& each) {
+    const JsonNode* const target = each.kind == JsonNode::Kind::object ? each.find(kTarget) : nullptr;
+    return target != nullptr && target->string.ends_with(kCallback);
+  });
+  if (found == callbacks->items.end()) return;
+  JsonNode overlap = std::move(*found);
+  callbacks->items.erase(found);
+  if (callbacks->items.empty()) drop(trainer, [](std::string_view key) { return key == "callbacks"; });
+  std::erase_if(overlap.members,
+                [](const JsonMember& each) { return each.key == kTarget || each.value.kind == JsonNode::Kind::null; });
+  drop_everywhere(root, [&](std::string_view key) { return has_member(overlap, key); });
+  root.members.push_back({"comm_overlap", std::move(overlap)});
+}
+
 }  // namespace
 
 void write_out_nemo(JsonNode& root) {
   const JsonNode whole = root;
-  interpolate(root, whole);
+  Interpolation(whole).write_out(root);
   JsonNode* const model = member(root, "model");
   JsonNode* const trainer = member(root, "trainer");
   if (model == nullptr || trainer == nullptr) return;
@@ -211,6 +335,8 @@ void write_out_nemo(JsonNode& root) {
   rename(*model, "encoder_seq_length", has_length ? "longest_seq_length" : "seq_length");
   drop(*model, [](std::string_view key) { return key == "longest_seq_length"; });
   rename(*model, "bias", "add_bias_linear");
+  rename(*model, "ub_tp_comm_overlap", "tp_comm_overlap");
+  rewrite_nemo_optimizer(*model);
   negate(*model, "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
   write_flags(*model, "activation",
               {{"gelu", ""},
@@ -230,6 +356,7 @@ void write_out_nemo(JsonNode& root) {
     single->boolean = false;
     rename(*trainer, "fp32", "bf16");
   }
+  write_out_overlap(root, *trainer);
 }
 
 bool is_bridge_recipe(std::string_view content, std::string_view file) {
@@ -237,10 +364,6 @@ bool is_bridge_recipe(std::string_view content, std::string_view file) {
 }
 
 Result<JsonDocument> parse_bridge(const std::string& content, const std::string& file) {
-  if (is_bridge_recipe(content, file))
-    return fail({file, 0, "", "",
-                 "is a recipe of Megatron-Bridge in Python: give what it makes, which its "
-                 "ConfigContainer.to_yaml(\"run_config.yaml\") writes (checkpoints have it too)"});
   Result<JsonDocument> document = parse_yaml(content, file);
   if (!document) return document;
   for (JsonMember& each : document->root.members)

@@ -13,7 +13,7 @@ namespace tracecast {
 /// A flag of the tree that parse_bridge returns: the file is a whole configuration, with its model.
 inline constexpr const char* kWholeConfiguration = "tracecast-whole-configuration";
 
-/// Errors: those of parse_yaml; a recipe in Python.
+/// Errors: those of parse_yaml; an unknown name of mixed_precision.
 Result<JsonDocument> parse_bridge(const std::string& content, const std::string& file);
 
 /// Whether a text is Python that makes a configuration of Megatron-Bridge.

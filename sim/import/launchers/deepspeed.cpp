@@ -129,6 +129,29 @@ void import_narrow_states(RunImport& run, Name dtype) {
   run.assume(fmt::format("{}: the optimizer's states have 16 bits here, as its parameters", masters));
 }
 
+/// Beside the 16-bit gradients, which are reduced.
+void put_fp32_accumulation(RunImport& run) {
+  run.put("training.grad_reduce_dtype", std::string("fp32"));
+  run.put_flag("training.keep_16bit_gradients", true);
+}
+
+/// The type that gradients are added up in. Without ZeRO it is fp32 for bf16; at stage 1 fp32 chooses the same optimizer as there, unless
+/// the optimizer is on the host (DeepSpeedEngine._do_optimizer_sanity_check).
+void import_accumulation_type(RunImport& run, Name dtype) {
+  constexpr Name kKey = "data_types.grad_accum_dtype";
+  constexpr std::pair<Name, Name> kTypes[] = {{"fp32", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}};
+  const std::optional<Name> type = run.choice<Name>(kKey, kTypes);
+  if (!type) return;
+  const std::int64_t stage = run.given_count("parallel.zero_stage", 0);
+  if (stage == 0 && dtype == "bf16" && *type != "fp32")
+    return run.error(kKey, "needs ZeRO: at stage 0 DeepSpeed adds gradients of bf16 up in fp32");
+  if (stage == 1 && dtype == "bf16" && *type == "fp32" && run.given("training.offload_optimizer") == nullptr)
+    return put_fp32_accumulation(run);
+  if (stage > 0 && *type != dtype)
+    run.assume(
+        fmt::format("{} = {}: not modelled at stage {}; gradients are added up in {} here", kKey, *type, stage, dtype));
+}
+
 void import_precision(RunImport& run) {
   constexpr std::pair<Name, Name> kTypes[] = {{"fp32", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"bfp16", "bf16"}};
   const auto [key, dtype] = type_of(run);
@@ -138,6 +161,8 @@ void import_precision(RunImport& run) {
     run.put("training.grad_reduce_dtype", std::string(*type), "communication_data_type");
   else
     run.put("training.grad_reduce_dtype", std::string(dtype));
+  import_accumulation_type(run, dtype);
+  import_bf16_optimizer(run, "zero_optimization.stage");
 }
 
 void import_optimizer(RunImport& run) {
@@ -254,7 +279,8 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
   for (const auto& [key, value] : emit_rows(settings, kDeepspeedRows)) set(root, key, value);
   const std::int64_t dp = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp * p.cp);
   root["gradient_accumulation_steps"] = t.global_batch_size / (t.micro_batch_size * dp);
-  root["zero_optimization"]["stage"] = settings.take("parallel.zero_stage").integer;
+  root["zero_optimization"]["stage"] = p.zero_stage;
+  settings.list_unless(p.zero_stage > 0 || t.dtype != Precision::bf16, "parallel.zero_stage");  // BF16_Optimizer
   root["zero_optimization"]["overlap_comm"] = settings.take("parallel.overlap_grad_reduce").boolean;
   settings.list_unless(p.overlap_param_gather == (p.zero_stage == 3), "parallel.overlap_param_gather");
   settings.list_unless(p.data_parallel == DataParallelKind::deepspeed, "parallel.data_parallel");
@@ -298,6 +324,17 @@ void put_deepspeed_stage(RunImport& run, std::int64_t stage, std::string_view ke
   run.put("parallel.zero_stage", stage, key);
   run.put_flag("parallel.overlap_grad_reduce", stage == 3, key);
   run.put_flag("parallel.overlap_param_gather", stage == 3, key);
+}
+
+void import_bf16_optimizer(RunImport& run, std::string_view stage) {
+  const JsonNode* const dtype = run.given("training.dtype");
+  const bool narrow = dtype != nullptr && dtype->string == "bf16";
+  if (!narrow || run.given_count("parallel.zero_stage", 0) > 0 || run.is_overridden("parallel.zero_stage")) return;
+  run.put("parallel.zero_stage", 1, stage);
+  put_fp32_accumulation(run);
+  run.assume(
+      "parallel.zero_stage = 1: at stage 0 DeepSpeed's BF16_Optimizer divides the optimizer's states all the same, and "
+      "adds gradients up in fp32");
 }
 
 void import_deepspeed_offload(RunImport& run, std::string_view optimizer, std::string_view parameters) {

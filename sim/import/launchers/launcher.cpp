@@ -8,6 +8,8 @@
 #include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/calculon_run.hpp"
+#include "sim/import/launchers/unread_launchers.hpp"
+#include "sim/io/fields.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/scenario_document.hpp"
 #include "sim/plan/plan.hpp"
@@ -174,16 +176,27 @@ void check_ranks(RunImport& run) {
                           degree(run, "parallel.pp"), gpus));
 }
 
+/// Layers of each of so many virtual stages, the first ones of which have one more (calculate_virtual_stages of AutoModel).
+std::vector<int> spread(std::int64_t layers, std::int64_t stages) {
+  std::vector<int> spread(static_cast<std::size_t>(stages), static_cast<int>(layers / stages));
+  for (std::int64_t stage = 0; stage < layers % stages; ++stage) ++spread[static_cast<std::size_t>(stage)];
+  return spread;
+}
+
 /// Chunks of a pipeline rank, said as the layers of each.
 void complete_chunks(RunImport& run) {
   if (run.layers_per_stage.value <= 0 || run.is_overridden("parallel.vpp")) return;
   const std::int64_t items = run.pipeline_items(degree(run, "model.num_layers"));
-  const std::int64_t stages = (items - 1) / run.layers_per_stage.value + 1;
+  std::int64_t stages = (items - 1) / run.layers_per_stage.value + 1;
   const std::int64_t pp = degree(run, "parallel.pp");
-  if (stages % pp != 0)
+  const bool rounded = stages % pp != 0 && run.stage_rounding != StageRounding::none;
+  if (rounded) stages = (stages / pp + (run.stage_rounding == StageRounding::up ? 1 : 0)) * pp;
+  if (stages % pp != 0 || stages == 0)
     return run.error(run.layers_per_stage.key,
                      fmt::format("makes {} stages, no multiple of {} pipeline ranks", stages, pp));
   run.put("parallel.vpp", stages / pp, run.layers_per_stage.key);
+  if (rounded && stages <= items && !run.is_overridden("parallel.pp_layout"))
+    run.put("parallel.pp_layout", node_of(spread(items, stages)), run.layers_per_stage.key);
 }
 
 /// Every n-th layer of a virtual stage recomputed, as so many of them: layers are alike. Stages in which they are not as many have no
@@ -231,6 +244,7 @@ Result<JsonDocument> parse_json_settings(const std::string& content, const std::
 Result<ImportedRun> import_run(std::string_view name, const std::string& content, const std::string& file,
                                const RunGivens& options, const DataPaths& data) {
   const RunGivens givens = with_overrides(options);
+  if (const std::string other = unread_launcher(content, file); !other.empty()) return fail({file, 0, "", "", other});
   const Launcher& launcher = launcher_named(name);
   const Result<JsonDocument> theirs = launcher.parse(content, file);
   if (!theirs) return tl::unexpected(theirs.error());
@@ -240,7 +254,10 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
   if (!givens.model.empty())
     if (const Result<void> put = put_model(run, givens.model, data); !put) return tl::unexpected(put.error());
   run.gpus = givens.gpus;
-  for (const std::string& each : givens.overrides) run.overridden.push_back(each.substr(0, each.find('=')));
+  for (const std::string& each : givens.overrides) {
+    const std::size_t equals = std::min(each.find('='), each.size());
+    run.overridden[each.substr(0, equals)] = each.substr(std::min(equals + 1, each.size()));
+  }
   launcher.import(run);
   run.list_unmapped();
   if (const JsonNode* model = run.given("model"); model != nullptr && model->kind == JsonNode::Kind::string)

@@ -15,6 +15,7 @@ bool is_yaml(std::string_view file) { return file.ends_with(".yaml") || file.end
 void import_megatron(RunImport& run) {
   if (const JsonNode* notes = run.find(kScriptNotes))
     for (const JsonNode& note : notes->items) run.assume(note.string);
+  run.take(kScriptLoops);
   const bool nemo = is_yaml(run.file()) && (run.has("devices") || run.has("num-nodes"));
   import_megatron_settings(run, nemo);
 }

@@ -49,14 +49,22 @@ constexpr Name kWithoutEffectOfWhole = R"(
     num-dataset-builder old-context-len output-layer-init override-opt parallel-output param-sync-func pin-memory
     preserve-fp32 random-seed replication scale-factor scatter-embedding skip-getting timers timing- tp-comm-)";
 
+/// Those of NeMo, whose files have more sections: of the experiment, of the job, classes of Python.
+constexpr Name kWithoutEffectOfNemo = R"(
+    -target- -partial- -call- accelerator accumulate-grad-batches average-in-collective batch-p2p betas constant-steps
+    contiguous- dependency enable-checkpointing enabled explicit-log-dir gc-interval grad-allreduce-chunk
+    gradient-as-bucket-view gradient-clip-val hysteresis layernorm-epsilon library limit-test max-epochs max-time
+    model-parallel-size monitor name persist-layer-norm post-process pre-process ranks results-dir seconds-to-sleep
+    sync-batch-comm time-limit trace use-distributed-sampler use-fast use-scaled-init warmup-steps)";
+
 void import_gpus(RunImport& run) {
   const Name nodes = run.first_of({"nnodes", "num-nodes"});
   const Name per_node = run.first_of({"nproc-per-node", "num-gpus", "devices"});
   const JsonNode* const devices = run.find(per_node);
   const bool one = run.find(nodes) == nullptr && devices != nullptr && devices->kind == JsonNode::Kind::integer;
   if (run.gpus > 0 || devices == nullptr || !(one || run.has(nodes))) return;
-  const auto n = one ? 1 : run.count(nodes);
-  const auto g = run.count(per_node);
+  const auto n = one ? 1 : run.count(nodes, "cluster.world_size");
+  const auto g = run.count(per_node, "cluster.world_size");
   if (!n || !g || *n <= 0 || *g <= 0 || *n >= 1'000'000 || *g >= 1'000'000) return;
   run.put("cluster.world_size", *n * *g, one ? per_node : nodes);
   if (one)
@@ -100,6 +108,19 @@ bool uses_megatron_fsdp(RunImport& run) {
   return run.flag(run.first_of({"use-megatron-fsdp", "use-custom-fsdp"})).value_or(of_nemo);
 }
 
+/// PyTorch's FSDP in NeMo 1.
+void import_nemo_fsdp(RunImport& run) {
+  constexpr Name kFsdp = "fsdp", kStrategy = "fsdp-sharding-strategy", kGradients = "fsdp-grad-reduce-dtype";
+  constexpr std::pair<Name, int> kStrategies[] = {{"full", 3}, {"grad", 2}};
+  run.put("parallel.zero_stage", run.choice<int>(kStrategy, kStrategies).value_or(3),
+          run.has(kStrategy) ? kStrategy : kFsdp);
+  const std::string type = run.word(kGradients);
+  if (!type.empty())
+    run.put("training.grad_reduce_dtype", std::string(says_type(run, kGradients, "bf16") ? "bf16" : "fp32"),
+            kGradients);
+  run.pass_over("fsdp-sharded-checkpoint fsdp-use-orig-params");
+}
+
 /// The strategy is Megatron FSDP's. Configurations set it beside the distributed optimizer, too, which does not read it.
 void import_sharding(RunImport& run, bool bridge) {
   constexpr std::pair<Name, int> kStrategies[] = {
@@ -108,14 +129,18 @@ void import_sharding(RunImport& run, bool bridge) {
   const bool fsdp = uses_megatron_fsdp(run);
   const std::optional<bool> distributed = run.flag("use-distributed-optimizer");
   const std::optional<int> strategy = run.choice<int>(kStrategy, kStrategies);
-  if (run.flag("use-torch-fsdp2").value_or(false))
+  const bool nemo = run.says("fsdp", "true");
+  if (nemo) run.take("fsdp");
+  if (nemo)
+    import_nemo_fsdp(run);
+  else if (run.flag("use-torch-fsdp2").value_or(false))
     import_torch_fsdp2(run);
   else if (strategy && fsdp)
     run.put("parallel.zero_stage", *strategy, kStrategy);
   else if (distributed.value_or(bridge))
     run.put("parallel.zero_stage", 1, "use-distributed-optimizer");
   if (strategy && !fsdp) run.assume(fmt::format("{} has no effect without use-megatron-fsdp", kStrategy));
-  if (bridge && !distributed && !(strategy && fsdp))
+  if (bridge && !nemo && !distributed && !(strategy && fsdp))
     run.assume("parallel.zero_stage = 1: the recipes of Megatron-Bridge use the distributed optimizer");
   // Without shards nothing is gathered, and Megatron-LM refuses the flag.
   if (const auto gather = run.flag("overlap-param-gather"))
@@ -156,6 +181,16 @@ void import_wide_layers(RunImport& run, bool bridge) {
   }
 }
 
+constexpr Name kGradients = "main-grads-dtype";
+
+/// The precision-aware optimizer's type of gradients is that of their reduction, unless fp32 is asked for (arguments.py).
+bool has_narrow_gradients(RunImport& run) {
+  const bool aware = run.flag("use-precision-aware-optimizer").value_or(false);
+  if (!aware || !says_type(run, kGradients, "bf16")) return false;
+  run.take(kGradients);
+  return !run.flag("accumulate-allreduce-grads-in-fp32").value_or(false);
+}
+
 void import_precision(RunImport& run, bool bridge) {
   constexpr std::pair<Name, Name> kRecipes[] = {
       {"tensorwise", "fp8"}, {"delayed", "fp8"}, {"blockwise", "fp8_block"}, {"mxfp8", "mxfp8"}};
@@ -182,7 +217,9 @@ void import_precision(RunImport& run, bool bridge) {
   const bool narrow = run.flag("grad-reduce-in-bf16").value_or(false) ||
                       (run.has("grad-reduce-in-fp32") && !run.flag("grad-reduce-in-fp32").value_or(true));
   run.flag("accumulate-allreduce-grads-in-fp32");
-  if (narrow)
+  if (!bridge && !narrow && has_narrow_gradients(run))
+    run.put("training.grad_reduce_dtype", std::string("bf16"), kGradients);
+  else if (narrow)
     run.put("training.grad_reduce_dtype", std::string(fp16 ? "fp16" : "bf16"), "grad-reduce-in-bf16");
   else if (fp16 && !run.has("accumulate-allreduce-grads-in-fp32") && !run.has("grad-reduce-in-fp32"))
     run.put("training.grad_reduce_dtype", std::string("fp16"), "fp16");
@@ -326,7 +363,8 @@ void import_dispatcher(RunImport& run, bool bridge) {
   if (dispatcher)
     run.put("parallel.moe_dispatcher", std::string(hybrid && *dispatcher == "deepep" ? "hybridep" : *dispatcher),
             kDispatcher);
-  const bool gathers = dispatcher ? run.says(kDispatcher, "\"allgather\"") : !bridge;
+  const bool deepspeed = run.says("deepspeed", "true");  // its experts exchange by an all-to-all
+  const bool gathers = dispatcher ? run.says(kDispatcher, "\"allgather\"") : !bridge && !deepspeed;
   const std::int64_t ep = run.given_count("parallel.ep", 1);
   if (gathers && ep > 1)
     run.assume(fmt::format(
@@ -369,7 +407,7 @@ void import_optimizer_types(RunImport& run) {
     run.put("training.optimizer_state_dtype", std::string("bf16"), kMomentum);
     for (const Name key : {kMomentum, kVariance}) run.take(key);
   }
-  for (const Name key : {kMomentum, kVariance, Name("main-grads-dtype"), Name("main-params-dtype")})
+  for (const Name key : {kMomentum, kVariance, kGradients, Name("main-params-dtype")})
     if (says_type(run, key, "fp32")) run.pass_over(key);
 }
 
@@ -488,6 +526,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   if (!bridge) run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", flash);
   run.pass_over_fusions();
   run.pass_over(kWithoutEffect);
+  if (run.theirs().find("trainer") != nullptr) run.pass_over(kWithoutEffectOfNemo);
   if (whole) {
     run.pass_over(kWithoutEffectOfWhole);
     run.pass_over_off();

@@ -8,6 +8,7 @@
 #include "sim/import/launchers/argument_document.hpp"
 #include "sim/import/launchers/bridge_document.hpp"
 #include "sim/import/launchers/megatron_attention.hpp"
+#include "sim/import/launchers/megatron_deepspeed.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
 
@@ -105,13 +106,13 @@ void import_norms_and_biases(RunImport& run) {
 /// say the model's own size beside it.
 void import_vocabulary(RunImport& run, bool recipe) {
   constexpr std::int64_t kMax = 1'000'000'000;
-  constexpr Name kPadded = "padded-vocab-size";
+  const Name padded_key = run.first_of({"padded-vocab-size", "pad-vocab-size-to"});  // the latter of BLOOM's fork
   std::optional<std::int64_t> size = run.count("vocab-size");
   const std::int64_t multiple =
       std::clamp<std::int64_t>(run.count("make-vocab-size-divisible-by").value_or(128), 1, kMax) *
       std::clamp<std::int64_t>(run.given_count("parallel.tp", 1), 1, 1'000'000);
   const std::string tokenizer = run.word("tokenizer-type");
-  if (const auto padded = run.count(kPadded)) return run.put("model.vocab_size", *padded, kPadded);
+  if (const auto padded = run.count(padded_key)) return run.put("model.vocab_size", *padded, padded_key);
   if (!size && tokenizer == "GPT2BPETokenizer") size = 50257;
   if (!size) return;
   if (!recipe && tokenizer == "NullTokenizer") size = std::clamp<std::int64_t>(*size, 0, kMax) + 1;
@@ -169,6 +170,7 @@ void import_expert_layers(RunImport& run) {
 void import_experts(RunImport& run, bool own) {
   constexpr Name kClamp = "activation-func-clamp-value";
   import_rows(run, kExpertSizes, own ? AbsentFlag::is_false : AbsentFlag::is_open);
+  if (run.says("deepspeed", "true")) import_deepspeed_experts(run);
   default_to(run, "model.moe.topk", 2);
   default_to(run, "model.moe.ffn_hidden", run.given_count("model.ffn_hidden_size", 0));
   if (own && has_biases(run))
@@ -221,6 +223,11 @@ void refuse(RunImport& run, const OtherModel& model) {
   run.error(model.key, fmt::format("names {}: give --model", model.why));
 }
 
+bool has_experts(RunImport& run) {
+  if (!run.says("deepspeed", "true")) return run.has("num-experts") || run.has("num-moe-experts");
+  return deepspeed_experts(run) > 1;
+}
+
 }  // namespace
 
 void import_megatron_model(RunImport& run, bool recipe) {
@@ -229,7 +236,7 @@ void import_megatron_model(RunImport& run, bool recipe) {
   const bool nemo = run.theirs().find("trainer") != nullptr;
   const bool own =
       (!recipe || whole || (nemo && run.given("model") == nullptr)) && run.has("num-layers") && run.has("hidden-size");
-  const bool experts = run.has("num-experts") || run.has("num-moe-experts");
+  const bool experts = has_experts(run);
   if (!own && run.given("model") == nullptr) return;
   if (own && run.given("model") != nullptr) {
     run.assume("model: the file describes one, --model is not used");

@@ -78,11 +78,14 @@ void import_layout(RunImport& run, std::int64_t layers) {
   if (run.flag(kOverlap).value_or(false)) run.put("parallel.pp_schedule", std::string("combined-1f1b"), kOverlap);
 }
 
+constexpr const char* kChunks = "parallel.vpp";
+
 /// Megatron-LM divides the layers by pipeline ranks first, embedding and loss counted as asked, and then by this
 /// number.
 void import_layers_of_chunk(RunImport& run, std::int64_t layers) {
   constexpr Name kLayers = "num-layers-per-virtual-pipeline-stage";
-  const auto per_stage = run.count(kLayers);
+  if (run.is_overridden(kChunks)) return run.take(kLayers);
+  const auto per_stage = run.count(kLayers, kChunks);
   if (!per_stage) return;
   const std::int64_t pp = std::max<std::int64_t>(run.given_count("parallel.pp", 1), 1);
   const std::int64_t items = run.pipeline_items(layers);
@@ -96,7 +99,7 @@ void import_layers_of_chunk(RunImport& run, std::int64_t layers) {
 
 void import_chunks(RunImport& run, std::int64_t layers) {
   const Name chunks = run.first_of({"num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size"});
-  if (const auto count = run.count(chunks)) run.put("parallel.vpp", *count, chunks);
+  if (const auto count = run.count(chunks, kChunks)) run.put(kChunks, *count, chunks);
   import_layers_of_chunk(run, layers);
 }
 

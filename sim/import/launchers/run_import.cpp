@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/import/launchers/argument_document.hpp"
+#include "sim/import/launchers/plain_scalar.hpp"
+#include "sim/import/launchers/shell_words.hpp"
 #include "sim/io/fields.hpp"
 
 namespace tracecast {
@@ -32,6 +35,35 @@ bool is_fusion(std::string_view key) { return key.ends_with("-fusion") && !key.s
 
 bool is_absent(const JsonNode& node) { return node.kind == JsonNode::Kind::null || is_left_open(node); }
 
+/// A variable of the environment, and what stands for it where it is not set.
+struct EnvironmentDefault {
+  std::string variable;
+  std::string text;
+};
+
+/// ${TP:4} and ${TP:-4} of YAML, ${oc.env:TP,4} of OmegaConf, also inside ${oc.decode:}; a default may be another one of these.
+std::optional<EnvironmentDefault> environment_default(std::string_view text) {
+  constexpr std::string_view kDecode = "oc.decode:", kEnvironment = "oc.env:";
+  constexpr std::string_view kUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  if (!text.starts_with("${") || expansion_at(text).size != text.size()) return std::nullopt;
+  std::string_view inside = text.substr(2, text.size() - 3);
+  if (inside.starts_with(kDecode)) return environment_default(trim(inside.substr(kDecode.size())));
+  const bool named = inside.starts_with(kEnvironment);
+  if (named) inside.remove_prefix(kEnvironment.size());
+  const std::size_t end = inside.find(named ? ',' : ':');
+  const std::string_view variable = inside.substr(0, end);
+  const bool named_so = named || variable.find_first_not_of(kUpper) == std::string_view::npos;
+  if (end == std::string_view::npos || variable.empty() || !named_so) return std::nullopt;
+  std::string_view otherwise = trim(inside.substr(end + 1));
+  if (!named && otherwise.starts_with('-')) otherwise.remove_prefix(1);
+  const std::optional<EnvironmentDefault> inner = environment_default(otherwise);
+  return EnvironmentDefault{std::string(variable), inner ? inner->text : std::string(trim(otherwise, "'\""))};
+}
+
+bool is_variable(const JsonNode& node) {
+  return node.kind == JsonNode::Kind::string && node.string.find('$') != std::string::npos;
+}
+
 }  // namespace
 
 RunImport::RunImport(const JsonDocument& theirs, Names names) : theirs_(&theirs.root), file_(theirs.file) {
@@ -52,12 +84,22 @@ void RunImport::flatten(const JsonNode& node, const std::string& path, Names nam
   if (path.empty()) return;
   const std::string key = names == Names::flagged ? flag_name(path) : path;
   const auto found = index_.find(key);
+  Setting setting = setting_of(key, node);
+  const JsonNode& value = *setting.value;
   if (found == index_.end() || is_absent(*settings_[found->second].value)) {
     index_[key] = settings_.size();
-  } else if (Setting& first = settings_[found->second]; !is_absent(node) && first.value->text() != node.text()) {
-    first.other = &node;
+  } else if (Setting& first = settings_[found->second]; !is_absent(value) && first.value->text() != value.text()) {
+    first.other = &value;
   }
-  settings_.push_back({key, &node});
+  settings_.push_back(std::move(setting));
+}
+
+RunImport::Setting RunImport::setting_of(const std::string& key, const JsonNode& node) {
+  const bool script = theirs_->find(kScriptNotes) != nullptr;  // whose ${TP:4} is another thing
+  const auto found = !script && node.kind == JsonNode::Kind::string ? environment_default(node.string) : std::nullopt;
+  if (!found) return {key, &node};
+  defaults_.push_back(plain_scalar(found->text, node.line, true));
+  return {.key = key, .value = &defaults_.back(), .variable = found->variable};
 }
 
 std::optional<std::size_t> RunImport::index_of(std::string_view key) const {
@@ -77,6 +119,8 @@ RunImport::Setting* RunImport::lookup(std::string_view key) {
          fmt::format("says something else than line {} ({})", setting.value->line, setting.value->text())});
   }
   for (Setting& each : settings_) each.used = each.used || each.key == key;
+  if (const std::string variable = std::exchange(setting.variable, ""); !variable.empty())
+    assume(fmt::format("{} is not set outside the file: {} = {}", variable, key, setting.value->text()));
   return &setting;
 }
 
@@ -97,21 +141,31 @@ const JsonNode* RunImport::find(std::string_view key) {
   return setting == nullptr || is_absent(*setting->value) ? nullptr : setting->value;
 }
 
-std::optional<double> RunImport::number(std::string_view key) {
+std::string RunImport::unknown_variable(const std::string& text, std::string_view what,
+                                        std::string_view our_key) const {
+  const JsonNode* const loops = theirs_->find(kScriptLoops);
+  const bool loop = loops != nullptr && std::ranges::any_of(loops->items, [&](const JsonNode& each) {
+                      return each.string == expansion_at(text).name;
+                    });
+  const bool flag = what != "the number";
+  return fmt::format("is a variable that {} (write {}{})", loop ? "a loop of the script sets" : "the file does not set",
+                     what, our_key.empty() ? "" : fmt::format(", or give --set {}={}", our_key, flag ? "true" : "N"));
+}
+
+std::optional<double> RunImport::number(std::string_view key, std::string_view our_key) {
   const JsonNode* node = find(key);
   if (node == nullptr) return std::nullopt;
+  if (is_variable(*node) && is_overridden(our_key)) return parse_number<double>(overridden.find(our_key)->second);
   if (node->kind == JsonNode::Kind::integer || node->kind == JsonNode::Kind::number) return node->number;
   if (node->kind == JsonNode::Kind::string)
     if (const auto value = parse_number<double>(node->string)) return value;
-  error(key, node->kind == JsonNode::Kind::string && node->string.find('$') != std::string::npos
-                 ? "is a variable that the file does not set (write the number)"
-                 : "is not a number");
+  error(key, is_variable(*node) ? unknown_variable(node->string, "the number", our_key) : "is not a number");
   return std::nullopt;
 }
 
-std::optional<std::int64_t> RunImport::count(std::string_view key) {
+std::optional<std::int64_t> RunImport::count(std::string_view key, std::string_view our_key) {
   constexpr double kMax = 1e15;
-  const std::optional<double> value = number(key);
+  const std::optional<double> value = number(key, our_key);
   if (!value) return std::nullopt;
   const bool in_range = *value >= -1 && *value <= kMax;
   if (!in_range || *value != static_cast<double>(static_cast<std::int64_t>(*value))) {
@@ -121,20 +175,24 @@ std::optional<std::int64_t> RunImport::count(std::string_view key) {
   return static_cast<std::int64_t>(*value);
 }
 
-std::optional<bool> RunImport::flag(std::string_view key) {
+std::optional<bool> RunImport::flag(std::string_view key, std::string_view our_key) {
   const JsonNode* node = find(key);
   if (node == nullptr) return std::nullopt;
   if (node->kind == JsonNode::Kind::boolean) return node->boolean;
   const std::string text = lower_case(node->kind == JsonNode::Kind::string ? node->string : node->text());
   if (text == "true" || text == "yes" || text == "1") return true;
   if (text == "false" || text == "no" || text == "0") return false;
-  if (text.starts_with("$") || text.starts_with("`")) {  // --bf16 $EXTRA_ARGS: the flag, and what a script does not say
+  const bool script = theirs_->find(kScriptNotes) != nullptr;
+  if (is_variable(*node) && is_overridden(our_key)) return overridden.find(our_key)->second == "true";
+  // --bf16 $EXTRA_ARGS: the flag, and what a script does not say.
+  if (script && (text.starts_with("$") || text.starts_with("`"))) {
     std::string missing = fmt::format("{} of line {} is not known: the arguments that it adds are left out",
                                       shortened(node->string), node->line);
     if (std::ranges::find(assumptions, missing) == assumptions.end()) assume(std::move(missing));
     return true;
   }
-  error(key, "is neither true nor false");
+  error(key,
+        is_variable(*node) ? unknown_variable(node->string, "true or false", our_key) : "is neither true nor false");
   return std::nullopt;
 }
 

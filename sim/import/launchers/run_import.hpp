@@ -5,8 +5,9 @@
 /// have no effect on the time of a step (learning rates, logging, paths: each importer names them), or as not mapped.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -33,6 +34,9 @@ struct KeyedCount {
   std::string key;
 };
 
+/// Stages that do not divide over the pipeline ranks are an error, or become the next larger or smaller number that does.
+enum class StageRounding { none, up, down };
+
 class RunImport {
  public:
   enum class Names {
@@ -48,9 +52,10 @@ class RunImport {
   std::string_view first_of(std::initializer_list<std::string_view> names) const;
   /// The setting is left to another program, which fills it in.
   bool is_auto(std::string_view key);
-  std::optional<std::int64_t> count(std::string_view key);
-  std::optional<double> number(std::string_view key);
-  std::optional<bool> flag(std::string_view key);
+  /// `our_key`: of a scenario. If the user sets it, it stands for a value that the file leaves to a variable.
+  std::optional<std::int64_t> count(std::string_view key, std::string_view our_key = "");
+  std::optional<double> number(std::string_view key, std::string_view our_key = "");
+  std::optional<bool> flag(std::string_view key, std::string_view our_key = "");
   /// "" when absent.
   std::string word(std::string_view key);
   /// Of a list, or of one text of several.
@@ -106,12 +111,12 @@ class RunImport {
   KeyedCount data_ranks;
   /// Layers of a virtual stage, embedding and loss counted as account_for_* says; 0: open.
   KeyedCount layers_per_stage;
+  StageRounding stage_rounding =
+      StageRounding::none;  ///< of the stages that follow from these; the first then have a layer more
   /// Every such layer of a virtual stage is recomputed; up to 1: as training.recompute says.
   KeyedCount recompute_interval;
-  std::vector<std::string> overridden;  ///< keys of a scenario that the user sets
-  bool is_overridden(std::string_view key) const {
-    return std::find(overridden.begin(), overridden.end(), key) != overridden.end();
-  }
+  std::map<std::string, std::string, std::less<>> overridden;  ///< [key of a scenario] what the user sets
+  bool is_overridden(std::string_view key) const { return overridden.contains(key); }
   bool model_refused = false;  ///< the file describes a model, and an error says what is wrong with it
   std::vector<Diagnostic> errors;
   std::vector<std::string> assumptions;
@@ -124,14 +129,19 @@ class RunImport {
     const JsonNode* value;
     bool used = false;
     const JsonNode* other = nullptr;  ///< what another line says in its place
+    std::string variable = {};        ///< of the environment, whose default the value is; "": none, or it was said
   };
   template <class Predicate>
   void pass_over_where(const Predicate& has_no_effect);
   void flatten(const JsonNode& node, const std::string& path, Names names, int depth);
   Setting* lookup(std::string_view key);
+  Setting setting_of(const std::string& key, const JsonNode& node);
+  /// What stands in place of a value that is a variable, for a message
+  std::string unknown_variable(const std::string& text, std::string_view what, std::string_view our_key) const;
   std::optional<std::size_t> index_of(std::string_view key) const;
 
   const JsonNode* theirs_;
+  std::deque<JsonNode> defaults_;  ///< of variables of the environment
   std::string file_;
   std::vector<Setting> settings_;
   std::map<std::string, std::size_t, std::less<>> index_;

@@ -21,8 +21,8 @@ void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag ab
   using Kind = SettingRow::Kind;
   for (const SettingRow& row : rows) {
     if (row.kind == Kind::size || row.kind == Kind::count) {
-      if (const auto value = run.count(row.theirs)) run.put(row.ours, *value, row.theirs);
-    } else if (const auto value = run.flag(row.theirs); value || absent == AbsentFlag::is_false) {
+      if (const auto value = run.count(row.theirs, row.ours)) run.put(row.ours, *value, row.theirs);
+    } else if (const auto value = run.flag(row.theirs, row.ours); value || absent == AbsentFlag::is_false) {
       run.put_flag(row.ours, value.value_or(false) == (row.kind == Kind::flag), row.theirs);
     }
   }

@@ -26,14 +26,15 @@ std::string ShellBranches::take_patterns() {
   return pattern_ == Pattern::none ? std::exchange(patterns_, "") : std::string();
 }
 
-void ShellBranches::decide(std::optional<bool> runs) {
-  if (ends_.empty() || !ends_.back().has_path) return;
+bool ShellBranches::decide(std::optional<bool> runs) {
+  if (ends_.empty() || !ends_.back().has_path) return false;
   End& branch = ends_.back();
   if (!branch.decidable) runs.reset();
   branch.dead = branch.taken || runs == false;
   branch.conditional = branch.open || runs != true;
   branch.taken = branch.taken || runs == true;
   branch.open = branch.open || !runs;
+  return runs.has_value();
 }
 
 bool ShellBranches::is_pattern(std::string_view word) {

@@ -28,8 +28,9 @@ class ShellBranches {
   /// Of the innermost case, whose pattern has just ended; "" while there is more to come.
   std::string take_patterns();
   std::string_view subject() const { return ends_.back().subject; }
-  /// Whether the branch of if or case that begins here runs, if those before it do not; nothing: it is not known.
-  void decide(std::optional<bool> runs);
+  /// Whether the branch of if or case that begins here runs, if those before it do not; nothing: it is not known. False: what is around
+  /// it leaves that open anyway.
+  bool decide(std::optional<bool> runs);
   /// Each word that begins a command.
   void begin(std::string_view word);
   /// The name of a function was read.

@@ -90,7 +90,7 @@ class Arithmetic {
     text_.remove_prefix(size);
     if (name.empty()) return std::nullopt;
     const bool digits = name.find_first_not_of("0123456789") == Name::npos;
-    const std::optional<std::string> text = digits ? std::string(name) : (*lookup_)(name);
+    const std::optional<std::string> text = digits ? std::string(name) : lookup_->text(name);
     const Number value = text ? parse_number<std::int64_t>(*text) : std::nullopt;
     return value ? bounded(static_cast<double>(*value), *value) : std::nullopt;
   }
@@ -119,6 +119,13 @@ std::optional<bool> compared(const std::string& left, Name by, const std::string
   return found == results.end() ? std::nullopt : std::optional(found->second);
 }
 
+/// Nothing but the expansion of a variable that is not set.
+bool is_unset(Name text, const ShellLookup& lookup) {
+  const Expansion expansion = expansion_at(text);
+  const bool plain = expansion.size == text.size() && !expansion.name.empty() && expansion.rest.empty();
+  return plain && lookup.is_unset && lookup.is_unset(expansion.name);
+}
+
 /// What stands between the brackets of a test.
 std::optional<bool> inside_test(Words words, const ShellLookup& lookup) {
   if (words.size() > 1 && words[0].text == "!") {
@@ -126,7 +133,8 @@ std::optional<bool> inside_test(Words words, const ShellLookup& lookup) {
     return value ? std::optional(!*value) : std::nullopt;
   }
   if (words.size() != 2 && words.size() != 3) return std::nullopt;
-  const std::optional<std::string> last = known_text(words.back().text, lookup);
+  std::optional<std::string> last = known_text(words.back().text, lookup);
+  if (!last && words.size() == 2 && is_unset(words.back().text, lookup)) last = "";
   if (!last) return std::nullopt;
   if (words.size() == 2)
     return words[0].text == "-z" || words[0].text == "-n" ? std::optional(last->empty() == (words[0].text == "-z"))
@@ -150,6 +158,18 @@ std::optional<bool> one_test(Words words, const ShellLookup& lookup) {
   return std::nullopt;
 }
 
+/// $NAME, ${NAME:-8} and ${NAME:=8}; with a colon an empty text is replaced, too.
+std::optional<std::string> known_variable(const Expansion& expansion, const ShellLookup& lookup) {
+  std::optional<std::string> text = lookup.text(expansion.name);
+  if (expansion.rest.empty()) return text;
+  const bool colon = expansion.rest.starts_with(':');
+  const Name rest = expansion.rest.substr(colon ? 1 : 0);
+  if (rest.empty() || (rest[0] != '-' && rest[0] != '=')) return std::nullopt;
+  if (text && !(colon && text->empty())) return text;
+  if (!text && !(lookup.is_unset && lookup.is_unset(expansion.name))) return std::nullopt;
+  return known_text(rest.substr(1), lookup);
+}
+
 }  // namespace
 
 std::optional<std::string> known_text(Name text, const ShellLookup& lookup) {
@@ -167,8 +187,8 @@ std::optional<std::string> known_text(Name text, const ShellLookup& lookup) {
     if (all.starts_with(kBegin) && all.ends_with(kEnd)) {
       const Number number = known_number(all.substr(kBegin.size(), all.size() - kBegin.size() - kEnd.size()), lookup);
       if (number) value = std::to_string(*number);
-    } else if (!expansion.name.empty() && expansion.rest.empty()) {
-      value = lookup(expansion.name);
+    } else if (!expansion.name.empty()) {
+      value = known_variable(expansion, lookup);
     }
     if (!value) return std::nullopt;
     result += *value;

@@ -16,10 +16,14 @@
 
 namespace tracecast {
 
-/// The known text of a variable; nothing: it is not known.
-using ShellLookup = std::function<std::optional<std::string>(std::string_view variable)>;
+struct ShellLookup {
+  /// The known text of a variable; nothing: it is not known.
+  std::function<std::optional<std::string>(std::string_view variable)> text;
+  /// The script never sets the variable: it is taken as not set, so that ${NAME:-8} is 8. None: no variable is.
+  std::function<bool(std::string_view variable)> is_unset = {};
+};
 
-/// A text with the known values of all that it expands, $((8 / TP)) included.
+/// A text with the known values of all that it expands, $((8 / TP)) and ${TP:-8} included.
 std::optional<std::string> known_text(std::string_view text, const ShellLookup& lookup);
 
 /// The expression inside $(( )): + - * / %, brackets, whole numbers and variables. Nothing: other words, an unknown variable, a

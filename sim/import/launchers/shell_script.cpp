@@ -49,9 +49,19 @@ class ScriptReader {
     if (takes_target(word.text)) return;
     if ((first || word.text == "()") && !word.quoted) begin_command(word.text);
     if (begins_command_) return end_argument();
-    if (branches_.dead()) return;
+    if (branches_.dead()) return note_not_set(word.text);
     if (owner_.empty() && assigned_name_length(word.text) == 0) add_to_command(word);
     read_closing(word);
+  }
+
+  /// A variable that only a branch that does not run sets.
+  void note_not_set(Name word) {
+    const std::string name(word.substr(0, assigned_name_length(word)));
+    if (name.empty() || sources_ || script_.variables.contains(name) || set_elsewhere_.contains(name)) return;
+    ShellVariable& variable = script_.variables[name];
+    variable.text = "";
+    variable.fixed = true;
+    variable.unset = {name};
   }
 
   ShellScript finish() && {
@@ -112,7 +122,8 @@ class ScriptReader {
     branches_.begin(word);
     if (word == "then" && reads_condition_) {
       condition_.pop_back();
-      branches_.decide(known_condition(condition_, fixed_));
+      taken_as_unset_.clear();
+      decide(known_condition(condition_, fixed_));
       reads_condition_ = false;
     } else if (word == "if" || word == "elif") {
       condition_.clear();
@@ -125,16 +136,34 @@ class ScriptReader {
   void end_pattern() {
     begins_command_ = true;
     const std::string patterns = branches_.take_patterns();
-    if (!patterns.empty()) branches_.decide(known_match(known_text(branches_.subject(), fixed_), patterns, fixed_));
+    if (patterns.empty()) return;
+    taken_as_unset_.clear();
+    decide(known_match(known_text(branches_.subject(), fixed_), patterns, fixed_));
+  }
+
+  /// `runs` may rest on taken_as_unset_.
+  void decide(std::optional<bool> runs) {
+    if (branches_.decide(runs)) script_.unset.merge(taken_as_unset_);
+  }
+
+  /// A text that cannot be another one. What it takes as not set is taken_as_unset_.
+  bool is_fixed(Name text) {
+    taken_as_unset_.clear();
+    return !branches_.inside() && known_text(text, fixed_);
   }
 
   /// What the command may change that the words do not say.
   void note_changes(Name program, const std::string& word) {
+    const bool loops = program == "for" || program == "select";
     if (program == "unset" || program == "read") script_.variables.erase(word);
-    if (program == "source" || program == "." || program == "eval")
+    if (program == "read" || program == "getopts" || program == "printf" || loops) set_elsewhere_.insert(word);
+    if (program == "source" || program == "." || program == "eval") {
+      sources_ = true;
       for (auto& [name, variable] : script_.variables) variable.fixed = false;
+    }
+    if (loops && word != "in" && assigned_name_length(word + "=") > 0) script_.loops.insert(word);
     const auto found = script_.variables.find(word);
-    if (found != script_.variables.end() && (program == "for" || program == "select")) found->second.fixed = false;
+    if (found != script_.variables.end() && loops) found->second.fixed = false;
   }
 
   void add_to_command(const ShellWord& word) {
@@ -201,7 +230,7 @@ class ScriptReader {
     const std::string variable = word.text.substr(0, name);
     const bool appends = word.text[name] == '+';
     const std::string value = word.text.substr(word.text.find('=') + 1);
-    if (value.starts_with("(")) {
+    if (word.array && value.starts_with("(")) {
       end_argument();
       assign(variable, appends, word.line);
       owner_ = variable;
@@ -217,16 +246,22 @@ class ScriptReader {
     std::string before;
     if (appends)
       if (const auto found = script_.variables.find(variable); found != script_.variables.end())
-        before = found->second.text.value_or("");
+        before = text_here(found->second).value_or("");
     const std::string now = lists ? "" : before + substituted(text);
-    const bool fixed = !branches_.inside() && known_text(value, fixed_) && (!appends || fixed_(variable));
+    const bool fixed = is_fixed(value) && (!appends || fixed_.text(variable));
     assign(variable, appends, word.line);
     note_uses(text, variable);
-    script_.variables[variable].fixed = fixed && !lists;
+    if (fixed && !lists) fix(variable);
     if (!lists) return set_text(variable, text, now, word.line);
     owner_ = variable;
     read_several(text, word.line);
     close_array();
+  }
+
+  /// Requires is_fixed of its text
+  void fix(const std::string& variable) {
+    script_.variables[variable].fixed = true;
+    script_.variables[variable].unset = std::move(taken_as_unset_);
   }
 
   /// `written` is `now` before the texts of variables are put in.
@@ -248,8 +283,26 @@ class ScriptReader {
                     [&](const ShellArgument& each) { return ShellBranches::exclude(each.path, branches_.path()); });
     if (!appends && !branches_.inside()) variable.branch_lines.clear();
     if (branches_.inside()) variable.branch_lines.insert(line);
+    keep_text(variable);
     variable.text.reset();
     variable.fixed = false;
+    variable.unset.clear();
+  }
+
+  /// What another branch may have in place of the text that is set now.
+  void keep_text(ShellVariable& variable) const {
+    if (variable.text) variable.earlier.emplace_back(variable.path, *variable.text);
+    variable.path = branches_.path();
+    std::erase_if(variable.earlier,
+                  [&](const auto& each) { return variable.path.empty() || each.first == variable.path; });
+  }
+
+  /// The text here: that of a branch which excludes this place was not set.
+  std::optional<std::string> text_here(const ShellVariable& variable) const {
+    if (!variable.text || !ShellBranches::exclude(variable.path, branches_.path())) return variable.text;
+    for (auto each = variable.earlier.rbegin(); each != variable.earlier.rend(); ++each)
+      if (!ShellBranches::exclude(each->first, branches_.path())) return each->second;
+    return std::nullopt;
   }
 
   /// A value that expands its own variable has what that had before.
@@ -288,14 +341,32 @@ class ScriptReader {
     held.has_arguments = held.has_arguments || script_.holds_arguments(variable);
   }
 
+  /// The first word of a text, without quotes that are closed on its line: blanks inside them and inside expansions belong to it.
+  /// `size`: what it takes of the text.
+  static std::string first_word(Name text, std::size_t& size) {
+    std::string word;
+    for (size = 0; size < text.size() && Name(" \t\r\n").find(text[size]) == Name::npos;) {
+      const Name rest = text.substr(size);
+      const std::size_t closes = rest[0] == '\'' || rest[0] == '"' ? rest.find(rest[0], 1) : Name::npos;
+      const bool quoted = closes != Name::npos && closes < rest.find('\n');
+      const std::size_t taken = quoted ? closes + 1 : std::max<std::size_t>(expansion_at(rest).size, 1);
+      word += quoted ? rest.substr(1, closes - 1) : rest.substr(0, taken);
+      size += taken;
+    }
+    return word;
+  }
+
   /// Arguments inside quotes.
   void read_several(const std::string& text, int line) {
     for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = std::min(text.find_first_of(" \t\r\n", begin), text.size());
-      const std::string word = text.substr(begin, end - begin);
+      std::size_t size = 0;
+      const std::string word = first_word(Name(text).substr(begin), size);
+      const std::size_t end = begin + size;
       constexpr std::array<Name, 6> kOperators{"|", "|&", "||", "&", "&&", ";"};
       if (is_one_of(kOperators, word) || word.starts_with(">") || word.starts_with("2>"))
         end_argument();
+      else if (word.size() < size && word.find(" --") != std::string::npos)
+        read_several(word, line);  // a command in quotes
       else if (!word.empty())
         take(word, line, false);
       if (end < text.size() && text[end] == '\n') {
@@ -350,7 +421,8 @@ class ScriptReader {
       } else {
         std::string text;
         for (const std::string& word : values_) text += (text.empty() ? "" : " ") + substituted(word);
-        value = plain_scalar(text, line_, false);
+        const bool nothing = text.empty() && values_.front().starts_with('$');
+        value = nothing ? node_of(true) : plain_scalar(text, line_, false);
       }
       value.line = line_;
       ShellContents& held = held_by(owner_);
@@ -383,8 +455,7 @@ class ScriptReader {
       }
       const auto found = script_.variables.find(expansion.name);
       const bool holds = script_.holds_arguments(expansion.name);
-      const bool set =
-          holds || (script_.is_known(expansion.name) && (colon == 0 || !found->second.text.value_or("").empty()));
+      const bool set = holds || (script_.is_known(expansion.name) && is_set_here(found->second, colon > 0));
       const std::string same = fmt::format("${{{}}}", expansion.name);
       if (rest[0] == '+' && found == script_.variables.end())
         unknown_.push_back({std::string(text.substr(0, expansion.size)), std::string(expansion.name), line});
@@ -397,11 +468,19 @@ class ScriptReader {
     return result.substr(0, kMaxShellValue);
   }
 
+  /// `filled`: nothing does not count.
+  bool is_set_here(const ShellVariable& variable, bool filled) const {
+    const std::optional<std::string> text = text_here(variable);
+    return text ? !filled || !text->empty() : !variable.text && !filled;
+  }
+
   std::string by_default(Name rest, const std::string& variable, int line) {
     std::string value = expanded(rest.substr(1), line);
     if (rest[0] == '=' && value.find("--") == std::string::npos) {
+      const bool fixed = is_fixed(fmt::format("${{{}:={}}}", variable, value));
       assign(variable, false, line);
       script_.variables[variable].text = substituted(value);
+      if (fixed) fix(variable);
     }
     return value;
   }
@@ -416,11 +495,24 @@ class ScriptReader {
       if (expansion.rest.empty() && !expansion.name.empty())
         known = text_of(expansion.name);
       else if (expansion.size > 0 && text.starts_with("$(("))
-        known = known_text(text.substr(0, expansion.size), [this](Name name) { return text_of(name); });
+        known = known_text(text.substr(0, expansion.size), {[this](Name name) { return text_of(name); }});
       result += known.value_or(std::string(text.substr(0, 1)));
       text.remove_prefix(known ? expansion.size : 1);
     }
     return result.substr(0, kMaxShellValue);
+  }
+
+  std::optional<std::string> fixed_text(Name name) {
+    const auto found = script_.variables.find(name);
+    if (found == script_.variables.end() || !found->second.fixed) return std::nullopt;
+    taken_as_unset_.insert(found->second.unset.begin(), found->second.unset.end());
+    return found->second.text;
+  }
+
+  bool is_unset(Name name) {
+    if (sources_ || script_.variables.contains(name) || set_elsewhere_.contains(name)) return false;
+    taken_as_unset_.emplace(name);
+    return true;
   }
 
   /// A text that becomes a part of another one.
@@ -428,7 +520,7 @@ class ScriptReader {
     const auto found = script_.variables.find(name);
     if (found == script_.variables.end() || !found->second.text) return std::nullopt;
     script_.branch_lines.insert(found->second.branch_lines.begin(), found->second.branch_lines.end());
-    return found->second.text;
+    return text_here(found->second);
   }
 
   /// Where a command's output goes, and which document it is in.
@@ -447,11 +539,11 @@ class ScriptReader {
   bool reads_condition_ = false;      ///< the words up to then
   std::vector<ShellWord> condition_;  ///< those read so far
   std::set<int> skipped_;             ///< here-documents of branches that do not run
+  bool sources_ = false;              ///< another script, which may set any variable
+  ShellNames set_elsewhere_;          ///< by read and the like
+  ShellNames taken_as_unset_;         ///< by the last use of fixed_
   /// Texts that decide branches.
-  ShellLookup fixed_ = [this](Name name) -> std::optional<std::string> {
-    const auto found = script_.variables.find(name);
-    return found == script_.variables.end() || !found->second.fixed ? std::nullopt : found->second.text;
-  };
+  ShellLookup fixed_{[this](Name name) { return fixed_text(name); }, [this](Name name) { return is_unset(name); }};
   std::vector<Output> outputs_;            ///< [command]
   std::optional<std::size_t> command_;     ///< that is read
   std::optional<std::size_t> feeding_;     ///< the one before '|'

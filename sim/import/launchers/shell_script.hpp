@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/import/launchers/shell_branches.hpp"
@@ -50,7 +51,10 @@ struct ShellVariable {
   std::optional<std::string> text;  ///< nothing: arguments
   bool fixed = false;               ///< the text is the script's own, whatever it is given
   ShellContents held;
-  std::set<int> branch_lines;  ///< lines in branches that set it
+  ShellBranches::Path path;                                          ///< where the text was set
+  ShellNames unset;                                                  ///< variables that a fixed text takes as not set
+  std::set<int> branch_lines;                                        ///< lines in branches that set it
+  std::vector<std::pair<ShellBranches::Path, std::string>> earlier;  ///< texts of other branches, and from before them
 };
 
 struct ShellCommand {
@@ -66,6 +70,8 @@ struct ShellScript {
   std::map<std::string, ShellVariable, std::less<>> variables;
   std::set<int> branch_lines;          ///< lines in branches whose texts are parts of arguments
   std::map<int, std::string> sources;  ///< [line] files that the script sources
+  ShellNames unset;                    ///< variables whose absence decides branches
+  ShellNames loops;                    ///< variables that run over the words of for
 
   /// The script sets it, and not to another unknown.
   bool is_known(std::string_view variable) const;

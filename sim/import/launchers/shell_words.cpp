@@ -69,6 +69,7 @@ class WordReader {
   void put(char c) {
     if (!open_) word_ = word("");
     open_ = true;
+    if (c == '(' && word_.text.ends_with('=') && assigned_name_length(word_.text) > 0) word_.array = true;
     word_.text += c;
     if (c == '(') ++word_.brackets;
     if (c == ')') --word_.brackets;

@@ -21,6 +21,7 @@ struct ShellWord {
   int line = 1;
   bool quoted = false;     ///< a part of it is
   bool ends_line = false;  ///< the end of a command that goes not on; the text is ";;" where a branch of case ends
+  bool array = false;      ///< an assignment of "(", outside quotes
   int brackets = 0;        ///< round ones, outside quotes: opened, less closed
   int document = 0;        ///< which here-document it is in; 0: the script itself
   int begins = 0;          ///< the here-document that its command is given; 0: it is a word
