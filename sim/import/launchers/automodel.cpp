@@ -219,8 +219,10 @@ void import_transformer_engine_types(RunImport& run) {
   constexpr Name kRecipe = "model.backend.te_fp8.recipe", kClass = "model.backend.te_fp8._target_";
   constexpr std::pair<Name, Name> kRecipes[] = {{"current", "fp8"}, {"block", "fp8_block"}, {"mxfp8", "mxfp8"}};
   if (!run.has(kRecipe) && !run.has(kClass)) return;
-  if (const auto type = run.has(kRecipe) ? run.choice<Name>(kRecipe, kRecipes) : Name("fp8"))
-    run.put("training.dtype", std::string(*type), kRecipe);
+  const std::optional<Name> type = run.has(kRecipe) ? run.choice<Name>(kRecipe, kRecipes) : Name("fp8");
+  if (!type) return;
+  run.put("training.dtype", std::string(*type), kRecipe);
+  if (*type == "fp8") run.put("training.fp8_scaling", std::string("current"), kRecipe);
 }
 
 void import_types(RunImport& run) {
