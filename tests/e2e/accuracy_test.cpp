@@ -20,8 +20,8 @@ double relative_error(const std::string& name) {
 /// how much Meta's hid is not published.
 /// Nemotron: of Mamba-2's kernels only forward times on an H100 were found (sim/cost/scan.hpp).
 double allowed_error(const std::string& name) {
-  if (name.starts_with("nemotron-")) return 0.26;
-  if (name == "korthikanti-1t-selective") return 0.105;  // its source is the one that is most too slow on A100
+  if (name.starts_with("nemotron-")) return 0.235;
+  if (name == "korthikanti-1t-selective") return 0.11;  // its source is the one that is most too slow on A100
   return name == "llama3-405b-131k-context" ? 0.12 : 0.10;
 }
 

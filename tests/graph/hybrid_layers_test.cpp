@@ -45,7 +45,8 @@ TEST_CASE("hybrid: shapes of Nemotron-H 56B on 8 tensor ranks", "[graph][hybrid]
   const std::int64_t projected = (2 * 16384 + 2 * 2048 + 256) / 8;
   CHECK(find_operator(mamba, "in_proj").shape == OperatorShape{GemmShape{8192, projected, 8192, 1, false}});
   CHECK(find_operator(mamba, "out_proj").shape == OperatorShape{GemmShape{8192, 8192, 2048, 1, false}});
-  CHECK(find_operator(mamba, "ssd").shape == OperatorShape{ScanShape{1, 8192, 32, 1, 256, 64, 128, false, false, true}});
+  CHECK(find_operator(mamba, "ssd").shape ==
+        OperatorShape{ScanShape{1, 8192, 32, 1, 256, 64, 128, false, false, true}});
   CHECK(std::get<ElementwiseShape>(find_operator(mamba, "causal_conv").shape).elements ==
         8192 * (16384 + 2 * 2048) / 8);
   // Forward reads one tensor of 16 bits and writes one; backward does that again, and reads two to write one.

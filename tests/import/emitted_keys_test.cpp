@@ -134,8 +134,7 @@ TEST_CASE("launchers: Megatron-Bridge's numbers replace those of the recipe", "[
   const std::string text = emitted("megatron-bridge", "mlperf-llama2-70b-lora-8", {});
   CHECK_THAT(text, Catch::Contains("mixed_precision:\n  _target_: "
                                    "megatron.bridge.training.mixed_precision.MixedPrecisionConfig\n"));
-  CHECK_THAT(text,
-             Catch::Contains("  fp8_param_gather: true\n  bf16: true\n  fp8: hybrid\n  fp8_recipe: delayed\n"));
+  CHECK_THAT(text, Catch::Contains("  fp8_param_gather: true\n  bf16: true\n  fp8: hybrid\n  fp8_recipe: delayed\n"));
   CHECK_THAT(text, Catch::Contains("peft:\n  _target_: megatron.bridge.peft.lora.LoRA\n  dim: 16\n"
                                    "  target_modules: [linear_qkv, linear_proj]\n"));
   // What the recipe may have set, and this run has not.
