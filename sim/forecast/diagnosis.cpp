@@ -62,6 +62,7 @@ void all_in_bf16(Scenario& s, double, int) {
   Training& t = s.training;
   t.dtype = Precision::bf16;
   t.fp8_param_gather = t.fused_experts = t.fp8_attention = t.fp8_output_layer = t.row_scales = false;
+  t.fp8_scaling = Fp8Scaling::delayed;
   t.low_precision_activations.clear();
 }
 

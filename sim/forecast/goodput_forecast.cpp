@@ -11,7 +11,7 @@
 #include "sim/economics/economics.hpp"
 #include "sim/forecast/engine_step_times.hpp"
 #include "sim/forecast/evidence.hpp"
-#include "sim/forecast/replica_nodes.hpp"
+#include "sim/plan/replica_nodes.hpp"
 #include "sim/reliability/closed_forms.hpp"
 
 namespace tracecast {

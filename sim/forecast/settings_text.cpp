@@ -243,8 +243,7 @@ std::string capture_text(const Scenario& scenario) {
   if (!scenario.training.cuda_graphs || !counts) return "";
   return "training.cuda_graphs = true: a graph of the whole step cannot capture experts' exchanges by alltoall, whose "
          "counts the host waits for; a run needs training.expert_capacity_padding with "
-         "training.expert_capacity_factor, or another "
-         "parallel.moe_dispatcher";
+         "training.expert_capacity_factor, or another parallel.moe_dispatcher";
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ class ScenarioReader {
     if (std::optional<ObjectReader> perturb = root.get_object("perturb")) read_perturb(*perturb);
     root.finish();
     if (errors_->empty()) prepare_profiles();
+    if (!scenario_.locations.contains("training.fp8_transpose"))
+      scenario_.training.fp8_transpose = !multiplies_fp8_either_way(scenario_.profile);
     check_attention_kernel(scenario_, *errors_);
     check_fp8_attention(scenario_, *errors_);
     drop_measurement(scenario_);
@@ -333,8 +335,6 @@ class ScenarioReader {
       profile.clock = clock_at_power(s.power_limit);
     };
     prepare(s.profile);
-    if (!s.locations.contains("training.fp8_transpose"))
-      s.training.fp8_transpose = !multiplies_fp8_either_way(s.profile);
     for (Perturbation::OtherGpus& other : s.perturbation.gpus) prepare(other.profile);
   }
 

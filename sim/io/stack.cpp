@@ -149,6 +149,8 @@ void drop_unfit_precision(const Stack& stack, Training& training) {
   const bool narrow = is_narrow(training.dtype);
   if (!narrow && training.low_precision_activations == stack.training.low_precision_activations)
     training.low_precision_activations.clear();
+  if ((training.dtype != Precision::fp8 || training.row_scales) && training.fp8_scaling == stack.training.fp8_scaling)
+    training.fp8_scaling = Training{}.fp8_scaling;
   const bool eight_bits = narrow && training.dtype != Precision::nvfp4;
   if (!eight_bits && stack.training.fp8_param_gather) training.fp8_param_gather = false;
 }

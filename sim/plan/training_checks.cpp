@@ -35,6 +35,10 @@ void check_precision(PlanCheck& check, const Model& model, const Training& t) {
     check.fault("training.fp8_param_gather", "true",
                 fmt::format("needs an 8- or 4-bit training.dtype, not {}", to_string(t.dtype)));
   }
+  if (t.fp8_scaling != Fp8Scaling::delayed && (t.dtype != Precision::fp8 || t.row_scales))
+    check.fault("training.fp8_scaling", to_string(t.fp8_scaling),
+                fmt::format("needs {}", t.row_scales ? "training.row_scales = false: rows have scales of their own"
+                                                     : fmt::format("training.dtype fp8, not {}", to_string(t.dtype))));
   if (t.row_scales && t.dtype != Precision::fp8)
     check.fault("training.row_scales", "true", fmt::format("needs training.dtype fp8, not {}", to_string(t.dtype)));
   if (t.fp8_output_layer && !is_narrow(t.dtype))

@@ -153,6 +153,21 @@ TEST_CASE("moe: HybridEP permutes inside its calls, and gathers the routing befo
   CHECK(gathered(MoeDispatcher::hybridep, true) == 0);
 }
 
+TEST_CASE("moe: the results of shared and routed experts are added", "[oracle][graph][moe]") {
+  Model model = deepseek_layer();
+  const auto added = [&] {
+    const Settings settings;
+    const Plan plan = plan_of(model, settings);
+    std::int64_t bytes = 0;
+    for (const Work& each : LayerWork(model, plan).forward(0))
+      if (each.op.name == "add_shared") bytes += std::get<ElementwiseShape>(each.op.shape).traffic.count;
+    return static_cast<double>(bytes) / static_cast<double>(plan.tokens() * model.hidden_size);
+  };
+  CHECK(added() == 3 * 2);  // two read, one written, in 16 bits
+  model.moe->shared_ffn_hidden = 0;
+  CHECK(added() == 0);
+}
+
 TEST_CASE("moe: a permutation reads tokens once and writes their copies, or what was received",
           "[oracle][graph][moe]") {
   const Model model = deepseek_layer();

@@ -108,10 +108,10 @@ TEST_CASE("traffic: a rank with both ends of the model has one table of words", 
 }
 
 TEST_CASE("traffic: Megatron-LM's buckets are those of the first stage of a pipeline", "[oracle][graph]") {
-  const auto calls = [](int vpp, std::size_t rank, Traffic traffic) {
+  const auto calls = [](int vpp, std::size_t rank, Traffic traffic, int zero_stage = 1) {
     Scenario scenario = small_scenario(1, 2, 2);
     scenario.parallel.vpp = vpp;
-    scenario.parallel.zero_stage = 1;
+    scenario.parallel.zero_stage = zero_stage;
     scenario.parallel.ddp_bucket_size = 10'000'000;  // a layer has 15 million parameters
     const ForecastRun run = forecast(scenario).value();
     std::int64_t sum = 0;
@@ -119,12 +119,29 @@ TEST_CASE("traffic: Megatron-LM's buckets are those of the first stage of a pipe
       if (each.traffic == traffic && each.ranks == 2) sum += each.calls;
     return sum;
   };
+  CHECK(calls(1, 1, Traffic::gradients, 2) > 1);  // FSDP has units on every stage
   for (const Traffic traffic : {Traffic::gradients, Traffic::parameters}) {
     CHECK(calls(1, 0, traffic) == 4 + (traffic == Traffic::gradients ? 1 : 0));  // four layers; last the embedding
     CHECK(calls(1, 1, traffic) == 1);
     CHECK(calls(2, 0, traffic) == 2 + (traffic == Traffic::gradients ? 1 : 0) + 1);  // and the second chunk
     CHECK(calls(2, 1, traffic) == 2);
   }
+}
+
+TEST_CASE("traffic: parameters in fp8 are gathered in 8 bits, those in MXFP8 in 16", "[oracle][graph][precision]") {
+  const auto gathered = [](Precision precision) {
+    Scenario scenario = small_scenario(1, 1, 8);
+    scenario.parallel.zero_stage = 1;
+    scenario.training.dtype = precision;
+    scenario.training.fp8_param_gather = precision != Precision::bf16;
+    const ForecastRun run = forecast(scenario).value();
+    std::int64_t bytes = 0;
+    for (const TrafficCount& each : count_traffic(run.graph, 0))
+      if (each.traffic == Traffic::parameters) bytes += each.size.count;
+    return bytes;
+  };
+  CHECK(gathered(Precision::mxfp8) == gathered(Precision::bf16));
+  CHECK(gathered(Precision::fp8) < gathered(Precision::bf16));
 }
 
 TEST_CASE("traffic: tiled tensor parallelism sends what whole collectives send", "[oracle][graph]") {

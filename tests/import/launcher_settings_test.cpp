@@ -665,6 +665,7 @@ TEST_CASE("launchers: AutoModel's mixtures of experts have a section of their ow
   CHECK(type("      _target_: a.TEFp8Config\n      recipe: current\n") == Precision::fp8);
   CHECK(type("      _target_: a.TEFp8Config\n") == Precision::fp8);
   CHECK(type("      recipe: block\n") == Precision::fp8_block);
+  CHECK(automodel("", "    te_fp8:\n      recipe: current\n").scenario.training.fp8_scaling == Fp8Scaling::current);
 }
 
 // components/distributed/pipelining/functional.py: calculate_virtual_stages; the first stages have the layers that are left over.

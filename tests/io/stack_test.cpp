@@ -140,6 +140,17 @@ TEST_CASE("stacks: a scenario begins with its stack, and what it says itself ove
   const Scenario narrow = read_scenario(file, shipped_data(), {"stack=megatron-core", "training.dtype=fp8"}).value();
   CHECK(narrow.training.low_precision_activations == std::vector<std::string>{"linear_inputs"});
   CHECK(narrow.training.fp8_param_gather);
+  // Scales of a whole tensor are of fp8 alone; which copies of it there are follows from the GPU.
+  const auto precision_on = [](const char* topology, const char* dtype) {
+    return shipped_scenario("llama3-405b-1024",
+                            {"stack=megatron-bridge", std::string("cluster.topology=") + topology,
+                             std::string("training.dtype=") + dtype, "training.fp8_param_gather=false"})
+        .training;
+  };
+  CHECK(precision_on("dgx-h100", "fp8").fp8_scaling == Fp8Scaling::current);
+  CHECK(precision_on("dgx-h100", "mxfp8").fp8_scaling == Fp8Scaling::delayed);
+  CHECK(precision_on("dgx-h100", "fp8").fp8_transpose);
+  CHECK_FALSE(precision_on("dgx-b200", "fp8").fp8_transpose);
 
   SECTION("saved and read again it gives the same forecast") {
     const TemporaryFolder folder;

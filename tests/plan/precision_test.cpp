@@ -76,6 +76,9 @@ TEST_CASE("precision: quantised copies of the weights are part of the memory", "
   Training kept_narrow = training_of(Precision::fp8);
   kept_narrow.fp8_param_gather = true;
   CHECK(weights(model, {}, kept_narrow, 1) == wide);  // two copies of one byte in place of one of two
+  Training one_copy = training_of(Precision::fp8);
+  one_copy.fp8_transpose = false;
+  CHECK(weights(model, {}, one_copy, 1) == wide + Bytes{linear});
   Training one_wide = training_of(Precision::fp8);
   one_wide.bf16_layers_end = 1;
   CHECK(weights(model, {}, one_wide, 1) == wide + Bytes{2 * linear * 31 / 32});
@@ -113,6 +116,15 @@ TEST_CASE("precision: settings that do not go together", "[error][plan][precisio
   training = training_of(Precision::bf16);
   training.fp8_output_layer = true;
   CHECK(mistakes(model, training) == "training.fp8_output_layer = true: needs an 8- or 4-bit training.dtype, not bf16");
+  training = training_of(Precision::mxfp8);
+  training.fp8_scaling = Fp8Scaling::current;
+  CHECK(mistakes(model, training) == "training.fp8_scaling = current: needs training.dtype fp8, not mxfp8");
+  training = training_of(Precision::fp8);
+  training.fp8_scaling = Fp8Scaling::current;
+  CHECK(mistakes(model, training).empty());
+  training.row_scales = true;
+  CHECK(mistakes(model, training) ==
+        "training.fp8_scaling = current: needs training.row_scales = false: rows have scales of their own");
   training = training_of(Precision::bf16);
   training.fp8_param_gather = true;
   CHECK(mistakes(model, training) == "training.fp8_param_gather = true: needs an 8- or 4-bit training.dtype, not bf16");

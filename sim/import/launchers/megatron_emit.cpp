@@ -124,7 +124,7 @@ void emit_precision(Settings& said, RunSettings& settings, const Training& t) {
   if (t.dtype != Precision::fp16 && t.dtype != Precision::fp32) said.push_back({"bf16"});
   if (t.dtype == Precision::nvfp4) said.push_back({"fp4-format", "e2m1"});
   const bool current = t.fp8_scaling == Fp8Scaling::current;
-  settings.list_unless(t.dtype == Precision::fp8 || !current, "training.fp8_scaling");
+  settings.take("training.fp8_scaling");
   const char* recipe = t.dtype == Precision::fp8         ? (current ? "tensorwise" : "delayed")
                        : t.dtype == Precision::fp8_block ? "blockwise"
                        : t.dtype == Precision::mxfp8     ? "mxfp8"

@@ -175,6 +175,10 @@ TEST_CASE("row words: precision, schedule, dispatcher, routing", "[accuracy]") {
   for (const char* detail : {"rowwise", "Rowwise scaling", "row-wise"}) CHECK(detailed("fp8", detail).row_scales);
   CHECK(detailed("float8 rowwise", "").row_scales);
   CHECK_FALSE(detailed("fp8", "tensorwise").row_scales);
+  CHECK(detailed("fp8", "current scaling").fp8_scaling == Fp8Scaling::current);
+  CHECK(detailed("fp8_cs", "").fp8_scaling == Fp8Scaling::current);
+  CHECK(detailed("fp8", "delayed scaling").fp8_scaling == Fp8Scaling::delayed);
+  CHECK(detailed("bf16", "current scaling").fp8_scaling == Fp8Scaling::delayed);  // which has no scales
   CHECK(first_error(row(",precision", ",int8")).find("allowed: fp32 fp16 bf16 fp8") != std::string::npos);
   const auto schedule = [](const std::string& word) {
     return row(",pp,schedule", ",4," + word).value().scenario.parallel.pp_schedule;

@@ -294,6 +294,7 @@ class TrainingReader : RowPart {
       if (has_word(small, "fp8_cs")) t.fp8_scaling = Fp8Scaling::current;
       if (has_word(small, "fp8_ds")) t.fp8_scaling = Fp8Scaling::delayed;
     }
+    if (t.row_scales || t.dtype != Precision::fp8) t.fp8_scaling = Fp8Scaling::delayed;
     t.fp8_transpose = !multiplies_fp8_either_way(result_.scenario.profile);
   }
 

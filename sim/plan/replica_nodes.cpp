@@ -1,10 +1,11 @@
-#include "sim/forecast/replica_nodes.hpp"
+#include "sim/plan/replica_nodes.hpp"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "sim/base/integers.hpp"
 #include "sim/plan/rank_parameters.hpp"
 
 namespace tracecast {
@@ -44,7 +45,7 @@ class Holders {
 
 int replicas_per_node(const RankGrid& grid, int gpus_per_node) {
   const int ranks = grid.ranks();
-  const int nodes = (ranks + gpus_per_node - 1) / gpus_per_node;
+  const int nodes = ceil_div(ranks, gpus_per_node);
   int present = 0;
   for (int node = 0; node < nodes; ++node) {
     std::set<int> replicas;

@@ -1,12 +1,11 @@
 /// Which replicas, and which states, a job loses with one node.
-#include "sim/forecast/replica_nodes.hpp"
+#include "sim/plan/replica_nodes.hpp"
 
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "sim/forecast/forecast.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
