@@ -145,9 +145,11 @@ TEST_CASE("traffic: parameters in fp8 are gathered in 8 bits, those in MXFP8 in 
 }
 
 TEST_CASE("traffic: tiled tensor parallelism sends what whole collectives send", "[oracle][graph]") {
-  const auto run_of = [](bool overlap, double nvlink, int lora_rank = 0) {
+  const auto run_of = [](bool overlap, double nvlink, const Training& tuned = {}) {
     Scenario scenario = small_scenario(8, 1, 1);
-    scenario.training.lora_rank = lora_rank;
+    scenario.training.dtype = tuned.dtype;
+    scenario.training.lora_rank = tuned.lora_rank;
+    scenario.training.lora_targets = tuned.lora_targets;
     scenario.model.hidden_size = 8192;
     scenario.model.num_attention_heads = 64;
     scenario.model.head_dim = 128;
@@ -178,17 +180,18 @@ TEST_CASE("traffic: tiled tensor parallelism sends what whole collectives send",
   CHECK(sent(slow) == sent(run_of(false, 1)));
   CHECK(exposed(slow) > 2 * exposed(run_of(true, 1)));
   // With adapters, too, a matrix's own multiplication hides its transfers.
-  const ForecastRun adapted = run_of(true, 1, 16);
+  const ForecastRun adapted = run_of(true, 1, {.lora_rank = 16});
   std::set<Collective> tiled;
   for (const CostedCollective& each : adapted.graph.collectives)
     if (each.tiled.count > 0) tiled.insert(each.call.collective);
   CHECK(tiled == std::set{Collective::all_gather, Collective::reduce_scatter});
-  // The graph has no collective that no rank runs.
+  // The graph has no collective that no rank runs: frozen matrices never gather their 8-bit inputs whole.
+  const ForecastRun frozen = run_of(true, 1, {.dtype = Precision::fp8, .lora_rank = 16, .lora_targets = {"fc2"}});
   std::set<std::int32_t> called;
-  for (const Template& each : adapted.graph.templates)
+  for (const Template& each : frozen.graph.templates)
     for (const Op& op : each.ops)
       if (op.type == OpType::collective) called.insert(op.payload);
-  CHECK(called.size() == adapted.graph.collectives.size());
+  CHECK(called.size() == frozen.graph.collectives.size());
 }
 
 TEST_CASE("traffic: ZeRO-1 sums gradients where their states are, or everywhere", "[oracle][graph]") {

@@ -60,4 +60,8 @@ TEST_CASE("experts that one node alone holds are lost with it", "[forecast][reli
   CAPTURE(copies, plan.parallel.pp, plan.parallel.ep, plan.parallel.etp);
   CHECK(experts_survive({"parallel.zero_stage=0"}) == (copies > 1));
   CHECK_FALSE(experts_survive({"parallel.zero_stage=1"}));
+  // Half the ranks: each expert is on one, while what all replicas have is on many nodes.
+  const std::vector<std::string> half{"parallel.zero_stage=0", "cluster.world_size=1024", "parallel.dp=64"};
+  CHECK(states_survive_node(plan_of("deepseek-v3-2048", half), false, 8));
+  CHECK_FALSE(experts_survive(half));
 }
