@@ -130,6 +130,24 @@ TEST_CASE("launchers: Megatron multiplies experts together, as they are forecast
   CHECK_THAT(emitted("megatron", "p5-llama3-70b-64", {}), !Catch::Contains("moe-grouped-gemm"));
 }
 
+TEST_CASE("launchers: Megatron's CUDA graphs, and the format of MXFP8", "[io][launch]") {
+  const Texts parts{R"(training.cuda_graph_modules=["attn","moe_router"])", "training.dtype=mxfp8",
+                    "cluster.topology=dgx-b200"};
+  CHECK_THAT(emitted("megatron", "deepseek-v3-2048", parts),
+             Catch::Contains("--cuda-graph-impl transformer_engine\n  --cuda-graph-scope attn moe_router\n") &&
+                 Catch::Contains("--fp8-format e4m3\n  --fp8-recipe mxfp8\n"));
+  CHECK_THAT(emitted("megatron-bridge", "deepseek-v3-2048", parts),
+             Catch::Contains("  cuda_graph_impl: transformer_engine\n  cuda_graph_scope: [attn, moe_router]\n"));
+  const Texts whole{"training.cuda_graphs=true"};
+  CHECK_THAT(emitted("megatron", "p5-llama3-70b-64", whole),
+             Catch::Contains("--cuda-graph-impl local\n  --cuda-graph-scope full_iteration\n"
+                             "  --no-check-for-nan-in-loss-and-grad\n"));
+  CHECK_THAT(emitted("megatron-bridge", "p5-llama3-70b-64", whole),
+             Catch::Contains("check_for_nan_in_grad: false\n") && Catch::Contains("check_for_nan_in_loss: false\n") &&
+                 Catch::Contains("  cuda_graph_scope: [full_iteration]\n"));
+  CHECK_THAT(emitted("megatron-bridge", "p5-llama3-70b-64", {}), Catch::Contains("  cuda_graph_impl: none\n"));
+}
+
 TEST_CASE("launchers: Megatron-Bridge's numbers replace those of the recipe", "[io][launch]") {
   const std::string text = emitted("megatron-bridge", "mlperf-llama2-70b-lora-8", {});
   CHECK_THAT(text, Catch::Contains("mixed_precision:\n  _target_: "

@@ -161,7 +161,7 @@ bool overlap_suits_model(File f) {
   return !overlaps_exchange(f) || (f.scenario.training.dtype != Precision::fp32 && f.scenario.model.mtp_layers <= 1);
 }
 
-// An emitted file does not say graphs: the scenario says which the run has.
+// torchtitan and DeepSpeed say no graphs: the scenario says which the run has.
 
 bool graphs_modules(File f) {
   return !f.scenario.training.cuda_graphs && !f.scenario.training.cuda_graph_modules.empty();

@@ -130,7 +130,7 @@ void emit_precision(Settings& said, RunSettings& settings, const Training& t) {
                        : t.dtype == Precision::mxfp8     ? "mxfp8"
                                                          : nullptr;
   if (recipe != nullptr) {
-    said.push_back({"fp8-format", "hybrid"});
+    said.push_back({"fp8-format", t.dtype == Precision::mxfp8 ? "e4m3" : "hybrid"});
     said.push_back({"fp8-recipe", recipe});
   }
   if (t.dtype == Precision::mxfp8 && t.fp8_param_gather) said.push_back({"reuse-grad-buf-for-mxfp8-param-ag"});
@@ -217,6 +217,20 @@ void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenari
   if (scenario.training.expert_capacity_padding) said.push_back({"moe-pad-expert-input-to-capacity"});
 }
 
+/// Of whole steps, which excludes the check for NaN, or of parts of layers.
+void emit_graphs(Settings& said, RunSettings& settings, const Training& t) {
+  settings.take("training.cuda_graphs");
+  if (!t.cuda_graphs) settings.take("training.cuda_graph_modules");
+  if (t.cuda_graphs) {
+    said.insert(
+        said.end(),
+        {{"cuda-graph-impl", "local"}, {"cuda-graph-scope", "full_iteration"}, {"no-check-for-nan-in-loss-and-grad"}});
+  } else if (!t.cuda_graph_modules.empty()) {
+    said.push_back({"cuda-graph-impl", "transformer_engine"});
+    said.push_back({"cuda-graph-scope", fmt::format("{}", fmt::join(t.cuda_graph_modules, " "))});
+  }
+}
+
 /// PyTorch's loss cannot be chosen, not even with FSDP, nor Megatron-LM's own apart from a compiled model.
 void emit_loss(Settings& said, RunSettings& settings, const Scenario& s) {
   const CrossEntropy loss = loss_of(s.parallel, s.training);
@@ -239,6 +253,7 @@ Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   emit_precision(said, settings, scenario.training);
   emit_recompute(said, settings, scenario);
   emit_offloading(said, settings, scenario);
+  emit_graphs(said, settings, scenario.training);
   emit_loss(said, settings, scenario);
   emit_experts(said, settings, scenario);
   if (scenario.parallel.cp > 1) said.push_back({"cp-comm-type", settings.take("parallel.cp_comm_type").string});
@@ -288,6 +303,8 @@ constexpr BridgeName kBridgeNames[] = {
     {"ckpt-format", "checkpoint", "ckpt_format"},
     {"use-tp-pp-dp-mapping", "dist", "use_tp_pp_dp_mapping"},
     {"no-overlap-p2p-communication", "model", "overlap_p2p_comm", "false"},
+    {"no-check-for-nan-in-loss-and-grad", "rerun_state_machine", "check_for_nan_in_loss", "false"},
+    {"no-check-for-nan-in-grad", "ddp", "check_for_nan_in_grad", "false"},
     {"num-virtual-stages-per-pipeline-rank", "model", "virtual_pipeline_model_parallel_size"},
     {"bf16", kPrecision, "bf16"},
     {"fp16", kPrecision, "fp16"},
@@ -315,6 +332,7 @@ constexpr std::pair<Name, Name> kUnlessSaid[] = {{"context-parallel-size", "1"},
                                                  {"recompute-method", "null"},
                                                  {"recompute-num-layers", "null"},
                                                  {"recompute-modules", "core_attn"},
+                                                 {"cuda-graph-impl", "none"},
                                                  {"fp8-format", "null"},
                                                  {"fp4-format", "null"}};
 
@@ -378,6 +396,7 @@ EmittedRun emit_megatron_bridge(const Scenario& given) {
     if (!is_said(key)) absent.push_back({std::string(key), std::string(value)});
   if (!is_said("grad-reduce-in-bf16") && !is_said("accumulate-allreduce-grads-in-fp32"))
     absent.push_back({"grad-reduce-in-bf16"});
+  if (is_said("no-check-for-nan-in-loss-and-grad")) absent.push_back({"no-check-for-nan-in-grad"});
   if (is_said("cpu-offloading-num-layers")) absent.push_back({"cpu-offloading"});
   said.insert(said.end(), absent.begin(), absent.end());
   std::map<Name, std::string> sections{{kPrecision, precision_object(scenario.training)}};
@@ -387,7 +406,8 @@ EmittedRun emit_megatron_bridge(const Scenario& given) {
     std::string name = each.key;
     std::ranges::replace(name, '-', '_');
     std::string value = each.value.empty() ? "true" : each.value;
-    if (each.key == "recompute-modules") value = fmt::format("[{}]", fmt::join(split_words(value, " "), ", "));
+    if (each.key == "recompute-modules" || each.key == "cuda-graph-scope")
+      value = fmt::format("[{}]", fmt::join(split_words(value, " "), ", "));
     Name section = "model";
     if (found != std::end(kBridgeNames)) {
       section = found->section;
@@ -398,7 +418,8 @@ EmittedRun emit_megatron_bridge(const Scenario& given) {
     if (std::string& lines = sections[section]; lines.find(line) == std::string::npos) lines += line;
   }
   std::string text;
-  for (const Name section : {"model", "train", "optimizer", "ddp", "mixed_precision", "checkpoint", "dist", "peft"})
+  for (const Name section :
+       {"model", "train", "optimizer", "ddp", "mixed_precision", "checkpoint", "dist", "rerun_state_machine", "peft"})
     if (sections.contains(section)) text += fmt::format("{}:\n{}", section, sections[section]);
   return {text, settings.left()};
 }
