@@ -55,6 +55,7 @@ JobSpec spec_of(const GoodputRequest& request, const Plan& plan) {
   spec.machine = {scenario.cluster.world_size, scenario.cluster.node.gpus_per_host};
   spec.replicas = replicas_of(scenario);
   spec.replicas_per_node = replicas_per_node(plan.grid, spec.machine.gpus_per_node);
+  spec.replicas_together = replicas_together(plan);
   spec.failures = request.fits.empty() ? without_unused_network(request.failures.model, spec.machine)
                                        : request.failures.model;  // a log has what did stop this job
   spec.recovery = request.failures.recovery;

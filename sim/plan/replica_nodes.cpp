@@ -1,6 +1,7 @@
 #include "sim/plan/replica_nodes.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -54,6 +55,14 @@ int replicas_per_node(const RankGrid& grid, int gpus_per_node) {
     present += static_cast<int>(replicas.size());
   }
   return std::max(1, (present + nodes / 2) / nodes);
+}
+
+int replicas_together(const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  const int expert_ranks = p.ep * std::max(1, p.etp);
+  const int shards = p.zero_stage > 0 ? std::max(1, p.shard_group) : 1;
+  return std::min(plan.grid.size(Axis::dp),
+                  std::lcm(expert_ranks / std::gcd(expert_ranks, p.tp * p.cp), shards / std::gcd(shards, p.cp)));
 }
 
 bool states_survive_node(const Plan& plan, bool has_experts, int gpus_per_node) {

@@ -148,6 +148,7 @@ struct JobSpec {
   Machine machine{};
   int replicas = 1;           ///< data-parallel degree
   int replicas_per_node = 1;  ///< replicas that have ranks on one node
+  int replicas_together = 1;  ///< replicas that leave and rejoin together; divides `replicas`
   FailureModel failures{};
   RecoveryPolicy recovery{};
   CheckpointPolicy checkpoint{};

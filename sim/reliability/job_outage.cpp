@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "sim/base/integers.hpp"
 #include "sim/reliability/job_simulation.hpp"
 
 namespace tracecast {
@@ -139,14 +140,16 @@ bool JobSimulation::can_shrink() const {
   const bool spoilt = damage.taken_before != kNever || damage.steps_at_most != INT64_MAX;
   const int leaving = outage.missing + outage.restarting;
   if (spec_.recovery.elastic == Elastic::off || leaving == 0 || spoilt) return false;
-  const int replicas = (leaving + static_cast<int>(down_nodes_.size())) * spec_.replicas_per_node;
+  const int replicas =
+      (leaving + static_cast<int>(down_nodes_.size())) * round_up(spec_.replicas_per_node, spec_.replicas_together);
   return replicas < spec_.replicas;
 }
 
-/// One replica starts its processes again; the others have its states.
+/// One replica, with those that it cannot do without, starts its processes again; the others have its states.
 JobTime JobSimulation::replica_restart_time() const {
-  const Machine replica{std::max(1, spec_.machine.gpus / std::max(1, spec_.replicas)), spec_.machine.gpus_per_node};
-  return restart_time(spec_.recovery, replica, SpareState::cold);
+  const int parts = std::max(1, spec_.replicas / spec_.replicas_together);
+  const Machine leaving{std::max(1, spec_.machine.gpus / parts), spec_.machine.gpus_per_node};
+  return restart_time(spec_.recovery, leaving, SpareState::cold);
 }
 
 /// The replicas of the failed nodes leave the job. Idle spares bring them back later; those that only restart return when

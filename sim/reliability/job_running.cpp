@@ -244,9 +244,10 @@ MachineState JobSimulation::machine_state() const {
   std::vector<int> out;
   for (const int node : down_nodes_)
     for (int r = 0; r < spec_.replicas_per_node; ++r)
-      out.push_back(static_cast<int>((std::int64_t{node} * spec_.replicas_per_node + r) % spec_.replicas));
+      out.push_back(static_cast<int>((std::int64_t{node} * spec_.replicas_per_node + r) % spec_.replicas) /
+                    spec_.replicas_together);
   std::sort(out.begin(), out.end());
-  state.lost_replicas = static_cast<int>(std::unique(out.begin(), out.end()) - out.begin());
+  state.lost_replicas = static_cast<int>(std::unique(out.begin(), out.end()) - out.begin()) * spec_.replicas_together;
   return state;
 }
 

@@ -65,3 +65,15 @@ TEST_CASE("experts that one node alone holds are lost with it", "[forecast][reli
   CHECK(states_survive_node(plan_of("deepseek-v3-2048", half), false, 8));
   CHECK_FALSE(experts_survive(half));
 }
+
+TEST_CASE("replicas that share experts or shards leave together", "[forecast][reliability]") {
+  const auto together = [](const char* scenario, const std::vector<std::string>& overrides) {
+    return replicas_together(plan_of(scenario, overrides));
+  };
+  CHECK(together("llama3-405b-1024", {}) == 1);
+  CHECK(together("deepseek-v3-2048", {}) == 64);  // tp 1, 64 ranks with experts
+  CHECK(together("deepseek-v3-2048", {"parallel.tp=2", "parallel.etp=1", "parallel.ep=32"}) == 16);
+  const std::vector<std::string> hybrid{"parallel.shard_group=16"};
+  CHECK(together("p5-llama2-13b-hybrid-32", hybrid) == 16);
+  CHECK(together("p5-llama2-13b-128", {}) == 1);  // every rank has a shard, which the others have to load again
+}

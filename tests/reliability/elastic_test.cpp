@@ -35,6 +35,11 @@ TEST_CASE("elastic continuation trains (D-1)/D of the batch until the node is ba
   CHECK(of(history, TimeCategory::restart) == s(10));
   CHECK(of(history, TimeCategory::degraded) == s(41 * 0.25));
   CHECK(history.tokens == 100'000 + 41 * 750 + 43'000);
+  // With it leaves the replica that shares its experts. Without any that could go on, the job waits for the node.
+  spec.replicas_together = 2;
+  CHECK(run(spec, one_second_steps(4)).tokens == 100'000 + 41 * 500 + 43'000);
+  spec.replicas_together = 4;
+  CHECK(of(run(spec, one_second_steps(4)), TimeCategory::degraded) == s(0));
 }
 
 TEST_CASE("a replica restarts alone after a failure that takes no node, the whole job without replica_restart",
@@ -57,6 +62,10 @@ TEST_CASE("a replica restarts alone after a failure that takes no node, the whol
   CHECK(of(history, TimeCategory::restart) == s(10));
   CHECK(history.tokens == 100'000 + 36 * 750 + 48'000);
   CHECK(history.interruptions == 1);
+  // Two that leave together are 8 GPUs: 42 s, 37 steps of 500 tokens, and 47 whole steps.
+  JobSpec pairs = spec;
+  pairs.replicas_together = 2;
+  CHECK(run(pairs, one_second_steps(4)).tokens == 100'000 + 37 * 500 + 47'000);
   // Without it, 16 GPUs start again for 44 s and the replicas go on from the last checkpoint, the beginning.
   spec.recovery.replica_restart = false;
   const History all = run(spec, one_second_steps(4));
