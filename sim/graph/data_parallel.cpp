@@ -283,7 +283,6 @@ UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chu
   for (int unit = 0; unit < data_.context().units.count(chunk_.stage); ++unit)
     if (data_.gathers_unit(chunk_.stage, unit, pass)) units_.push_back(unit);
   if (backward_) std::reverse(units_.begin(), units_.end());
-  runs_ahead_ = allowed(0) >= units_.size();
   // Behind forwards that gather nothing on this stream, the first gather of a backward waits for it: else it would run ahead by all
   // of them.
   const Parallel& parallel = data_.context().plan.parallel;
@@ -329,7 +328,8 @@ void UnitPrefetch::gather_next(const std::vector<EventRef>& after) {
   const int unit = units_[gathered_.size()];
   EventRef dense;
   EventRef expert;
-  if (runs_ahead_) {
+  // The first gather waits for nothing, so behind chunks of one unit it runs ahead of the computation: its events are not local.
+  if (gathered_.empty()) {
     dense = event("gathered", "gathered again", unit);
     expert = event("experts gathered", "experts gathered again", unit);
   }

@@ -181,7 +181,6 @@ class UnitPrefetch {
   const bool backward_;
   const DataParallel::GatherSlots slots_;
   std::vector<int> units_;                       ///< those that are gathered, in order of use
-  bool runs_ahead_ = false;                      ///< no gather waits for anything
   std::size_t used_ = 0;                         ///< of them
   std::vector<std::vector<EventRef>> gathered_;  ///< [position in units_]
 };

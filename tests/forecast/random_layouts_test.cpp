@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "sim/base/random.hpp"
 #include "sim/forecast/forecast.hpp"
@@ -312,4 +313,22 @@ TEST_CASE("random layouts: an H200 is never slower than an H100", "[property][fo
     ++steps;
   }
   CHECK(steps > 10);
+}
+
+// With one layer, a chunk's gather waits for nothing: gathers of several chunks run ahead of their computation.
+TEST_CASE("uneven stages: parameters that are gathered ahead end no forecast", "[property][forecast]") {
+  constexpr int kStages = 16, kLayers = 80;
+  for (int number = 0; number < test::cases(40); ++number) {
+    Draw draw(number);
+    std::vector<int> layers(kStages, 1);
+    for (int left = kLayers - kStages; left > 0; --left)
+      ++layers[static_cast<std::size_t>(kStages - 1 - draw.below(draw.below(2) == 0 ? kStages / 2 : kStages))];
+    const std::string cut = fmt::format("parallel.pp_layout=[{}]", fmt::join(layers, ","));
+    CAPTURE(cut);
+    const Scenario scenario = shipped_scenario(
+        "llama3-405b-1024",
+        {"model=llama-3-70b", "cluster.world_size=64", "training.global_batch_size=32", "parallel.tp=4",
+         "parallel.pp=8", "parallel.vpp=2", "parallel.zero_stage=3", "training.recompute=none", "parallel.dp=0", cut});
+    CHECK(forecast(scenario));
+  }
 }
