@@ -332,6 +332,7 @@ class ScenarioReader {
     const auto prepare = [&](Profile& profile) {
       prepare_profile(profile, stack_ ? &*stack_ : nullptr, s.model.moe.has_value(), std::max(1, s.cluster.world_size),
                       s.gpu_spread);
+      if (stack_) set_host_precision(*stack_, s.model, s.training.dtype, profile);
       profile.clock = clock_at_power(s.power_limit);
     };
     prepare(s.profile);

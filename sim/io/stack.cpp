@@ -145,6 +145,12 @@ void prepare_profile(Profile& profile, const Stack* stack, bool experts, int ran
   wait_for_slowest(profile, ranks, gpu_spread);
 }
 
+void set_host_precision(const Stack& stack, const Model& model, Precision dtype, Profile& profile) {
+  constexpr double kShare = 0.5;
+  if (stack.training.transformer_engine && stack.host_launch > Duration{} && !model.moe && !is_narrow(dtype))
+    profile.host.launch *= kShare;
+}
+
 void drop_unfit_precision(const Stack& stack, Training& training) {
   const bool narrow = is_narrow(training.dtype);
   if (!narrow && training.low_precision_activations == stack.training.low_precision_activations)

@@ -78,6 +78,11 @@ void apply_to_profile(const Stack& stack, Profile& profile, bool experts);
 /// (sim/cost/slowest_rank.hpp).   experts: of the model
 void prepare_profile(Profile& profile, const Stack* stack, bool experts, int ranks, double gpu_spread);
 
+/// The stack's host time in 16 and 32 bits, half of that in 8 and 4 bits, to which it was fitted, where layers are Transformer Engine's
+/// (docs/references.md#host-by-precision). With experts the time is that of other operators, and stays.
+/// Requires a profile that has been prepared
+void set_host_precision(const Stack& stack, const Model& model, Precision dtype, Profile& profile);
+
 /// Resets a stack's settings for 8- and 4-bit recipes where `training` computes in more bits. Quantised parameters
 /// apply to 8-bit recipes only (Megatron-Bridge's mixed_precision.py). Values that differ from the stack's are kept.
 void drop_unfit_precision(const Stack& stack, Training& training);

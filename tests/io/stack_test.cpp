@@ -134,7 +134,7 @@ TEST_CASE("stacks: a scenario begins with its stack, and what it says itself ove
   CHECK(stacked.training.transformer_engine);                    // the stack's
   CHECK(stacked.training.grad_reduce_dtype == Precision::fp32);  // the scenario's
   CHECK(stacked.parallel.overlap_p2p);
-  CHECK(stacked.profile.host.launch == Approx(170e-6 * stacked.profile.in_training.slowest_gpu));
+  CHECK(stacked.profile.host.launch == Approx(85e-6 * stacked.profile.in_training.slowest_gpu));
   CHECK(stacked.training.low_precision_activations.empty());  // in 16 bit nothing is
   CHECK_FALSE(stacked.training.fp8_param_gather);
   const Scenario narrow = read_scenario(file, shipped_data(), {"stack=megatron-core", "training.dtype=fp8"}).value();
@@ -179,6 +179,26 @@ TEST_CASE("stacks: models with experts cost the host more per operator", "[io]")
   stack.host_launch_experts = Duration{};
   apply_to_profile(stack, experts, true);
   CHECK(experts.host.launch == Approx(170e-6));
+}
+
+TEST_CASE("stacks: dense layers of Transformer Engine cost the host half as much in 16 bits", "[io]") {
+  Stack stack;
+  stack.host_launch = 170_us;
+  stack.training.transformer_engine = true;
+  const auto launch = [&](Precision dtype, bool experts) {
+    Model model;
+    if (experts) model.moe.emplace();
+    Profile profile;
+    apply_to_profile(stack, profile, experts);
+    set_host_precision(stack, model, dtype, profile);
+    return profile.host.launch;
+  };
+  CHECK(launch(Precision::bf16, false) == Approx(85e-6));
+  CHECK(launch(Precision::fp8, false) == Approx(170e-6));
+  CHECK(launch(Precision::nvfp4, false) == Approx(170e-6));
+  CHECK(launch(Precision::bf16, true) == Approx(170e-6));
+  stack.training.transformer_engine = false;
+  CHECK(launch(Precision::bf16, false) == Approx(170e-6));
 }
 
 TEST_CASE(

@@ -276,7 +276,10 @@ class TrainingReader : RowPart {
     if (const Profile& profile = result_.scenario.profile; few_bits(t.dtype) && !few_bits(rated_as(profile, t.dtype)))
       assume(
           fmt::format("{}: {} has no such arithmetic, so it multiplies in 16 bits", to_string(t.dtype), text("gpu")));
-    if (stack_ != nullptr) drop_unfit_precision(*stack_, t);
+    if (stack_ != nullptr) {
+      drop_unfit_precision(*stack_, t);
+      set_host_precision(*stack_, result_.scenario.model, t.dtype, result_.scenario.profile);
+    }
     const bool early_qwen = is_bridge() && !is_bridge_since(2026) && is_of("qwen3");
     if (!reported("tp_comm_overlap") && !noted({"async TP"}) && !early_qwen &&
         !recipes_overlap_tensor_ranks(result_.scenario.model, t))
