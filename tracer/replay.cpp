@@ -23,13 +23,6 @@ constexpr std::size_t kMaxStreams = 248;  // StreamId is 8 bits, and the compute
 
 Duration duration_of(std::int64_t nanoseconds) { return {nanoseconds * 1000}; }
 
-OperatorShape shapeless(OperatorKind kind) {
-  if (kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm || kind == OperatorKind::scores)
-    return GemmShape{};
-  if (kind == OperatorKind::attention) return AttentionShape{};
-  return ElementwiseShape{};
-}
-
 /// Writes the nodes of all devices into one graph.
 class Builder {
  public:
@@ -296,7 +289,7 @@ class Builder {
     what.pass = pass_of(phase, name);
     what.precision = kernel_precision(name).value_or(Precision::fp32);
     what.name = short_kernel_name(name);
-    what.shape = shapeless(what.kind);
+    what.shape = shape_for(what.kind);
     op.payload = operator_index(what, op.duration);
   }
 
