@@ -281,7 +281,6 @@ struct GroupPlacement {
   double outside_peers = 0;
   double oversubscription = 1;  ///< of the tiers up to the one that slows the group most, multiplied
   double crossing = 0;          ///< share of the nodes below that tier whose next member is outside of the unit
-  int network_hops = 0;         ///< switches on the longest path between two of its nodes
   Duration extra_latency;       ///< of the tiers it crosses
   /// Line rate of its NICs over its share of the fabric's uplinks, at least 1. What leaves a node has the lower of what the library
   /// reaches over NICs and that share.

@@ -91,8 +91,7 @@ void add_matrices(RankParameters& parameters, const std::vector<ParameterGroup>&
   }
 }
 
-}  // namespace
-
+/// rank_parameters() of layer `layer`, with the quantised ones counted.
 RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Plan& plan,
                                      int layer) {
   RankParameters parameters =
@@ -115,6 +114,8 @@ RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, 
   }
   return parameters;
 }
+
+}  // namespace
 
 std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, const Stage& stage, bool shares_table) {
   const Training& training = plan.training;

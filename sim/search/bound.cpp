@@ -266,7 +266,6 @@ std::int64_t BoundTable::update_bound(const LayoutState& state) {
 }
 
 Bytes BoundTable::memory_bound(const LayoutState& state) {
-  const MemoryOptions options;
   const bool offloaded = state.plan.training.offload_activations;
   Bytes tightest;
   for (std::size_t i = 0; i < state.held.size(); ++i) {
@@ -274,8 +273,8 @@ Bytes BoundTable::memory_bound(const LayoutState& state) {
     const std::int64_t in_flight = chunks_in_flight(*state.shape, ranks, state.plan.parallel, state.microbatches);
     const double activations = activations_of(ranks, *state.costs, in_flight, offloaded);
     const MemoryByKind states = parameter_states(state.held[i], state.plan);
-    Bytes total = states.total() - gradient_copies(states, state.plan) + options.fixed;
-    total.count += static_cast<std::int64_t>((1 + options.fragmentation) * activations);
+    Bytes total = states.total() - gradient_copies(states, state.plan) + kFixedMemory;
+    total.count += static_cast<std::int64_t>((1 + kFragmentation) * activations);
     tightest = std::max(tightest, total);
   }
   return tightest;

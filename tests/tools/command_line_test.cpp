@@ -158,7 +158,7 @@ TEST_CASE("wrong arguments are one error message and exit code 2", "[tools][erro
 }
 
 TEST_CASE("an option may take a count as people write it", "[tools]") {
-  const CLI::Validator parameters = count_in_range(1, 1e12);
+  const CLI::Validator parameters = count_up_to(1e12);
   const auto read = [&](std::string text) {
     const std::string problem = parameters(text);
     return problem.empty() ? text : problem;
