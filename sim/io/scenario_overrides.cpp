@@ -51,7 +51,7 @@ void derive_degrees(Scenario& scenario) {
   const auto any = [&](std::initializer_list<const char*> keys) {
     return std::ranges::any_of(keys, [&](const char* key) { return is_overridden(scenario, key); });
   };
-  const std::int64_t model_ranks = std::int64_t{p.tp} * p.cp * p.pp;
+  const std::int64_t model_ranks = p.model_ranks();
   if (p.dp != 0 && model_ranks * p.dp != world_size && !is_overridden(scenario, "parallel.dp") &&
       any({"cluster.world_size", "parallel.tp", "parallel.pp", "parallel.cp"})) {
     if (model_ranks > 0 && world_size % model_ranks == 0)

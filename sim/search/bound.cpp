@@ -152,7 +152,6 @@ const BoundTable::StageParameters& BoundTable::parameters_of(const Layout& layou
   plan.parallel = scenario_.parallel;
   plan.training = scenario_.training;
   apply_layout(layout, scenario_, plan.parallel, plan.training);
-  if (plan.parallel.etp == 0) plan.parallel.etp = plan.parallel.tp;
   const auto units = [&](const Stage& stage) { return stage_units(scenario_.model, plan, stage, true); };
   for (const int layer : kinds_.first) known->layer.push_back(units({layer, 1, false, false}).front());
   known->embedding = units({0, 0, true, false}).front();
@@ -214,7 +213,7 @@ bool BoundTable::fills_domains(const Parallel& p) const {
     if (!regular(ranks)) return false;
   }
   const bool whole = ranks == p.tp * p.cp * p.dp && ranks % gpus == 0;
-  return whole && regular(p.etp) && regular(p.etp * p.ep);
+  return whole && regular(p.expert_tensor_ranks()) && regular(p.expert_tensor_ranks() * p.ep);
 }
 
 /// Picoseconds for which gradients, and with ZeRO-1 and 2 parameters, occupy ports.
@@ -296,7 +295,6 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
   state.plan.training = scenario_.training;
   apply_layout(layout, scenario_, p, state.plan.training);
   p.dp = p.replicas_on(scenario_.cluster.world_size);
-  if (p.etp == 0) p.etp = p.tp;
   state.microbatches = scenario_.training.global_batch_size / (layout.micro_batch_size * p.dp);
   state.shape = &shape;
   const StageParameters& parameters = parameters_of(layout);
