@@ -311,13 +311,9 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
 /// Sets the zero_stage and offload of the layout; false: the machine cannot offload.
 bool BoundTable::set_sharding(LayoutState& state, const Layout& layout) {
   Parallel& p = state.plan.parallel;
-  Training& training = state.plan.training;
   apply_sharding(layout, scenario_, p);
-  training.offload_optimizer = layout.offload.optimizer;
-  training.offload_parameters = layout.offload.parameters;
-  training.offload_activations = layout.offload.activations;
-  training.offload_layers = layout.offload.activations ? scenario_.training.offload_layers : 0;
-  const bool reduces = p.dp * p.cp > 1 && !has_servers(p) && !averages_parameters(p);
+  apply_offload(layout, scenario_, state.plan.training);
+  const bool reduces = state.plan.gradient_group() > 1 && !has_servers(p) && !averages_parameters(p);
   state.traffic = reduces ? &traffic_of(layout, p.dp, state.shape->replicas > 1) : nullptr;
   state.shards = reduces && p.zero_stage == 3;
   return can_offload(state);
