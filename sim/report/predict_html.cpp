@@ -9,6 +9,7 @@
 #include "sim/network/topology.hpp"
 #include "sim/report/assumptions.hpp"
 #include "sim/report/json.hpp"
+#include "sim/report/json_parts.hpp"
 #include "sim/report/page_parts.hpp"
 #include "sim/report/perfetto.hpp"
 #include "sim/report/template_runs.hpp"
@@ -51,13 +52,9 @@ std::string memory_json(const ForecastRun& run, const TracedRank& rank) {
 }
 
 std::string memory_kinds_json(const Forecast& f) {
-  std::string text = "[";
-  for (const MemoryByKind& m : f.memory)
-    text += fmt::format(
-        R"({}{{"weights":{},"gradients":{},"optimizer":{},"activations":{},"transient":{},"fixed":{},"fragmentation":{}}})",
-        text.size() > 1 ? "," : "", gib(m.weights), gib(m.gradients), gib(m.optimizer), gib(m.activations),
-        gib(m.transient), gib(m.fixed), gib(m.fragmentation));
-  return text + "]";
+  auto kinds = nlohmann::ordered_json::array();
+  for (const MemoryByKind& memory : f.memory) kinds.push_back(memory_by_kind_json(memory));
+  return kinds.dump();
 }
 
 template <class Each>
