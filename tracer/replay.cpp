@@ -310,8 +310,7 @@ class Builder {
     RecordedCall recorded{UINT64_MAX, -1, duration_of(node.end)};
     const std::vector<const TraceCollective*> calls =
         recorded_calls_.of(trace_.kernels[static_cast<std::size_t>(node.work.kernel)]);
-    for (const TraceCollective* call : calls)
-      entry.call.size += Bytes{std::clamp<std::int64_t>(call->count, 0, std::int64_t{1} << 50) * type_size(call->type)};
+    for (const TraceCollective* call : calls) entry.call.size += bytes_of(*call);
     if (!calls.empty()) {
       entry.call.collective = collective_of(calls.front()->name).value_or(entry.call.collective);
       recorded.message_without_number = calls.front()->sequence < 0 && entry.call.collective == Collective::send_recv;
