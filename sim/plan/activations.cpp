@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "sim/base/integers.hpp"
 #include "sim/plan/expert_routing.hpp"

@@ -1,6 +1,5 @@
 #include "sim/plan/layout_checks.hpp"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
