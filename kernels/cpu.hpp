@@ -97,8 +97,6 @@ void scale(std::int64_t count, float factor, float* x);
 
 /// To bf16, rounded to nearest even; NaN stays NaN.
 void to_bf16(std::int64_t count, const float* x, std::uint16_t* y);
-/// y [width, rows] of x [rows, width].
-void transpose(std::int64_t rows, std::int64_t width, const float* x, float* y);
 /// y[r] = x[order[r]].
 void permute_rows(std::int64_t rows, std::int64_t width, const float* x, const std::int32_t* order, float* y);
 

@@ -1,7 +1,6 @@
 #include "kernels/operands.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 

@@ -12,7 +12,6 @@
 
 #include "kernels/cuda/operand_bytes.hpp"
 #include "kernels/operands.hpp"
-#include "sim/base/quantity_text.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/output_folder.hpp"

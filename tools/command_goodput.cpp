@@ -228,10 +228,10 @@ void add_run(CLI::App& app, GoodputCommandOptions& options) {
   app.add_option("--days", options.days, "length of a history")->check(in_range(0.01, 3650.0))->capture_default_str();
   app.add_option("--tokens", options.tokens, "tokens to train, 15T or 15e12: time and cost to finish")
       ->type_name("TOKENS")
-      ->transform(count_in_range(1.0, 9e18));
+      ->transform(count_up_to(9e18));
   app.add_option("--until", options.until, "end a history after this many tokens, or after --days")
       ->type_name("TOKENS")
-      ->transform(count_in_range(1.0, 9e15));
+      ->transform(count_up_to(9e15));
   app.add_option("--ramp", options.ramp, "global batch from each point of the data on: \"0=512,2e9=1024\"")
       ->type_name("TOKENS=BATCH,…");
   app.add_option("--step-time", options.step_time, "a measured step time instead of the forecast")->type_name("TIME");

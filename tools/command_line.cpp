@@ -129,12 +129,22 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-/// The first value that the option's check rejects, and why.
+std::vector<const CLI::Validator*> checks_of(CLI::Option& option) {
+  std::vector<const CLI::Validator*> checks;
+  try {
+    for (;;) checks.push_back(option.get_validator(static_cast<int>(checks.size())));
+  } catch (const CLI::OptionNotFound&) {  // behind the last one
+    return checks;
+  }
+}
+
+/// The first value that one of the option's checks rejects, and why.
 std::string invalid_value(CLI::Option& option) {
-  const CLI::Validator& check = *option.get_validator();
+  const std::vector<const CLI::Validator*> checks = checks_of(option);
   for (std::string value : option.results())
-    if (const std::string problem = check(value); !problem.empty())
-      return fmt::format("{} = {}: {}", option.get_name(), value, problem);
+    for (const CLI::Validator* check : checks)
+      if (const std::string problem = (*check)(value); !problem.empty())
+        return fmt::format("{} = {}: {}", option.get_name(), value, problem);
   return option.get_name();
 }
 
@@ -159,7 +169,8 @@ std::string invalid_option(CLI::App& app) {
 /// One sentence for an error of CLI11.
 std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   const std::string hint = fmt::format("; see `tracecast {} --help`", app.get_name());
-  const std::vector<std::string> extra = app.remaining();
+  std::vector<std::string> extra = app.remaining();
+  std::erase(extra, "--");
   // An unknown option comes before what is missing: it may be misspelt.
   const auto unknown = std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with("--"); });
   const bool surplus = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty();

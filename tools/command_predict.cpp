@@ -1,5 +1,4 @@
 /// `tracecast predict`: forecasts one training step of a scenario.
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>

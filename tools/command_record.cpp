@@ -236,7 +236,7 @@ Run add_record_options(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--range", options->range,
                  "all, or cuda-profiler: only between cudaProfilerStart and cudaProfilerStop of the program")
-      ->check(CLI::IsMember({"all", "cuda-profiler"}))
+      ->check(one_of({"all", "cuda-profiler"}))
       ->capture_default_str();
   app.add_option("--delay", options->delay, "begin so many seconds after the program's first use of the GPU")
       ->type_name("SECONDS")

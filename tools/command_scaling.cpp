@@ -366,12 +366,12 @@ Run add_scaling_options(CLI::App& app) {
   auto options = std::make_shared<ScalingOptions>();
   constexpr double kMaxBudget = 1e30;
   app.add_option("--parameters", options->parameters, "parameters of the model: 70B, 175e9")
-      ->transform(count_in_range(1.0, kMaxBudget));
+      ->transform(count_up_to(kMaxBudget));
   app.add_option("--model", options->model, "a model file or the name of a shipped one, instead of --parameters")
       ->type_name("MODEL");
   app.add_option("--tokens", options->tokens, "tokens of the training: 15T, 300e9; default: 20 per parameter")
       ->type_name("TOKENS")
-      ->transform(count_in_range(1.0, kMaxBudget));
+      ->transform(count_up_to(kMaxBudget));
   CLI::Option* flops = app.add_option("--flops", options->flops, "total FLOPs, instead of both");
   flops->check(in_range(1.0, kMaxBudget));
   app.add_option("--rule", options->rule, "rule for FLOPs from parameters and tokens")

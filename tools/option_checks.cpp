@@ -41,8 +41,8 @@ CLI::Validator in_range(double low, double high) {
                 [=](double value) { return value >= low && value <= high; });
 }
 
-CLI::Validator count_in_range(double low, double high) {
-  const CLI::Validator check = in_range(low, high);
+CLI::Validator count_up_to(double most) {
+  const CLI::Validator check = in_range(1, most);
   const auto transform = [check](std::string& text) {
     if (const std::optional<std::int64_t> count = parse_count(text)) text = std::to_string(*count);
     return check(text);

@@ -16,8 +16,8 @@ CLI::Validator one_of(const std::vector<std::string>& allowed);
 /// A number from low to high, both included.
 CLI::Validator in_range(double low, double high);
 
-/// The same for CLI::Option::transform: the number may be written as a count, "70B" or "15T".
-CLI::Validator count_in_range(double low, double high);
+/// At least 1, for CLI::Option::transform: the number may be written as a count, "70B" or "15T".
+CLI::Validator count_up_to(double most);
 
 CLI::Validator at_least_zero();
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>

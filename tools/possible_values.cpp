@@ -71,7 +71,7 @@ std::vector<int> sizes_of(const Scenario& s) {
   constexpr std::int64_t kMost = 131072;
   const std::int64_t machine = std::int64_t{s.cluster.max_nodes} * s.cluster.node.gpus;
   const std::int64_t most = machine > 0 ? std::min(machine, kMost) : kMost;
-  const std::int64_t replica = std::int64_t{s.parallel.tp} * s.parallel.pp * s.parallel.cp;
+  const std::int64_t replica = s.parallel.model_ranks();
   std::set<int> sizes{s.cluster.world_size};
   for (std::int64_t k = 1; replica * k <= most; k *= 2) {
     sizes.insert(static_cast<int>(replica * k));

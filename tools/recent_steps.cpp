@@ -1,6 +1,5 @@
 #include "tools/recent_steps.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "sim/forecast/other_speeds.hpp"

@@ -29,12 +29,12 @@ fs::path cuda_worker_path() { return beside_this_program("tracecast-cuda-worker"
 
 bool is_program(const fs::path& path) { return access(path.c_str(), X_OK) == 0; }
 
-bool on_the_path(std::string_view name) {
+bool finds_mpirun() {
   const char* const path = std::getenv("PATH");
   std::string_view rest = path == nullptr ? "" : path;
   while (!rest.empty()) {
     const std::size_t colon = std::min(rest.find(':'), rest.size());
-    if (is_program(fs::path(rest.substr(0, colon)) / name)) return true;
+    if (is_program(fs::path(rest.substr(0, colon)) / "mpirun")) return true;
     rest.remove_prefix(std::min(rest.size(), colon + 1));
   }
   return false;
@@ -140,15 +140,14 @@ ExitCode missing(const std::string& sentence) {
 std::string missing_for_workers() {
   if (!is_program(worker_path()))
     return "nothing can be executed on CPUs: this build has no tracecast-worker (it needs OpenBLAS and Open MPI)";
-  if (!on_the_path("mpirun")) return "nothing can be executed on CPUs: mpirun (Open MPI) is not on the PATH";
+  if (!finds_mpirun()) return "nothing can be executed on CPUs: mpirun (Open MPI) is not on the PATH";
   return "";
 }
 
 std::string missing_for_cuda_workers(int ranks) {
   if (!is_program(cuda_worker_path()))
     return "nothing can be run on GPUs: this build has no tracecast-cuda-worker (it needs CUDA, cuDNN and NCCL)";
-  if (ranks > 1 && !on_the_path("mpirun"))
-    return "several GPUs need several processes: mpirun (Open MPI) is not on the PATH";
+  if (ranks > 1 && !finds_mpirun()) return "several GPUs need several processes: mpirun (Open MPI) is not on the PATH";
   return "";
 }
 

@@ -15,6 +15,7 @@
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/import/kernel_names.hpp"
 #include "tracer/concurrent_transfers.hpp"
+#include "tracer/recorded_calls.hpp"
 #include "tracer/recorded_steps.hpp"
 
 namespace tracecast {
@@ -197,7 +198,7 @@ class Measurer {
     std::map<std::pair<std::int64_t, std::int64_t>, Speeds> by_time;
     for (const TraceCollective& c : trace.collectives) {
       const auto collective = collective_of(c.name);
-      const std::int64_t bytes = std::clamp<std::int64_t>(c.count, 0, std::int64_t{1} << 50) * type_size(c.type);
+      const std::int64_t bytes = bytes_of(c).count;
       const auto found = collective ? speeds_of_.find({*collective, bytes}) : speeds_of_.end();
       if (found != speeds_of_.end()) by_time.emplace(std::pair(c.start_ns, c.end_ns), found->second);
     }
@@ -315,7 +316,7 @@ class Measurer {
     std::map<Call, std::int64_t> calls;
     for (const TraceCollective& c : trace.collectives) {
       const auto collective = collective_of(c.name);
-      const std::int64_t bytes = std::clamp<std::int64_t>(c.count, 0, std::int64_t{1} << 50) * type_size(c.type);
+      const std::int64_t bytes = bytes_of(c).count;
       if (!collective || bytes == 0 || c.ranks < 2 || !timed(c)) continue;
       any = true;
       ++result_.collectives;

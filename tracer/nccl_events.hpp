@@ -61,7 +61,7 @@ class Recorder {
   void end_communicator(void* context);
   /// Writes the operations of all groups that have not ended, at the end of the program.
   void finish();
-  /// Groups that have not ended, and calls of which NCCL has reported nothing yet.
+  /// Groups that have not ended, and calls of which NCCL has reported nothing yet: for tests.
   std::size_t open_groups() const;
 
   /// Added to sequence numbers, since NCCL counts other collectives of the same function by themselves.

@@ -21,6 +21,10 @@ std::vector<const TraceCollective*> RecordedCalls::of(const TraceKernel& kernel)
   return calls;
 }
 
+Bytes bytes_of(const TraceCollective& call) {
+  return Bytes{std::clamp<std::int64_t>(call.count, 0, kMaxCollectiveBytes) * type_size(call.type)};
+}
+
 std::optional<std::pair<std::uint64_t, std::int64_t>> name_of_calls(const std::vector<const TraceCollective*>& calls) {
   const TraceCollective& first = *calls.front();
   constexpr std::int64_t kNumbers = kMaxSequence + 1;  // NCCL counts each function by itself

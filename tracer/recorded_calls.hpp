@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/units.hpp"
 #include "sim/io/trace.hpp"
 
 namespace tracecast {
@@ -22,6 +23,9 @@ class RecordedCalls {
  private:
   std::map<std::int64_t, std::vector<const TraceCollective*>> collectives_;  ///< [start]
 };
+
+/// What it moves, at most kMaxCollectiveBytes elements.
+Bytes bytes_of(const TraceCollective& call);
 
 /// Group and sequence number by which other ranks know a kernel's calls; none for a kernel that runs several collectives. Calls
 /// whose number was not recorded have one below 0 for each kind of collective.

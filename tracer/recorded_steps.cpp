@@ -164,8 +164,6 @@ std::vector<RecordedStep> steps_between(const std::vector<std::size_t>& begins,
 
 MatrixSizes sizes_of(std::int64_t m, std::int64_t n, std::int64_t k) { return {k, std::min(m, n), std::max(m, n)}; }
 
-bool is_multiplication(OperatorKind kind) { return kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm; }
-
 std::map<std::int64_t, std::vector<RecordedStep>> steps_of_devices(const Trace& trace,
                                                                    const std::set<std::string>& operator_names) {
   const Grouping grouping(trace, operator_names);

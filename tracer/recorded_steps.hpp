@@ -23,8 +23,6 @@ struct MatrixSizes {
 };
 MatrixSizes sizes_of(std::int64_t m, std::int64_t n, std::int64_t k);
 
-bool is_multiplication(OperatorKind kind);
-
 /// What is known of a kernel: enough to decide which operators it may be.
 struct KernelTraits {
   OperatorKind kind = OperatorKind::residual;

@@ -23,13 +23,6 @@ constexpr std::size_t kMaxStreams = 248;  // StreamId is 8 bits, and the compute
 
 Duration duration_of(std::int64_t nanoseconds) { return {nanoseconds * 1000}; }
 
-OperatorShape shapeless(OperatorKind kind) {
-  if (kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm || kind == OperatorKind::scores)
-    return GemmShape{};
-  if (kind == OperatorKind::attention) return AttentionShape{};
-  return ElementwiseShape{};
-}
-
 /// Writes the nodes of all devices into one graph.
 class Builder {
  public:
@@ -296,7 +289,7 @@ class Builder {
     what.pass = pass_of(phase, name);
     what.precision = kernel_precision(name).value_or(Precision::fp32);
     what.name = short_kernel_name(name);
-    what.shape = shapeless(what.kind);
+    what.shape = shape_for(what.kind);
     op.payload = operator_index(what, op.duration);
   }
 
@@ -317,8 +310,7 @@ class Builder {
     RecordedCall recorded{UINT64_MAX, -1, duration_of(node.end)};
     const std::vector<const TraceCollective*> calls =
         recorded_calls_.of(trace_.kernels[static_cast<std::size_t>(node.work.kernel)]);
-    for (const TraceCollective* call : calls)
-      entry.call.size += Bytes{std::clamp<std::int64_t>(call->count, 0, std::int64_t{1} << 50) * type_size(call->type)};
+    for (const TraceCollective* call : calls) entry.call.size += bytes_of(*call);
     if (!calls.empty()) {
       entry.call.collective = collective_of(calls.front()->name).value_or(entry.call.collective);
       recorded.message_without_number = calls.front()->sequence < 0 && entry.call.collective == Collective::send_recv;

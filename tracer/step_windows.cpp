@@ -60,7 +60,7 @@ std::vector<std::size_t> behind_optimizers(const Trace& trace, std::span<const R
     const bool is_embedding = kind == OperatorKind::embedding;
     if (first == kNone || (is_embedding && !embeds)) first = i;
     embeds = embeds || is_embedding;
-    if (kind != OperatorKind::gemm && kind != OperatorKind::grouped_gemm) continue;
+    if (!is_multiplication(kind)) continue;
     begins.push_back(std::min(first, message));
     optimized = false;
   }

@@ -16,7 +16,7 @@ class Builder {
   AttentionGraph forward() {
     add_inputs(false);
     graph_.ports.out = stored(s_.q_len, s_.heads, s_.v_dim);
-    graph_.ports.statistics = row_numbers(false);
+    graph_.ports.statistics = row_numbers();
     const int scores = masked(scaled(step(GraphAction::matmul, graph_.ports.q, graph_.ports.k, of_scores())));
     const int largest = reduced(GraphAction::reduce_max, scores);
     const int exponents =
@@ -34,7 +34,7 @@ class Builder {
     AttentionPorts& p = graph_.ports;
     p.out = stored(s_.q_len, s_.heads, s_.v_dim);
     p.d_out = stored(s_.q_len, s_.heads, s_.v_dim);
-    p.statistics = row_numbers(false);
+    p.statistics = row_numbers();
     p.d_q = stored(s_.q_len, s_.heads, s_.qk_dim);
     p.d_k = stored(s_.kv_len, s_.kv_heads, s_.qk_dim);
     p.d_v = stored(s_.kv_len, s_.kv_heads, s_.v_dim);
@@ -95,9 +95,9 @@ class Builder {
     tensor.type = GraphType::bf16;
     return tensor;
   }
-  int row_numbers(bool is_virtual) {
+  int row_numbers() {
     GraphTensor tensor = of_rows();
-    tensor.is_virtual = is_virtual;
+    tensor.is_virtual = false;
     return add(tensor);
   }
 
@@ -168,7 +168,7 @@ class Builder {
     GraphTensor product = packed({s_.batch, s_.heads, s_.q_len, s_.v_dim});
     product.strides = tensor(graph_.ports.out).strides;
     const int products = step(GraphAction::multiply, graph_.ports.d_out, graph_.ports.out, product);
-    const int sums = row_numbers(false);
+    const int sums = row_numbers();
     graph_.scratch.push_back(sums);
     into(GraphAction::multiply, reduced(GraphAction::reduce_sum, products), number(1), sums);
     return sums;

@@ -67,7 +67,7 @@ struct PlanDevice {
 /// cuDNN's id of a tensor of the graph, by its index.
 std::int64_t unique_id(int index);
 
-/// Whether cuDNN's heuristics return an engine for the graph. Nothing is compiled.
+/// Whether cuDNN's heuristics return an engine for the graph: for tests. Nothing is compiled.
 bool has_engine(const AttentionGraph& graph, const PlanDevice& device);
 
 /// The plan, then the descriptors that it references; empty if cuDNN rejects the graph or has no kernel for it.

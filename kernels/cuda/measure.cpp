@@ -68,6 +68,16 @@ int launches_for(double seconds, double wanted, int most) {
   return static_cast<int>(std::clamp(std::ceil(wanted / std::max(seconds, 1e-9)), 1.0, static_cast<double>(most)));
 }
 
+/// Host seconds of one launch while the GPU is still busy.
+double host_seconds(const std::function<void()>& launch, cudaStream_t stream, int launches) {
+  hold(static_cast<long long>(kSecondsForLaunch * kClock) * launches, stream);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < launches; ++i) launch();
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  TRACECAST_CUDA(cudaStreamSynchronize(stream));
+  return taken.count() / launches;
+}
+
 }  // namespace
 
 std::vector<double> measure(const std::function<void()>& launch, cudaStream_t stream, const MeasureSettings& settings) {
@@ -83,15 +93,6 @@ std::vector<double> measure(const std::function<void()>& launch, cudaStream_t st
   for (int i = 0; i < settings.samples; ++i)
     samples.push_back(seconds_of(launch, stream, launches, watch, settings, launch_s));
   return samples;
-}
-
-double host_seconds(const std::function<void()>& launch, cudaStream_t stream, int launches) {
-  hold(static_cast<long long>(kSecondsForLaunch * kClock) * launches, stream);
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < launches; ++i) launch();
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-  TRACECAST_CUDA(cudaStreamSynchronize(stream));
-  return taken.count() / launches;
 }
 
 Overlap measure_overlap(const StreamWork& first, const StreamWork& second, const std::function<void()>& together) {

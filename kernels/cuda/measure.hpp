@@ -31,9 +31,6 @@ struct MeasureSettings {
 /// For work shorter than a microsecond, the number of launches is the one for a microsecond.   Throws DeviceError.
 std::vector<double> measure(const std::function<void()>& launch, cudaStream_t stream, const MeasureSettings& settings);
 
-/// Host seconds of one launch while the GPU is still busy.
-double host_seconds(const std::function<void()>& launch, cudaStream_t stream, int launches);
-
 /// Delays a stream by about this many clock cycles.
 void hold(long long cycles, cudaStream_t stream);
 

@@ -108,11 +108,16 @@ std::string not_as_in_training(const Operator& op) {
   return other.empty() ? "" : "the kernel here " + other;
 }
 
+namespace {
+
+/// The model's table of words and its gradient, random words and their targets, scale factors and scratch.
 std::int64_t table_bytes(const Widths& widths) {
   const std::int64_t table = widths.vocabulary * widths.hidden * (2 + 4);
   const std::int64_t norm_scratch = kNormBlocks * 2 * widths.hidden * 4;
   return table + norm_scratch + 2 * 4 * kWords;
 }
+
+}  // namespace
 
 std::int64_t driver_bytes(const ByteNeed& need, const Widths& widths) {
   const std::int64_t narrow = need.narrow > 0 ? std::max(kRing, need.narrow) : 0;

@@ -38,8 +38,6 @@ std::int64_t driver_bytes(const ByteNeed& need, const Widths& widths);
 /// More than ten times the L2 cache of an H100 or H200 (50 MiB), so that operands come from memory.
 inline constexpr std::int64_t kRing = std::int64_t{768} << 20;
 
-/// The model's table of words and its gradient, random words and their targets, scale factors and scratch.
-std::int64_t table_bytes(const Widths& widths);
 inline constexpr std::int64_t kWords = 1 << 20;                     ///< random ids
 inline constexpr std::int64_t kWorkspaces = std::int64_t{1} << 30;  ///< of cuBLASLt and cuDNN, an upper bound
 

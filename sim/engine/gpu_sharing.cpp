@@ -5,8 +5,7 @@
 namespace tracecast {
 
 Bound bound_of(OperatorKind kind) {
-  const bool multiplies = kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm ||
-                          kind == OperatorKind::attention || kind == OperatorKind::scores ||
+  const bool multiplies = is_multiplication(kind) || kind == OperatorKind::attention || kind == OperatorKind::scores ||
                           kind == OperatorKind::indexer || kind == OperatorKind::sparse_attention;
   return multiplies ? Bound::compute : Bound::memory;
 }

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 namespace tracecast::engine {
 namespace {

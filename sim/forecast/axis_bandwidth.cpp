@@ -73,12 +73,6 @@ Bandwidth wan_share(const Cluster& cluster, std::int64_t senders) {
   return {cluster.sites.wan_rate.bytes_per_second / std::max<std::int64_t>(1, senders)};
 }
 
-/// Share of the sent bytes of a rank that leaves its node or site, which has `inside` ranks of the group.
-double leaving(const CostedCollective& call, const GroupPlacement& group, double inside) {
-  if (call.call.collective == Collective::all_to_all) return (group.ranks - inside) / (group.ranks - 1);
-  return 1 / inside;
-}
-
 /// NICs for what a rank sends out of its node, in the mean over the ranks of the node.
 double nics_of_rank(Collective collective, const GroupPlacement& group) {
   if (collective == Collective::all_to_all) return group.nics_per_rank;
@@ -133,15 +127,15 @@ class Counter {
     // The bus bandwidth of a transfer of one second equals the bytes that a rank sends.
     const double sent =
         static_cast<double>(count) * bus_bandwidth(call.call.collective, group.ranks, call.moved(), from_seconds(1));
-    const double out = group.nodes > 1 ? leaving(call, group, group.ranks_per_node) * sent : 0;
+    const double out = group.nodes > 1 ? share_leaving(call.call.collective, group, group.ranks_per_node) * sent : 0;
     const double forwarded = static_cast<double>(count) * static_cast<double>(call.call.forwarded.count);
     add(loads[*axis][0], forwarded > 0 ? forwarded : sent - out, in_node(cluster_.node), group.ranks, group.nodes);
     add(loads[*axis][1], out, nic_share(cluster_.node, nics_of_rank(call.call.collective, group)), group.ranks,
         group.nodes);
     if (!spans_sites(cluster_, group)) return;
     const double of_site = static_cast<double>(group.ranks) / std::min(group.nodes, cluster_.sites.count);
-    add(loads[*axis][2], leaving(call, group, of_site) * sent, wan_share(cluster_, ranks_of_site()), group.ranks,
-        group.nodes);
+    add(loads[*axis][2], share_leaving(call.call.collective, group, of_site) * sent,
+        wan_share(cluster_, ranks_of_site()), group.ranks, group.nodes);
   }
 
   void add_message(Loads& loads, const Rank& rank, std::size_t number, std::int64_t count) const {

@@ -6,15 +6,12 @@
 
 #include "sim/base/result.hpp"
 #include "sim/base/words.hpp"
+#include "sim/forecast/critical_path.hpp"
 
 namespace tracecast {
 namespace {
 
 constexpr const char* kHost = "host";
-
-const Op& op_of(const StepGraph& graph, const Span& span) {
-  return graph.templates[static_cast<std::size_t>(span.template_index)].ops[static_cast<std::size_t>(span.op)];
-}
 
 std::string operator_cause(const CostedOperator& costed) {
   if (costed.recomputed) return "recomputation";
@@ -62,22 +59,9 @@ std::string cause_of(const StepGraph& graph, const Op& op) {
 std::map<std::string, std::int64_t> critical_path(const StepGraph& graph, const Timeline& timeline) {
   std::map<std::string, std::int64_t> path;
   if (timeline.spans.empty()) return path;
-  const auto last = std::max_element(timeline.spans.begin(), timeline.spans.end(),
-                                     [](const Span& a, const Span& b) { return a.end < b.end; });
-  std::int64_t until = timeline.step_time.picoseconds;
-  for (auto index = static_cast<std::int32_t>(last - timeline.spans.begin()); index >= 0;) {
-    const Span& span = timeline.spans[static_cast<std::size_t>(index)];
-    path[cause_of(graph, op_of(graph, span))] += until - span.start.picoseconds;
-    until = span.start.picoseconds;
-    // If the host decided a start, it issued work since the end of the span that it had waited for.
-    if (span.cause >= 0) {
-      const std::int64_t reached = timeline.spans[static_cast<std::size_t>(span.cause)].end.picoseconds;
-      path[kHost] += std::max<std::int64_t>(0, until - reached);
-      until = std::min(until, reached);
-    }
-    index = span.cause;
-  }
-  path[kHost] += until;
+  follow_critical_path(
+      graph, timeline, [&](const Op& op, std::int64_t time) { path[cause_of(graph, op)] += time; },
+      [&](std::int64_t time) { path[kHost] += time; });
   return path;
 }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/cost/rated_precision.hpp"
+#include "sim/forecast/critical_path.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -15,9 +18,7 @@ CostParameter parameter_of(const Operator& op) {
   switch (op.kind) {
     case OperatorKind::gemm:
       if (op.precision == Precision::nvfp4) return CostParameter::gemm_fp4;
-      return op.precision == Precision::fp8 || op.precision == Precision::fp8_block || op.precision == Precision::mxfp8
-                 ? CostParameter::gemm_fp8
-                 : CostParameter::gemm;
+      return eight_bits(op.precision) ? CostParameter::gemm_fp8 : CostParameter::gemm;
     case OperatorKind::grouped_gemm:
       return CostParameter::grouped_gemm;
     case OperatorKind::attention:
@@ -107,27 +108,11 @@ double Sensitivities::run_deviation() const {
 
 Sensitivities sensitivities(const StepGraph& graph, const Timeline& timeline) {
   PathSum sum;
-  std::int64_t until = timeline.step_time.picoseconds;
-  const KindOfWork host{CostParameter::host, kHostSpread};
-  if (!timeline.spans.empty()) {
-    const auto last = std::max_element(timeline.spans.begin(), timeline.spans.end(),
-                                       [](const Span& a, const Span& b) { return a.end < b.end; });
-    for (auto index = static_cast<std::int32_t>(last - timeline.spans.begin()); index >= 0;) {
-      const Span& span = timeline.spans[static_cast<std::size_t>(index)];
-      const Template& each = graph.templates[static_cast<std::size_t>(span.template_index)];
-      sum.add(work_of(graph, each.ops[static_cast<std::size_t>(span.op)]), until - span.start.picoseconds);
-      until = span.start.picoseconds;
-      index = span.cause;
-      if (index < 0) break;
-      // If the host decided a start, it issued work since the end of the span that it had waited for.
-      const std::int64_t reached = timeline.spans[static_cast<std::size_t>(index)].end.picoseconds;
-      if (reached < until) {
-        sum.add(host, until - reached);
-        until = reached;
-      }
-    }
-  }
-  sum.add(host, until);
+  follow_critical_path(
+      graph, timeline, [&](const Op& op, std::int64_t time) { sum.add(work_of(graph, op), time); },
+      [&](std::int64_t time) {
+        sum.add({CostParameter::host, kHostSpread}, time);
+      });
   return sum.result(timeline.step_time.picoseconds);
 }
 

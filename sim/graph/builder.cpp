@@ -11,8 +11,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "sim/base/result.hpp"
 #include "sim/graph/build_context.hpp"
 #include "sim/graph/data_parallel.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "sim/base/integers.hpp"
 #include "sim/graph/matrix_update.hpp"

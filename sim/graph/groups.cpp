@@ -73,7 +73,8 @@ int Groups::part(Slot slot, int position) const {
     case Slot::expert:
       return expert_part(position, false);
     case Slot::expert_tensor:
-      return needed_.experts && plan_.has_own_expert_tensor_groups() ? position / plan_.parallel.etp : position;
+      return needed_.experts && plan_.has_own_expert_tensor_groups() ? position / plan_.parallel.expert_tensor_ranks()
+                                                                     : position;
     case Slot::expert_parameters:
       return needed_.gathers ? expert_part(position, true) : position;
     case Slot::expert_replicas:
@@ -139,7 +140,7 @@ std::vector<std::int64_t> Groups::key() const {
           needed_.gathers,
           p.tp,
           p.ep,
-          p.etp,
+          p.expert_tensor_ranks(),
           p.pp,
           p.reshard_group,
           plan_.context_varies(),
@@ -179,7 +180,7 @@ int Groups::resharded_part(int position) const {
 /// The same of the ranks that hold one expert.
 int Groups::expert_resharded_part(int position) const {
   if (!needed_.experts || plan_.parallel.reshard_group == 0) return position;
-  const int etp = plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp;
+  const int etp = plan_.parallel.expert_tensor_ranks();
   const int experts = etp * plan_.parallel.ep;
   const int holders = expert_shard_group(plan_);
   const int size = std::gcd(plan_.parallel.reshard_group, holders);
@@ -188,7 +189,7 @@ int Groups::expert_resharded_part(int position) const {
 
 int Groups::expert_part(int position, bool data) const {
   if (!needed_.experts) return position;
-  const int etp = plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp;
+  const int etp = plan_.parallel.expert_tensor_ranks();
   const int ep = plan_.parallel.ep;
   const int tensor = position % etp;
   const int group = position / (etp * ep);
@@ -199,7 +200,7 @@ int Groups::expert_part(int position, bool data) const {
 /// Ranks of different copies that hold the same part of the same experts.
 int Groups::expert_replica_part(int position) const {
   if (!needed_.experts || !hybrid()) return position;
-  const int experts = plan_.parallel.ep * (plan_.parallel.etp > 0 ? plan_.parallel.etp : plan_.parallel.tp);
+  const int experts = plan_.parallel.ep * plan_.parallel.expert_tensor_ranks();
   return position % experts + experts * (position / experts % expert_shard_group(plan_));
 }
 

@@ -1,7 +1,5 @@
 #include "sim/graph/matrix_update.hpp"
 
-#include <utility>
-
 #include "sim/base/integers.hpp"
 #include "sim/graph/optimizer_work.hpp"
 #include "sim/plan/parameter_states.hpp"

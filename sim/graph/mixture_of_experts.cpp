@@ -25,7 +25,6 @@ std::int64_t scaled(std::int64_t tokens, double factor) {
 }
 
 const MixtureOfExperts& moe(const LayerShape& s) { return *s.model.moe; }
-int expert_tensor_ranks(const LayerShape& s) { return s.plan.parallel.etp > 0 ? s.plan.parallel.etp : s.tp; }
 int chunks(const LayerShape& s) { return s.plan.parallel.moe_chunks; }
 std::int64_t local_experts(const LayerShape& s) {
   return std::max<std::int64_t>(1, moe(s).experts / s.plan.parallel.ep);
@@ -34,7 +33,7 @@ std::int64_t local_experts(const LayerShape& s) {
 std::int64_t experts_at_work(const LayerShape& s) {
   return local_experts(s) + s.training.redundant_experts / s.plan.parallel.ep;
 }
-std::int64_t expert_width(const LayerShape& s) { return moe(s).ffn_hidden / expert_tensor_ranks(s); }
+std::int64_t expert_width(const LayerShape& s) { return moe(s).ffn_hidden / s.plan.parallel.expert_tensor_ranks(); }
 
 /// Token copies that one rank sends: tensor ranks hold different tokens only with sequence parallelism.
 std::int64_t routed_tokens(const LayerShape& s) { return s.local_tokens * moe(s).topk; }
@@ -183,7 +182,7 @@ void gather_expert_tokens(OpWriter& writer, Precision precision) {
 
 void reduce_expert_tokens(OpWriter& writer) {
   const LayerShape& s = writer.shape;
-  if (expert_tensor_ranks(s) > 1)
+  if (s.plan.parallel.expert_tensor_ranks() > 1)
     writer.expert_tensor_collective(
         s.plan.expert_token_parts() > 1 ? Collective::reduce_scatter : Collective::all_reduce,
         Bytes{expert_tokens(s) * s.model.hidden_size * s.element_bytes} / chunks(s));

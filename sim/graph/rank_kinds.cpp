@@ -1,6 +1,5 @@
 #include "sim/graph/rank_kinds.hpp"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 

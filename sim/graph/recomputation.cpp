@@ -1,7 +1,5 @@
 #include "sim/graph/recomputation.hpp"
 
-#include <vector>
-
 #include "sim/graph/attention.hpp"
 #include "sim/graph/feed_forward.hpp"
 #include "sim/graph/mixture_of_experts.hpp"

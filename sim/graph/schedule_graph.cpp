@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>

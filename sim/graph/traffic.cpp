@@ -14,7 +14,9 @@ class Counter {
       const CostedCollective& call = graph_.collectives[static_cast<std::size_t>(op.payload)];
       const auto communicator = static_cast<std::size_t>(rank_.communicators[static_cast<std::size_t>(call.slot)]);
       const GroupPlacement& group = graph_.communicators[communicator].placement;
-      add(entry(call.traffic, call.call.collective, call.slot, group.ranks, group.nodes), call.moved());
+      TrafficCount& count = entry(call.traffic, call.call.collective, call.slot, group.ranks, group.nodes);
+      const double sent = add(count, call.moved());
+      if (group.nodes > 1) count.sent_far += share_leaving(count.collective, group, group.ranks_per_node) * sent;
     } else if (op.type == OpType::send) {
       add(entry(Traffic::pipeline, Collective::send_recv, -1, 2, 1),
           graph_.messages[static_cast<std::size_t>(op.payload)].size);
@@ -36,11 +38,13 @@ class Counter {
     fresh.nodes = nodes;
     return counts_.emplace_back(fresh);
   }
-  static void add(TrafficCount& count, Bytes size) {
+  /// Bytes that the rank sends: the "bus bandwidth" of a transfer of one second.
+  static double add(TrafficCount& count, Bytes size) {
+    const double sent = bus_bandwidth(count.collective, count.ranks, size, from_seconds(1));
     ++count.calls;
     count.size += size;
-    // "Bus bandwidth" of a transfer of one second: what a rank sends.
-    count.sent += bus_bandwidth(count.collective, count.ranks, size, from_seconds(1));
+    count.sent += sent;
+    return sent;
   }
 
   const StepGraph& graph_;

@@ -18,8 +18,9 @@ struct TrafficCount {
   int ranks = 2;           ///< of the communicator
   int nodes = 1;           ///< it touches
   std::int64_t calls = 0;
-  Bytes size;       ///< sum of CollectiveCall::size
-  double sent = 0;  ///< bytes that the rank sends, by the collective's factor (bus_bandwidth)
+  Bytes size;           ///< sum of CollectiveCall::size
+  double sent = 0;      ///< bytes that the rank sends, by the collective's factor (bus_bandwidth)
+  double sent_far = 0;  ///< of them, out of the fullest domain; of collectives only
 };
 
 /// Of simulated rank `rank`, in the order of first use. Messages are counted where they are sent.

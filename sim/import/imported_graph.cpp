@@ -1,6 +1,5 @@
 #include "sim/import/imported_graph.hpp"
 
-#include <algorithm>
 #include <map>
 #include <queue>
 #include <unordered_map>

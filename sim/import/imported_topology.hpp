@@ -21,9 +21,7 @@ struct ImportedTopology {
   std::vector<std::string> notes;                           ///< what was assumed or left out
 };
 
-/// As a topology file: read_topology gives the same node and fabric back. `origin` is named as the source of what was read.
+/// As a topology file: read_topology gives the same machine back. `origin` is named as the source of what was read.
 std::string to_topology_json(const ImportedTopology& imported, const std::string& origin);
-/// Node, fabric and size of a cluster as a topology file; `source` for all of its numbers.
-std::string to_topology_json(const Cluster& cluster, const std::string& description, const std::string& source);
 
 }  // namespace tracecast

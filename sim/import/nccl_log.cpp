@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -68,22 +66,27 @@ class NcclLogReader {
     const std::string_view sender = line.substr(0, mark);
     const std::string_view said = line.substr(mark + kMark.size());
     if (said.find(" Bytes -> Algo ") != std::string_view::npos) return read_choice(sender, said);
-    if (said.find(": opCount ") != std::string_view::npos) read_call(sender, said);
-    if (said.find('|') != std::string_view::npos) read_row(said);
+    if (said.find(": opCount ") != std::string_view::npos) return read_call(sender, said);
+    if (said.find('|') != std::string_view::npos) return read_row(said);
     return {};
   }
 
-  void read_call(std::string_view sender, std::string_view said) {
+  Result<void> read_call(std::string_view sender, std::string_view said) {
     const auto collective = named(kLogCollectives, said.substr(0, said.find(':')));
-    if (!collective) return void(++log_.left_out);
+    if (!collective) {
+      ++log_.left_out;
+      return {};
+    }
     ++log_.calls;
     last_[std::string(sender)] = *collective;
     constexpr std::string_view kRanks = "[nranks=";
     const std::size_t at = said.find(kRanks);
-    int ranks = 0;
-    if (at != std::string_view::npos)
-      std::from_chars(said.data() + at + kRanks.size(), said.data() + said.size(), ranks);
-    log_.ranks = std::max(log_.ranks, ranks);
+    if (at == std::string_view::npos) return {};
+    const std::string_view number = said.substr(at + kRanks.size(), said.find(']', at) - at - kRanks.size());
+    const auto ranks = parse_number<int>(number);
+    if (!ranks || *ranks < 1) return fail_at(number, "must be a number of ranks");
+    log_.ranks = std::max(log_.ranks, *ranks);
+    return {};
   }
 
   /// [AllReduce:] N Bytes -> Algo A proto P [time T] [channel{Lo..Hi}={a..b}]
@@ -115,8 +118,11 @@ class NcclLogReader {
     choice.algorithm = *algorithm;
     choice.protocol = *protocol;
     for (std::size_t i = 7; i < words.size(); ++i) {
-      if (words[i] == "time" && i + 1 < words.size())
-        choice.time_us = std::strtod(std::string(words[i + 1]).c_str(), nullptr);
+      if (words[i] == "time" && i + 1 < words.size()) {
+        const auto time = parse_number<double>(words[i + 1]);
+        if (!time) return fail_at(words[i + 1], "must be a time in microseconds");
+        choice.time_us = *time;
+      }
       if (words[i].starts_with("channel{Lo..Hi}=")) choice.channels = channels_of(words[i].substr(16));
     }
     NcclChoice& kept = choices_[{choice.collective, choice.bytes, choice.algorithm, choice.protocol}];
@@ -135,32 +141,37 @@ class NcclLogReader {
   }
 
   /// Heads of the table, then a row for each collective: cells of latency / bandwidth.
-  void read_row(std::string_view said) {
+  Result<void> read_row(std::string_view said) {
     std::vector<std::string_view> cells = split_words(said, "|\r");
     for (std::string_view& cell : cells) {
       const auto words = split_words(cell);
       cell = words.size() == 1 || (words.size() == 2 && words[0].ends_with('/')) ? cell : std::string_view{};
     }
-    if (cells.size() < 2 || split_words(cells[0]).empty()) return;
+    if (cells.size() < 2 || split_words(cells[0]).empty()) return {};
     const std::string_view name = split_words(cells[0]).front();
     if (name == "Algorithm") algorithms_.assign(cells.begin() + 1, cells.end());
     if (name == "Protocol") protocols_.assign(cells.begin() + 1, cells.end());
     const auto collective = named(kLogCollectives, name);
-    if (!collective || algorithms_.empty() || name.size() == 1) return;
-    for (std::size_t i = 1; i < cells.size() && i - 1 < protocols_.size(); ++i) read_cell(*collective, i - 1, cells[i]);
+    if (!collective || algorithms_.empty() || name.size() == 1) return {};
+    for (std::size_t i = 1; i < cells.size() && i - 1 < protocols_.size(); ++i)
+      if (const auto ok = read_cell(*collective, i - 1, cells[i]); !ok) return ok;
+    return {};
   }
 
-  void read_cell(Collective collective, std::size_t column, std::string_view cell) {
+  Result<void> read_cell(Collective collective, std::size_t column, std::string_view cell) {
     const std::size_t slash = cell.find('/');
     const std::size_t per_algorithm = std::max<std::size_t>(1, protocols_.size() / algorithms_.size());
-    if (slash == std::string_view::npos || column / per_algorithm >= algorithms_.size()) return;
+    if (slash == std::string_view::npos || column / per_algorithm >= algorithms_.size()) return {};
     const auto algorithm = split_words(algorithms_[column / per_algorithm]);
     const auto protocol = split_words(protocols_[column]);
     const auto a = algorithm.empty() ? std::nullopt : named(kAlgorithms, algorithm[0]);
     const auto p = protocol.empty() ? std::nullopt : named(kProtocols, protocol[0]);
-    if (!a || !p) return;
-    log_.table.push_back({collective, *a, *p, std::strtod(std::string(cell.substr(0, slash)).c_str(), nullptr),
-                          std::strtod(std::string(cell.substr(slash + 1)).c_str(), nullptr)});
+    if (!a || !p) return {};
+    const auto latency = parse_number<double>(trim(cell.substr(0, slash)));
+    const auto bandwidth = parse_number<double>(trim(cell.substr(slash + 1)));
+    if (!latency || !bandwidth) return fail_at(trim(cell), "must be a latency and a bandwidth, as 22.4/ 2.4");
+    log_.table.push_back({collective, *a, *p, *latency, *bandwidth});
+    return {};
   }
 
   std::string file_;

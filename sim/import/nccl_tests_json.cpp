@@ -5,7 +5,6 @@
 
 #include "sim/import/measurement_sums.hpp"
 #include "sim/import/nccl_tests_programs.hpp"
-#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 #include "sim/network/network_model.hpp"
 

@@ -11,7 +11,6 @@
 #include "sim/import/gpu_facts.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/possible_topology.hpp"
-#include "sim/import/recognise.hpp"
 #include "sim/io/json_document.hpp"
 
 namespace tracecast {

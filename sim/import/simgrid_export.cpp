@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/markup.hpp"
-#include "sim/import/imported_topology.hpp"
+#include "sim/io/files.hpp"
 
 namespace tracecast {
 namespace {
@@ -39,7 +39,7 @@ std::string to_simgrid(const Topology& topology) {
         markup_text(topology.name(link.to)), markup_text(topology.name(link.from)), id);
   }
   const Cluster& cluster = topology.cluster();
-  const std::string json = to_topology_json(cluster, cluster.name + " as it was exported", "the exported topology");
+  const std::string json = to_json(cluster, cluster.name + " as it was exported");
   return fmt::format(
       "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<platform "
       "version=\"4.1\">\n"

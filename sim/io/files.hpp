@@ -58,5 +58,9 @@ std::string to_json(const Profile& profile);
 std::string to_json(const Model& model);
 /// The scenario as it runs: the model written out, topology and profile by name.
 std::string to_json(const Scenario& scenario);
+/// The machine without what a scenario adds to it (ranks, faults, sites). Cluster::source is the source of all numbers.
+std::string to_json(const Cluster& cluster, const std::string& description);
+/// The object "collectives" of a topology, without what equals NCCL's own numbers.
+JsonNode json_of(const CollectiveTuning& tuning);
 
 }  // namespace tracecast

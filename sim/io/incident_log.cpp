@@ -56,9 +56,11 @@ struct Incident {
 
 using Incidents = std::vector<Incident>;
 
+constexpr double kConfidence = 0.95;  // of the intervals
+
 class LogReader {
  public:
-  LogReader(std::string file, double confidence) : file_(std::move(file)), confidence_(confidence) {}
+  explicit LogReader(std::string file) : file_(std::move(file)) {}
 
   Result<IncidentLog> read(const std::string& text) {
     for (const std::string_view line : split_lines(text)) {
@@ -170,8 +172,8 @@ class LogReader {
     fitted.failures = static_cast<int>(incidents.size());
     fitted.parts = parts(kind, log_.model, log_.machine);
     fitted.exponential_mean_s =
-        exponential_mean_s(fitted.failures, static_cast<double>(fitted.parts) * log_.duration_s, confidence_);
-    if (const Result<WeibullFit> weibull = fit_weibull(lifetimes(incidents, fitted.parts), confidence_); weibull)
+        exponential_mean_s(fitted.failures, static_cast<double>(fitted.parts) * log_.duration_s, kConfidence);
+    if (const Result<WeibullFit> weibull = fit_weibull(lifetimes(incidents, fitted.parts), kConfidence); weibull)
       fitted.weibull = *weibull;
     kind.law = {LawKind::exponential, fitted.exponential_mean_s.value, 1};
     if (fitted.weibull && fitted.weibull->p_value < 0.05)
@@ -202,7 +204,6 @@ class LogReader {
   }
 
   std::string file_;
-  double confidence_;
   int line_ = 0;
   std::vector<std::string> columns_;
   std::set<std::string> facts_;  ///< keys of the comment lines so far
@@ -216,14 +217,14 @@ class LogReader {
 
 }  // namespace
 
-Result<IncidentLog> parse_incident_log(const std::string& text, const std::string& file, double confidence) {
-  return LogReader(file, confidence).read(text);
+Result<IncidentLog> parse_incident_log(const std::string& text, const std::string& file) {
+  return LogReader(file).read(text);
 }
 
-Result<IncidentLog> read_incident_log(const std::filesystem::path& path, double confidence) {
+Result<IncidentLog> read_incident_log(const std::filesystem::path& path) {
   const Result<std::string> text = read_file(path, kMaxOwnFile);
   if (!text) return tl::unexpected(text.error());
-  return parse_incident_log(*text, path.string(), confidence);
+  return parse_incident_log(*text, path.string());
 }
 
 }  // namespace tracecast

@@ -43,9 +43,9 @@ struct IncidentLog {
 
 /// Errors: an unreadable file; a missing header line; a line with too few columns; a time that does not parse or is
 /// outside the observation; an unknown effect. All are reported, with lines.
-Result<IncidentLog> read_incident_log(const std::filesystem::path& path, double confidence = 0.95);
+Result<IncidentLog> read_incident_log(const std::filesystem::path& path);
 
 /// The same from text; `file` names it in messages.
-Result<IncidentLog> parse_incident_log(const std::string& text, const std::string& file, double confidence = 0.95);
+Result<IncidentLog> parse_incident_log(const std::string& text, const std::string& file);
 
 }  // namespace tracecast

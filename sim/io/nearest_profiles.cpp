@@ -1,7 +1,6 @@
 #include "sim/io/nearest_profiles.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include "sim/base/words.hpp"
 

@@ -58,14 +58,8 @@ struct ShapeOf {
 template <class Op>
 ShapeOf(Op&) -> ShapeOf<Op>;
 bool read_value(ObjectReader& reader, const char* key, const Allowed& allowed, ShapeOf<Operator> shape) {
-  OperatorShape& value = shape.op.shape;
-  const OperatorKind kind = shape.op.kind;
-  if (kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm || kind == OperatorKind::scores)
-    return read_value(reader, key, allowed, value.emplace<GemmShape>());
-  if (kind == OperatorKind::attention || kind == OperatorKind::indexer || kind == OperatorKind::sparse_attention)
-    return read_value(reader, key, allowed, value.emplace<AttentionShape>());
-  if (kind == OperatorKind::scan) return read_value(reader, key, allowed, value.emplace<ScanShape>());
-  return read_value(reader, key, allowed, value.emplace<ElementwiseShape>());
+  shape.op.shape = shape_for(shape.op.kind);
+  return std::visit([&](auto& value) { return read_value(reader, key, allowed, value); }, shape.op.shape);
 }
 JsonNode node_of(ShapeOf<const Operator> shape) {
   return std::visit([](const auto& value) { return node_of(value); }, shape.op.shape);

@@ -51,7 +51,7 @@ void derive_degrees(Scenario& scenario) {
   const auto any = [&](std::initializer_list<const char*> keys) {
     return std::ranges::any_of(keys, [&](const char* key) { return is_overridden(scenario, key); });
   };
-  const std::int64_t model_ranks = std::int64_t{p.tp} * p.cp * p.pp;
+  const std::int64_t model_ranks = p.model_ranks();
   if (p.dp != 0 && model_ranks * p.dp != world_size && !is_overridden(scenario, "parallel.dp") &&
       any({"cluster.world_size", "parallel.tp", "parallel.pp", "parallel.cp"})) {
     if (model_ranks > 0 && world_size % model_ranks == 0)
@@ -102,8 +102,8 @@ void check_attention_kernel(Scenario& scenario, std::vector<Diagnostic>& errors)
 void check_fp8_attention(Scenario& scenario, std::vector<Diagnostic>& errors) {
   Training& training = scenario.training;
   const bool has_kernel = has_attention_in(scenario.profile, training.attention_kernel, training.dtype);
-  const bool eight_bits = training.dtype == Precision::fp8 || training.dtype == Precision::mxfp8;
-  if (!training.fp8_attention || has_kernel || !eight_bits) return;
+  const bool may_have_it = training.dtype == Precision::fp8 || training.dtype == Precision::mxfp8;
+  if (!training.fp8_attention || has_kernel || !may_have_it) return;
   const KeyLocation& place = scenario.locations["training.fp8_attention"];
   if (on_another_machine(scenario) && place.file == scenario.locations[""].file) {
     training.fp8_attention = false;

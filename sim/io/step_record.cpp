@@ -1,7 +1,6 @@
 #include "sim/io/step_record.hpp"
 
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-/// Reads topologies/<name>.json (docs/formats/topology.md, docs/schema/topology.schema.json).
+/// Reads and writes topologies/<name>.json (docs/formats/topology.md, docs/schema/topology.schema.json).
 #include <algorithm>
 #include <cctype>
 #include <fstream>
@@ -19,10 +19,11 @@ namespace {
 
 constexpr int kMaxCount = kMostGpus;
 
-/// The group `fabric`, without its tiers.
+/// The group `fabric`.
 struct FabricKeys {
   FabricKind kind = FabricKind::fat_tree;
   FabricShape shape;
+  std::vector<FabricTier> tiers;
 };
 
 const Allowed kCount{.minimum = 1, .maximum = kMaxCount};
@@ -53,25 +54,18 @@ void need_only(ObjectReader& reader, bool needed, std::initializer_list<const ch
   }
 }
 
+bool has_gpu_links(const NodeSpec& node) { return node.link != IntraLink::pcie && node.link != IntraLink::none; }
+
 void read_node(ObjectReader& reader, NodeSpec& node) {
+  node.gpus_per_host = 0;
   read_fields(reader, node);
-  node.gpus_per_host = node.gpus;
-  if (reader.get_node("gpus_per_host") != nullptr) read_value(reader, "gpus_per_host", kCount, node.gpus_per_host);
+  if (node.gpus_per_host == 0) node.gpus_per_host = node.gpus;
   if (node.gpus % node.gpus_per_host != 0)
     reader.error("gpus_per_host", fmt::format("does not divide node.gpus = {}", node.gpus));
-  need_only(reader, node.link != IntraLink::pcie && node.link != IntraLink::none, {"gpu_link"});
+  need_only(reader, has_gpu_links(node), {"gpu_link"});
   need_only(reader, node.nics > 0, {"nic_rate", "nic_latency"});
   if (node.nvls && node.link != IntraLink::nvswitch) reader.error("nvls", "needs node.link = \"nvswitch\"");
   reader.finish();
-}
-
-FabricTier read_tier(const JsonNode& node, const std::string& file, const std::string& path,
-                     std::vector<Diagnostic>& errors) {
-  ObjectReader reader(node, file, path, errors);
-  FabricTier tier;
-  read_fields(reader, tier);
-  reader.finish();
-  return tier;
 }
 
 /// A tier without `nodes` holds all nodes: nothing leaves it.
@@ -107,23 +101,18 @@ void read_fabric(ObjectReader& reader, Cluster& cluster, std::vector<Diagnostic>
   read_fields(reader, keys);
   cluster.fabric = keys.kind;
   cluster.shape = keys.shape;
+  cluster.tiers = keys.tiers;
   for (const char* key : {"routers", "global_links"})
     if (reader.get_node(key) != nullptr && keys.kind != FabricKind::dragonfly)
       reader.error(key, "needs fabric.kind = \"dragonfly\"");
   read_dimensions(reader, cluster);
-  const JsonNode* tiers = reader.get_node("tiers");
-  if (tiers != nullptr && tiers->kind != JsonNode::Kind::array) {
-    reader.error("tiers", "must be a list of tiers, from the nodes up");
-    tiers = nullptr;
-  }
-  for (std::size_t i = 0; tiers != nullptr && i < tiers->items.size(); ++i) {
-    const std::string path = fmt::format("{}[{}]", reader.dotted("tiers"), i);
-    cluster.tiers.push_back(read_tier(tiers->items[i], reader.file(), path, errors));
-    const bool last = i + 1 == tiers->items.size();
-    const int nodes = cluster.tiers.back().nodes;
+  for (std::size_t i = 0; i < cluster.tiers.size(); ++i) {
+    const bool last = i + 1 == cluster.tiers.size();
+    const int nodes = cluster.tiers[i].nodes;
     const int below = i == 0 ? 0 : cluster.tiers[i - 1].nodes;
     if (nodes == 0 && last && cluster.fabric != FabricKind::torus)
-      refuse_uplinks(tiers->items[i], path, reader.file(), errors);
+      refuse_uplinks(reader.get_node("tiers")->items[i], fmt::format("{}[{}]", reader.dotted("tiers"), i),
+                     reader.file(), errors);
     if (nodes == 0 && !last)
       reader.error("tiers", fmt::format("tier {} has no nodes, and only the last may hold all", i));
     if (nodes != 0 && nodes <= below)
@@ -223,6 +212,15 @@ Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
 
 namespace {
 
+/// Without what the reader refuses for such a node, and with what it needs.
+JsonNode written(NodeSpec node) {
+  if (!has_gpu_links(node)) node.gpu_link = {};
+  if (node.nics == 0) node.nic_rate = {}, node.nic_latency = {};
+  JsonNode out = node_of(node);
+  if (node.nics > 0 && node.nic_latency == Duration{}) member_of(out, "nic_latency") = node_of(std::string("0 us"));
+  return out;
+}
+
 /// A file that does not begin as JSON is often a description of another tool.
 Result<JsonDocument> read_own_json(const std::filesystem::path& path) {
   Result<JsonDocument> document = read_json(path);
@@ -261,5 +259,16 @@ Result<Cluster> read_topology_text(std::string text, const std::string& file) {
   if (!document) return tl::unexpected(document.error());
   return cluster_of(*document, std::filesystem::path(file).stem().string());
 }
+
+std::string to_json(const Cluster& cluster, const std::string& description) {
+  JsonNode root = write_fields(cluster);
+  member_of(root, "description") = node_of(description);
+  member_of(root, "node") = written(cluster.node);
+  member_of(root, "fabric") = node_of(FabricKeys{cluster.fabric, cluster.shape, cluster.tiers});
+  member_of(root, "sources") = node_of(cluster.source);
+  return indented_json(root) + "\n";
+}
+
+JsonNode json_of(const CollectiveTuning& tuning) { return write_fields(tuning); }
 
 }  // namespace tracecast

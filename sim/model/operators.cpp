@@ -132,6 +132,23 @@ Bytes scan_traffic(const Operator& op, const ScanShape& shape) {
 
 }  // namespace
 
+OperatorShape shape_for(OperatorKind kind) {
+  switch (kind) {
+    case OperatorKind::gemm:
+    case OperatorKind::grouped_gemm:
+    case OperatorKind::scores:
+      return GemmShape{};
+    case OperatorKind::attention:
+    case OperatorKind::indexer:
+    case OperatorKind::sparse_attention:
+      return AttentionShape{};
+    case OperatorKind::scan:
+      return ScanShape{};
+    default:
+      return ElementwiseShape{};
+  }
+}
+
 std::int64_t element_size(Precision precision) {
   switch (precision) {
     case Precision::fp32:

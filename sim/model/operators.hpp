@@ -53,6 +53,9 @@ enum class OperatorKind {
   sparse_attention,  ///< latent attention to chosen keys, `window` of them for each query
 };
 inline constexpr int kOperatorKinds = 19;
+constexpr bool is_multiplication(OperatorKind kind) {
+  return kind == OperatorKind::gemm || kind == OperatorKind::grouped_gemm;
+}
 template <>
 struct EnumNames<OperatorKind> {
   static constexpr NamedValue<OperatorKind> table[] = {{OperatorKind::gemm, "gemm"},
@@ -149,6 +152,8 @@ struct FactorizationShape {
 };
 
 using OperatorShape = std::variant<GemmShape, AttentionShape, ElementwiseShape, ScanShape, FactorizationShape>;
+/// An empty shape of the type that operators of this kind have; an optimizer's factorisations have their own.
+OperatorShape shape_for(OperatorKind kind);
 
 struct Operator {
   OperatorKind kind = OperatorKind::gemm;

@@ -280,7 +280,6 @@ double leaving_share(const std::vector<Domain>& domains, int nodes) {
 
 void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains, GroupPlacement& place) {
   bool changes_rail = cluster.fabric == FabricKind::rail_optimized && !same_rails(domains);
-  place.network_hops = 1;
   // Adjacent members of a group are at least one step of the torus apart.
   if (cluster.fabric == FabricKind::torus && !cluster.tiers.empty())
     place.extra_latency = cluster.tiers.front().hop_latency;
@@ -290,7 +289,6 @@ void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains,
     const bool leaves = domains.front().node / tier.nodes != domains.back().node / tier.nodes;
     if (!leaves && !changes_rail) break;
     changes_rail = false;  // rails meet one level above the leaves
-    place.network_hops += 2;
     place.extra_latency += tier.hop_latency;
     oversubscribed *= oversubscription(cluster, tier);
     if (!leaves) continue;

@@ -73,6 +73,7 @@ struct NodeSpec {
   Bytes host_memory;      ///< of one host; 0: not known
 
   int hosts() const { return gpus > gpus_per_host ? gpus / gpus_per_host : 1; }  ///< of the domain
+  bool operator==(const NodeSpec&) const = default;
 };
 
 /// One level of the fabric above the nodes: units of `nodes` nodes with oversubscribed uplinks.
@@ -81,6 +82,7 @@ struct FabricTier {
   int nodes = 0;                ///< nodes below one unit of this tier; 0: all
   double oversubscription = 1;  ///< downlink / uplink bandwidth at the top of the tier
   Duration hop_latency;         ///< added by a path that crosses the tier
+  bool operator==(const FabricTier&) const = default;
 };
 
 /// Places that a job is spread over, with equally many nodes and a fabric each, and the long links between them (sites.hpp).
@@ -228,6 +230,7 @@ struct Cluster {
     if (faults.missing_gpus.empty()) return {rank / node.gpus, rank % node.gpus};
     return coord_with_missing_gpus(rank);
   }
+  bool operator==(const Cluster&) const = default;
 
  private:
   GpuCoord coord_with_missing_gpus(int rank) const;
@@ -278,7 +281,6 @@ struct GroupPlacement {
   double outside_peers = 0;
   double oversubscription = 1;  ///< of the tiers up to the one that slows the group most, multiplied
   double crossing = 0;          ///< share of the nodes below that tier whose next member is outside of the unit
-  int network_hops = 0;         ///< switches on the longest path between two of its nodes
   Duration extra_latency;       ///< of the tiers it crosses
   /// Line rate of its NICs over its share of the fabric's uplinks, at least 1. What leaves a node has the lower of what the library
   /// reaches over NICs and that share.

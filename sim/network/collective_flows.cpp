@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
-#include <utility>
 
 #include "sim/network/algorithms/algorithm.hpp"
 
@@ -107,10 +106,10 @@ Round neighbour_round(const FlowGroup& group, Bytes size) {
 
 FlowSchedule message_flows(Bytes size, std::int32_t port) { return {{{{{0, 1, port, size}}, 1}}}; }
 
-FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group, Pipelining how) {
+FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group) {
   if (group.ranks() <= 1) return {};
   if (call.collective == Collective::send_recv) return {{neighbour_round(group, call.size)}};
-  return row_of(algorithm).flows(call, group, how);
+  return row_of(algorithm).flows(call, group);
 }
 
 bool leaves_domain(const ClusterLinks& links, const FlowGroup& group, const Flow& flow) {

@@ -2,8 +2,8 @@
 /// The point-to-point flows of a collective, round by round, for each algorithm.
 ///
 /// The flows of a round are concurrent; the next round starts when all have ended. Algorithms that pipeline a buffer (trees,
-/// chains, NVLS, reduction in the network) are one round of all their edges, or are expanded segment by segment: an edge at
-/// distance d from the beginning moves segment s in round s + d. Equal rounds are stored once, with a count.
+/// chains, NVLS, reduction in the network) are one round of all their flows: filling the pipeline takes no time here, since NCCL's
+/// cost model includes it. Equal rounds are stored once, with a count.
 ///
 /// Channels: one per rail of the group. Each carries its share of the buffer over its own ring (or tree), which enters and
 /// leaves every node by its rail, as in NCCL.
@@ -73,15 +73,6 @@ struct FlowSchedule {
   Bytes critical() const;
 };
 
-/// How algorithms that pipeline a buffer are expanded.
-/// stream    infinitely small segments: one round of all edges; filling takes no time, since NCCL's cost model includes it
-/// segments  as in NCCL's buffers, each edge after the one before it
-enum class Pipelining { stream, segments };
-
-/// A pipelined buffer is divided into segments of kSegment bytes, at most kMaxSegments.
-inline constexpr std::int64_t kSegment = std::int64_t{512} * 1024;  ///< a slot of NCCL's Simple buffer
-inline constexpr std::int64_t kMaxSegments = 64;
-
 /// One message from member 0 to member 1 of a group of two: of a pipeline, without an answer. `port` is the receiver's (PXN); it
 /// matters between domains only.
 FlowSchedule message_flows(Bytes size, std::int32_t port = -1);
@@ -91,8 +82,7 @@ FlowSchedule message_flows(Bytes size, std::int32_t port = -1);
 /// receiver's port in both domains (PXN).
 /// Requires an algorithm that can run the collective (network_model.hpp: unsupported_reason), and a group that lives as long
 /// as the schedule
-FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group,
-                              Pipelining how = Pipelining::stream);
+FlowSchedule collective_flows(const CollectiveCall& call, Algorithm algorithm, const FlowGroup& group);
 
 /// True if the flow crosses the fabric or ends in it.
 bool leaves_domain(const ClusterLinks& links, const FlowGroup& group, const Flow& flow);

@@ -26,4 +26,9 @@ double bus_bandwidth(Collective collective, int ranks, Bytes size, Duration dura
   return static_cast<double>(size.count) / seconds(duration) * bus_factor(collective, ranks);
 }
 
+double share_leaving(Collective collective, const GroupPlacement& group, double inside) {
+  if (collective == Collective::all_to_all) return (group.ranks - inside) / (group.ranks - 1);
+  return 1 / inside;
+}
+
 }  // namespace tracecast

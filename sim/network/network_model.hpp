@@ -95,4 +95,8 @@ std::string unsupported_reason(const Cluster& cluster, const std::string& archit
 /// all_to_all (n-1)/n; others 1.
 double bus_bandwidth(Collective collective, int ranks, Bytes size, Duration duration);
 
+/// Share of what a rank sends that leaves its domain or site, which has `inside` ranks of the group: a ring leaves it once for all
+/// of them.   Requires a group that has others outside
+double share_leaving(Collective collective, const GroupPlacement& group, double inside);
+
 }  // namespace tracecast

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "sim/base/integers.hpp"
 #include "sim/plan/expert_routing.hpp"
@@ -224,8 +223,9 @@ TokenBytes experts(const Model& model, const Plan& plan, const Sizes& s, double 
   const MixtureOfExperts& moe = *model.moe;
   TokenBytes bytes;
   bytes.split = inner_bytes(model, shared, moe.shared_ffn_hidden);
-  bytes.local = expert_rows(model, plan) * (row_ends * s.expert_operand * s.hidden +
-                                            inner_bytes(model, routed, moe.ffn_hidden) / plan.parallel.etp);
+  bytes.local =
+      expert_rows(model, plan) * (row_ends * s.expert_operand * s.hidden +
+                                  inner_bytes(model, routed, moe.ffn_hidden) / plan.parallel.expert_tensor_ranks());
   return bytes;
 }
 

@@ -177,8 +177,7 @@ double remembered_share(const Training& training, int layer) {
 
 /// Of one exchange: of all ranks that share the experts, a copy of each token.
 double tokens_in_exchange(const Parallel& p, const Training& training) {
-  const int expert_tensor_ranks = p.etp > 0 ? p.etp : p.tp;
-  const double sequences = std::max(1.0, static_cast<double>(p.ep) * expert_tensor_ranks / (p.tp * p.cp));
+  const double sequences = std::max(1.0, static_cast<double>(p.ep) * p.expert_tensor_ranks() / (p.tp * p.cp));
   return sequences * static_cast<double>(training.micro_batch_size * training.seq_length) / p.moe_chunks;
 }
 

@@ -21,14 +21,13 @@ std::vector<int> group_spans(const Parallel& parallel, int world_size) {
   const std::array degrees{parallel.tp, parallel.cp, parallel.pp, parallel.ep};
   const bool positive = std::ranges::all_of(degrees, [&](int degree) { return degree >= 1 && degree <= world_size; });
   if (!order || !positive) return {};
-  const std::int64_t model = std::int64_t{parallel.tp} * parallel.cp * parallel.pp;
+  const std::int64_t model = parallel.model_ranks();
   if (model > world_size) return {};
   const RankGrid grid({parallel.tp, parallel.cp, static_cast<int>(world_size / model), parallel.pp}, *order);
   std::vector<std::int64_t> spans;
   for (const Axis axis : {Axis::tp, Axis::cp})
     if (grid.size(axis) > 1) spans.push_back(std::int64_t{grid.stride(axis)} * grid.size(axis));
-  const std::int64_t etp = parallel.etp > 0 ? parallel.etp : parallel.tp;
-  if (parallel.ep > 1) spans.push_back(span_in_stage(etp * parallel.ep, grid));
+  if (parallel.ep > 1) spans.push_back(span_in_stage(std::int64_t{parallel.expert_tensor_ranks()} * parallel.ep, grid));
   std::vector<int> result;
   for (const std::int64_t span : spans) result.push_back(static_cast<int>(std::min<std::int64_t>(span, world_size)));
   return result;

@@ -1,6 +1,5 @@
 #include "sim/plan/layout_checks.hpp"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -158,7 +157,7 @@ bool check_degrees(PlanCheck& check, const Parallel& p) {
 
 /// Fills in dp, or checks it: tp cp pp dp is the number of ranks.
 bool fill_dp(PlanCheck& check, Parallel& p, int world_size) {
-  const std::int64_t model_ranks = std::int64_t{p.tp} * p.cp * p.pp;
+  const std::int64_t model_ranks = p.model_ranks();
   if (p.dp == 0) {
     if (world_size % model_ranks == 0) {
       p.dp = static_cast<int>(world_size / model_ranks);

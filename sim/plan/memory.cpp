@@ -317,8 +317,7 @@ std::vector<ChunkBytes> chunk_bytes(const Model& model, const Plan& plan, const 
   return chunks;
 }
 
-MemoryByKind rank_memory(const Model& model, const Plan& plan, const Schedule& schedule, std::size_t rank,
-                         const MemoryOptions& options) {
+MemoryByKind rank_memory(const Model& model, const Plan& plan, const Schedule& schedule, std::size_t rank) {
   const RankShare share = share_of(model, plan, schedule.stage_of[rank]);
   const int versions = schedule.weight_versions.empty() ? 1 : schedule.weight_versions[rank];
   MemoryByKind memory = parameter_states(total(share), plan, versions);
@@ -330,9 +329,9 @@ MemoryByKind rank_memory(const Model& model, const Plan& plan, const Schedule& s
   memory.transient = std::max(memory.transient, copies - memory.activations);
   memory.cached = to_bytes(cached_bytes(plan, share, work));
   memory.host += to_bytes(peak_on_host(model, plan, schedule.actions[rank], share));
-  memory.fixed = options.fixed + to_bytes(plan.training.reserved_memory_gib * 1024 * 1024 * 1024);
+  memory.fixed = kFixedMemory + to_bytes(plan.training.reserved_memory_gib * 1024 * 1024 * 1024);
   const Bytes moving = memory.activations + memory.transient;
-  memory.fragmentation = to_bytes(options.fragmentation * static_cast<double>(moving.count));
+  memory.fragmentation = to_bytes(kFragmentation * static_cast<double>(moving.count));
   return memory;
 }
 
@@ -374,14 +373,13 @@ Schedule in_steady_state(const Schedule& schedule) {
 
 }  // namespace
 
-std::vector<MemoryByKind> peak_memory(const Model& model, const Plan& plan, const Schedule& schedule,
-                                      const MemoryOptions& options) {
+std::vector<MemoryByKind> peak_memory(const Model& model, const Plan& plan, const Schedule& schedule) {
   TRACECAST_ASSERT(schedule.ranks == plan.parallel.pp, "the schedule is for the plan's pipeline");
   const Schedule steady = in_steady_state(schedule);
   std::vector<MemoryByKind> memory;
   memory.reserve(static_cast<std::size_t>(schedule.ranks));
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(schedule.ranks); ++rank) {
-    memory.push_back(rank_memory(model, plan, steady, rank, options));
+    memory.push_back(rank_memory(model, plan, steady, rank));
   }
   return memory;
 }

@@ -43,10 +43,9 @@ struct MemoryByKind {
   bool operator==(const MemoryByKind&) const = default;
 };
 
-struct MemoryOptions {
-  double fragmentation = 0.05;  ///< of activations and transients, docs/references.md#memory-overheads
-  Bytes fixed{3LL << 29};       ///< 1.5 GiB: CUDA context and NCCL buffers, docs/references.md#memory-overheads
-};
+// docs/references.md#memory-overheads
+inline constexpr double kFragmentation = 0.05;   ///< of activations and transients
+inline constexpr Bytes kFixedMemory{3LL << 29};  ///< CUDA context and NCCL buffers: 1.5 GiB
 
 /// What one forward of one virtual stage keeps until its backward, on one rank, for one micro-batch.
 Bytes activation_bytes(const Model& model, const Plan& plan, const Stage& stage);
@@ -75,7 +74,6 @@ std::int64_t rank_parameters(const Model& model, const Plan& plan, int pp_rank);
 /// Activations follow the schedule's own actions: a forward keeps, a backward releases; a backward_input keeps what the
 /// backward_weight needs. Without a flush they are those of many steps that follow each other, which
 /// needs a schedule of the table (schedule_variants).
-std::vector<MemoryByKind> peak_memory(const Model& model, const Plan& plan, const Schedule& schedule,
-                                      const MemoryOptions& options = {});
+std::vector<MemoryByKind> peak_memory(const Model& model, const Plan& plan, const Schedule& schedule);
 
 }  // namespace tracecast

@@ -25,7 +25,7 @@ int tensor_ranks(const ParameterGroup& group, const Model& model, const Parallel
     case Split::query_groups:
       return std::min(parallel.tp, model.num_query_groups);
     case Split::expert:
-      return parallel.etp;
+      return parallel.expert_tensor_ranks();
     case Split::replicated:
     case Split::expert_bias:
       break;

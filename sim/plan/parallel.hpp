@@ -212,6 +212,8 @@ struct Parallel {
 
   /// Ranks that hold the model once. 64 bits: of a layout that no plan has checked it may be large.
   std::int64_t model_ranks() const { return std::int64_t{tp} * cp * pp; }
+  /// Ranks that divide each expert.
+  int expert_tensor_ranks() const { return etp > 0 ? etp : tp; }
   /// Replicas on so many ranks, if dp is derived; at least 1, also of a layout that does not divide them.
   int replicas_on(int world_size) const {
     return static_cast<int>(std::max<std::int64_t>(1, world_size / std::max<std::int64_t>(1, model_ranks())));

@@ -26,7 +26,7 @@ PackedSteps packed_steps(const Plan& plan) {
   const Parallel& p = plan.parallel;
   const Training& t = plan.training;
   if (t.documents->packing == Packing::dynamic_cp)
-    return pack_bins(*t.documents, t.seq_length, t.global_batch_size, p.cp, p.dp * p.cp);
+    return pack_bins(*t.documents, t.seq_length, t.global_batch_size, p.cp, plan.gradient_group());
   return pack_steps(*t.documents, t.seq_length, t.global_batch_size, p.cp > 1 ? 2 * p.cp : 1);
 }
 
@@ -45,7 +45,7 @@ bool Plan::gathers_again(bool root) const {
 }
 
 int Plan::expert_token_parts() const {
-  const int etp = parallel.etp > 0 ? parallel.etp : parallel.tp;
+  const int etp = parallel.expert_tensor_ranks();
   return parallel.sequence_parallel ? etp : std::max(1, etp / parallel.tp);
 }
 

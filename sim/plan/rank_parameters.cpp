@@ -19,7 +19,7 @@ std::int64_t share(const ParameterGroup& group, const Model& model, const Parall
     case Split::query_groups:
       return group.count / std::min(parallel.tp, model.num_query_groups);
     case Split::expert:
-      return group.count / (std::int64_t{parallel.ep} * parallel.etp);
+      return group.count / (std::int64_t{parallel.ep} * parallel.expert_tensor_ranks());
     case Split::expert_bias:
       return group.count / parallel.ep;
   }
@@ -91,8 +91,7 @@ void add_matrices(RankParameters& parameters, const std::vector<ParameterGroup>&
   }
 }
 
-}  // namespace
-
+/// rank_parameters() of layer `layer`, with the quantised ones counted.
 RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Plan& plan,
                                      int layer) {
   RankParameters parameters =
@@ -115,6 +114,8 @@ RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, 
   }
   return parameters;
 }
+
+}  // namespace
 
 std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, const Stage& stage, bool shares_table) {
   const Training& training = plan.training;
@@ -148,7 +149,7 @@ std::vector<RankParameters> stage_units(const Model& model, const Plan& plan, co
 
 int expert_gradient_group(const Plan& plan) {
   const Parallel& p = plan.parallel;
-  return p.tp * p.cp * p.dp / (p.ep * p.etp);
+  return p.tp * p.cp * p.dp / (p.ep * p.expert_tensor_ranks());
 }
 
 int expert_shard_group(const Plan& plan) {

@@ -57,10 +57,6 @@ RankParameters rank_parameters(const std::vector<ParameterGroup>& groups, const 
 std::int64_t persistent_parameters(const std::vector<ParameterGroup>& groups, const Model& model,
                                    const Parallel& parallel);
 
-/// rank_parameters() of layer `layer`, with the quantised ones counted.
-RankParameters layer_rank_parameters(const std::vector<ParameterGroup>& groups, const Model& model, const Plan& plan,
-                                     int layer);
-
 /// The parts of a stage in the order they run, each what FSDP gathers as one unit: the embedding, every layer,
 /// multi-token-prediction layers, and the output layer with the final norm. A tied output layer on another stage than
 /// the embedding has a copy of the word table.

@@ -69,7 +69,7 @@ bool states_survive_node(const Plan& plan, bool has_experts, int gpus_per_node) 
   const RankGrid& grid = plan.grid;
   const Parallel& p = plan.parallel;
   const int shards = p.zero_stage > 0 ? std::min(plan.shard_group(), plan.gradient_group()) : 1;
-  const int expert_ranks = p.ep * std::max(1, p.etp);
+  const int expert_ranks = p.ep * p.expert_tensor_ranks();
   const int expert_parts = expert_ranks * (p.zero_stage > 0 ? expert_shard_group(plan) : 1);
   const auto stages = static_cast<std::size_t>(grid.size(Axis::pp));
   Holders dense(stages * static_cast<std::size_t>(grid.size(Axis::tp) * shards), gpus_per_node);

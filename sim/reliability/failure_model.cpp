@@ -10,6 +10,28 @@ namespace tracecast {
 
 namespace {
 
+/// Share of the events of this kind that are unplanned stops of the job: all or none; of link flaps those that last as long
+/// as `flap_budget`, the retries of the transport.
+double interrupting_share(const FailureKind& kind, JobTime flap_budget) {
+  switch (kind.effect) {
+    case Effect::crash:
+    case Effect::hang:
+    case Effect::corruption:
+    case Effect::loss_spike:
+      return 1;
+    case Effect::link_flap:
+      return survival(kind.lasts, flap_budget);
+    case Effect::slow_gpu:
+    case Effect::slow_link:
+    case Effect::lost_rail:
+    case Effect::slow_uplink:
+    case Effect::slow_storage:
+    case Effect::planned:
+      return 0;
+  }
+  return 0;
+}
+
 /// Groups of nodes that the job is in: all of those it has a node in, if a failure stops the whole group, else its share of them.
 double groups(const FailureKind& kind, int nodes, int nodes_per_group) {
   if (kind.scope == kind.per) return ceil_div(nodes, nodes_per_group);
@@ -64,26 +86,6 @@ int nodes_taken(RateUnit scope, const FailureModel& model, const Machine& machin
       return std::min(model.nodes_per_rack, machine.nodes());
     case RateUnit::switch_group:
       return std::min(model.nodes_per_switch, machine.nodes());
-  }
-  return 0;
-}
-
-double interrupting_share(const FailureKind& kind, JobTime flap_budget) {
-  switch (kind.effect) {
-    case Effect::crash:
-    case Effect::hang:
-    case Effect::corruption:
-    case Effect::loss_spike:
-      return 1;
-    case Effect::link_flap:
-      return survival(kind.lasts, flap_budget);
-    case Effect::slow_gpu:
-    case Effect::slow_link:
-    case Effect::lost_rail:
-    case Effect::slow_uplink:
-    case Effect::slow_storage:
-    case Effect::planned:
-      return 0;
   }
   return 0;
 }

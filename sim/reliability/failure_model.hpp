@@ -123,10 +123,6 @@ std::int64_t parts(const FailureKind& kind, const FailureModel& model, const Mac
 /// Nodes that one failure with this scope takes down: 0 for job, 1 for gpu and node; at most those of the machine.
 int nodes_taken(RateUnit scope, const FailureModel& model, const Machine& machine);
 
-/// Share of the events of this kind that are unplanned stops of the job: all or none; of link flaps those that last as long
-/// as `flap_budget`, the retries of the transport.
-double interrupting_share(const FailureKind& kind, JobTime flap_budget);
-
 /// Unplanned interruptions of the whole machine per second: those of one kind, and all.
 double interruption_rate_s(const FailureKind& kind, const FailureModel& model, const Machine& machine,
                            JobTime flap_budget);

@@ -204,7 +204,6 @@ struct History {
   std::vector<int> events;  ///< [kind of the model]: how often it occurred
   int interruptions = 0;    ///< unplanned outages
   std::int64_t checkpoints = 0;
-  int spare_failures = 0;      ///< of idle spares
   std::vector<JobSpan> spans;  ///< if recorded
   double goodput() const;      ///< productive / wall
 };

@@ -68,7 +68,6 @@ void JobSimulation::on_spare_failure() {
   const auto slot = static_cast<int>(spare_draws_.below(static_cast<std::uint64_t>(spec_.recovery.spares)));
   if (slot < spares_) {
     --spares_;
-    ++history_.spare_failures;
     set_timer({now_ + job_time(draw_s(spec_.recovery.repair, spare_draws_)), Timer::What::repaired, -1});
   }
   expect_spare_failure();

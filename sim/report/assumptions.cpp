@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/quantity_text.hpp"
 #include "sim/cost/rated_precision.hpp"
 #include "sim/forecast/settings_text.hpp"
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/result.hpp"
 #include "sim/report/svg.hpp"
@@ -70,24 +69,22 @@ class Plot {
   }
 
   void band() {
-    std::string outline;
-    for (const BandwidthPoint& p : points_)
-      outline += fmt::format("{:.6g},{:.6g} ", x_of(p.size), y_of(p.busbw * (1 + p.spread) * 1e-9));
+    SvgPoints outline;
+    for (const BandwidthPoint& p : points_) outline.emplace_back(x_of(p.size), y_of(p.busbw * (1 + p.spread) * 1e-9));
     for (std::size_t i = points_.size(); i-- > 0;)
-      outline += fmt::format("{:.6g},{:.6g} ", x_of(points_[i].size),
-                             y_of(points_[i].busbw * std::max(0.0, 1 - points_[i].spread) * 1e-9));
-    picture_.add(fmt::format("<polygon class=\"band\" points=\"{}\"/>", outline));
+      outline.emplace_back(x_of(points_[i].size), y_of(points_[i].busbw * std::max(0.0, 1 - points_[i].spread) * 1e-9));
+    picture_.polygon(outline, "class=\"band\"");
   }
 
   void curve() {
-    std::string points_text;
+    SvgPoints curve;
     for (const BandwidthPoint& p : points_) {
-      points_text += fmt::format("{:.6g},{:.6g} ", x_of(p.size), y_of(p.busbw * 1e-9));
-      picture_.add(fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"3\"><title>{}: {}, {}</title></circle>",
-                               x_of(p.size), y_of(p.busbw * 1e-9), to_text(p.size),
-                               to_text(Bandwidth{static_cast<std::int64_t>(p.busbw)}), markup_text(p.chosen)));
+      const auto& [x, y] = curve.emplace_back(x_of(p.size), y_of(p.busbw * 1e-9));
+      picture_.circle(
+          x, y, 3, "class=\"point\"",
+          fmt::format("{}: {}, {}", to_text(p.size), to_text(Bandwidth{static_cast<std::int64_t>(p.busbw)}), p.chosen));
     }
-    picture_.add(fmt::format("<polyline class=\"curve\" points=\"{}\"/>", points_text));
+    picture_.polyline(curve, "class=\"curve\"");
   }
 
   /// A dashed line where the algorithm or protocol changes, with its name above in one of two rows.

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 
 #include <fmt/format.h>
@@ -37,8 +36,8 @@ void draw(SvgCanvas& out, const std::string& letters, int y) {
     const std::size_t end = std::min(letters.find_first_not_of(letters[begin], begin), letters.size());
     const auto fill = std::ranges::find(kFills, letters[begin], &Fill::letter);
     if (fill != kFills.end())
-      out.add(svg_rect(kLeft + static_cast<double>(begin) / 2, y, static_cast<double>(end - begin) / 2, kRow - 3,
-                       fmt::format("style=\"fill:{}\"", fill->colour)));
+      out.rect(kLeft + static_cast<double>(begin) / 2, y, static_cast<double>(end - begin) / 2, kRow - 3,
+               fmt::format("style=\"fill:{}\"", fill->colour));
     begin = end;
   }
 }
@@ -60,7 +59,7 @@ void draw_legend(SvgCanvas& out, const std::string& rows, int y) {
   int x = kLeft;
   for (const Fill& fill : kFills) {
     if (rows.find(fill.letter) == std::string::npos) continue;
-    out.add(svg_rect(x, y, 12, 12, fmt::format("style=\"fill:{}\"", fill.colour)));
+    out.rect(x, y, 12, 12, fmt::format("style=\"fill:{}\"", fill.colour));
     out.text(x + 16, y + 11, fill.name, "");
     x += 130;
   }

@@ -11,7 +11,6 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/report/decision_svg.hpp"
-#include "sim/report/evidence_page.hpp"
 #include "sim/report/page_sources.hpp"
 #include "sim/report/plan_money.hpp"
 #include "sim/report/text.hpp"

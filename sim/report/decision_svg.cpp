@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/markup.hpp"
 #include "sim/report/svg.hpp"
 #include "sim/report/text.hpp"
 
@@ -86,7 +85,7 @@ double draw_legend(SvgCanvas& picture, const Legend& legend, double left, double
       x = left;
       y += 20;
     }
-    picture.add(svg_rect(x, y - 10, 12, 12, attributes));
+    picture.rect(x, y - 10, 12, 12, attributes);
     picture.text(x + 18, y, name, "");
     x += width;
   }
@@ -113,14 +112,7 @@ struct Plot {
 };
 
 void draw_point(SvgCanvas& picture, double x, double y, const std::string& colour, const std::string& tip) {
-  picture.add(fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"5\" class=\"{}\"><title>{}</title></circle>", x, y,
-                          colour, markup_text(tip)));
-}
-
-std::string points_text(const std::vector<std::pair<double, double>>& points) {
-  std::string text;
-  for (const auto& [x, y] : points) text += fmt::format("{:.6g},{:.6g} ", x, y);
-  return text;
+  picture.circle(x, y, 5, fmt::format("class=\"{}\"", colour), tip);
 }
 
 bool has_days_and_money(const Candidate& candidate) { return candidate.days > 0 && candidate.cost_usd.has_value(); }
@@ -134,15 +126,14 @@ class TradeOffPlot {
 
   /// The line through the candidates that no other one beats in both.
   void draw_front() {
-    std::vector<std::pair<double, double>> front;
+    SvgPoints front;
     for (const int index : plan_.pareto) {
       const Candidate& each = plan_.candidates[static_cast<std::size_t>(index)];
       if (has_days_and_money(each)) front.emplace_back(x_of(each), plot_.y(each.days));
     }
     std::ranges::sort(front);
     const bool of_this_plane = plan_.trade_offs == std::vector{Objective::time, Objective::cost};
-    if (of_this_plane && front.size() > 1)
-      plot_.picture.add(fmt::format("<polyline points=\"{}\" class=\"front\"/>", points_text(front)));
+    if (of_this_plane && front.size() > 1) plot_.picture.polyline(front, "class=\"front\"");
   }
 
   void draw_candidate(std::size_t index) {
@@ -175,7 +166,7 @@ class TradeOffPlot {
   const CapacityPlan& plan_;
   double unit_;
   Plot plot_;
-  std::vector<std::pair<double, double>> labels_;
+  SvgPoints labels_;
 };
 
 }  // namespace
@@ -228,7 +219,7 @@ std::string sizes_svg(const CapacityPlan& plan) {
     picture.text(x.to, y(plan.target.days) - 6, given_days(plan.target.days), "end");
   }
   for (const auto& [name, sizes] : best) {
-    std::vector<std::pair<double, double>> middle, area, back;
+    SvgPoints middle, area, back;
     for (const auto& [gpus, each] : sizes) {
       middle.emplace_back(x(gpus), y(each->days_quantiles ? each->days_quantiles->p50 : each->days));
       if (!each->days_quantiles) continue;
@@ -237,8 +228,9 @@ std::string sizes_svg(const CapacityPlan& plan) {
     }
     area.insert(area.end(), back.rbegin(), back.rend());
     const std::string& colour = plot.classes.at(name);
-    if (back.size() > 1) picture.add(fmt::format("<polygon points=\"{}\" class=\"{}\"/>", points_text(area), colour));
-    picture.add(fmt::format("<polyline points=\"{}\" class=\"{}\"/>", points_text(middle), colour));
+    const std::string attributes = fmt::format("class=\"{}\"", colour);
+    if (back.size() > 1) picture.polygon(area, attributes);
+    picture.polyline(middle, attributes);
     for (const auto& [px, py] : middle) draw_point(picture, px, py, colour, name);
   }
   return plot.document("days against GPUs");
@@ -279,9 +271,9 @@ std::string money_svg(const CapacityPlan& plan) {
     for (const MoneyLine& line : each->money) {
       const auto part = static_cast<std::size_t>(std::ranges::find(parts, line.name) - parts.begin());
       const double width = line.usd / most * (kWidth - 20);
-      picture.add(svg_rect(left, y + 18, width, 20, style_of(part),
-                           fmt::format("{}: {} USD, {}", line.name, number(line.usd, 3),
-                                       percent(line.usd / each->cost_usd->typical, 0))));
+      picture.rect(left, y + 18, width, 20, style_of(part),
+                   fmt::format("{}: {} USD, {}", line.name, number(line.usd, 3),
+                               percent(line.usd / each->cost_usd->typical, 0)));
       left += width;
     }
     y += 52;

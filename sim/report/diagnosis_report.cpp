@@ -88,8 +88,8 @@ std::string diagnosis_svg(const std::string& scenario, const Diagnosis& d) {
   for (std::size_t i = 0; i < std::min(kShown, d.causes.size()); ++i, y += kRow) {
     const DiagnosedCause& cause = d.causes[i];
     picture.text(kLeft - 10, y, percent(cause.likelihood), "end");
-    picture.add(svg_rect(kLeft, y - 12, kBar, 15, R"(class="rest")", cause.check));
-    picture.add(svg_rect(kLeft, y - 12, std::max(1.0, kBar * cause.likelihood), 15, R"(class="bar")", cause.check));
+    picture.rect(kLeft, y - 12, kBar, 15, R"(class="rest")", cause.check);
+    picture.rect(kLeft, y - 12, std::max(1.0, kBar * cause.likelihood), 15, R"(class="bar")", cause.check);
     picture.text(kLeft + kBar + 12, y, cause.what, i < static_cast<std::size_t>(d.indistinguishable) ? "" : "soft");
   }
   return picture.document(kWidth, y, "Diagnosis of " + scenario, kStyle);

@@ -4,9 +4,6 @@
 #include <functional>
 #include <vector>
 
-#include <fmt/format.h>
-
-#include "sim/base/quantity_text.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {

@@ -25,37 +25,6 @@ std::string fact(std::string_view label, const std::string& text, const TextStyl
   return lines.replace(2, name.size(), paint(name, Colour::grey, style));
 }
 
-Colour colour_of(TimeCategory category) {
-  switch (category) {
-    case TimeCategory::productive:
-      return Colour::green;
-    case TimeCategory::degraded:
-      return Colour::yellow;
-    case TimeCategory::checkpoint:
-      return Colour::cyan;
-    case TimeCategory::lost:
-      return Colour::red;
-    case TimeCategory::waiting:
-      return Colour::magenta;
-    case TimeCategory::planned:
-      return Colour::grey;
-    default:
-      return Colour::blue;
-  }
-}
-
-/// Of a day's picture, in the order of TimeCategory.
-constexpr std::array<std::pair<char, std::string_view>, kTimeCategories> kLetters{{{'.', "runs"},
-                                                                                   {'s', "slow"},
-                                                                                   {'c', "saves a checkpoint"},
-                                                                                   {'x', "lost work"},
-                                                                                   {'d', "detection"},
-                                                                                   {'D', "diagnosis"},
-                                                                                   {'w', "waiting"},
-                                                                                   {'r', "restart"},
-                                                                                   {'l', "load"},
-                                                                                   {'p', "planned"}}};
-
 /// Failures during an outage belong to it, so a history has fewer interruptions than this rate gives.
 std::string rate_text(double mtbf_s) {
   return std::isfinite(mtbf_s) ? fmt::format("one every {} while the job runs", duration_in_words(mtbf_s)) : "never";
@@ -143,7 +112,7 @@ std::string waterfall(const GoodputForecast& r, const TextStyle& style) {
     if (share <= 0) continue;
     text += fmt::format("  {} {} {} {}\n", pad_right(to_string(what), kLabel), pad_left(percent(share, 2), 8),
                         pad_left(duration_in_words(share * r.goodput.wall_s.mean), 10),
-                        paint(bar(share, width, style), colour_of(what), style));
+                        paint(bar(share, width, style), style_of(what).colour, style));
   }
   return text;
 }
@@ -257,8 +226,8 @@ TimeCategory longest_outage(const std::vector<JobSpan>& spans, std::size_t first
 /// ". runs, d detection, l load": of the letters that occur.
 std::string legend(const std::array<bool, kTimeCategories>& occurs) {
   std::vector<std::string> entries;
-  for (std::size_t i = 0; i < kLetters.size(); ++i)
-    if (occurs[i]) entries.push_back(fmt::format("{} {}", kLetters[i].first, kLetters[i].second));
+  for (std::size_t i = 0; i < occurs.size(); ++i)
+    if (occurs[i]) entries.push_back(fmt::format("{} {}", kTimeStyles[i].letter, kTimeStyles[i].words));
   return fmt::format("{}", fmt::join(entries, ", "));
 }
 
@@ -282,7 +251,7 @@ std::string timeline(const GoodputForecast& r, const TextStyle& style) {
       const auto longest =
           static_cast<std::size_t>(longest_outage(spans, first, begin, begin + kSecondsPerDay / width));
       occurs[longest] = true;
-      line += kLetters[longest].first;
+      line += kTimeStyles[longest].letter;
     }
     text += fmt::format("  day {:>3}  {}\n", d + 1, line);
   }

@@ -9,10 +9,6 @@
 
 namespace tracecast {
 
-/// The colour of a category in pictures and on pages (tools/page/shared.js): Paul Tol's muted scheme, which readers with
-/// colour-vision deficiencies can tell apart. Source: personal.sron.nl/~pault, "muted" qualitative scheme.
-const char* fill_of(TimeCategory category);
-
 /// Bars: where the wall time goes, on average.
 std::string waterfall_svg(const GoodputForecast& report);
 /// One row per day of history 0, coloured by what the job does.

@@ -7,6 +7,7 @@
 #include "sim/base/markup.hpp"
 #include "sim/base/units.hpp"
 #include "sim/forecast/settings_text.hpp"
+#include "sim/report/json_parts.hpp"
 
 namespace tracecast {
 namespace {
@@ -20,16 +21,6 @@ Json exposed_communication(const Forecast& f) {
   return out;
 }
 
-Json by_kind(const MemoryByKind& memory) {
-  return {{"weights", gib(memory.weights)},
-          {"gradients", gib(memory.gradients)},
-          {"optimizer", gib(memory.optimizer)},
-          {"activations", gib(memory.activations)},
-          {"transient", gib(memory.transient)},
-          {"fixed", gib(memory.fixed)},
-          {"fragmentation", gib(memory.fragmentation)}};
-}
-
 Json memory(const Forecast& f) {
   const MemoryByKind& tightest = f.memory[static_cast<std::size_t>(f.tightest_pp_rank)];
   Json by_pipeline_rank = Json::array();
@@ -38,7 +29,7 @@ Json memory(const Forecast& f) {
               {"capacity_gib", gib(f.memory_capacity)},
               {"peak_gib", gib(tightest.total())},
               {"peak_rank", f.peak_rank},
-              {"by_kind_gib", by_kind(tightest)},
+              {"by_kind_gib", memory_by_kind_json(tightest)},
               {"by_pipeline_rank_gib", by_pipeline_rank},
               {"host_gib", gib(f.host_peak)},
               {"host_used_gib", gib(f.host_used)}};
@@ -105,8 +96,6 @@ Json measured(const Measured& measured, const Forecast& f) {
           {"source", measured.source}};
 }
 
-Json range(const Range3& r) { return {{"low", r.low}, {"typical", r.typical}, {"high", r.high}}; }
-
 Json unchanged_json(const Unchanged& unchanged, const Forecast& after) {
   const Forecast& before = unchanged.forecast;
   Json parts = Json::array();
@@ -123,11 +112,11 @@ Json unchanged_json(const Unchanged& unchanged, const Forecast& after) {
               {"fits", before.fits},
               {"parts", parts}};
   if (unchanged.usd_per_million_tokens && unchanged.usd_per_million_tokens_after)
-    out["usd_per_million_tokens"] = {{"without", range(*unchanged.usd_per_million_tokens)},
-                                     {"with", range(*unchanged.usd_per_million_tokens_after)}};
+    out["usd_per_million_tokens"] = {{"without", range_json(*unchanged.usd_per_million_tokens)},
+                                     {"with", range_json(*unchanged.usd_per_million_tokens_after)}};
   if (unchanged.kwh_per_million_tokens && unchanged.kwh_per_million_tokens_after)
-    out["kwh_per_million_tokens"] = {{"without", range(*unchanged.kwh_per_million_tokens)},
-                                     {"with", range(*unchanged.kwh_per_million_tokens_after)}};
+    out["kwh_per_million_tokens"] = {{"without", range_json(*unchanged.kwh_per_million_tokens)},
+                                     {"with", range_json(*unchanged.kwh_per_million_tokens_after)}};
   if (unchanged.measured) out["measured"] = measured(*unchanged.measured, before);
   return out;
 }

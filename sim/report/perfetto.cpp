@@ -347,13 +347,13 @@ Result<void> write_trace_file(AtomicFile& file, const ForecastRun& run, std::spa
   return file.finish();
 }
 
-std::string ranges(std::span<const int> ascending, std::size_t most) {
+std::string ranges(std::span<const int> ascending) {
   std::string text;
   std::size_t written = 0;
   for (std::size_t i = 0; i < ascending.size(); ++written) {
     std::size_t last = i;
     while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
-    if (written == most) return text + fmt::format(", … {}", ascending.back());
+    if (written == 3) return text + fmt::format(", … {}", ascending.back());
     text += (text.empty() ? "" : ", ") + std::to_string(ascending[i]);
     if (last > i) text += "-" + std::to_string(ascending[last]);
     i = last + 1;

@@ -54,7 +54,7 @@ Result<std::vector<TracedRank>> traced_ranks(const ForecastRun& run, std::span<c
 /// Finishes the file; the caller commits it. Errors: a chosen rank that the job does not have; a file that cannot be written.
 Result<void> write_trace_file(AtomicFile& file, const ForecastRun& run, std::span<const int> chosen);
 
-/// "0-7, 16, 18": ascending numbers as ranges; an ellipsis replaces everything after `most` ranges.
-std::string ranges(std::span<const int> ascending, std::size_t most = 3);
+/// "0-7, 16, 18": ascending numbers as ranges; an ellipsis replaces everything after three ranges.
+std::string ranges(std::span<const int> ascending);
 
 }  // namespace tracecast

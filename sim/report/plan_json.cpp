@@ -13,8 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-int data_parallel(const Layout& layout, int gpus) { return gpus / (layout.tp * layout.cp * layout.pp); }
-
 Json layout_json(const Layout& l, int gpus) {
   return {{"id", l.id},
           {"tp", l.tp},
@@ -23,7 +21,7 @@ Json layout_json(const Layout& l, int gpus) {
           {"sequence_parallel", l.sequence_parallel && l.tp > 1},
           {"pp", l.pp},
           {"vpp", l.vpp},
-          {"dp", data_parallel(l, gpus)},
+          {"dp", gpus / l.model_ranks()},
           {"micro_batch_size", l.micro_batch_size},
           {"recompute", to_string(l.recompute)},
           {"pp_schedule", l.pp_schedule},
@@ -311,7 +309,7 @@ std::string plan_csv(const CapacityPlan& plan) {
       const Layout& l = e.layout;
       text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", machine.choice.topology,
                           machine.choice.gpus, machine.choice.scenario.training.global_batch_size, l.id, l.tp, l.cp,
-                          l.ep, l.pp, l.vpp, data_parallel(l, machine.choice.gpus), l.sequence_parallel && l.tp > 1,
+                          l.ep, l.pp, l.vpp, machine.choice.gpus / l.model_ranks(), l.sequence_parallel && l.tp > 1,
                           l.micro_batch_size, to_string(l.recompute), l.pp_schedule, l.zero_stage, to_string(l.offload),
                           seconds(e.bound.step_time), e.step_time_s, e.mfu, gib(e.memory));
     }

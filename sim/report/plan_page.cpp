@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/quantity_text.hpp"
 #include "sim/report/plan_money.hpp"
 #include "sim/report/plan_report.hpp"
 #include "sim/search/space.hpp"

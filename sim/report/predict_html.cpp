@@ -9,6 +9,7 @@
 #include "sim/network/topology.hpp"
 #include "sim/report/assumptions.hpp"
 #include "sim/report/json.hpp"
+#include "sim/report/json_parts.hpp"
 #include "sim/report/page_parts.hpp"
 #include "sim/report/perfetto.hpp"
 #include "sim/report/template_runs.hpp"
@@ -25,23 +26,13 @@ bool sends_far(const StepGraph& graph, const Cluster& cluster, const Rank& rank)
   });
 }
 
-/// Bytes that one GPU sends over the network. A ring over r ranks of a node leaves the node once for all of them;
-/// all_to_all and messages leave it with the share of members outside the node.
-double network_bytes(const TrafficCount& count, bool far_message) {
-  if (count.slot < 0) return far_message ? count.sent : 0;
-  if (count.nodes <= 1) return 0;
-  const double per_node = static_cast<double>(count.ranks) / count.nodes;
-  if (count.collective == Collective::all_to_all) return count.sent * (count.ranks - per_node) / (count.ranks - 1);
-  return count.sent / per_node;
-}
-
 /// Of the mean step: the graph is that of a step that averages.
 std::string traffic_json(const ForecastRun& run, const Cluster& cluster, std::size_t r) {
   const StepGraph& graph = run.graph;
   const std::optional<Averaging>& averaging = run.forecast.averaging;
   std::string text = "[";
   for (const TrafficCount& c : count_traffic(graph, r)) {
-    const double far = network_bytes(c, sends_far(graph, cluster, graph.ranks[r]));
+    const double far = c.slot >= 0 ? c.sent_far : sends_far(graph, cluster, graph.ranks[r]) ? c.sent : 0;
     const bool sometimes = averaging && averages(c.traffic, c.collective);
     const double steps = sometimes ? static_cast<double>(averaging->steps) / averaging->period : 1;
     text += fmt::format(
@@ -61,13 +52,9 @@ std::string memory_json(const ForecastRun& run, const TracedRank& rank) {
 }
 
 std::string memory_kinds_json(const Forecast& f) {
-  std::string text = "[";
-  for (const MemoryByKind& m : f.memory)
-    text += fmt::format(
-        R"({}{{"weights":{},"gradients":{},"optimizer":{},"activations":{},"transient":{},"fixed":{},"fragmentation":{}}})",
-        text.size() > 1 ? "," : "", gib(m.weights), gib(m.gradients), gib(m.optimizer), gib(m.activations),
-        gib(m.transient), gib(m.fixed), gib(m.fragmentation));
-  return text + "]";
+  auto kinds = nlohmann::ordered_json::array();
+  for (const MemoryByKind& memory : f.memory) kinds.push_back(memory_by_kind_json(memory));
+  return kinds.dump();
 }
 
 template <class Each>

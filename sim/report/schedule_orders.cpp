@@ -1,6 +1,5 @@
 #include "sim/report/schedule_orders.hpp"
 
-#include <algorithm>
 #include <set>
 #include <string_view>
 

@@ -125,7 +125,7 @@ class Drawing {
   }
 
   void rectangle(double left, double top, double width, double height, const char* fill, const std::string& more) {
-    picture_.add(svg_rect(left, top, width, height, fmt::format("fill=\"{}\"{}", fill, more)));
+    picture_.rect(left, top, width, height, fmt::format("fill=\"{}\"{}", fill, more));
   }
 
   void box(const ScheduleView& view, std::size_t rank, const ActionSpan& time) {
@@ -194,7 +194,7 @@ class Drawing {
         at = 8;
         y_ += 18;
       }
-      if (colour != nullptr) picture_.add(svg_rect(at, y_, 12, 12, fmt::format("style=\"fill:{}\"", colour)));
+      if (colour != nullptr) picture_.rect(at, y_, 12, 12, fmt::format("style=\"fill:{}\"", colour));
       picture_.add(svg_text(colour != nullptr ? at + 17 : at, y_ + 10, "", words));
       at += space;
     };

@@ -9,12 +9,23 @@
 
 namespace tracecast {
 
+namespace {
+
+/// A picture of `width` x `height`; `attributes` of its root.
 std::string svg_frame(double width, double height, std::string_view attributes, std::string_view content) {
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.6g}\" height=\"{1:.6g}\" viewBox=\"0 0 {0:.6g} {1:.6g}\" "
       "{2}>\n{3}</svg>\n",
       width, height, attributes, content);
 }
+
+std::string points_text(const SvgPoints& points) {
+  std::string text;
+  for (const auto& [x, y] : points) text += fmt::format("{:.6g},{:.6g} ", x, y);
+  return text;
+}
+
+}  // namespace
 
 std::string svg_text(double x, double y, std::string_view attributes, std::string_view text) {
   return fmt::format("<text x=\"{:.6g}\" y=\"{:.6g}\" {}>{}</text>", x, y, attributes, markup_text(text));
@@ -35,6 +46,24 @@ void SvgCanvas::text(double x, double y, std::string_view text, std::string_view
 void SvgCanvas::line(double x1, double y1, double x2, double y2, std::string_view classes) {
   add(fmt::format("<line x1=\"{:.6g}\" y1=\"{:.6g}\" x2=\"{:.6g}\" y2=\"{:.6g}\" class=\"{}\"/>", x1, y1, x2, y2,
                   classes));
+}
+
+void SvgCanvas::rect(double x, double y, double width, double height, std::string_view attributes,
+                     std::string_view title) {
+  add(svg_rect(x, y, width, height, attributes, title));
+}
+
+void SvgCanvas::circle(double x, double y, double radius, std::string_view attributes, std::string_view title) {
+  add(fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"{:.6g}\" {}><title>{}</title></circle>", x, y, radius,
+                  attributes, markup_text(title)));
+}
+
+void SvgCanvas::polyline(const SvgPoints& points, std::string_view attributes) {
+  add(fmt::format("<polyline {} points=\"{}\"/>", attributes, points_text(points)));
+}
+
+void SvgCanvas::polygon(const SvgPoints& points, std::string_view attributes) {
+  add(fmt::format("<polygon {} points=\"{}\"/>", attributes, points_text(points)));
 }
 
 std::string SvgCanvas::document(double width, double height, std::string_view title, const SvgStyle& style,

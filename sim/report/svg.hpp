@@ -6,11 +6,10 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace tracecast {
-
-/// A picture of `width` x `height`; `attributes` of its root.
-std::string svg_frame(double width, double height, std::string_view attributes, std::string_view content);
 
 /// `text` is plain.
 std::string svg_text(double x, double y, std::string_view attributes, std::string_view text);
@@ -28,12 +27,18 @@ struct SvgStyle {
   std::string_view page_rule = {};    ///< of the background, if `rules` hold for all rectangles
 };
 
+using SvgPoints = std::vector<std::pair<double, double>>;
+
 /// The elements of a picture with a style sheet. Its text has the classes title, soft (less important), end and mid (anchors).
 class SvgCanvas {
  public:
   void add(std::string_view element);
   void text(double x, double y, std::string_view text, std::string_view classes);
   void line(double x1, double y1, double x2, double y2, std::string_view classes);
+  void rect(double x, double y, double width, double height, std::string_view attributes, std::string_view title = "");
+  void circle(double x, double y, double radius, std::string_view attributes, std::string_view title);
+  void polyline(const SvgPoints& points, std::string_view attributes);
+  void polygon(const SvgPoints& points, std::string_view attributes);
 
   const std::string& elements() const { return elements_; }
   /// The picture. `behind`: elements behind all others.

@@ -69,7 +69,7 @@ RateRange range_of(const std::vector<GridPoint>& points) {
 /// A point of a heat map, its cell's upper left corner at (x, y).
 void draw_cell(SvgCanvas& picture, double x, double y, const GridPoint& p, const RateRange& range) {
   const auto box = [&](const std::string& style, const std::string& tip) {
-    picture.add(svg_rect(x + 1, y + 1, kCellWidth - 2, kCellHeight - 2, style, tip));
+    picture.rect(x + 1, y + 1, kCellWidth - 2, kCellHeight - 2, style, tip);
   };
   if (!p.error.empty()) {
     box("class=\"none\"", p.error);
@@ -82,8 +82,8 @@ void draw_cell(SvgCanvas& picture, double x, double y, const GridPoint& p, const
   box(fmt::format("style=\"fill:{}\"", shade(share)), tip);
   if (!p.fits) box("class=\"out\"", tip + ", does not fit");
   if (!p.fits)  // otherwise the stripes would cross the number
-    picture.add(svg_rect(x + kCellWidth / 2 - 26, y + kCellHeight / 2 - 9, 52, 18,
-                         fmt::format("style=\"fill:{};pointer-events:none\"", shade(share))));
+    picture.rect(x + kCellWidth / 2 - 26, y + kCellHeight / 2 - 9, 52, 18,
+                 fmt::format("style=\"fill:{};pointer-events:none\"", shade(share)));
   if (p.fits && p.tokens_per_s_per_gpu == range.best) box("class=\"best\"", tip + ", the best that fits");
   picture.add(
       svg_text(x + kCellWidth / 2, y + kCellHeight / 2 + 4,
@@ -183,21 +183,20 @@ class Curves {
   }
 
   void curve(const std::vector<GridPoint>& points, const std::vector<std::size_t>& drawn, const char* style) {
-    std::string line;
-    std::string upper;
-    std::string lower;
+    SvgPoints line, band, lower;
     for (const std::size_t i : drawn) {
       const GridPoint& p = points[i];
-      line += fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(p.tokens_per_s_per_gpu));
-      upper += fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(rate(p, p.p5_s)));
-      lower = fmt::format("{:.6g},{:.6g} ", x_of(i), y_of(rate(p, p.p95_s))) + lower;
+      line.emplace_back(x_of(i), y_of(p.tokens_per_s_per_gpu));
+      band.emplace_back(x_of(i), y_of(rate(p, p.p5_s)));
+      lower.emplace_back(x_of(i), y_of(rate(p, p.p95_s)));
     }
-    picture_->add(fmt::format("<polygon class=\"f{} band\" points=\"{}{}\"/>", style, upper, lower));
-    picture_->add(fmt::format("<polyline class=\"{}\" points=\"{}\"/>", style, line));
+    band.insert(band.end(), lower.rbegin(), lower.rend());
+    const std::string attributes = fmt::format("class=\"{}\"", style);
+    picture_->polygon(band, fmt::format("class=\"f{} band\"", style));
+    picture_->polyline(line, attributes);
     for (const std::size_t i : drawn)
-      picture_->add(fmt::format("<circle cx=\"{:.6g}\" cy=\"{:.6g}\" r=\"4\" class=\"{}\"{}><title>{}</title></circle>",
-                                x_of(i), y_of(points[i].tokens_per_s_per_gpu), style,
-                                points[i].fits ? "" : " style=\"fill:var(--page)\"", markup_text(tip(points[i]))));
+      picture_->circle(x_of(i), y_of(points[i].tokens_per_s_per_gpu), 4,
+                       attributes + (points[i].fits ? "" : " style=\"fill:var(--page)\""), tip(points[i]));
   }
 
   void bars(const std::vector<GridPoint>& points, const std::vector<std::size_t>& drawn, const char* style) {
@@ -205,8 +204,8 @@ class Curves {
     for (const std::size_t i : drawn) {
       const GridPoint& p = points[i];
       const double top = y_of(p.tokens_per_s_per_gpu);
-      picture_->add(svg_rect(x_of(i) - wide / 2, top, wide, kTop + kPlotHeight - top,
-                             fmt::format("class=\"{}{}\"", p.fits ? "f" : "hollow ", style), tip(p)));
+      picture_->rect(x_of(i) - wide / 2, top, wide, kTop + kPlotHeight - top,
+                     fmt::format("class=\"{}{}\"", p.fits ? "f" : "hollow ", style), tip(p));
       picture_->line(x_of(i), y_of(rate(p, p.p5_s)), x_of(i), y_of(rate(p, p.p95_s)), "whisker");
     }
   }

@@ -4,14 +4,10 @@
 #include <cmath>
 #include <cstddef>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "sim/base/quantity_text.hpp"
-#include "sim/base/words.hpp"
-#include "sim/cost/rated_precision.hpp"
 #include "sim/forecast/settings_text.hpp"
 #include "sim/plan/optimizers.hpp"
 #include "sim/report/assumptions.hpp"

@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/quantity_text.hpp"
 #include "sim/plan/optimizers.hpp"
 #include "sim/plan/parameter_states.hpp"
 

@@ -219,7 +219,7 @@ class Drawing {
     const bool switches = layout.nvswitches > 0;
     const int rows = (nics > 0 ? 1 : 0) + 2 + (switches || layout.mesh ? 1 : 0);
     const double height = 28 + 58 * (rows - 1) + 26 + 16;
-    back_.add(svg_rect(x, y, width, height, "class=\"panel\""));
+    back_.rect(x, y, width, height, "class=\"panel\"");
     picture_.text(x + 10, y + 18, "node0", "soft");
     double row = y + 28;
     const auto column = [&](int i, int count) { return x + 14 + (width - 28) * (i + 0.5) / count; };

@@ -35,17 +35,4 @@ PipelineOp receive_of(const Output& output) {
           output.stage + (output.backward ? -1 : 1), output.microbatch, -1, -1};
 }
 
-Output moved_by(const PipelineOp& step) {
-  switch (step.kind) {
-    case PipelineOpKind::send_forward:
-      return {false, step.stage, step.microbatch};
-    case PipelineOpKind::send_backward:
-      return {true, step.stage, step.microbatch};
-    case PipelineOpKind::receive_forward:
-      return {false, step.stage - 1, step.microbatch};
-    default:
-      return {true, step.stage + 1, step.microbatch};
-  }
-}
-
 }  // namespace tracecast

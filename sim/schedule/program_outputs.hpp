@@ -15,8 +15,6 @@ namespace tracecast {
 std::vector<Output> results_of(const PipelineOp& step);
 /// What neighbouring stages must deliver before a compute step can run.
 std::vector<Output> inputs_of(const Schedule& schedule, const PipelineOp& step);
-/// The output that a send or receive moves.
-Output moved_by(const PipelineOp& step);
 PipelineOp send_of(const Output& output);
 /// A receive is named after the stage that gets the input.
 PipelineOp receive_of(const Output& output);

@@ -152,7 +152,6 @@ const BoundTable::StageParameters& BoundTable::parameters_of(const Layout& layou
   plan.parallel = scenario_.parallel;
   plan.training = scenario_.training;
   apply_layout(layout, scenario_, plan.parallel, plan.training);
-  if (plan.parallel.etp == 0) plan.parallel.etp = plan.parallel.tp;
   const auto units = [&](const Stage& stage) { return stage_units(scenario_.model, plan, stage, true); };
   for (const int layer : kinds_.first) known->layer.push_back(units({layer, 1, false, false}).front());
   known->embedding = units({0, 0, true, false}).front();
@@ -214,7 +213,7 @@ bool BoundTable::fills_domains(const Parallel& p) const {
     if (!regular(ranks)) return false;
   }
   const bool whole = ranks == p.tp * p.cp * p.dp && ranks % gpus == 0;
-  return whole && regular(p.etp) && regular(p.etp * p.ep);
+  return whole && regular(p.expert_tensor_ranks()) && regular(p.expert_tensor_ranks() * p.ep);
 }
 
 /// Picoseconds for which gradients, and with ZeRO-1 and 2 parameters, occupy ports.
@@ -266,7 +265,6 @@ std::int64_t BoundTable::update_bound(const LayoutState& state) {
 }
 
 Bytes BoundTable::memory_bound(const LayoutState& state) {
-  const MemoryOptions options;
   const bool offloaded = state.plan.training.offload_activations;
   Bytes tightest;
   for (std::size_t i = 0; i < state.held.size(); ++i) {
@@ -274,8 +272,8 @@ Bytes BoundTable::memory_bound(const LayoutState& state) {
     const std::int64_t in_flight = chunks_in_flight(*state.shape, ranks, state.plan.parallel, state.microbatches);
     const double activations = activations_of(ranks, *state.costs, in_flight, offloaded);
     const MemoryByKind states = parameter_states(state.held[i], state.plan);
-    Bytes total = states.total() - gradient_copies(states, state.plan) + options.fixed;
-    total.count += static_cast<std::int64_t>((1 + options.fragmentation) * activations);
+    Bytes total = states.total() - gradient_copies(states, state.plan) + kFixedMemory;
+    total.count += static_cast<std::int64_t>((1 + kFragmentation) * activations);
     tightest = std::max(tightest, total);
   }
   return tightest;
@@ -297,7 +295,6 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
   state.plan.training = scenario_.training;
   apply_layout(layout, scenario_, p, state.plan.training);
   p.dp = p.replicas_on(scenario_.cluster.world_size);
-  if (p.etp == 0) p.etp = p.tp;
   state.microbatches = scenario_.training.global_batch_size / (layout.micro_batch_size * p.dp);
   state.shape = &shape;
   const StageParameters& parameters = parameters_of(layout);
@@ -314,13 +311,9 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
 /// Sets the zero_stage and offload of the layout; false: the machine cannot offload.
 bool BoundTable::set_sharding(LayoutState& state, const Layout& layout) {
   Parallel& p = state.plan.parallel;
-  Training& training = state.plan.training;
   apply_sharding(layout, scenario_, p);
-  training.offload_optimizer = layout.offload.optimizer;
-  training.offload_parameters = layout.offload.parameters;
-  training.offload_activations = layout.offload.activations;
-  training.offload_layers = layout.offload.activations ? scenario_.training.offload_layers : 0;
-  const bool reduces = p.dp * p.cp > 1 && !has_servers(p) && !averages_parameters(p);
+  apply_offload(layout, scenario_, state.plan.training);
+  const bool reduces = state.plan.gradient_group() > 1 && !has_servers(p) && !averages_parameters(p);
   state.traffic = reduces ? &traffic_of(layout, p.dp, state.shape->replicas > 1) : nullptr;
   state.shards = reduces && p.zero_stage == 3;
   return can_offload(state);

@@ -58,8 +58,7 @@ Plan one_stage_plan(const Scenario& scenario, Layout layout, int dp, KnownPacks&
   // And of weight gradients those of FSDP, which are not added to fp32 ones.
   if (multiplication_adds(p, plan.training)) plan.training.grad_reduce_dtype = Precision::bf16;
   p.dp = dp;
-  p.shard_group = std::min(p.shard_group, p.dp * p.cp);  // of a host with several stages
-  if (p.etp == 0) p.etp = p.tp;
+  p.shard_group = std::min(p.shard_group, plan.gradient_group());  // of a host with several stages
   if (scenario.model.moe) plan.expert_load = expert_load(*scenario.model.moe, p, plan.training);
   plan.world_size = p.tp * p.cp * p.dp;
   plan.num_microbatches = 1;

@@ -125,13 +125,16 @@ ModelPart& ModelPart::operator+=(const ModelPart& other) {
   return *this;
 }
 
+Result<Schedule> placement_of(const Layout& layout) {
+  const std::string name = layout.pp_schedule.empty() ? default_schedule(layout.vpp) : layout.pp_schedule;
+  // Every schedule accepts this number of micro-batches.
+  return make_schedule(name, {.ranks = layout.pp, .microbatches = 2 * layout.pp, .chunks = layout.vpp});
+}
+
 PipelineShape pipeline_shape(const Scenario& scenario, const LayerKinds& kinds, const Layout& layout) {
   const std::vector<ModelPart> stages = stage_parts(scenario, kinds, layout);
   if (stages.empty()) return {};
-  const std::string name = layout.pp_schedule.empty() ? default_schedule(layout.vpp) : layout.pp_schedule;
-  // The placement does not depend on the number of micro-batches; every schedule accepts this number.
-  const Result<Schedule> schedule =
-      make_schedule(name, {.ranks = layout.pp, .microbatches = 2 * layout.pp, .chunks = layout.vpp});
+  const Result<Schedule> schedule = placement_of(layout);
   if (!schedule || schedule->stages() != static_cast<int>(stages.size())) return {};
   PipelineShape shape;
   for (const ModelPart& stage : stages) shape.whole += stage;
@@ -142,7 +145,7 @@ PipelineShape pipeline_shape(const Scenario& scenario, const LayerKinds& kinds, 
              messages_of(*schedule, static_cast<std::size_t>(rank)));
   shape.ranks = sets.take();
   shape.replicas = schedule->replicas;
-  shape.chunks_in_flight = find_schedule(name)->chunks_in_flight;
+  shape.chunks_in_flight = find_schedule(schedule->name)->chunks_in_flight;
   shape.split_backward = does(*schedule, {ActionKind::backward_input, ActionKind::backward_weight});
   shape.pairs = does(*schedule, {ActionKind::forward_backward});
   return shape;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/result.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/space.hpp"
@@ -61,6 +62,10 @@ struct PipelineShape {
   bool split_backward = false;  ///< weight gradients may come after all input gradients
   bool pairs = false;           ///< a forward and a backward overlap and hide each other's token exchange
 };
+
+/// The schedule of a layout with any number of micro-batches: the placement of its stages does not depend on it.
+/// Errors: those of make_schedule
+Result<Schedule> placement_of(const Layout& layout);
 
 PipelineShape pipeline_shape(const Scenario& scenario, const LayerKinds& kinds, const Layout& layout);
 

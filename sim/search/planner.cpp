@@ -132,12 +132,6 @@ std::vector<BoundedLayout> bound_all(const Scenario& scenario, const SearchSpace
   return all;
 }
 
-std::vector<std::pair<Layout, LayoutBound>> as_round(const SearchSpace& space, std::span<const BoundedLayout> layouts) {
-  std::vector<std::pair<Layout, LayoutBound>> round;
-  for (const BoundedLayout& each : layouts) round.emplace_back(space.at(each.id), each.bound);
-  return round;
-}
-
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options) {
   return [&scenario, threads = thread_count(options.threads), headroom = options.memory_headroom,
           evaluated = options.evaluated,

@@ -99,9 +99,6 @@ using EvaluateRound = std::function<std::vector<Evaluation>(SearchRound, Duratio
 /// The scenario must outlive it.
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options);
 
-/// The layouts with their bounds as a round.
-std::vector<std::pair<Layout, LayoutBound>> as_round(const SearchSpace& space, std::span<const BoundedLayout> layouts);
-
 /// Number of layouts in a round, and of each ZeRO stage in the first one.
 inline constexpr std::size_t kRound = 32;
 inline constexpr int kFirstOfStage = 2;

@@ -33,30 +33,13 @@ class Recipe {
 
  private:
   Layout layout(const Place& place) const {
-    // The inverse of SearchSpace::at.
-    const auto append = [](std::int64_t id, std::size_t index, const auto& values) {
-      return id * static_cast<std::int64_t>(values.size()) + static_cast<std::int64_t>(index);
-    };
-    std::int64_t id = append(0, place.tp, space_.tp);
-    const Parallel& own = scenario_.parallel;
-    id = append(id, place_of(own.cp, space_.cp), space_.cp);
-    id = append(id, place_of(own.ep, space_.ep), space_.ep);
-    const char sequence_parallel = layout_of(scenario_).sequence_parallel;
-    id = append(id, place_of(sequence_parallel, space_.sequence_parallel), space_.sequence_parallel);
-    id = append(id, place.micro_batch, space_.micro_batch_size);
-    id = append(id, place.recompute, space_.recompute);
-    id = append(id, place.pp, space_.pp);
-    id = append(id, place.vpp, space_.vpp);
-    id = append(id, place_of(own.pp_schedule, space_.pp_schedule), space_.pp_schedule);
-    id = append(id, place_of(own.zero_stage, space_.zero_stage), space_.zero_stage);
-    return space_.at(append(id, place_of(layout_of(scenario_).offload, space_.offload), space_.offload));
-  }
-
-  /// 0 if the list does not have the value.
-  template <class Value>
-  static std::size_t place_of(const Value& value, const std::vector<Value>& values) {
-    const auto found = std::find(values.begin(), values.end(), value);
-    return found == values.end() ? 0 : static_cast<std::size_t>(found - values.begin());
+    Layout wanted = layout_of(scenario_);
+    wanted.tp = space_.tp[place.tp];
+    wanted.pp = space_.pp[place.pp];
+    wanted.vpp = space_.vpp[place.vpp];
+    wanted.micro_batch_size = space_.micro_batch_size[place.micro_batch];
+    wanted.recompute = space_.recompute[place.recompute];
+    return space_.at(space_.id_of(wanted));
   }
 
   Evaluation look_at(const Place& place) {

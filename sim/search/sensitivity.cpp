@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>

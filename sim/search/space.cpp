@@ -1,7 +1,6 @@
 #include "sim/search/space.hpp"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,13 +43,25 @@ bool is_default_schedule(const std::string& name) {
   return name.empty() || name == default_schedule(1) || name == default_schedule(2);
 }
 
-/// The value of the next choice, the last list first.
-template <class Value>
-Value next(const std::vector<Value>& values, std::int64_t& id) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  const auto index = static_cast<std::size_t>(id % count);
-  id /= count;
-  return values[index];
+/// All choices of a layout with their values, the one that changes fastest with its number first.
+template <class Visit>
+void each_choice(const SearchSpace& space, const Visit& visit) {
+  visit(&Layout::offload, space.offload);
+  visit(&Layout::zero_stage, space.zero_stage);
+  visit(&Layout::pp_schedule, space.pp_schedule);
+  visit(&Layout::vpp, space.vpp);
+  visit(&Layout::pp, space.pp);
+  visit(&Layout::recompute, space.recompute);
+  visit(&Layout::micro_batch_size, space.micro_batch_size);
+  visit(&Layout::sequence_parallel, space.sequence_parallel);
+  visit(&Layout::ep, space.ep);
+  visit(&Layout::cp, space.cp);
+  visit(&Layout::tp, space.tp);
+}
+
+template <class Choice, class Value>
+void choose(Layout& layout, Choice Layout::*choice, const Value& value) {
+  layout.*choice = static_cast<Choice>(value);
 }
 
 /// Calls `changed` with every key that differs from the scenario's, and its other value.
@@ -123,18 +134,22 @@ Layout SearchSpace::at(std::int64_t id) const {
   TRACECAST_ASSERT(id >= 0 && id < size(), "the number of a layout is in its space");
   Layout layout;
   layout.id = id;
-  layout.offload = next(offload, id);
-  layout.zero_stage = next(zero_stage, id);
-  layout.pp_schedule = next(pp_schedule, id);
-  layout.vpp = next(vpp, id);
-  layout.pp = next(pp, id);
-  layout.recompute = next(recompute, id);
-  layout.micro_batch_size = next(micro_batch_size, id);
-  layout.sequence_parallel = next(sequence_parallel, id) != 0;
-  layout.ep = next(ep, id);
-  layout.cp = next(cp, id);
-  layout.tp = next(tp, id);
+  each_choice(*this, [&](auto choice, const auto& values) {
+    choose(layout, choice, values[static_cast<std::size_t>(id % count(values))]);
+    id /= count(values);
+  });
   return layout;
+}
+
+std::int64_t SearchSpace::id_of(const Layout& layout) const {
+  std::int64_t id = 0;
+  std::int64_t stride = 1;
+  each_choice(*this, [&](auto choice, const auto& values) {
+    const auto found = std::find(values.begin(), values.end(), layout.*choice);
+    if (found != values.end()) id += stride * (found - values.begin());
+    stride *= count(values);
+  });
+  return id;
 }
 
 SearchSpace default_space(const Scenario& scenario, int ranks) {
@@ -183,6 +198,13 @@ void apply_sharding(const Layout& layout, const Scenario& scenario, Parallel& p)
                                                 : own.shard_group;
 }
 
+void apply_offload(const Layout& layout, const Scenario& scenario, Training& training) {
+  training.offload_optimizer = layout.offload.optimizer;
+  training.offload_parameters = layout.offload.parameters;
+  training.offload_activations = layout.offload.activations;
+  training.offload_layers = layout.offload.activations ? scenario.training.offload_layers : 0;
+}
+
 void apply_layout(const Layout& layout, const Scenario& scenario, Parallel& p, Training& training) {
   p.tp = layout.tp;
   p.cp = layout.cp;
@@ -198,10 +220,7 @@ void apply_layout(const Layout& layout, const Scenario& scenario, Parallel& p, T
   p.account_for_embedding = p.account_for_loss = scenario.model.layers() % layout.stages() != 0;
   training.micro_batch_size = layout.micro_batch_size;
   training.recompute = layout.recompute;
-  training.offload_optimizer = layout.offload.optimizer;
-  training.offload_parameters = layout.offload.parameters;
-  training.offload_activations = layout.offload.activations;
-  if (!layout.offload.activations) training.offload_layers = 0;
+  apply_offload(layout, scenario, training);
 }
 
 Scenario with_layout(const Scenario& scenario, const Layout& layout) {
@@ -227,27 +246,16 @@ std::vector<std::string> layout_settings(const Scenario& scenario, const Layout&
 std::set<std::string> searched_keys(const Scenario& scenario, const SearchSpace& space) {
   std::set<std::string> keys;
   // A key depends on one choice, so each is tried alone, with the last values of the others.
-  const auto try_each = [&](auto Layout::*choice, const auto& values) {
+  each_choice(space, [&](auto choice, const auto& values) {
     for (const auto& value : values) {
       Layout layout = space.at(space.size() - 1);
-      layout.*choice = std::remove_reference_t<decltype(layout.*choice)>(value);
+      choose(layout, choice, value);
       Parallel parallel = scenario.parallel;
       Training training = scenario.training;
       apply_layout(layout, scenario, parallel, training);
       for_changes(scenario, parallel, training, [&](const std::string& key, const auto&) { keys.insert(key); });
     }
-  };
-  try_each(&Layout::tp, space.tp);
-  try_each(&Layout::cp, space.cp);
-  try_each(&Layout::ep, space.ep);
-  try_each(&Layout::sequence_parallel, space.sequence_parallel);
-  try_each(&Layout::micro_batch_size, space.micro_batch_size);
-  try_each(&Layout::recompute, space.recompute);
-  try_each(&Layout::pp, space.pp);
-  try_each(&Layout::vpp, space.vpp);
-  try_each(&Layout::pp_schedule, space.pp_schedule);
-  try_each(&Layout::zero_stage, space.zero_stage);
-  try_each(&Layout::offload, space.offload);
+  });
   return keys;
 }
 

@@ -72,6 +72,8 @@ struct SearchSpace {
   std::int64_t size() const;
   /// Requires 0 <= id < size()
   Layout at(std::int64_t id) const;
+  /// The inverse; choices that the space does not have are the first of their list.
+  std::int64_t id_of(const Layout& layout) const;
   /// Number of layouts that share all choices up to `recompute` and so have the same layer costs.
   std::int64_t layouts_per_layer_cost() const;
   /// True if the space has an equivalent layout with a lower number: sequence parallelism has no effect for tp 1, and
@@ -102,6 +104,8 @@ void apply_layout(const Layout& layout, const Scenario& scenario, Parallel& para
 /// The part of it that zero_stage decides. HYBRID_SHARD's group stays that of a host unless the scenario gives one.
 /// Requires tp and pp set
 void apply_sharding(const Layout& layout, const Scenario& scenario, Parallel& parallel);
+/// What it keeps in host memory.
+void apply_offload(const Layout& layout, const Scenario& scenario, Training& training);
 /// The number of a scenario's own layout, which stands for everything that the scenario says about it.
 inline constexpr std::int64_t kOwnLayout = -1;
 

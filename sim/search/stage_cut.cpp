@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "sim/graph/perturbation.hpp"
 #include "sim/network/measured_network.hpp"
@@ -27,9 +26,7 @@ std::vector<std::set<std::size_t>> kinds_of_ranks(const Scenario& scenario, cons
 
 /// [virtual stage] its pipeline rank; empty: the schedule is impossible or holds stages twice.
 std::vector<std::size_t> ranks_of_stages(const Layout& layout) {
-  const std::string name = layout.pp_schedule.empty() ? default_schedule(layout.vpp) : layout.pp_schedule;
-  const Result<Schedule> schedule =
-      make_schedule(name, {.ranks = layout.pp, .microbatches = 2 * layout.pp, .chunks = layout.vpp});
+  const Result<Schedule> schedule = placement_of(layout);
   if (!schedule || schedule->replicas > 1 || schedule->stages() != layout.stages()) return {};
   std::vector<std::size_t> ranks(static_cast<std::size_t>(schedule->stages()));
   for (std::size_t rank = 0; rank < schedule->stage_of.size(); ++rank)

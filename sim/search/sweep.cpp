@@ -29,8 +29,7 @@ Result<GridPoint> forecast_point(const Scenario& scenario, const ForecastOptions
   point.tokens_per_s_per_gpu = f.tokens_per_s / f.ranks;
   point.mfu = f.mfu;
   point.note = rate_text(scenario.profile, scenario.training);
-  for (const MemoryByKind& rank : f.memory)
-    point.memory_gib = std::max(point.memory_gib, static_cast<double>(rank.total().count) / (1 << 30));
+  for (const MemoryByKind& rank : f.memory) point.memory_gib = std::max(point.memory_gib, gib(rank.total()));
   return point;
 }
 

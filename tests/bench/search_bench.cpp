@@ -1,6 +1,9 @@
 /// The planner's two rates for Llama 3.1 405B: layouts bounded, and layouts simulated at 16 micro-batches each. Items per
 /// second are layouts; arguments are threads.
 
+#include <utility>
+#include <vector>
+
 #include <benchmark/benchmark.h>
 
 #include "sim/search/planner.hpp"
@@ -42,7 +45,9 @@ void simulate_layouts(benchmark::State& state) {
   space.cp = {1};
   space.micro_batch_size = {1};
   SearchCounts counts;
-  const auto layouts = as_round(space, bound_all(scenario, space, 1, counts));
+  std::vector<std::pair<Layout, LayoutBound>> layouts;
+  for (const BoundedLayout& each : bound_all(scenario, space, 1, counts))
+    layouts.emplace_back(space.at(each.id), each.bound);
   const EvaluateRound evaluate_round = evaluate_on_threads(scenario, {.threads = static_cast<int>(state.range(0))});
   std::int64_t simulated = 0;
   for ([[maybe_unused]] const auto _ : state)

@@ -339,3 +339,17 @@ TEST_CASE("builder: a multiplication of experts costs the host a call for each l
   CHECK(host_times(2, false, OperatorKind::gemm) == Times{80});
   CHECK(host_times(4, true) == Times{0});  // nodes of a graph
 }
+
+TEST_CASE("builder: an operator has the shape of its kind", "[graph]") {
+  std::set<OperatorKind> seen;
+  for (const char* name : {"gpt2-small", "mixtral-8x7b", "nemotron-h-8b", "deepseek-v3.2"}) {
+    Scenario scenario = small_scenario(1, 1, 8);
+    scenario.model = shipped_model(name);
+    for (const CostedOperator& each : run(scenario).graph.operators) {
+      INFO(name << " " << each.op.name);
+      CHECK(each.op.shape.index() == shape_for(each.op.kind).index());
+      seen.insert(each.op.kind);
+    }
+  }
+  CHECK(seen.size() > kOperatorKinds / 2);
+}

@@ -13,6 +13,7 @@
 #include "sim/plan/activations.hpp"
 #include "sim/plan/memory.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
@@ -193,8 +194,7 @@ TEST_CASE("offloaded parameters: a rank's shard comes before every gather", "[gr
 
 TEST_CASE("offloading: incompatible settings are reported", "[plan][error]") {
   const auto message = [](const Parallel& parallel, const Training& training) {
-    const Result<Plan> plan = make_plan(small_scenario(1, 1, 8).model, parallel, training, 8);
-    return plan ? "valid" : to_string(plan.error());
+    return error_text(make_plan(small_scenario(1, 1, 8).model, parallel, training, 8));
   };
   Training training = small_scenario(1, 1, 8).training;
   training.offload_parameters = true;

@@ -1,6 +1,7 @@
 // Bytes that each strategy moves, on the step graph itself. Source: docs/references.md#tensor-parallel-traffic
 #include "sim/graph/traffic.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -77,6 +78,19 @@ TEST_CASE("traffic: FSDP gathers twice with resharding and once without", "[orac
   // The AWS P5 guide's 70B over 8 GPUs: 140 GB x 7/8 = 122.5 GB per gather; two gathers and a reduce-scatter are 367.5
   // GB, not 245.
   CHECK(3 * 140e9 * 7 / 8 == 367.5e9);
+}
+
+TEST_CASE("traffic: a ring leaves a node once for the ranks of the fullest one", "[oracle][graph]") {
+  const ForecastRun run = forecast(small_scenario(1, 1, 12)).value();  // 8 of the 12 ranks are in one node
+  double far = 0;
+  for (const TrafficCount& each : count_traffic(run.graph, 0)) {
+    if (each.nodes > 1) CHECK(each.sent_far == Approx(each.sent / 8));
+    far += each.sent_far;
+  }
+  CHECK(far > 0);
+  const auto network = std::ranges::find(run.forecast.bandwidth, "network", &AxisBandwidth::link);
+  REQUIRE(network != run.forecast.bandwidth.end());
+  CHECK(network->sent_bytes == Approx(far));
 }
 
 TEST_CASE("traffic: a rank with both ends of the model has one table of words", "[oracle][graph]") {

@@ -59,6 +59,18 @@ TEST_CASE("NCCL's log: lines that say nothing of a collective are counted", "[io
   CHECK(log->left_out == 2);
 }
 
+TEST_CASE("NCCL's log: what is not a number is refused", "[io][error]") {
+  const auto error = [](const std::string& said) {
+    return error_text(read_nccl_log("NCCL INFO " + said + "\n", "log"));
+  };
+  CHECK(error("AllReduce: opCount 0 count 1 [nranks=x16] stream 0x4") == "log:1: 'x16' must be a number of ranks");
+  CHECK(error("AllReduce: 4 Bytes -> Algo RING proto SIMPLE time soon") ==
+        "log:1: 'soon' must be a time in microseconds");
+  CHECK(error_text(read_nccl_log(
+            "NCCL INFO Algorithm | Ring |\nNCCL INFO Protocol | LL |\nNCCL INFO AllReduce | 9.3/ ? |\n", "log")) ==
+        "log:3: '9.3/ ?' must be a latency and a bandwidth, as 22.4/ 2.4");
+}
+
 TEST_CASE("NCCL's log: older ones have numbers, and the collective in the line before", "[io][network]") {
   const Result<NcclLog> log = read_nccl_log(
       "a:1:1 [0] NCCL INFO ReduceScatter: opCount 0 count 16 [nranks=32] stream 0x4\n"

@@ -7,16 +7,13 @@
 #include <unistd.h>
 
 #include "tests/support/files.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 using namespace tracecast;
 namespace fs = std::filesystem;
 
-namespace {
-
-std::string complaint(const Result<fs::path>& result) { return result ? "found" : to_string(result.error()); }
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("files: a name is looked up recursively, a path is taken as it is", "[io]") {
   const TemporaryFolder folder;
@@ -31,7 +28,7 @@ TEST_CASE("files: a name is looked up recursively, a path is taken as it is", "[
   CHECK(find_file("published/llama3-405b-16k.json", root, "scenario").value() == expected);
   CHECK(find_file(expected.string(), root, "scenario").value() == expected);
   CHECK(find_file("llama-2-7b", root / "models", "model").value() == root / "models" / "llama-2-7b.json");
-  CHECK(complaint(find_file("llama-2-7b", root, "scenario")) ==  // a model is no scenario
+  CHECK(error_text(find_file("llama-2-7b", root, "scenario")) ==  // a model is no scenario
         "unknown scenario 'llama-2-7b' (allowed: llama3-405b-16k, or a path)");
 }
 
@@ -42,17 +39,17 @@ TEST_CASE("files: a name that is not found or not unique is an error, word for w
   fs::create_directories(root / "b");
   for (const char* name : {"a/dgx-h100.json", "b/dgx-h100.json", "a/dgx-a100.json", "a/abci.json"})
     REQUIRE(write_file(root / name, "{}"));
-  CHECK(complaint(find_file("dgx-h10", root, "topology")) == "unknown topology 'dgx-h10' (did you mean 'dgx-h100'?)");
-  CHECK(complaint(find_file("a100", root, "topology")) == "unknown topology 'a100' (did you mean 'dgx-a100'?)");
-  CHECK(complaint(find_file("frontier", root, "topology")) ==
+  CHECK(error_text(find_file("dgx-h10", root, "topology")) == "unknown topology 'dgx-h10' (did you mean 'dgx-h100'?)");
+  CHECK(error_text(find_file("a100", root, "topology")) == "unknown topology 'a100' (did you mean 'dgx-a100'?)");
+  CHECK(error_text(find_file("frontier", root, "topology")) ==
         "unknown topology 'frontier' (allowed: abci dgx-a100 dgx-h100 dgx-h100, or a path)");
-  CHECK(complaint(find_file("dgx-h100", root, "topology")) ==
+  CHECK(error_text(find_file("dgx-h100", root, "topology")) ==
         "more than one topology has the name 'dgx-h100' (give the path: " + (root / "a/dgx-h100.json").string() + ", " +
             (root / "b/dgx-h100.json").string() + ")");
-  CHECK(complaint(find_file("c/dgx-h100.json", root, "topology")) == "c/dgx-h100.json: does not exist");
-  CHECK(complaint(find_file("x", root / "absent", "topology")) == "unknown topology 'x'");
+  CHECK(error_text(find_file("c/dgx-h100.json", root, "topology")) == "c/dgx-h100.json: does not exist");
+  CHECK(error_text(find_file("x", root / "absent", "topology")) == "unknown topology 'x'");
   for (const char* stream : {"-", "/dev/null"})
-    CHECK(complaint(find_file(stream, root, "topology")) ==
+    CHECK(error_text(find_file(stream, root, "topology")) ==
           std::string(stream) + ": is not a file; files are read more than once, so a pipe cannot be given");
 }
 
@@ -99,15 +96,15 @@ TEST_CASE("files: a device is written to, not replaced", "[io][error]") {
 TEST_CASE("files: many shipped names are not listed, but counted; a folder is not a file", "[io][error]") {
   const TemporaryFolder folder;
   for (int i = 0; i < 20; ++i) REQUIRE(write_file(folder.path() / fmt::format("machine-{}.json", i), "{}"));
-  CHECK(complaint(find_file("zebra", folder.path(), "topology")) ==
+  CHECK(error_text(find_file("zebra", folder.path(), "topology")) ==
         "unknown topology 'zebra' (a path, or one of the 20 that `tracecast list` shows)");
-  CHECK(complaint(find_file("machine-1", folder.path(), "topology")) == "found");
-  CHECK(complaint(find_file("INE-1", folder.path(), "topology")) ==
+  CHECK(error_text(find_file("machine-1", folder.path(), "topology")) == "");
+  CHECK(error_text(find_file("INE-1", folder.path(), "topology")) ==
         "unknown topology 'INE-1' (with it in their names: machine-1 machine-10 machine-11 machine-12 machine-13 "
         "machine-14 machine-15 machine-16 machine-17 machine-18 machine-19)");
   fs::create_directories(folder.path() / "x.json");
   const std::string path = (folder.path() / "x.json").string();
-  CHECK(complaint(find_file(path, folder.path(), "topology")) == path + ": is a folder, not a file");
+  CHECK(error_text(find_file(path, folder.path(), "topology")) == path + ": is a folder, not a file");
 }
 
 TEST_CASE("files: a rewritten file keeps its permissions, and a link keeps pointing", "[io]") {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/reliability/laws.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 
@@ -13,11 +14,7 @@ namespace {
 
 const std::string kHead = "# gpus = 64\n# start = 2025-01-01\n# end = 2025-03-02T00:00:00Z\n";  // 60 days
 
-std::string error_of(const std::string& text) {
-  const Result<IncidentLog> log = parse_incident_log(text, "log.csv");
-  REQUIRE_FALSE(log.has_value());
-  return to_string(log.error());
-}
+std::string error_of(const std::string& text) { return error_text(parse_incident_log(text, "log.csv")); }
 
 }  // namespace
 

@@ -2,15 +2,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/results.hpp"
+
 using namespace tracecast;
 using namespace tracecast::literals;
 
 namespace {
 
-std::string complaint(std::string text) {
-  const Result<JsonDocument> document = parse_json(std::move(text), "f.json");
-  return document ? "accepted" : to_string(document.error());
-}
+std::string complaint(std::string text) { return error_text(parse_json(std::move(text), "f.json")); }
 
 /// What reading an object with `read` complains about.
 template <class Read>
@@ -100,7 +99,7 @@ TEST_CASE("json: text that is not JSON is an error with its line, word for word"
 
 TEST_CASE("json: nesting ends at 100 levels", "[io][error]") {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
-  CHECK(complaint(nested(100)) == "accepted");
+  CHECK(complaint(nested(100)) == "");
   CHECK(complaint(nested(101)) == "f.json:1: nested deeper than 100 levels");
   CHECK(complaint(std::string(1'000'000, '[')) == "f.json:1: nested deeper than 100 levels");
 }
@@ -110,7 +109,7 @@ TEST_CASE("json: every duplicate key is reported with its path", "[io][error]") 
         "f.json:3: a.b: duplicate key\n"
         "f.json:4: c[0].d: duplicate key\n"
         "f.json:5: a: duplicate key");
-  CHECK(complaint(R"([{"a": 1}, {"a": 2}])") == "accepted");
+  CHECK(complaint(R"([{"a": 1}, {"a": 2}])") == "");
 }
 
 TEST_CASE("json: an object reader takes what is there and leaves what is not", "[io]") {

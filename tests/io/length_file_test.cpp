@@ -2,15 +2,13 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/results.hpp"
+
 using namespace tracecast;
 
 namespace {
 
-std::string error_of(const std::string& text) {
-  const auto histogram = parse_length_histogram(text, "lengths.txt");
-  REQUIRE_FALSE(histogram.has_value());
-  return to_string(histogram.error());
-}
+std::string error_of(const std::string& text) { return error_text(parse_length_histogram(text, "lengths.txt")); }
 
 }  // namespace
 

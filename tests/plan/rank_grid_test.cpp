@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/plan/plan.hpp"
+#include "tests/support/results.hpp"
 
 using namespace tracecast;
 
@@ -10,10 +11,7 @@ namespace {
 
 constexpr std::array<Axis, kAxes> kDefault{Axis::tp, Axis::cp, Axis::dp, Axis::pp};
 
-std::string message(const std::string& order) {
-  const auto result = parse_rank_order(order);
-  return result ? "valid" : to_string(result.error());
-}
+std::string message(const std::string& order) { return error_text(parse_rank_order(order)); }
 
 }  // namespace
 
@@ -73,5 +71,5 @@ TEST_CASE("rank orders are read, and refused with what is allowed", "[error][pla
   CHECK(message("tp-dp-tp") ==
         "parallel.rank_order = tp-dp-tp: 'tp' appears twice "
         "(allowed: the axes tp cp ep dp pp in any order, fastest first, as in tp-cp-ep-dp-pp)");
-  CHECK(message("") != "valid");
+  CHECK(message("") != "");
 }

@@ -286,7 +286,7 @@ TEST_CASE("goodput: pages have the colours of the pictures", "[report][reliabili
     const std::string name = to_string(what);
     const std::string key = name.find(' ') == std::string::npos ? name : "\"" + name + "\"";
     INFO(name);
-    CHECK(kReportPage.find(key + ": \"" + fill_of(what) + "\"") != std::string_view::npos);
+    CHECK(kReportPage.find(key + ": \"" + style_of(what).fill + "\"") != std::string_view::npos);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "sim/graph/template_writer.hpp"
 #include "sim/network/parameter_server.hpp"
 #include "tests/support/forecast_run.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/small_scenario.hpp"
 #include "tests/support/traffic.hpp"
 
@@ -314,8 +315,7 @@ TEST_CASE("offload: optimizer states on the host; gradients and weights cross PC
 
 TEST_CASE("kinds of data parallelism: incompatible settings are reported", "[requirements][plan][error]") {
   const auto message = [](const Parallel& parallel, const Training& training) {
-    const Result<Plan> plan = make_plan(small_scenario(1, 1, 8).model, parallel, training, 8);
-    return plan ? "valid" : to_string(plan.error());
+    return error_text(make_plan(small_scenario(1, 1, 8).model, parallel, training, 8));
   };
   Training training = small_scenario(1, 1, 8).training;
   Parallel parallel{.reduce_bucket_size = 5};

@@ -35,6 +35,7 @@ TEST_CASE("space: every layout has one number", "[search]") {
   for (std::int64_t id = 0; id < space.size(); ++id) {
     const Layout layout = space.at(id);
     CHECK(layout.id == id);
+    CHECK(space.id_of(layout) == id);
     seen.insert(describe(layout, 16));
   }
   CHECK(seen.size() == static_cast<std::size_t>(space.size()));

@@ -12,6 +12,20 @@ namespace tracecast {
 
 namespace {
 
+/// The output that a send or receive moves.
+Output moved_by(const PipelineOp& step) {
+  switch (step.kind) {
+    case PipelineOpKind::send_forward:
+      return {false, step.stage, step.microbatch};
+    case PipelineOpKind::send_backward:
+      return {true, step.stage, step.microbatch};
+    case PipelineOpKind::receive_forward:
+      return {false, step.stage - 1, step.microbatch};
+    default:
+      return {true, step.stage + 1, step.microbatch};
+  }
+}
+
 /// PyTorch's unit-cost simulator.
 class UnitSteps {
  public:

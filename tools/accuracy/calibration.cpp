@@ -10,6 +10,7 @@
 #include "sim/cost/costs.hpp"
 #include "tools/accuracy/band_fit.hpp"
 #include "tools/accuracy/errors.hpp"
+#include "tools/accuracy/linear_system.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -77,39 +78,20 @@ class SourceOffsets {
   std::map<std::string, Sum> sums_;
 };
 
-/// A symmetric positive definite system, solved by Cholesky's decomposition in place.
+/// A symmetric positive definite system.
 class NormalEquations {
  public:
-  explicit NormalEquations(std::size_t n) : n_(n), a_(n * n), b_(n) {}
+  explicit NormalEquations(std::size_t n) : a_(n, std::vector<double>(n)), b_(n) {}
   void add(const std::vector<std::pair<std::size_t, double>>& gradient, double residual, double weight) {
     for (const auto& [i, gi] : gradient) {
       b_[i] += weight * gi * residual;
-      for (const auto& [j, gj] : gradient) a_[i * n_ + j] += weight * gi * gj;
+      for (const auto& [j, gj] : gradient) a_[i][j] += weight * gi * gj;
     }
   }
-  std::vector<double> solve() {
-    for (std::size_t j = 0; j < n_; ++j) {
-      for (std::size_t k = 0; k < j; ++k) a_[j * n_ + j] -= a_[j * n_ + k] * a_[j * n_ + k];
-      a_[j * n_ + j] = std::sqrt(a_[j * n_ + j]);
-      for (std::size_t i = j + 1; i < n_; ++i) {
-        for (std::size_t k = 0; k < j; ++k) a_[i * n_ + j] -= a_[i * n_ + k] * a_[j * n_ + k];
-        a_[i * n_ + j] /= a_[j * n_ + j];
-      }
-    }
-    for (std::size_t i = 0; i < n_; ++i) {
-      for (std::size_t k = 0; k < i; ++k) b_[i] -= a_[i * n_ + k] * b_[k];
-      b_[i] /= a_[i * n_ + i];
-    }
-    for (std::size_t i = n_; i-- > 0;) {
-      for (std::size_t k = i + 1; k < n_; ++k) b_[i] -= a_[k * n_ + i] * b_[k];
-      b_[i] /= a_[i * n_ + i];
-    }
-    return b_;
-  }
+  std::vector<double> solve() { return solve_positive_definite(std::move(a_), std::move(b_)); }
 
  private:
-  std::size_t n_;
-  std::vector<double> a_;
+  Matrix a_;
   std::vector<double> b_;
 };
 

@@ -53,7 +53,7 @@ void read_own(TableFields& fields, Kernels& out) {
   kernel.seconds = fields.positive("time_us") * 1e-6;
   const bool updates = kernel.op.kind == OperatorKind::optimizer;
   kernel.op.pass = updates ? Pass::optimizer : fields.word("pass", kPasses, Pass::forward);
-  if (kernel.op.kind == OperatorKind::gemm || kernel.op.kind == OperatorKind::grouped_gemm) {
+  if (is_multiplication(kernel.op.kind)) {
     kernel.op.shape = GemmShape{fields.size("m"), fields.size("n"), fields.size("k"), fields.size("batch", 1), false};
   } else if (kernel.op.kind != OperatorKind::attention) {
     kernel.op.shape = ElementwiseShape{fields.size("elements", 1), Bytes{fields.required_size("bytes")}};

@@ -32,7 +32,7 @@ bool is_large(const Operator& op) {
 /// The name of an operator's in-training factor in a profile (docs/formats/profile.md).
 std::string factor_of(const Operator& op) {
   if (op.kind == OperatorKind::attention) return "attention";
-  if (op.kind != OperatorKind::gemm && op.kind != OperatorKind::grouped_gemm) return "memory";
+  if (!is_multiplication(op.kind)) return "memory";
   const std::string pass = op.pass == Pass::wgrad ? " x weight_gradient" : "";
   switch (op.precision) {
     case Precision::fp8:
@@ -103,8 +103,7 @@ std::string group_of(const MeasuredKernel& measured, const std::string& profile,
   if (op.kind == OperatorKind::attention) group += " " + kernel;
   if (op.kind == OperatorKind::attention && is_narrow(op.precision))
     group += std::string(" ") + to_string(op.precision);
-  if (op.kind == OperatorKind::gemm || op.kind == OperatorKind::grouped_gemm)
-    group += std::string(" ") + to_string(op.precision);
+  if (is_multiplication(op.kind)) group += std::string(" ") + to_string(op.precision);
   if (op.pass != Pass::forward) group += std::string(" ") + to_string(op.pass);
   return group;
 }

@@ -1,7 +1,6 @@
 #include "tools/accuracy/nested.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <regex>
 #include <set>
 #include <string>

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/result.hpp"
 #include "sim/forecast/evidence.hpp"
+#include "tools/accuracy/linear_system.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -19,29 +19,6 @@ constexpr double kFarOff = 4;
 constexpr double kLeastCorrelation = 0.05;
 /// The most similar runs are enough, and keep the system of equations small.
 constexpr std::size_t kMostRuns = 40;
-
-using Matrix = std::vector<std::vector<double>>;
-
-/// Solves a x = b by Cholesky's decomposition. Requires a symmetric positive definite a.
-std::vector<double> solved(Matrix a, std::vector<double> b) {
-  const std::size_t n = b.size();
-  for (std::size_t j = 0; j < n; ++j)
-    for (std::size_t i = j; i < n; ++i) {
-      double sum = a[i][j];
-      for (std::size_t k = 0; k < j; ++k) sum -= a[i][k] * a[j][k];
-      TRACECAST_ASSERT(i != j || sum > 0, "correlations are positive definite");
-      a[i][j] = i == j ? std::sqrt(sum) : sum / a[j][j];
-    }
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < i; ++k) b[i] -= a[i][k] * b[k];
-    b[i] /= a[i][i];
-  }
-  for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) b[i] -= a[k][i] * b[k];
-    b[i] /= a[i][i];
-  }
-  return b;
-}
 
 }  // namespace
 
@@ -79,7 +56,7 @@ OwnFit own_fit(const RowForecast& row, const std::vector<const RowForecast*>& kn
     for (std::size_t j = 0; j < i; ++j)
       among[i][j] = among[j][i] = error_correlation(similar[i].second->traits, similar[j].second->traits);
   }
-  const std::vector<double> weights = solved(std::move(among), with_row);
+  const std::vector<double> weights = solve_positive_definite(std::move(among), with_row);
   OwnFit fit;
   fit.runs = static_cast<int>(similar.size());
   double logarithm = 0;

@@ -170,12 +170,11 @@ Bytes comparable(const MemoryByKind& memory, bool whole_device, MemoryReport rep
 }
 
 void set_memory(RowForecast& out, const Forecast& forecast, bool whole_device, MemoryReport report) {
-  const auto gib = [](Bytes bytes) { return static_cast<double>(bytes.count) / kGiB; };
   for (const MemoryByKind& memory : forecast.memory) {
     out.predicted_memory_gib = std::max(out.predicted_memory_gib, gib(memory.total()));
     out.comparable_memory_gib = std::max(out.comparable_memory_gib, gib(comparable(memory, whole_device, report)));
   }
-  out.capacity_gib = static_cast<double>(forecast.memory_capacity.count) / kGiB;
+  out.capacity_gib = gib(forecast.memory_capacity);
   out.fits = forecast.fits;
 }
 

@@ -54,10 +54,11 @@ JsonNode one(const JsonNode& other) {
   return node;
 }
 
-/// The negation of a flag, under another name.
-void negate(JsonNode& object, std::string_view key, const std::string& to) {
-  rename(object, key, to);
-  if (JsonNode* const node = member(object, to)) node->boolean = !node->boolean;
+/// share_embeddings_and_output_weights is the negation of Megatron-LM's flag.
+void rewrite_tied_embeddings(JsonNode& model) {
+  const std::string untied = "untie_embeddings_and_output_weights";
+  rename(model, "share_embeddings_and_output_weights", untied);
+  if (JsonNode* const node = member(model, untied)) node->boolean = !node->boolean;
 }
 
 /// An object of Python is its class or function, without its module; a section loses its class.
@@ -138,7 +139,7 @@ void rewrite_activation(JsonNode& model) {
 /// The model's own settings as Megatron-LM's flags say them.
 void rewrite_model(JsonNode& model) {
   rewrite_activation(model);
-  negate(model, "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
+  rewrite_tied_embeddings(model);
   if (!is_true(model, "should_pad_vocab"))
     if (JsonNode* const multiple = member(model, "make_vocab_size_divisible_by")) *multiple = one(*multiple);
   if (!is_given(model, "num_moe_experts"))
@@ -337,7 +338,7 @@ void write_out_nemo(JsonNode& root) {
   rename(*model, "bias", "add_bias_linear");
   rename(*model, "ub_tp_comm_overlap", "tp_comm_overlap");
   rewrite_nemo_optimizer(*model);
-  negate(*model, "share_embeddings_and_output_weights", "untie_embeddings_and_output_weights");
+  rewrite_tied_embeddings(*model);
   write_flags(*model, "activation",
               {{"gelu", ""},
                {"swiglu", "swiglu"},

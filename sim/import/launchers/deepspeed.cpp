@@ -277,7 +277,7 @@ EmittedRun emit_deepspeed(const Scenario& scenario) {
   RunSettings settings(scenario);
   nlohmann::ordered_json root;
   for (const auto& [key, value] : emit_rows(settings, kDeepspeedRows)) set(root, key, value);
-  const std::int64_t dp = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp * p.cp);
+  const std::int64_t dp = scenario.cluster.world_size / p.model_ranks();
   root["gradient_accumulation_steps"] = t.global_batch_size / (t.micro_batch_size * dp);
   root["zero_optimization"]["stage"] = p.zero_stage;
   settings.list_unless(p.zero_stage > 0 || t.dtype != Precision::bf16, "parallel.zero_stage");  // BF16_Optimizer

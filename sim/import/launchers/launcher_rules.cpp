@@ -257,9 +257,9 @@ std::int64_t zero(File f) { return count(f, "zero_optimization.stage", 0); }
 bool pipeline_without_zero_2(File f) { return count(f, "pipeline.stages") == 1 || zero(f) < 2; }
 bool deepspeed_batch(File f) {
   const Scenario& s = f.scenario;
-  const std::int64_t ranks = std::int64_t{s.parallel.tp} * s.parallel.pp * s.parallel.cp;
   return count(f, "train_batch_size") == count(f, "train_micro_batch_size_per_gpu") *
-                                             count(f, "gradient_accumulation_steps") * (s.cluster.world_size / ranks);
+                                             count(f, "gradient_accumulation_steps") *
+                                             (s.cluster.world_size / s.parallel.model_ranks());
 }
 bool one_narrow_type(File f) { return !flag(f, "bf16.enabled") || !flag(f, "fp16.enabled"); }
 bool mics_is_stage_3(File f) { return count(f, "zero_optimization.mics_shard_size", -1) <= 0 || zero(f) == 3; }

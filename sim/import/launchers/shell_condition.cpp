@@ -16,7 +16,8 @@ using Words = std::span<const ShellWord>;
 
 constexpr std::int64_t kMaxNumber = 1'000'000'000'000'000;
 
-/// A recursive descent over the expression.
+/// The expression inside $(( )): + - * / %, brackets, whole numbers and variables. No value: other words, an unknown variable, a
+/// division by zero, more than 10^15. A recursive descent.
 class Arithmetic {
  public:
   Arithmetic(Name text, const ShellLookup& lookup) : text_(text), lookup_(&lookup) {}
@@ -185,7 +186,8 @@ std::optional<std::string> known_text(Name text, const ShellLookup& lookup) {
     const Name all = text.substr(0, expansion.size);
     std::optional<std::string> value;
     if (all.starts_with(kBegin) && all.ends_with(kEnd)) {
-      const Number number = known_number(all.substr(kBegin.size(), all.size() - kBegin.size() - kEnd.size()), lookup);
+      const Number number =
+          Arithmetic(all.substr(kBegin.size(), all.size() - kBegin.size() - kEnd.size()), lookup).value();
       if (number) value = std::to_string(*number);
     } else if (!expansion.name.empty()) {
       value = known_variable(expansion, lookup);
@@ -195,10 +197,6 @@ std::optional<std::string> known_text(Name text, const ShellLookup& lookup) {
     text.remove_prefix(expansion.size);
   }
   return result;
-}
-
-std::optional<std::int64_t> known_number(Name expression, const ShellLookup& lookup) {
-  return Arithmetic(expression, lookup).value();
 }
 
 std::optional<bool> known_condition(Words words, const ShellLookup& lookup) {

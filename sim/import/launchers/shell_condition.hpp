@@ -26,10 +26,6 @@ struct ShellLookup {
 /// A text with the known values of all that it expands, $((8 / TP)) and ${TP:-8} included.
 std::optional<std::string> known_text(std::string_view text, const ShellLookup& lookup);
 
-/// The expression inside $(( )): + - * / %, brackets, whole numbers and variables. Nothing: other words, an unknown variable, a
-/// division by zero, more than 10^15.
-std::optional<std::int64_t> known_number(std::string_view expression, const ShellLookup& lookup);
-
 /// The words between if and then: "[ a = b ]", "[[ a == b ]]", "test -n a" and integers (-eq …), after "!", joined by && and ||.
 std::optional<bool> known_condition(std::span<const ShellWord> words, const ShellLookup& lookup);
 

@@ -73,7 +73,7 @@ void emit_converters(Toml& toml, RunSettings& settings, const Scenario& scenario
 void emit_training(Toml& toml, RunSettings& settings, const Scenario& scenario) {
   const Parallel& p = scenario.parallel;
   const Training& t = scenario.training;
-  const std::int64_t dp = scenario.cluster.world_size / (std::int64_t{p.tp} * p.pp * p.cp);
+  const std::int64_t dp = scenario.cluster.world_size / p.model_ranks();
   toml.section("training");
   toml.set("seq_len", settings.take("training.seq_length").integer);
   toml.set("local_batch_size", p.pp > 1 ? t.global_batch_size / dp : t.micro_batch_size);
@@ -132,7 +132,7 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
   }
   if (p.ep > 1) {
     settings.take("parallel.etp");
-    const int tensor = p.etp > 0 ? p.etp : p.tp;
+    const int tensor = p.expert_tensor_ranks();
     toml.set("expert_tensor_parallel_degree", std::int64_t{tensor});
     // torchtitan refuses the other kernels beside experts that are divided.
     if (p.moe_dispatcher != MoeDispatcher::alltoall && tensor == 1)

@@ -45,7 +45,7 @@ struct CollectiveAlgorithm {
   double (*busiest_gpu)(const GroupPlacement& group) = nullptr;
 
   /// The flows of a call on a group of two ranks or more.   Requires an algorithm that can run the collective
-  FlowSchedule (*flows)(const CollectiveCall& call, const FlowGroup& group, Pipelining how) = nullptr;
+  FlowSchedule (*flows)(const CollectiveCall& call, const FlowGroup& group) = nullptr;
 };
 
 /// All rows, in the order of algorithms.def.

@@ -21,32 +21,26 @@ void tune(const TunerContext& c, NcclCost& cost) {
   cost.inter_us = c.inter(kHop);
 }
 
-FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
+FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group) {
   const Bytes slice = call.size / size32(group.rails.size());
-  std::vector<Edge> edges;
+  std::vector<Flow> flows;
   for (const std::int32_t rail : group.rails) {
     const NodeTree chains(group, rail, [](int, int) { return TreePlace{}; });
-    const std::int32_t longest = chains.longest_chain();
     for (std::int32_t node = 0; node < group.node_count(); ++node) {
-      edges.push_back({longest, {chains.head(node), group.network(), rail, slice}});
-      edges.push_back({longest + 1, {group.network(), chains.head(node), rail, slice}});
+      flows.push_back({chains.head(node), group.network(), rail, slice});
+      flows.push_back({group.network(), chains.head(node), rail, slice});
     }
-    std::vector<Edge> inside;
-    chains.add_chain_edges(slice, inside);
-    for (Edge& edge : inside) {
-      if (edge.distance >= longest) edge.distance += 2;
-      edges.push_back(edge);
-    }
+    chains.add_chain_flows(slice, flows);
   }
-  return pipeline(edges, group, segments_of(slice, how));
+  return pipeline(flows, group);
 }
 
 }  // namespace
 
-const CollectiveAlgorithm kCollnetChain{.value = Algorithm::collnet_chain,
-                                        .tune = tune,
-                                        .missing_hardware = kCollnetDirect.missing_hardware,
-                                        .busiest_node = through_network,
-                                        .flows = flows};
+constinit const CollectiveAlgorithm kCollnetChain{.value = Algorithm::collnet_chain,
+                                                  .tune = tune,
+                                                  .missing_hardware = needs_sharp,
+                                                  .busiest_node = through_network,
+                                                  .flows = flows};
 
 }  // namespace tracecast

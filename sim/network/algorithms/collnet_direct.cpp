@@ -34,16 +34,12 @@ void tune(const TunerContext& c, NcclCost& cost) {
   cost.inter_us = c.inter(kHop);
 }
 
-const char* missing_hardware(const Cluster& cluster, int) {
-  return cluster.tuning.sharp ? nullptr : "a network that reduces (SHARP)";
-}
-
 }  // namespace
 
-const CollectiveAlgorithm kCollnetDirect{.value = Algorithm::collnet_direct,
-                                         .tune = tune,
-                                         .missing_hardware = missing_hardware,
-                                         .busiest_node = through_network,
-                                         .flows = network_reduction_flows};
+constinit const CollectiveAlgorithm kCollnetDirect{.value = Algorithm::collnet_direct,
+                                                   .tune = tune,
+                                                   .missing_hardware = needs_sharp,
+                                                   .busiest_node = through_network,
+                                                   .flows = network_reduction_flows};
 
 }  // namespace tracecast

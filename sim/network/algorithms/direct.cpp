@@ -1,11 +1,9 @@
 /// \file
 /// Direct point-to-point flows: all_to_all and send_recv. They are not in NCCL's tuner (analytic.cpp has their cost).
 #include <algorithm>
-#include <utility>
 
 #include "sim/network/algorithms/algorithm.hpp"
 #include "sim/network/algorithms/flow_parts.hpp"
-#include "sim/network/algorithms/tuner.hpp"
 
 namespace tracecast {
 namespace {
@@ -32,7 +30,7 @@ void add_shifted(const FlowGroup& group, std::int32_t nodes, std::int32_t places
 }
 
 /// To every other rank in turn. Rounds inside nodes are concurrent with rounds between nodes, which use other links.
-FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining) {
+FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group) {
   const Bytes share = call.size / group.ranks();
   if (!group.even())
     return {{}, group.ranks() - 1, [&group, share](std::int64_t i) {
@@ -52,6 +50,6 @@ FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelinin
 
 }  // namespace
 
-const CollectiveAlgorithm kDirect{.value = Algorithm::direct, .flows = flows};
+constinit const CollectiveAlgorithm kDirect{.value = Algorithm::direct, .flows = flows};
 
 }  // namespace tracecast

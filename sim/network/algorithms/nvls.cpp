@@ -28,33 +28,32 @@ void tune(const TunerContext& c, NcclCost& cost) {
 }
 
 const char* missing_hardware(const Cluster& cluster, int nodes) {
-  if (const char* missing = kNvlsTree.missing_hardware(cluster, nodes)) return missing;
+  if (const char* missing = needs_nvls(cluster, nodes)) return missing;
   const bool reduces = nodes == 1 || cluster.tuning.sharp;
   return reduces ? nullptr : "a network that reduces (SHARP) if there are several nodes; nvls_tree does not";
 }
 
 /// Reduces by reading through the switch, distributes by writing through it. Each rank handles its part of the buffer.
-FlowSchedule node_flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
+FlowSchedule node_flows(const CollectiveCall& call, const FlowGroup& group) {
   const std::int64_t local = size32(group.nodes.front().size());
   const Bytes part = call.size / local;
-  std::vector<Edge> edges;
-  if (call.collective != Collective::all_gather) add_switch_edges(group, 0, call.size, part, edges);
-  if (call.collective != Collective::reduce_scatter)
-    add_switch_edges(group, call.collective == Collective::all_gather ? 0 : 1, part, call.size, edges);
-  return pipeline(edges, group, segments_of(call.size, how));
+  std::vector<Flow> flows;
+  if (call.collective != Collective::all_gather) add_switch_flows(group, call.size, part, flows);
+  if (call.collective != Collective::reduce_scatter) add_switch_flows(group, part, call.size, flows);
+  return pipeline(flows, group);
 }
 
-FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
-  return group.node_count() == 1 ? node_flows(call, group, how) : network_reduction_flows(call, group, how);
+FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group) {
+  return group.node_count() == 1 ? node_flows(call, group) : network_reduction_flows(call, group);
 }
 
 }  // namespace
 
-const CollectiveAlgorithm kNvls{.value = Algorithm::nvls,
-                                .tune = tune,
-                                .missing_hardware = missing_hardware,
-                                .domain_bandwidth = &CollectiveTuning::nvls_bandwidth,
-                                .busiest_node = through_network,
-                                .flows = flows};
+constinit const CollectiveAlgorithm kNvls{.value = Algorithm::nvls,
+                                          .tune = tune,
+                                          .missing_hardware = missing_hardware,
+                                          .domain_bandwidth = &CollectiveTuning::nvls_bandwidth,
+                                          .busiest_node = through_network,
+                                          .flows = flows};
 
 }  // namespace tracecast

@@ -27,34 +27,25 @@ void tune(const TunerContext& c, NcclCost& cost) {
   cost.inter_us = cost.inter_hops * c.inter(kHop);
 }
 
-FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
+FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group) {
   const std::int64_t local = size32(group.nodes.front().size());
   const Bytes part = call.size / local;
   const Bytes buffer = call.size / (2 * std::int64_t{size32(group.rails.size())});
-  std::vector<Edge> edges;
-  add_switch_edges(group, 0, call.size, part, edges);
-  std::int32_t last = 1;
+  std::vector<Flow> flows;
+  add_switch_flows(group, call.size, part, flows);
   for (const std::int32_t rail : group.rails)
-    for (const auto place : {first_tree, second_tree}) {
-      const NodeTree tree(group, rail, place);
-      tree.add_node_edges(buffer, 1, edges);
-      last = std::max(last, 1 + 2 * tree.height());
-    }
-  add_switch_edges(group, last, part, call.size, edges);
-  return pipeline(edges, group, segments_of(buffer, how));
-}
-
-const char* missing_hardware(const Cluster& cluster, int) {
-  return cluster.node.nvls ? nullptr : "an NVSwitch with multicast (H100 or later)";
+    for (const auto place : {first_tree, second_tree}) NodeTree(group, rail, place).add_node_flows(buffer, flows);
+  add_switch_flows(group, part, call.size, flows);
+  return pipeline(flows, group);
 }
 
 }  // namespace
 
-const CollectiveAlgorithm kNvlsTree{.value = Algorithm::nvls_tree,
-                                    .tune = tune,
-                                    .missing_hardware = missing_hardware,
-                                    .domain_bandwidth = &CollectiveTuning::nvls_bandwidth,
-                                    .busiest_node = through_trees,
-                                    .flows = flows};
+constinit const CollectiveAlgorithm kNvlsTree{.value = Algorithm::nvls_tree,
+                                              .tune = tune,
+                                              .missing_hardware = needs_nvls,
+                                              .domain_bandwidth = &CollectiveTuning::nvls_bandwidth,
+                                              .busiest_node = through_trees,
+                                              .flows = flows};
 
 }  // namespace tracecast

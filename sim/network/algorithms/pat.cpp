@@ -27,7 +27,7 @@ void tune(const TunerContext& c, NcclCost& cost) {
 bool is_automatic(const NcclCommunicator& communicator) { return communicator.pat; }
 
 /// Distances from the farthest to the nearest: each rank forwards what it has received so far. Reduce-scatter in reverse.
-FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining) {
+FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group) {
   const std::int32_t n = group.ranks();
   const Bytes share = call.size / n;
   std::int32_t distance = 1;
@@ -46,7 +46,7 @@ FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelinin
 
 }  // namespace
 
-const CollectiveAlgorithm kPat{
+constinit const CollectiveAlgorithm kPat{
     .value = Algorithm::pat, .tune = tune, .is_automatic = is_automatic, .busiest_node = around_ring, .flows = flows};
 
 }  // namespace tracecast

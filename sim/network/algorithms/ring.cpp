@@ -65,32 +65,32 @@ FlowSchedule ring_rounds(Bytes size, const FlowGroup& group, std::int64_t rounds
 }
 
 /// From member 0 along the ring, pipelined.
-FlowSchedule ring_broadcast(Bytes size, const FlowGroup& group, Pipelining how) {
+FlowSchedule ring_broadcast(Bytes size, const FlowGroup& group) {
   const Members channels = channels_of(group);
   const Bytes buffer = size / size32(channels.size());
-  std::vector<Edge> edges;
+  std::vector<Flow> flows;
   for (const std::int32_t rail : channels) {
     Members order = ring_order(group, rail);
     std::rotate(order.begin(), std::find(order.begin(), order.end(), 0), order.end());
     for (std::int32_t i = 0; i + 1 < group.ranks(); ++i)
-      edges.push_back({i, {at(order, i), at(order, i + 1), rail, buffer}});
+      flows.push_back({at(order, i), at(order, i + 1), rail, buffer});
   }
-  return pipeline(edges, group, segments_of(buffer, how));
+  return pipeline(flows, group);
 }
 
-FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
-  if (call.collective == Collective::broadcast) return ring_broadcast(call.size, group, how);
+FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group) {
+  if (call.collective == Collective::broadcast) return ring_broadcast(call.size, group);
   return ring_rounds(call.size, group,
                      std::int64_t{call.collective == Collective::all_reduce ? 2 : 1} * (group.ranks() - 1));
 }
 
 }  // namespace
 
-const CollectiveAlgorithm kRing{.value = Algorithm::ring,
-                                .tune = tune,
-                                .latency_factor = latency_factor,
-                                .is_ring = true,
-                                .busiest_node = around_ring,
-                                .flows = flows};
+constinit const CollectiveAlgorithm kRing{.value = Algorithm::ring,
+                                          .tune = tune,
+                                          .latency_factor = latency_factor,
+                                          .is_ring = true,
+                                          .busiest_node = around_ring,
+                                          .flows = flows};
 
 }  // namespace tracecast

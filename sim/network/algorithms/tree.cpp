@@ -56,27 +56,27 @@ double bandwidth_factor(const NcclCost& cost, Bytes size) {
 /// Up and down the chain of the node, at a place of its own in each channel.
 double through_chains(const GroupPlacement& group) { return 2 - 2.0 / group.ranks_per_node; }
 
-FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group, Pipelining how) {
+FlowSchedule flows(const CollectiveCall& call, const FlowGroup& group) {
   const Members channels = channels_of(group);
   const Bytes buffer = call.size / (2 * std::int64_t{size32(channels.size())});
-  std::vector<Edge> edges;
+  std::vector<Flow> flows;
   for (const std::int32_t rail : channels)
     for (const auto place : {first_tree, second_tree}) {
       const NodeTree tree(group, rail, place);
-      tree.add_node_edges(buffer, tree.longest_chain(), edges);
-      tree.add_chain_edges(buffer, edges);
+      tree.add_node_flows(buffer, flows);
+      tree.add_chain_flows(buffer, flows);
     }
-  return pipeline(edges, group, segments_of(buffer, how));
+  return pipeline(flows, group);
 }
 
 }  // namespace
 
-const CollectiveAlgorithm kTree{.value = Algorithm::tree,
-                                .tune = tune,
-                                .bandwidth_factor = bandwidth_factor,
-                                .fill_is_missing = false,
-                                .busiest_node = through_trees,
-                                .busiest_gpu = through_chains,
-                                .flows = flows};
+constinit const CollectiveAlgorithm kTree{.value = Algorithm::tree,
+                                          .tune = tune,
+                                          .bandwidth_factor = bandwidth_factor,
+                                          .fill_is_missing = false,
+                                          .busiest_node = through_trees,
+                                          .busiest_gpu = through_chains,
+                                          .flows = flows};
 
 }  // namespace tracecast

@@ -210,6 +210,9 @@ std::vector<PreparedSample> prepare(const Cluster& cluster, const std::vector<co
   return prepared;
 }
 
+namespace {
+
+/// Weighted mean |log(predicted / measured)| under a tuning.
 double log_error(const std::vector<Machine>& machines, const CollectiveTuning& tuning) {
   LogError error;
   for (const Machine& machine : machines) {
@@ -222,8 +225,6 @@ double log_error(const std::vector<Machine>& machines, const CollectiveTuning& t
   }
   return error.mean();
 }
-
-namespace {
 
 /// Of the free parameters, with the smallest error.
 std::vector<double> fitted_values(const std::vector<Machine>& machines, const CollectiveTuning& start,

@@ -46,9 +46,6 @@ struct Machine {
   bool hops_of_parent = false;  ///< of its kind
 };
 
-/// Weighted mean |log(predicted / measured)| under a tuning.
-double log_error(const std::vector<Machine>& machines, const CollectiveTuning& tuning);
-
 /// Parameters of links that no sample uses stay as in `start`. Sets `data` and `residual`. Of fewer than two samples for each
 /// parameter only net_bandwidth is fitted, and `residual` is at least that of `start`.
 CollectiveTuning fit_tuning(const std::vector<Machine>& machines, const CollectiveTuning& start,

@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "sim/io/fields.hpp"
+#include "sim/io/files.hpp"
+#include "sim/io/overrides.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "tools/accuracy/fit/collective_fit.hpp"
 
@@ -14,39 +17,17 @@ namespace {
 
 constexpr const char* kSource = "docs/validation/collectives.md: fitted by fit_collectives";
 
-/// Collects "key": value pairs that differ from NCCL's own numbers.
-class Fields {
- public:
-  void number(const char* key, double value, double standard) {
-    if (value != standard) add(key, fmt::format("{:.4g}", value));
-  }
-  void flag(const char* key, bool value, bool standard) {
-    if (value != standard) add(key, value ? "true" : "false");
-  }
-  void text(const char* key, const std::string& value) { add(key, "\"" + value + "\""); }
-  std::string object() const { return "{\n" + lines_ + "\n  }"; }
-
- private:
-  void add(const char* key, const std::string& value) {
-    lines_ += fmt::format("{}    \"{}\": {}", lines_.empty() ? "" : ",\n", key, value);
-  }
-  std::string lines_;
-};
-
-std::string mebibytes(Bytes size) { return fmt::format("{:.4g} MiB", static_cast<double>(size.count) / (1 << 20)); }
-
-/// Removes the top-level member `key` with its line break, if it is there.
-void remove_member(std::string& text, const std::string& key) {
-  const std::size_t begin = text.find("\n  \"" + key + "\":");
-  if (begin == std::string::npos) return;
-  const std::size_t end = text.find("\n  \"", begin + 1);
-  text.erase(begin, end - begin);
-}
-
-void remove_source(std::string& text) {
-  const std::string source = ",\n    \"collectives\": \"";
-  const std::size_t begin = text.find(source + "docs/");
-  if (begin != std::string::npos) text.erase(begin, text.find('"', begin + source.size()) + 1 - begin);
+/// To four digits: the fit is not more exact.
+JsonNode rounded(CollectiveTuning tuning) {
+  const auto digits = [](double value) { return std::stod(fmt::format("{:.4g}", value)); };
+  constexpr double kMebibyte = 1 << 20, kGigabyte = 1e9;
+  for (Bytes* limit : {&tuning.mid_limit, &tuning.net_mid_limit})
+    limit->count = std::llround(digits(static_cast<double>(limit->count) / kMebibyte) * kMebibyte);
+  std::int64_t& copied = tuning.copy_bandwidth.bytes_per_second;
+  copied = std::llround(digits(static_cast<double>(copied) / kGigabyte) * kGigabyte);
+  JsonNode node = json_of(tuning);
+  for (JsonMember& member : node.members) member.value.number = digits(member.value.number);
+  return node;
 }
 
 double forecast(const NetworkModel& network, const CollectiveSample& sample, const GroupPlacement& group) {
@@ -90,46 +71,11 @@ std::string worst_curves(const Errors& errors) {
 
 }  // namespace
 
-std::string to_json(const CollectiveTuning& t) {
-  const CollectiveTuning standard;
-  Fields fields;
-  fields.number("intra_bandwidth", t.intra_bandwidth, 1);
-  fields.number("nvls_bandwidth", t.nvls_bandwidth, 1);
-  fields.number("net_bandwidth", t.net_bandwidth, 1);
-  fields.number("mid_size", t.mid_size, 1);
-  if (t.mid_size != 1) fields.text("mid_limit", mebibytes(t.mid_limit));
-  fields.number("net_mid_size", t.net_mid_size, 1);
-  if (t.net_mid_size != 1) fields.text("net_mid_limit", mebibytes(t.net_mid_limit));
-  fields.number("base_latency", t.base_latency, 1);
-  fields.number("hop_latency", t.hop_latency, 1);
-  fields.number("net_hop_latency", t.net_hop_latency, 1);
-  fields.number("net_ll_latency", t.net_ll_latency, 1);
-  fields.number("net_latency_us", t.net_latency_us, 0);
-  fields.number("net_call_us", t.net_call_us, 0);
-  fields.number("ring_step_us", t.ring_step_us, standard.ring_step_us);
-  if (t.copy_bandwidth.bytes_per_second > 0)
-    fields.text("copy_bandwidth",
-                fmt::format("{:.0f} GB/s", static_cast<double>(t.copy_bandwidth.bytes_per_second) * 1e-9));
-  fields.number("direct_link", t.direct_link, 1);
-  fields.number("direct_bandwidth", t.direct_bandwidth, 1);
-  fields.flag("ll128", t.ll128, true);
-  fields.flag("pat", t.pat, false);
-  fields.flag("sharp", t.sharp, false);
-  fields.text("data", t.data);
-  fields.number("residual", t.residual, -1);
-  return fields.object();
-}
-
 std::string with_tuning(const std::string& text, const CollectiveTuning& tuning) {
-  std::string result = text;
-  remove_member(result, "collectives");
-  remove_source(result);
-  const std::size_t sources = result.find("\n  \"sources\":");
-  TRACECAST_ASSERT(sources != std::string::npos, "a shipped topology names its sources");
-  result.insert(sources, "\n  \"collectives\": " + to_json(tuning) + ",");
-  const std::size_t end = result.rfind("\n  }");
-  result.insert(end, fmt::format(",\n    \"collectives\": \"{}\"", kSource));
-  return result;
+  JsonNode root = parse_json(text, "topology").value().root;
+  member_of(root, "collectives") = rounded(tuning);
+  member_of(member_of(root, "sources"), "collectives") = node_of(std::string(kSource));
+  return to_json(root) + "\n";
 }
 
 void BusbwError::add(double predicted_seconds, double measured_seconds) {

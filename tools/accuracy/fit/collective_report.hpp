@@ -13,11 +13,8 @@
 
 namespace tracecast::accuracy {
 
-/// The "collectives" object of a topology file, without what equals NCCL's own numbers.
-std::string to_json(const CollectiveTuning& tuning);
-
 /// `text` of a topology file with its tuning and the source of it replaced.
-/// Requires the layout of shipped files: each key of the top level begins a line with an indent of two blanks.
+/// Requires a topology with an object of sources
 std::string with_tuning(const std::string& text, const CollectiveTuning& tuning);
 
 /// Errors of the forecast busbw of one curve or source, |predicted / measured - 1|.

@@ -107,7 +107,7 @@ class ParallelReader : RowPart {
   /// software leaves experts whole.
   void guess_expert_ranks(Parallel& p) {
     result_.guessed_layout = true;
-    const int each = p.etp > 0 ? p.etp : p.tp;
+    const int each = p.expert_tensor_ranks();
     const int ranks = result_.scenario.cluster.world_size / std::max(1, p.pp);
     const int domain = std::min(result_.scenario.cluster.node.gpus, ranks) / each;
     const int experts = result_.scenario.model.moe->experts;

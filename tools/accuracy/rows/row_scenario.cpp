@@ -1,7 +1,5 @@
 #include "tools/accuracy/rows/row_scenario.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
