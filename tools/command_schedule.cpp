@@ -155,10 +155,12 @@ void add_output(CLI::App& app, CommandOptions& o) {
       ->needs(app.get_option("--svg"));
   app.add_option("--html", o.html, "also write a page for a browser there: one file, no network needed")
       ->type_name("FILE");
-  app.add_option("--csv", o.csv, "also write the schedule of --schedule as PyTorch's CSV")->type_name("FILE");
+  CLI::Option* const csv =
+      app.add_option("--csv", o.csv, "also write the schedule of --schedule as PyTorch's CSV")->type_name("FILE");
   app.add_option("--csv-communication", o.csv_communication, "none, p2p (sends and receives), fsdp (and parameters)")
-      ->check(one_of({"none", "p2p", "fsdp"}));
-  app.add_flag("--csv-crlf", o.csv_crlf, "with CRLF line ends, as PyTorch writes them");
+      ->check(one_of({"none", "p2p", "fsdp"}))
+      ->needs(csv);
+  app.add_flag("--csv-crlf", o.csv_crlf, "with CRLF line ends, as PyTorch writes them")->needs(csv);
 }
 
 Run add_schedule_options(CLI::App& app) {

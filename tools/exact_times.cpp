@@ -60,6 +60,15 @@ std::int64_t mean(const std::vector<std::int64_t>& list) {
   return (sum + count - 1) / count;
 }
 
+/// A forward, or both gradients of a backward.
+std::int64_t longest_part(const ExactTimes& times) {
+  const auto at = [](const std::vector<std::int64_t>& list, std::size_t rank) { return list[rank % list.size()]; };
+  std::int64_t longest = *std::max_element(times.forward.begin(), times.forward.end());
+  for (std::size_t rank = 0; rank < std::max(times.backward_input.size(), times.backward_weight.size()); ++rank)
+    longest = std::max(longest, at(times.backward_input, rank) + at(times.backward_weight, rank));
+  return longest;
+}
+
 }  // namespace
 
 Result<ExactTimes> parse_times(const TimeTexts& texts, int ranks) {
@@ -87,6 +96,10 @@ Result<ExactTimes> parse_times(const TimeTexts& texts, int ranks) {
   ExactTimes times{exact(lists[0]),       exact(lists[1]), exact(lists[2]), exact(lists[3]).front(), {},
                    power_of_ten(decimals)};
   if (!lists[4].empty()) times.overlapped = exact(lists[4]).front();
+  if (const std::int64_t part = longest_part(times); times.overlapped && *times.overlapped < part)
+    return fail_key("--tfb", texts.overlapped,
+                    fmt::format("is shorter than one of its parts alone (allowed: at least {})",
+                                static_cast<double>(part) / static_cast<double>(times.scale)));
   const ScheduleTimes means = mean_times(times);
   if (means.forward + means.backward_input + means.backward_weight == 0) {
     return fail("--tf, --tb and --tw are all 0: at least one must be positive");

@@ -12,6 +12,7 @@
 #include "sim/io/compressed.hpp"
 #include "sim/schedule/program.hpp"
 #include "sim/schedule/schedule_run.hpp"
+#include "sim/schedule/variants.hpp"
 #include "tools/named_files.hpp"
 
 namespace tracecast::cli {
@@ -91,7 +92,7 @@ ScheduleView view_of(ScenarioRun of, const std::string& scenario) {
   view.backward_input = present(times.backward_input);
   view.backward_weight = present(times.backward_weight);
   view.overlapped = present(times.overlapped);
-  view.latency = static_cast<double>(of.longest_message.picoseconds) / static_cast<double>(of.run.scale);
+  view.latency = 1e3 * seconds(of.longest_message);
   view.schedule = std::move(of.schedule);
   view.run = std::move(of.run);
   view.times_from = scenario;
@@ -109,13 +110,14 @@ Scenario with_schedule(Scenario scenario, const ScheduleOptions& options, const 
   return scenario;
 }
 
-/// A schedule with a fixed number of chunks keeps it, whatever the request.
-Result<ScheduleView> scenario_view(const ScheduleOptions& options, const Scenario& scenario, const std::string& name) {
+/// `fixed`: with the chunks of --virtual. Else a schedule with a fixed number of chunks keeps it.
+Result<ScheduleView> scenario_view(const ScheduleOptions& options, const Scenario& scenario, const std::string& name,
+                                   bool fixed) {
   const ScheduleVariant* variant = find_schedule(name);
   const int own = variant ? variant->default_chunks : 1;
   const int asked = options.request.chunks > 0 ? options.request.chunks : own;
   Result<ScenarioRun> run = run_pipeline(with_schedule(scenario, options, name, asked));
-  if (!run && asked != own && run.error().diagnostics.front().key == "parallel.vpp") {
+  if (!run && !fixed && asked != own && run.error().diagnostics.front().key == "parallel.vpp") {
     run = run_pipeline(with_schedule(scenario, options, name, own));
   }
   if (!run) return tl::unexpected(run.error());
@@ -134,7 +136,8 @@ Result<std::vector<ScheduleView>> scenario_views(const ScheduleOptions& options)
   names.insert(names.begin(), first);
   std::vector<ScheduleView> views;
   for (const std::string& name : names) {
-    Result<ScheduleView> view = scenario_view(of_scenario, *scenario, name);
+    Result<ScheduleView> view =
+        scenario_view(of_scenario, *scenario, name, options.request.chunks > 0 && views.empty());
     if (!view) return tl::unexpected(view.error());
     views.push_back(std::move(*view));
   }
@@ -245,6 +248,45 @@ Result<std::vector<ScheduleView>> timed_views(ScheduleOptions options) {
   return views;
 }
 
+bool is_pair(const Action& action) { return action.kind == ActionKind::forward_backward; }
+
+/// `names`: of the schedules that are shown, without that of --file.
+Result<void> check_readers(const char* option, const std::string& value, const std::vector<std::string>& names,
+                           bool (*reads)(const ScheduleVariant&)) {
+  std::string readers;
+  for (const ScheduleVariant& variant : schedule_variants())
+    if (reads(variant)) readers += " " + std::string(variant.name);
+  for (const std::string& name : names)
+    if (const ScheduleVariant* variant = find_schedule(name); variant == nullptr || reads(*variant)) return {};
+  return fail_key(option, value, "has no effect on these schedules (only on:" + readers + ")");
+}
+
+/// Options that would have no effect.
+Result<void> check_effects(const ScheduleOptions& options) {
+  const ScheduleRequest& request = options.request;
+  std::vector<std::string> names = options.compare;
+  const bool from_file = !options.file.empty();
+  if (!from_file) names.insert(names.begin(), options.schedule.empty() ? kDefaultSchedule : options.schedule);
+  Result<void> ok;
+  if (options.dialect != "detect" && !from_file) return fail_key("--dialect", options.dialect, "needs --file");
+  if (request.group_size > 0)
+    ok = check_readers("--group-size", std::to_string(request.group_size), names, reads_group_size);
+  if (ok && request.memory_limit > 0)
+    ok = check_readers("--memory-limit", fmt::format("{:g}", request.memory_limit), names, reads_memory_limit);
+  if (ok && request.chunks > 0 && names.empty())
+    ok = fail_key("--virtual", std::to_string(request.chunks), "has no effect: the file has its own chunks");
+  if (!ok || options.times.overlapped.empty()) return ok;
+  if (from_file) {
+    const Result<PytorchSchedule> file = file_of(options);
+    const Result<Schedule> schedule = file ? schedule_of(*file) : tl::unexpected(file.error());
+    if (!schedule) return tl::unexpected(schedule.error());
+    for (const std::vector<Action>& list : schedule->actions)
+      if (std::ranges::any_of(list, is_pair)) return {};
+  }
+  return check_readers("--tfb", options.times.overlapped, names,
+                       [](const ScheduleVariant& variant) { return variant.has_pairs; });
+}
+
 }  // namespace
 
 Result<PytorchSchedule> file_of(const ScheduleOptions& options) {
@@ -256,6 +298,7 @@ Result<PytorchSchedule> file_of(const ScheduleOptions& options) {
 
 Result<std::vector<ScheduleView>> views_of(ScheduleOptions options) {
   if (!options.times_from.empty() && options.file.empty()) options.file = file_of_scenario(options);
+  if (Result<void> ok = check_effects(options); !ok) return tl::unexpected(ok.error());
   if (!options.times_from.empty()) return options.file.empty() ? scenario_views(options) : timed_views(options);
   if (options.schedule.empty()) options.schedule = kDefaultSchedule;
   if (options.request.microbatches == 0) options.request.microbatches = kUsualMicrobatches;

@@ -1,6 +1,7 @@
 #include "sim/forecast/colocated.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "sim/engine/simulate.hpp"
 #include "sim/graph/merge_jobs.hpp"
+#include "sim/network/possible_faults.hpp"
 
 namespace tracecast {
 namespace {
@@ -87,6 +89,26 @@ std::vector<std::size_t> owners_of(const std::vector<int>& nodes, JobPlacement p
   return owners;
 }
 
+/// The faults of all jobs. They count their own nodes; the machine counts all.
+NetworkFaults faults_of_machine(const std::vector<Scenario>& jobs, const std::vector<std::size_t>& owners) {
+  NetworkFaults all;
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    const NetworkFaults& own = jobs[job].cluster.faults;
+    std::vector<int> nodes;
+    for (std::size_t node = 0; node < owners.size(); ++node)
+      if (owners[node] == job) nodes.push_back(static_cast<int>(node));
+    for (NetworkFaults::SlowNic slow : own.slow_nics) {
+      slow.node = nodes[static_cast<std::size_t>(slow.node)];
+      all.slow_nics.push_back(slow);
+    }
+    std::vector<int> rails;
+    std::ranges::set_union(all.lost_rails, own.lost_rails, std::back_inserter(rails));
+    all.lost_rails = std::move(rails);
+    for (const auto& [tier, share] : own.lost_uplinks) all.lost_uplinks[tier] = std::max(all.lost_uplinks[tier], share);
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<void> assign_nodes(std::vector<Scenario>& jobs, JobPlacement placement) {
@@ -100,17 +122,18 @@ Result<void> assign_nodes(std::vector<Scenario>& jobs, JobPlacement placement) {
   const int total = std::accumulate(nodes.begin(), nodes.end(), 0);
   if (machine.max_nodes > 0 && total > machine.max_nodes)
     return fail_colocated(jobs.back(), fmt::format("all jobs need {} nodes (allowed: {})", total, machine.max_nodes));
-  const int gpus = machine.node.gpus;
   const std::vector<std::size_t> owners =
       owners_of(nodes, placement, machine.tiers.empty() ? 0 : machine.tiers.front().nodes);
-  for (std::size_t node = 0; node < owners.size(); ++node)
-    for (std::size_t job = 0; job < jobs.size(); ++job)
-      if (owners[node] != job) jobs[job].cluster.faults.missing_gpus[static_cast<int>(node)] = gpus;
-  for (Scenario& each : std::span(jobs).subspan(1)) {  // --set may have changed the machine of the first
-    Cluster own = std::exchange(each.cluster, machine);
-    each.cluster.world_size = own.world_size;
-    each.cluster.backend = own.backend;
-    each.cluster.faults = std::move(own.faults);
+  Cluster shared = machine;
+  shared.faults = faults_of_machine(jobs, owners);
+  for (const ImpossibleValue& each : impossible_faults(shared))
+    return fail_colocated(jobs.back(), fmt::format("perturb.{} of all jobs together {}", each.key, each.message));
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    Cluster own = std::exchange(jobs[job].cluster, shared);  // --set may have changed the machine of the first
+    jobs[job].cluster.world_size = own.world_size;
+    jobs[job].cluster.backend = own.backend;
+    for (std::size_t node = 0; node < owners.size(); ++node)
+      if (owners[node] != job) jobs[job].cluster.faults.missing_gpus[static_cast<int>(node)] = shared.node.gpus;
   }
   return {};
 }

@@ -19,8 +19,11 @@
 
 namespace tracecast {
 
-/// Assigns nodes to the jobs; the nodes of all other jobs are missing for each of them.
-/// Errors: jobs on different machines; missing GPUs; several sites; packed documents; too few nodes for all.
+/// Assigns nodes to the jobs; the nodes of all other jobs are missing for each of them. Network faults of each job are those of its
+/// own nodes, or of the machine that all share: each job gets all of them. Of a tier's uplinks that several jobs say are lost, the
+/// largest share.
+/// Errors: jobs on different machines; missing GPUs; several sites; packed documents; too few nodes for all; faults that together
+/// leave a host no NIC.
 Result<void> assign_nodes(std::vector<Scenario>& jobs, JobPlacement placement);
 
 /// "a, b run on the nodes in between": the jobs after the first.

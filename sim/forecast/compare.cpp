@@ -111,9 +111,7 @@ class Causes {
         return work(d);
       case Difference::Group::transfer:
         return transfer(d);
-      case Difference::Group::rank:
-        return "the ranks it waits for take " + std::string(d.share > 0 ? "less" : "more") +
-               " time than forecast, see their operators";
+      case Difference::Group::rank:  // has its cause
       case Difference::Group::phase:
         break;
     }
@@ -170,16 +168,51 @@ std::vector<const StepRank*> candidates(const StepRecord& record, const StepRank
 constexpr const char* kUnknownClass =
     "not known: a folded timeline does not say which class it is in (predict --unfold)";
 
+/// By how much longer than forecast each rank computes, in shares of the step.
+class Slowdowns {
+ public:
+  void add(const StepRank& forecast, const StepRank& actual, double step) {
+    shares_.push_back((busy_s(actual) - busy_s(forecast)) / step);
+    longer_ += is_longer(shares_.back()) ? 1 : 0;
+    shorter_ += is_longer(-shares_.back()) ? 1 : 0;
+  }
+
+  /// Why rank `index` waits less, or more, than forecast.
+  std::string cause(std::size_t index, bool waits_less) const {
+    const bool longer = is_longer(shares_[index]);
+    const bool shorter = is_longer(-shares_[index]);
+    if (waits_less ? shorter_ > (shorter ? 1 : 0) : longer_ > (longer ? 1 : 0))
+      return fmt::format("the ranks it waits for take {} time than forecast, see their operators",
+                         waits_less ? "less" : "more");
+    if (waits_less ? longer : shorter)
+      return fmt::format("the rank itself computes {} than forecast, see its operators",
+                         waits_less ? "longer" : "less");
+    return "no rank's operators explain it: another order of actions, or other transfers";
+  }
+
+ private:
+  static bool is_longer(double share) { return share > kSmallestExplained; }
+  static double busy_s(const StepRank& rank) {
+    return seconds(rank.time.compute + rank.time.optimizer + rank.time.host);
+  }
+
+  std::vector<double> shares_;
+  int longer_ = 0;
+  int shorter_ = 0;
+};
+
 /// Bubble, including waiting for other ranks, of each rank of the record with more ranks.
 std::vector<Difference> rank_differences(const StepRecord& forecast, const StepRecord& actual, double step) {
   const StepRecord& finer = actual.ranks.size() >= forecast.ranks.size() ? actual : forecast;
+  Slowdowns slowdowns;
+  for (const StepRank& rank : finer.ranks) slowdowns.add(rank_for(forecast, rank), rank_for(actual, rank), step);
   std::vector<Difference> list;
   for (const StepRank& rank : finer.ranks) {
     const double f = seconds(rank_for(forecast, rank).time.bubble);
     const double a = seconds(rank_for(actual, rank).time.bubble);
     const bool known = candidates(forecast, rank).size() <= 1 && candidates(actual, rank).size() <= 1;
     list.push_back({Difference::Group::rank, fmt::format("rank {} bubble", rank.number), f, a, (f - a) / step,
-                    known ? "" : kUnknownClass});
+                    known ? slowdowns.cause(list.size(), f > a) : kUnknownClass});
   }
   return list;
 }

@@ -367,13 +367,16 @@ Result<LayoutForecast> LayoutForecasts::forecast(const Scenario& scenario, doubl
 
 namespace {
 
+ForecastOptions alone_options(const ForecastOptions& options) {
+  return {.network = options.network, .transfers_slow_compute = options.transfers_slow_compute};
+}
+
 /// Job `own` of several on one machine, whose nodes are assigned, together with the others and alone.
 Result<ForecastRun> forecast_among(const std::vector<Scenario>& jobs, std::size_t own, const ForecastOptions& options) {
   const Scenario& job = jobs[own];
   std::vector<Scenario> others = jobs;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(own));
-  const Result<ForecastRun> alone =
-      forecast(job, {.network = options.network, .transfers_slow_compute = options.transfers_slow_compute});
+  const Result<ForecastRun> alone = forecast(job, alone_options(options));
   if (!alone) return tl::unexpected(alone.error());
   Result<ForecastRun> run = forecast_steps(job, others, options);
   if (!run) return tl::unexpected(located(std::move(run.error()), job));
@@ -386,6 +389,7 @@ Result<ForecastRun> forecast_among(const std::vector<Scenario>& jobs, std::size_
 Result<ForecastRun> forecast_colocated(Scenario job, std::vector<Scenario> others, const ForecastOptions& options,
                                        JobPlacement placement) {
   TRACECAST_ASSERT(options.network != NetworkKind::isolated && !others.empty(), "co-located jobs share links");
+  Scenario perturbed = job;  // by what the page lists: its own nodes, and the machine
   std::vector<Scenario> jobs = std::move(others);
   jobs.insert(jobs.begin(), std::move(job));
   if (Result<void> divided = assign_nodes(jobs, placement); !divided) return tl::unexpected(divided.error());
@@ -400,6 +404,16 @@ Result<ForecastRun> forecast_colocated(Scenario job, std::vector<Scenario> other
     own.co_located.push_back({jobs[i].name, other->forecast.step_time_s, other->forecast.undisturbed_step_s});
   }
   own.perturbations.push_back({neighbours_text(jobs, placement), own.undisturbed_step_s});
+  perturbed.cluster.faults.lost_rails = jobs.front().cluster.faults.lost_rails;
+  perturbed.cluster.faults.lost_uplinks = jobs.front().cluster.faults.lost_uplinks;
+  const std::vector<std::string> texts = perturbation_texts(perturbed);
+  if (texts.empty()) return run;
+  for (const std::string& each : texts) own.perturbations.push_back({each});
+  Scenario undisturbed = without_perturbations(jobs.front());
+  undisturbed.cluster.faults.missing_gpus = jobs.front().cluster.faults.missing_gpus;
+  const Result<ForecastRun> healthy = forecast(undisturbed, alone_options(options));
+  if (!healthy) return tl::unexpected(healthy.error());
+  own.undisturbed_step_s = healthy->forecast.step_time_s;
   return run;
 }
 

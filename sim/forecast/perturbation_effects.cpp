@@ -68,6 +68,15 @@ void add_network_parts(const NetworkFaults& faults, std::vector<UndoablePart>& p
                      [number = node](Scenario& s) { s.cluster.faults.missing_gpus.erase(number); }});
 }
 
+std::vector<UndoablePart> parts_of(const Scenario& scenario) {
+  std::vector<UndoablePart> parts;
+  add_rank_parts(scenario.perturbation, parts);
+  add_network_parts(scenario.cluster.faults, parts);
+  if (const std::string paths = path_text(scenario.cluster); !paths.empty())
+    parts.push_back({paths, [](Scenario& s) { s.cluster.routing = RoutingPolicy::even; }});
+  return parts;
+}
+
 /// The indices of the parts whose effects are forecast alone, and those of the others, which are forecast together.
 std::pair<std::vector<std::size_t>, std::vector<std::size_t>> largest_and_others(const std::vector<UndoablePart>& parts,
                                                                                  int ranks) {
@@ -93,20 +102,25 @@ std::vector<std::size_t> all_but(std::size_t part, std::size_t count) {
 
 }  // namespace
 
+std::vector<std::string> perturbation_texts(const Scenario& scenario) {
+  std::vector<std::string> texts;
+  for (const UndoablePart& part : parts_of(scenario)) texts.push_back(part.what);
+  return texts;
+}
+
+Scenario without_perturbations(Scenario scenario) {
+  scenario.perturbation = {};
+  scenario.cluster.faults = {};
+  scenario.cluster.routing = RoutingPolicy::even;
+  return scenario;
+}
+
 Result<void> add_perturbation_effects(const Scenario& scenario, const ForecastOptions& options, Forecast& result) {
-  std::vector<UndoablePart> parts;
-  add_rank_parts(scenario.perturbation, parts);
-  add_network_parts(scenario.cluster.faults, parts);
-  if (const std::string paths = path_text(scenario.cluster); !paths.empty())
-    parts.push_back({paths, [](Scenario& s) { s.cluster.routing = RoutingPolicy::even; }});
+  const std::vector<UndoablePart> parts = parts_of(scenario);
   if (parts.empty()) return {};
-  Scenario undisturbed = scenario;
-  undisturbed.perturbation = {};
-  undisturbed.cluster.faults = {};
-  undisturbed.cluster.routing = RoutingPolicy::even;
   const ForecastOptions plain{
       .threads = options.threads, .network = options.network, .transfers_slow_compute = options.transfers_slow_compute};
-  const Result<ForecastRun> healthy = forecast(undisturbed, plain);
+  const Result<ForecastRun> healthy = forecast(without_perturbations(scenario), plain);
   if (!healthy) return tl::unexpected(healthy.error());
   result.undisturbed_step_s = healthy->forecast.step_time_s;
   const auto step_without = [&](const std::vector<std::size_t>& undone) -> Result<double> {

@@ -184,7 +184,8 @@ Result<ScenarioRun> run_pipeline(const Scenario& scenario) {
   ScenarioRun run{schedule, steady_state(pipeline_of(*step), schedule.microbatches), longest_message(*step)};
   if (updates_every_backward(step->plan.parallel)) {  // an update between two passes is not a wait
     const double each_s = step->forecast.optimizer_s / step->schedule.microbatches;
-    run.run.bubble_fraction -= each_s * schedule.microbatches / seconds(Duration{run.run.makespan});
+    const double ticks_per_s = 1e3 * static_cast<double>(run.run.scale);
+    run.run.bubble_fraction -= each_s * schedule.microbatches * ticks_per_s / static_cast<double>(run.run.makespan);
   }
   return run;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <iterator>
 #include <numeric>
 
@@ -53,12 +54,69 @@ std::int32_t Placements::number_of(const GroupPlacement& placement) {
   return static_cast<std::int32_t>(known_.size()) - 1;
 }
 
-/// Groups of this kind share the NICs of the first member's node: as many as the node has room for.
-GroupPlacement Placements::place_group(std::span<const int> members) const {
-  const int node = cluster_.node_of(members.front());
-  const auto here = std::count_if(members.begin(), members.end(), [&](int m) { return cluster_.node_of(m) == node; });
-  const int gpus = std::min(cluster_.node.gpus, cluster_.world_size);
-  return place(cluster_, members, std::max(1, gpus / static_cast<int>(here)));
+const Placements::SlotGroups& Placements::groups_of(Slot slot) {
+  const auto [found, added] = slot_groups_.try_emplace(slot);
+  SlotGroups& known = found->second;
+  if (!added) return known;
+  known.offsets = groups_.block(0, slot);
+  const std::size_t size = known.offsets.size();
+  std::vector<std::pair<int, int>> ends(size, {-1, -1});  // [part]
+  for (std::size_t i = 0; i < size; ++i) {
+    known.parts.push_back(static_cast<std::size_t>(groups_.part(slot, static_cast<int>(i))));
+    auto& [first, last] = ends[known.parts.back()];
+    if (first < 0) first = known.offsets[i];
+    last = known.offsets[i];
+  }
+  for (const std::size_t part : known.parts) known.ends.push_back(ends[part]);
+  return known;
+}
+
+const std::vector<int>& Placements::leaving_ranks(Slot slot, int rank) {
+  const int node = cluster_.node_of(rank);
+  const auto [found, added] = leaving_ranks_.try_emplace({slot, node});
+  std::vector<int>& leaving = found->second;
+  if (!added) return leaving;
+  const SlotGroups& own = groups_of(slot);
+  while (rank > 0 && cluster_.node_of(rank - 1) == node) --rank;
+  for (; rank < plan_.world_size && cluster_.node_of(rank) == node; ++rank) {
+    const int begin = groups_.block_begin(rank, slot);
+    const auto position = std::lower_bound(own.offsets.begin(), own.offsets.end(), rank - begin) - own.offsets.begin();
+    const auto [first, last] = own.ends[static_cast<std::size_t>(position)];
+    if (cluster_.node_of(begin + first) != cluster_.node_of(begin + last)) leaving.push_back(rank);
+  }
+  return leaving;
+}
+
+/// Groups that share the node's NICs with the group that has these members there: as many as there is room for among the
+/// ranks whose groups leave the node; 1 if none of those uses a NIC of this group. Failed NICs are replaced by any others.
+int Placements::sharing(Slot slot, std::span<const int> members) {
+  const std::vector<int>& leaving = leaving_ranks(slot, members.front());
+  const auto nics_of = [&](int rank) { return nics_of_gpu(cluster_.node, cluster_.coord_of(rank).gpu); };
+  std::vector<int> users(static_cast<std::size_t>(nics_of_gpu(cluster_.node, cluster_.node.gpus - 1).last));
+  const auto use = [&](int rank, int count) {
+    int most = 0;
+    for (int nic = nics_of(rank).first; nic < nics_of(rank).last; ++nic)
+      most = std::max(most, users[static_cast<std::size_t>(nic)] += count);
+    return most;
+  };
+  for (const int rank : leaving) use(rank, 1);
+  for (const int rank : members) use(rank, -1);
+  const auto has_siblings = [&](int rank) { return use(rank, 0) > 0; };
+  const NetworkFaults& faults = cluster_.faults;
+  if (faults.lost_rails.empty() && faults.slow_nics.empty() && std::ranges::none_of(members, has_siblings)) return 1;
+  return std::max(1, static_cast<int>(leaving.size() / members.size()));
+}
+
+/// The node in which most groups share the NICs decides: one at an end of the group, since those between have no other members.
+GroupPlacement Placements::place_group(Slot slot, std::span<const int> members) {
+  const auto on_node_of = [&](int rank) {
+    return [this, node = cluster_.node_of(rank)](int other) { return cluster_.node_of(other) == node; };
+  };
+  const auto first = std::partition_point(members.begin(), members.end(), on_node_of(members.front()));
+  if (first == members.end()) return place(cluster_, members, 1);
+  const auto last = std::partition_point(members.begin(), members.end(), std::not_fn(on_node_of(members.back())));
+  return place(cluster_, members,
+               std::max(sharing(slot, {members.begin(), first}), sharing(slot, {last, members.end()})));
 }
 
 std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
@@ -66,10 +124,8 @@ std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
     return {plan_.world_size == 1 ? alone() : number_of(place_world(cluster_))};
   std::vector<int> ranks = groups_.block(begin, slot);
   for (int& rank : ranks) rank -= begin - begin % unit_of(slot);  // the first equivalent block
-  if (Groups::whole_blocks(slot)) return {ranks.size() == 1 ? alone() : number_of(place_group(ranks))};
-  std::vector<std::size_t> parts(ranks.size());
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    parts[i] = static_cast<std::size_t>(groups_.part(slot, static_cast<int>(i)));
+  if (Groups::whole_blocks(slot)) return {ranks.size() == 1 ? alone() : number_of(place_group(slot, ranks))};
+  const std::vector<std::size_t>& parts = groups_of(slot).parts;
   // [part] of its members among those of all parts, one after the other
   std::vector<std::size_t> ends(ranks.size() + 1);
   for (const std::size_t part : parts) ++ends[part + 1];
@@ -80,7 +136,7 @@ std::vector<std::int32_t> Placements::place_block(Slot slot, int begin) {
   std::size_t first = 0;
   for (std::size_t part = 0; part < ranks.size(); first = ends[part++]) {
     const std::span<const int> own(members.data() + first, ends[part] - first);
-    if (!own.empty()) numbers[part] = own.size() == 1 ? alone() : number_of(place_group(own));
+    if (!own.empty()) numbers[part] = own.size() == 1 ? alone() : number_of(place_group(slot, own));
   }
   return numbers;
 }

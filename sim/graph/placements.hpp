@@ -53,13 +53,24 @@ class Placements {
   std::vector<int> distinct_blocks(Slot slot, int pp) const;
 
  private:
+  /// The groups of a slot, which are the same in each of its blocks.
+  struct SlotGroups {
+    std::vector<int> offsets;               ///< [position in the block] its rank, counted from the block's first
+    std::vector<std::size_t> parts;         ///< [position] its group
+    std::vector<std::pair<int, int>> ends;  ///< [position] offsets of the first and the last rank of its group
+  };
+
   std::int32_t number_of(const GroupPlacement& placement);
   /// Pairs of ranks `distance` apart have equivalent placements if their classes are equal.
   int boundary_class(int lower, int distance) const;
   int leave_same_tiers_until(int lower, int distance) const;
   std::int32_t boundary_at(std::map<int, std::int32_t>& known, int lower, int distance);
   std::vector<std::int32_t> place_block(Slot slot, int begin);
-  GroupPlacement place_group(std::span<const int> members) const;
+  const SlotGroups& groups_of(Slot slot);
+  /// The ranks of the node of `rank` whose groups of this slot have ranks on other nodes, too; ascending.
+  const std::vector<int>& leaving_ranks(Slot slot, int rank);
+  int sharing(Slot slot, std::span<const int> members);
+  GroupPlacement place_group(Slot slot, std::span<const int> members);
   GroupPlacement place_boundary(int rank, int partner) const;
   /// The ranks that differ from `origin` along `axes`: one of those that differ by whole units.
   std::vector<int> distinct_sums(int origin, const std::vector<Axis>& axes, int unit) const;
@@ -75,7 +86,9 @@ class Placements {
   std::vector<GroupPlacement> known_;
   std::int32_t alone_ = -1;  ///< number of the placement of a group of one rank; -1: not known yet
   std::vector<std::map<int, std::vector<std::int32_t>>> blocks_;  ///< [slot] by position in the unit
-  std::map<int, std::map<int, std::int32_t>> boundaries_;         ///< by distance of the two ranks and boundary_class()
+  std::map<Slot, SlotGroups> slot_groups_;
+  std::map<std::pair<Slot, int>, std::vector<int>> leaving_ranks_;  ///< by slot and node
+  std::map<int, std::map<int, std::int32_t>> boundaries_;  ///< by distance of the two ranks and boundary_class()
   std::map<std::pair<int, int>, std::optional<std::int32_t>>
       common_boundaries_;  ///< by lower pipeline rank and distance
 };

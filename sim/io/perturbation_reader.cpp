@@ -141,8 +141,11 @@ class PerturbationReader {
   int nodes() const { return (cluster_.world_size + cluster_.node.gpus - 1) / cluster_.node.gpus; }
 
   void check_nodes() {
-    if (cluster_.faults.missing_gpus.empty() || cluster_.max_nodes == 0 || cluster_.world_size == 0) return;
-    if (cluster_.nodes() > cluster_.max_nodes)
+    if (cluster_.faults.missing_gpus.empty() || cluster_.world_size == 0) return;
+    if (const int last = cluster_.faults.missing_gpus.rbegin()->first; last >= cluster_.nodes())
+      perturb_.error("missing_gpus",
+                     fmt::format("names node {}; the job has nodes 0 to {}", last, cluster_.nodes() - 1));
+    if (cluster_.max_nodes > 0 && cluster_.nodes() > cluster_.max_nodes)
       perturb_.error("missing_gpus", fmt::format("leaves too few GPUs: the job needs {} nodes of {}", cluster_.nodes(),
                                                  cluster_.max_nodes));
   }

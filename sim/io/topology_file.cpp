@@ -1,14 +1,17 @@
 /// Reads and writes topologies/<name>.json (docs/formats/topology.md, docs/schema/topology.schema.json).
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <fstream>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/io/fields.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/overrides.hpp"
@@ -68,13 +71,57 @@ void read_node(ObjectReader& reader, NodeSpec& node) {
   reader.finish();
 }
 
-/// A tier without `nodes` holds all nodes: nothing leaves it.
-void refuse_uplinks(const JsonNode& tier, const std::string& path, const std::string& file,
+/// A tier without `nodes` holds all nodes: nothing leaves it. The hop latency of a torus is that of its own links.
+void refuse_uplinks(const JsonNode& tier, bool torus, const std::string& path, const std::string& file,
                     std::vector<Diagnostic>& errors) {
   for (const char* key : {"oversubscription", "hop_latency"})
-    if (const JsonNode* value = tier.find(key))
+    if (const JsonNode* value = tier.find(key); value != nullptr && !(torus && key == std::string_view("hop_latency")))
       errors.push_back({file, value->line, path + "." + key, value->text(),
                         "has no effect: the tier holds all nodes, so that nothing leaves it (give it nodes)"});
+}
+
+/// The cables of a group decide its oversubscription, which is what forecasts use.
+void read_global_links(ObjectReader& reader, const JsonNode& group, Cluster& cluster) {
+  FabricTier& tier = cluster.tiers.front();
+  if (cluster.max_nodes == 0)
+    return reader.error("global_links", "needs nodes: the machine's groups share the cables of each");
+  const int others = ceil_div(cluster.max_nodes, tier.nodes) - 1;
+  if (others == 0) return;
+  const double nics = static_cast<double>(tier.nodes) * cluster.node.hosts() * cluster.node.nics;
+  const double left = std::max(1.0, nics / cluster.shape.global_links / others);
+  if (group.find("oversubscription") == nullptr)
+    tier.oversubscription = left;
+  else if (std::abs(tier.oversubscription / left - 1) > 0.05)
+    reader.error("global_links", fmt::format("leaves an oversubscription of {:.4g}, but the group says {:g} (give one)",
+                                             left, tier.oversubscription));
+}
+
+/// The links of a dragonfly are those of its groups, and between them.
+void check_dragonfly(ObjectReader& reader, const JsonNode& tiers, Cluster& cluster) {
+  for (std::size_t i = 1; i < cluster.tiers.size(); ++i)
+    if (i > 1 || cluster.tiers[i].nodes > 0)
+      return reader.error("tiers", fmt::format("tier {} is above the groups of a dragonfly, where all are joined "
+                                               "(allowed: one tier with nodes, its group, and one without)",
+                                               i));
+  if (cluster.shape.global_links == 0) return;
+  if (cluster.tiers.empty() || cluster.tiers.front().nodes == 0)
+    return reader.error("global_links", "needs a tier with nodes, the group");
+  read_global_links(reader, tiers.items.front(), cluster);
+}
+
+/// A last tier with uplinks has switches above it that join all of its units.
+void add_top(Cluster& cluster) {
+  const bool tree = cluster.fabric == FabricKind::fat_tree || cluster.fabric == FabricKind::rail_optimized;
+  if (!tree || cluster.tiers.empty() || cluster.tiers.back().nodes == 0) return;
+  if (cluster.max_nodes == 0 || cluster.tiers.back().nodes < cluster.max_nodes)
+    cluster.tiers.push_back({"top", 0, 1, {}});
+}
+
+void check_names(ObjectReader& reader, const std::vector<FabricTier>& tiers) {
+  std::set<std::string> names;
+  for (const FabricTier& tier : tiers)
+    if (!tier.name.empty() && !names.insert(tier.name).second)
+      reader.error("tiers", fmt::format("has two tiers '{}' (perturb.lost_uplinks goes by name)", tier.name));
 }
 
 /// Lengths of a torus. The machine has their product as its number of nodes, unless the file gives fewer.
@@ -105,19 +152,25 @@ void read_fabric(ObjectReader& reader, Cluster& cluster, std::vector<Diagnostic>
   for (const char* key : {"routers", "global_links"})
     if (reader.get_node(key) != nullptr && keys.kind != FabricKind::dragonfly)
       reader.error(key, "needs fabric.kind = \"dragonfly\"");
+  if (keys.shape.switch_ports > 0 && keys.kind != FabricKind::fat_tree && keys.kind != FabricKind::rail_optimized)
+    reader.error("switch_ports", "needs fabric.kind = \"fat-tree\" or \"rail-optimized\"");
   read_dimensions(reader, cluster);
+  const JsonNode* const tiers = reader.get_node("tiers");
   for (std::size_t i = 0; i < cluster.tiers.size(); ++i) {
     const bool last = i + 1 == cluster.tiers.size();
     const int nodes = cluster.tiers[i].nodes;
     const int below = i == 0 ? 0 : cluster.tiers[i - 1].nodes;
-    if (nodes == 0 && last && cluster.fabric != FabricKind::torus)
-      refuse_uplinks(reader.get_node("tiers")->items[i], fmt::format("{}[{}]", reader.dotted("tiers"), i),
-                     reader.file(), errors);
+    if (nodes == 0 && last)
+      refuse_uplinks(tiers->items[i], cluster.fabric == FabricKind::torus,
+                     fmt::format("{}[{}]", reader.dotted("tiers"), i), reader.file(), errors);
     if (nodes == 0 && !last)
       reader.error("tiers", fmt::format("tier {} has no nodes, and only the last may hold all", i));
     if (nodes != 0 && nodes <= below)
       reader.error("tiers", fmt::format("tier {} holds {} nodes, not more than the tier below ({})", i, nodes, below));
   }
+  add_top(cluster);
+  check_names(reader, cluster.tiers);
+  if (cluster.fabric == FabricKind::dragonfly && tiers != nullptr) check_dragonfly(reader, *tiers, cluster);
   reader.finish();
 }
 

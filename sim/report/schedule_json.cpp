@@ -46,7 +46,8 @@ Json columns_of(const ScheduleView& view) {
   json["makespan"] = in_units(run.makespan, run.scale);
   json["ideal"] = in_units(run.work, run.scale);
   json["bubble_fraction"] = run.bubble_fraction;
-  json["own_span_bubble_fraction"] = run.own_span_bubble_fraction;
+  const bool of_step = !view.times_from.empty();
+  json["own_span_bubble_fraction"] = of_step ? Json() : Json(run.own_span_bubble_fraction);
   json["max_rank_span"] = in_units(run.max_rank_span, run.scale);
   json["peak_inflight_per_rank"] = run.peak_inflight;
   json["peak_inflight_relW_per_rank"] = run.peak_inflight_until_weight;

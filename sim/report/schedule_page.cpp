@@ -45,7 +45,8 @@ Json data_of(const ScheduleView& view) {
   json["makespan"] = view.run.makespan;
   json["work"] = view.run.work;
   json["bubble"] = view.run.bubble_fraction;
-  json["own_span_bubble"] = view.run.own_span_bubble_fraction;
+  const bool of_step = !view.times_from.empty();
+  json["own_span_bubble"] = of_step ? Json() : Json(view.run.own_span_bubble_fraction);
   json["steady"] = !s.flush;
   json["kept_at_start"] = view.run.kept_at_start;
   json["unit"] = activation_unit(s);

@@ -93,9 +93,9 @@ class Drawing {
   void draw_view(const ScheduleView& view) {
     const Schedule& s = view.schedule;
     std::string title =
-        fmt::format("{}, {} ranks, {} micro-batches: {:.6g} long, bubble {}, own-span bubble {}", s.name, s.ranks,
-                    s.microbatches, units(view.run.makespan, view.run), percent(view.run.bubble_fraction, 2),
-                    percent(view.run.own_span_bubble_fraction, 2));
+        fmt::format("{}, {} ranks, {} micro-batches: {:.6g} long, bubble {}", s.name, s.ranks, s.microbatches,
+                    units(view.run.makespan, view.run), percent(view.run.bubble_fraction, 2));
+    if (view.times_from.empty()) title += ", own-span bubble " + percent(view.run.own_span_bubble_fraction, 2);
     if (!s.flush) title += "; steady state";
     if (!view.rules.empty()) title += "; " + view.rules;
     if (!view.times_from.empty()) title += "; milliseconds, step of " + view.times_from;

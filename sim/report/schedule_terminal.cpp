@@ -244,6 +244,7 @@ std::string table(std::span<const ScheduleView> views, const TextStyle& style) {
   std::string text =
       paint(line("schedule", "makespan", "work", "bubble", "own span", "activations", "weights"), Colour::bold, style) +
       "\n";
+  const bool of_step = !views.front().times_from.empty();
   for (const ScheduleView& view : views) {
     const auto scale = static_cast<double>(view.run.scale);
     const auto& versions = view.schedule.weight_versions;
@@ -253,18 +254,15 @@ std::string table(std::span<const ScheduleView> views, const TextStyle& style) {
     text += line(with_other_rules ? "  " + view.rules : view.schedule.name,
                  fmt::format("{:.6g}", static_cast<double>(view.run.makespan) / scale),
                  fmt::format("{:.6g}", static_cast<double>(view.run.work) / scale),
-                 percent(view.run.bubble_fraction, 2), percent(view.run.own_span_bubble_fraction, 2),
+                 percent(view.run.bubble_fraction, 2), of_step ? "-" : percent(view.run.own_span_bubble_fraction, 2),
                  number_list(view.run.peak_inflight_until_weight, activation_unit(view.schedule)),
                  fmt::format("{}x", copies)) +
             "\n";
   }
-  const bool of_step = !views.front().times_from.empty();
   const char* bubble = of_step ? "bubble: mean wait for other ranks and messages / makespan"
                                : "bubble: 1 - mean work / makespan; own span: 1 - mean work / longest rank span";
-  const char* rest = of_step ? "own span: 1 - mean work / longest rank span; activations: most micro-batches"
-                             : "activations: most micro-batches kept on a rank";
   return text + paint(paragraph("", bubble, style), Colour::grey, style) +
-         paint(paragraph("", rest, style), Colour::grey, style);
+         paint(paragraph("", "activations: most micro-batches kept on a rank", style), Colour::grey, style);
 }
 
 }  // namespace

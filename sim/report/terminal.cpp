@@ -101,6 +101,8 @@ std::string measured_text(const Measured& measured, double forecast_s) {
 
 /// "rank 37 computes 1.3 times as long: 6.69 s without it, 5.1 % less"; "… 7.04 s with it alone, 5.4 % more than undisturbed".
 std::string perturbation_text(const PerturbationEffect& effect, const Forecast& f) {
+  if (!effect.step_without_s && !effect.step_alone_s)
+    return effect.what + " (what it costs beside other jobs is not forecast)";
   const bool alone = effect.step_alone_s.has_value();
   const double step = alone ? *effect.step_alone_s : effect.step_without_s.value_or(0);
   const double change = step / (alone ? f.undisturbed_step_s : f.step_time_s) - 1;

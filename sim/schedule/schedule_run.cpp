@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/result.hpp"
 
 namespace tracecast {
@@ -27,8 +29,9 @@ double idle_fraction(double work, std::int64_t time) {
   return time == 0 ? 0 : std::max(0.0, 1 - work / static_cast<double>(time));
 }
 
-/// Micro-batches that end before the steady state: in-flight numbers settle within P, uneven times after a few more.
-int fill(int ranks) { return 4 * ranks; }
+/// Micro-batches that end before the steady state: in-flight numbers settle within P. Where a later rank limits the rate, the first one is
+/// delayed only after a number that grows as the difference of their rates becomes small.
+int fill(int ranks) { return 4 * ranks + 64; }
 
 /// End of the last part of a micro-batch on the first stage's rank.
 std::int64_t end_of_microbatch(const ScheduleRun& run, int microbatch) {
@@ -38,6 +41,36 @@ std::int64_t end_of_microbatch(const ScheduleRun& run, int microbatch) {
   });
   TRACECAST_ASSERT(found != list.end(), "every micro-batch has a backward on the first stage");
   return found->end;
+}
+
+/// The least number of micro-batches, at least `microbatches`, after which the times repeat. Those of 1F1B repeat after as many as are
+/// in flight on the rank that limits the rate: at most P. Where no number is exact, a multiple of P.
+int whole_periods(const ScheduleRun& run, int before, int microbatches) {
+  const int ranks = static_cast<int>(run.actions.size());
+  std::vector<std::int64_t> ends;
+  for (int i = before - 1; i < before + microbatches + ranks; ++i) ends.push_back(end_of_microbatch(run, i));
+  int period = 1;
+  const auto repeats = [&] {
+    const auto after = static_cast<std::size_t>(period);
+    for (std::size_t i = 0; i + after < ends.size(); ++i)
+      if (ends[i + after] - ends[i] != ends[after] - ends[0]) return false;
+    return true;
+  };
+  while (period < ranks && !repeats()) ++period;
+  return ceil_div(microbatches, period) * period;
+}
+
+/// What runs from time `from` on, which becomes 0, with `stretch` ticks for one. Actions that reach over an end are cut.
+std::vector<std::vector<ActionSpan>> part_of(const ScheduleRun& run, std::int64_t from, std::int64_t length,
+                                             int stretch) {
+  std::vector<std::vector<ActionSpan>> actions(run.actions.size());
+  for (std::size_t rank = 0; rank < actions.size(); ++rank)
+    for (ActionSpan span : run.actions[rank]) {
+      span.start = std::max<std::int64_t>(0, (span.start - from) * stretch);
+      span.end = std::min(length, (span.end - from) * stretch);
+      if (span.end > 0 && span.start < length) actions[rank].push_back(span);
+    }
+  return actions;
 }
 
 }  // namespace
@@ -68,25 +101,27 @@ ScheduleRun summarise(std::vector<std::vector<ActionSpan>> actions, std::int64_t
   return run;
 }
 
-int steady_state_microbatches(int ranks, int microbatches) { return fill(ranks) + microbatches + ranks; }
+int steady_state_microbatches(int ranks, int microbatches) { return fill(ranks) + microbatches + 2 * ranks; }
 
 ScheduleRun steady_state(const ScheduleRun& longer, int microbatches) {
   const int before = fill(static_cast<int>(longer.actions.size()));
+  const int measured = whole_periods(longer, before, microbatches);
   const std::int64_t from = end_of_microbatch(longer, before - 1);
-  const std::int64_t to = end_of_microbatch(longer, before + microbatches - 1);
-  std::vector<std::vector<ActionSpan>> actions(longer.actions.size());
+  const std::int64_t to = end_of_microbatch(longer, before + measured - 1);
   std::vector<int> kept(longer.actions.size());
-  for (std::size_t rank = 0; rank < actions.size(); ++rank) {
-    for (ActionSpan span : longer.actions[rank]) {
+  for (std::size_t rank = 0; rank < kept.size(); ++rank)
+    for (const ActionSpan& span : longer.actions[rank])
       if (span.end <= from) kept[rank] += span.action.kind == ActionKind::forward ? 1 : -1;
-      if (span.end <= from || span.start >= to) continue;
+  ScheduleRun run = summarise(part_of(longer, from, to - from, 1), longer.scale, std::move(kept));
+  // The mean of the measured ones, times `microbatches`, is a whole number of such ticks.
+  const int common = std::gcd(measured, microbatches);
+  run.scale *= measured / common;
+  run.makespan *= microbatches / common;
+  run.work *= microbatches / common;
+  run.actions = part_of(longer, from, run.makespan, measured / common);
+  for (std::vector<ActionSpan>& list : run.actions)
+    for (ActionSpan& span : list)
       span.action.microbatch = (span.action.microbatch + before * (microbatches - 1)) % microbatches;
-      span.start = std::max(span.start, from) - from;
-      span.end = std::min(span.end, to) - from;
-      actions[rank].push_back(span);
-    }
-  }
-  ScheduleRun run = summarise(std::move(actions), longer.scale, std::move(kept));
   run.max_rank_span = run.makespan;  // a rank has neither a first nor a last action
   run.own_span_bubble_fraction = run.bubble_fraction;
   return run;

@@ -5,7 +5,8 @@
 ///
 ///   bubble           1 - mean work of the ranks / makespan: idle time of the mean rank, as in a forecast
 ///   own-span bubble  1 - mean work of the ranks / longest span of a rank: the bubble of the zero-bubble papers, where
-///                    a rank begins its next step as soon as it has ended this one
+///                    a rank begins its next step as soon as it has ended this one. Not of a forecast, whose step also has
+///                    an optimizer, collectives and host time
 ///
 /// The work of an overlapped pair is the time of the pair.
 /// Source: docs/references.md#bubble-definitions
@@ -48,9 +49,9 @@ ScheduleRun summarise(std::vector<std::vector<ActionSpan>> actions, std::int64_t
 /// Micro-batches to run of a schedule without a flush, so that `steady_state` finds `microbatches` of them.
 int steady_state_microbatches(int ranks, int microbatches);
 
-/// The part of a run in which `microbatches` micro-batches end, after the pipeline has been filled and before it is
-/// drained. Times begin at 0, micro-batches are numbered modulo `microbatches`, and actions that reach over the
-/// boundaries are cut.
+/// The part of a run in which `microbatches` micro-batches end at the mean rate, after the pipeline has been filled and before it is
+/// drained. The rate is that of whole periods of the schedule, and `scale` is a multiple of that of the run, so that it is exact.
+/// Times begin at 0, micro-batches are numbered modulo `microbatches`, and actions that reach over the boundaries are cut.
 /// Requires the run of a schedule without chunks, of steady_state_microbatches() micro-batches.
 ScheduleRun steady_state(const ScheduleRun& longer, int microbatches);
 

@@ -55,6 +55,12 @@ std::span<const ScheduleVariant> schedule_variants() {
   return kVariants;
 }
 
+bool reads_group_size(const ScheduleVariant& variant) {
+  return variant.make == kInterleaved1f1b.make || variant.make == kInterleavedZb.make;
+}
+
+bool reads_memory_limit(const ScheduleVariant& variant) { return variant.make == kZbAuto.make; }
+
 const ScheduleVariant* find_schedule(const std::string& name) {
   const std::string wanted = plain(name);
   const auto variants = schedule_variants();

@@ -16,6 +16,10 @@ namespace tracecast {
 #include "sim/schedule/variants/variants.def"
 #undef SCHEDULE
 
+/// Inputs of ScheduleRequest that only some schedules read.
+bool reads_group_size(const ScheduleVariant& variant);
+bool reads_memory_limit(const ScheduleVariant& variant);
+
 /// The error of a request that a schedule cannot serve. `key` is stages, microbatches, virtual or times.
 inline tl::unexpected<Error> fail_key(const char* key, int value, std::string message) {
   return fail_key(std::string(key), std::to_string(value), std::move(message));

@@ -122,7 +122,8 @@ TEST_CASE("schedule takes stages, micro-batches and times from a scenario", "[e2
   CHECK(real["times_from"] == "pipeline-1f1b");
   CHECK(real["tF"].size() == real["P"].get<std::size_t>());
   CHECK(real["tBW"].size() == real["P"].get<std::size_t>());
-  CHECK(real["tW"].is_null());  // 1F1B computes a backward in one piece
+  CHECK(real["tW"].is_null());                        // 1F1B computes a backward in one piece
+  CHECK(real["own_span_bubble_fraction"].is_null());  // the step also has an optimizer
   CHECK(real["compare"].size() == 3);
   CHECK(real["compare"][0]["tBW"].is_null());
   // Filling a bubble with weight gradients helps with real times too.
@@ -261,4 +262,27 @@ TEST_CASE("schedule: idle slots of a file are kept when it is written again", "[
       "s.csv again.csv");
   INFO(written.out << written.err);
   CHECK(written.code == 0);
+}
+
+TEST_CASE("schedule refuses options that would have no effect", "[e2e][schedule][error]") {
+  const Sandbox sandbox;
+  CHECK(complaint(sandbox, "--times-from pipeline-1f1b --virtual 2").find("parallel.vpp") != std::string::npos);
+  CHECK(complaint(sandbox, "--schedule zb-h1 --memory-limit 2") ==
+        "--memory-limit = 2: has no effect on these schedules (only on: zb-auto)\n");
+  CHECK(complaint(sandbox, "--schedule 1f1b --group-size 2") ==
+        "--group-size = 2: has no effect on these schedules (only on: interleaved-1f1b interleaved-zb)\n");
+  CHECK(complaint(sandbox, "--schedule 1f1b --tfb 4").find("--tfb = 4: has no effect on these schedules") == 0);
+  CHECK(complaint(sandbox, "--schedule dualpipev --tfb 0.1") ==
+        "--tfb = 0.1: is shorter than one of its parts alone (allowed: at least 2)\n");
+  CHECK(complaint(sandbox, "--dialect legacy") == "--dialect = legacy: needs --file\n");
+  CHECK(complaint(sandbox, "--csv-communication p2p").find("--csv") != std::string::npos);
+  CHECK(complaint(sandbox, "--csv-crlf").find("--csv") != std::string::npos);
+  REQUIRE(sandbox.run("tracecast schedule --csv a.csv >/dev/null").code == 0);
+  CHECK(complaint(sandbox, "--file a.csv --virtual 2") ==
+        "--virtual = 2: has no effect: the file has its own chunks\n");
+  CHECK(complaint(sandbox, "--file a.csv --group-size 2").find("--group-size = 2: has no effect") == 0);
+  CHECK(complaint(sandbox, "--file a.csv --tfb 4").find("--tfb = 4: has no effect") == 0);
+  // For those that are compared they have one.
+  CHECK(answer(sandbox, "--file a.csv --compare interleaved-1f1b --virtual 2")["compare"][0]["V"] == 2);
+  CHECK(answer(sandbox, "--compare dualpipev --microbatches 8 --tfb 2.5")["compare"][0]["tFB"] == 2.5);
 }

@@ -102,8 +102,31 @@ TEST_CASE("compare: where a rank may be in several classes the largest counts, a
   CHECK(rank_for(folded, all.ranks[1]).number == 1);
   CHECK(rank_for(folded, all.ranks[5]).number == 1);
   const Comparison c = compare(folded, all, 1).value();
-  CHECK(c.ranks[1].cause.starts_with("the ranks it waits for"));
+  CHECK(c.ranks[1].cause.starts_with("no rank's operators explain it"));
   CHECK(c.ranks[5].cause == "not known: a folded timeline does not say which class it is in (predict --unfold)");
+}
+
+TEST_CASE("compare: a rank waits for others that are slow, is slow itself, or another order makes it wait",
+          "[report]") {
+  const StepRecord forecast = record(4);
+  REQUIRE(forecast.ranks.size() == 4);
+  const auto causes = [&](std::int64_t bubble_of_1, std::int64_t compute_of_2, std::int64_t bubble_of_2) {
+    StepRecord actual = forecast;
+    const std::int64_t tenth = actual.step_time.picoseconds / 10;
+    actual.ranks[1].time.bubble.picoseconds += bubble_of_1 * tenth;
+    actual.ranks[2].time.compute.picoseconds += compute_of_2 * tenth;
+    actual.ranks[2].time.bubble.picoseconds += bubble_of_2 * tenth;
+    const Comparison c = compare(forecast, actual, 1).value();
+    return std::pair(c.ranks[1].cause, c.ranks[2].cause);
+  };
+  CHECK(causes(1, 1, -1) ==
+        std::pair<std::string, std::string>("the ranks it waits for take more time than forecast, see their operators",
+                                            "the rank itself computes longer than forecast, see its operators"));
+  CHECK(causes(-1, -1, 1) ==
+        std::pair<std::string, std::string>("the ranks it waits for take less time than forecast, see their operators",
+                                            "the rank itself computes less than forecast, see its operators"));
+  const std::string order = "no rank's operators explain it: another order of actions, or other transfers";
+  CHECK(causes(1, 0, -1) == std::pair(order, order));
 }
 
 TEST_CASE("compare: records of different runs are an error", "[report][error]") {

@@ -311,6 +311,56 @@ TEST_CASE("co-located jobs run on the machine of the first", "[oracle][network]"
   CHECK(jobs[1].cluster.node.nic_rate == jobs[0].cluster.node.nic_rate);
 }
 
+TEST_CASE("faults of co-located jobs: NICs of their own nodes, rails and uplinks of the machine", "[oracle][network]") {
+  using SlowNics = std::vector<NetworkFaults::SlowNic>;
+  const auto jobs = [](JobPlacement placement) {
+    std::vector<Scenario> both{small_scenario(1, 1, 16), small_scenario(1, 1, 16)};
+    both[0].cluster.faults.slow_nics = {{1, 3, 0.5}};
+    both[1].cluster.faults.slow_nics = {{0, 2, 0.1}};
+    both[0].cluster.faults.lost_rails = {5};
+    both[1].cluster.faults.lost_rails = {4};
+    const std::string tier = both[0].cluster.tiers.front().name;
+    both[0].cluster.faults.lost_uplinks[tier] = 0.25;
+    both[1].cluster.faults.lost_uplinks[tier] = 0.5;
+    REQUIRE(assign_nodes(both, placement));
+    for (const Scenario& each : both) {
+      CHECK(each.cluster.faults.lost_rails == std::vector<int>{4, 5});
+      CHECK(each.cluster.faults.lost_uplinks.at(tier) == 0.5);
+      CHECK(each.cluster.faults.slow_nics == both[0].cluster.faults.slow_nics);
+      CHECK(each.cluster.faults.missing_gpus.size() == 2);
+    }
+    return both[0].cluster.faults.slow_nics;
+  };
+  CHECK(jobs(JobPlacement::interleaved) == SlowNics{{2, 3, 0.5}, {1, 2, 0.1}});
+  CHECK(jobs(JobPlacement::compact) == SlowNics{{1, 3, 0.5}, {2, 2, 0.1}});
+}
+
+TEST_CASE("a slow NIC of a co-located job slows that job, and is no part of its undisturbed step",
+          "[oracle][network]") {
+  Scenario one = small_scenario(1, 1, 16);
+  one.parallel.zero_stage = 3;
+  Scenario slow = one;
+  slow.cluster.faults.slow_nics = {{1, 0, 0.1}};
+  slow.perturbation.slow_ranks = {{{0, 0}, 1.5}};
+  const auto of_both = [](const Scenario& first, const Scenario& second) {
+    return forecast_colocated(first, {second}, {.network = NetworkKind::fluid}).value().forecast;
+  };
+  const Forecast healthy = of_both(one, one);
+  const Forecast first_slow = of_both(slow, one);
+  const Forecast second_slow = of_both(one, slow);
+  CHECK(first_slow.step_time_s > 1.2 * healthy.step_time_s);
+  CHECK(second_slow.co_located.front().step_s == first_slow.step_time_s);
+  CHECK(second_slow.step_time_s == first_slow.co_located.front().step_s);
+  CHECK(second_slow.perturbations.size() == 1);
+  // Without the other job, and without its own perturbations.
+  REQUIRE(first_slow.perturbations.size() == 3);
+  CHECK(first_slow.perturbations[0].step_without_s > 1.2 * healthy.step_time_s);
+  CHECK(first_slow.perturbations[1].what == "rank 0 computes 1.5 times as long");
+  CHECK(first_slow.perturbations[2].what == "NIC 0 of node 1 runs at 10 %");
+  CHECK_FALSE(first_slow.perturbations[2].step_without_s.has_value());
+  CHECK(first_slow.undisturbed_step_s == healthy.undisturbed_step_s);
+}
+
 TEST_CASE("an all-to-all sends what is for other nodes over the network", "[oracle][bandwidth]") {
   Scenario scenario = shipped_scenario("deepseek-v3-2048", {"parallel.moe_dispatcher=alltoall"});
   const Forecast f = of(scenario);

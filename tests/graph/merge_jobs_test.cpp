@@ -144,6 +144,10 @@ TEST_CASE("Neighbours that cannot be are refused", "[error][report]") {
   };
   Scenario one = job(1, 1, 16, 1);
   Scenario other = job(1, 1, 16, 1);
+  one.cluster.faults.lost_rails = {0, 1, 2, 3};
+  other.cluster.faults.lost_rails = {4, 5, 6, 7};
+  CHECK(sentence(one, other) == "--co-located = small 1: perturb.lost_rails of all jobs together leaves no NIC");
+  one = other = job(1, 1, 16, 1);
   other.cluster.name = "elsewhere";
   CHECK(sentence(one, other).find("--co-located = small 1: runs on elsewhere, the job on dgx-h100") == 0);
   other = one;

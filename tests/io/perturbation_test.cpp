@@ -52,6 +52,11 @@ TEST_CASE("perturb: what is written is read again as it was", "[io][perturb]") {
   CHECK(again.cluster.faults == s.cluster.faults);
 }
 
+TEST_CASE("perturb: a node that the job needs for missing GPUs may miss some, too", "[io][perturb]") {
+  // 64 GPUs: seven and eight of eight nodes, so one on a ninth.
+  CHECK(perturbed({"perturb.missing_gpus.0=1", "perturb.missing_gpus.8=1"}).value().cluster.nodes() == 9);
+}
+
 TEST_CASE("perturb: error messages", "[io][perturb][error]") {
   const auto [setting, expected] = GENERATE(table<std::string, std::string>({
       {"perturb.slow_rank.64=1.3",
@@ -68,6 +73,8 @@ TEST_CASE("perturb: error messages", "[io][perturb][error]") {
       {"perturb.lost_uplinks.roof=0.5",
        "--set: perturb.lost_uplinks.roof = 0.5: is not a tier with uplinks (allowed: leaf spine)"},
       {"perturb.lost_uplinks.leaf=1", "--set: perturb.lost_uplinks.leaf = 1: is out of range (allowed: 0 to below 1)"},
+      {"perturb.missing_gpus.9=8", "--set: perturb.missing_gpus = {1 key}: names node 9; the job has nodes 0 to 7"},
+      {"perturb.missing_gpus.8=1", "--set: perturb.missing_gpus = {1 key}: names node 8; the job has nodes 0 to 7"},
       {"perturb.slow=1",
        "--set: perturb.slow: unknown key (allowed: slow_rank gpus speed_spread seed slow_nic lost_rails lost_uplinks "
        "missing_gpus)"},

@@ -114,11 +114,67 @@ TEST_CASE("Broken topologies are one error message", "[error][io][network]") {
         "machine.json:9: node.nic_rate = \"400 GB/s\": no NIC has 400 GB/s in one direction (the rate of several NICs, "
         "or "
         "bits?)");
+  CHECK(error_of("\"core\"", "\"leaf\"") ==
+        "machine.json:16: fabric.tiers = [2 items]: has two tiers 'leaf' (perturb.lost_uplinks goes by name)");
   CHECK(
       error_of("\"node\": \"a data sheet\", ", "\"node.nics\": \"a data sheet\", ")
           .find(
               "machine.json:7: node.gpu_link = \"300 GB/s\": has no source (name one in 'sources', for this key or the "
               "group it is in)") != std::string::npos);
+}
+
+/// dgx-a100 with this fabric and so many nodes.
+Result<Cluster> with_fabric(const std::string& fabric, int nodes) {
+  const std::string machine = R"({"description": "mine", "gpu": "a100", "node": {"gpus": 8, "link": "nvswitch", )"
+                              R"("gpu_link": "300 GB/s", "nics": 8, "nic_rate": "200 Gb/s", "nic_latency": "1.5 us", )"
+                              R"("pcie": "26 GB/s", "cpu": "amd"}, "sources": "assumed", "fabric": )";
+  const std::string size = nodes > 0 ? ", \"nodes\": " + std::to_string(nodes) + "}" : "}";
+  return read_topology_text(machine + fabric + size, "mine.json");
+}
+
+TEST_CASE("the cables between the groups of a dragonfly decide its oversubscription", "[oracle][io][network]") {
+  // 4 nodes of 8 NICs per group, 4 groups: a group has 2 cables to each of 3 others for its 32 NICs.
+  const auto dragonfly = [](const std::string& given, int nodes) {
+    return with_fabric(R"({"kind": "dragonfly", "global_links": 2, "tiers": [{"name": "group", "nodes": 4)" + given +
+                           R"(}, {"name": "all"}]})",
+                       nodes);
+  };
+  CHECK(dragonfly("", 16).value().tiers.front().oversubscription == Approx(32.0 / 6));
+  CHECK(dragonfly(", \"oversubscription\": 5.3", 16).value().tiers.front().oversubscription == 5.3);
+  CHECK(dragonfly("", 4).value().tiers.front().oversubscription == 1);
+  CHECK(dragonfly("", 4000).value().tiers.front().oversubscription == 1);
+  CHECK(to_string(dragonfly(", \"oversubscription\": 2", 16).error()) ==
+        "mine.json:1: fabric.global_links = 2: leaves an oversubscription of 5.333, but the group says 2 (give one)");
+  CHECK(to_string(dragonfly("", 0).error()) ==
+        "mine.json:1: fabric.global_links = 2: needs nodes: the machine's groups share the cables of each");
+}
+
+TEST_CASE("a last tier with nodes has a top above it, unless it holds the machine", "[io][network]") {
+  const auto tiers = [](int nodes) {
+    std::vector<std::string> names;
+    const std::string fabric = R"({"kind": "fat-tree", "tiers": [{"name": "leaf", "nodes": 2}, )"
+                               R"({"name": "core", "nodes": 4, "oversubscription": 4}]})";
+    const Cluster cluster = with_fabric(fabric, nodes).value();
+    for (const FabricTier& tier : cluster.tiers) names.push_back(tier.name);
+    return names;
+  };
+  CHECK(tiers(0) == std::vector<std::string>{"leaf", "core", "top"});
+  CHECK(tiers(16) == std::vector<std::string>{"leaf", "core", "top"});
+  CHECK(tiers(4) == std::vector<std::string>{"leaf", "core"});
+}
+
+TEST_CASE("keys of a fabric that its kind does not have are refused", "[error][io][network]") {
+  const auto error = [](const std::string& fabric) { return to_string(with_fabric(fabric, 16).error()); };
+  CHECK(error(R"({"kind": "dragonfly", "global_links": 2, "tiers": [{"name": "all"}]})") ==
+        "mine.json:1: fabric.global_links = 2: needs a tier with nodes, the group");
+  CHECK(error(R"({"kind": "dragonfly", "tiers": [{"name": "rack", "nodes": 2}, {"name": "group", "nodes": 4}]})") ==
+        "mine.json:1: fabric.tiers = [2 items]: tier 1 is above the groups of a dragonfly, where all are joined "
+        "(allowed: one tier with nodes, its group, and one without)");
+  CHECK(error(R"({"kind": "torus", "dimensions": [4, 4], "tiers": [{"name": "all", "oversubscription": 2}]})") ==
+        "mine.json:1: fabric.tiers[0].oversubscription = 2: has no effect: the tier holds all nodes, so that nothing "
+        "leaves it (give it nodes)");
+  CHECK(error(R"({"kind": "torus", "switch_ports": 64, "tiers": [{"name": "all", "hop_latency": "1 us"}]})") ==
+        "mine.json:1: fabric.switch_ports = 64: needs fabric.kind = \"fat-tree\" or \"rail-optimized\"");
 }
 
 TEST_CASE("a topology may have one source for all of its numbers", "[io][network]") {
