@@ -28,39 +28,55 @@
 namespace tracecast::cli {
 namespace {
 
-/// The spares of the job, unless the failure file or --spares gives them: those that cost least per token if `spare_money`,
-/// else so many that the job hardly ever waits for one.
-void set_spares(GoodputRequest& request, bool spare_money) {
-  FailureFile& file = request.failures;
-  if (file.spares_given || !spare_money) return;
-  const Machine machine{request.scenario.cluster.world_size, request.scenario.cluster.node.gpus_per_host};
-  const int enough = enough_spares(file.model, machine, file.recovery);
-  file.recovery.spares = cheapest_spares(file.model, machine, file.recovery, enough);
+/// The spares of the job, unless the failure file or --spares gives them: those that cost least per token if that decides, else so
+/// many that the job hardly ever waits for one. Hosts that are paid for and unused are spares in any case.
+void set_spares(GoodputRequest& job, const PlanRequest& request) {
+  FailureFile& file = job.failures;
+  if (file.spares_given) return;
+  const Cluster& cluster = job.scenario.cluster;
+  const auto paid = [&](int spares) {
+    return paid_gpus(request.economics.term, cluster.node, cluster.world_size, spares * cluster.node.gpus_per_host)
+        .all();
+  };
+  int unused = 0;
+  while (paid(unused + 1) == paid(0)) ++unused;
+  const Machine machine{cluster.world_size, cluster.node.gpus_per_host};
+  const FailureModel failures = without_unused_network(file.model, machine);
+  const int enough = enough_spares(failures, machine, file.recovery);
+  const Objective by = request.objectives.front();
+  const bool by_time = by == Objective::time || by == Objective::throughput;
+  const int chosen = by_time ? enough : cheapest_spares(failures, machine, file.recovery, enough, paid);
+  file.recovery.spares = std::max(chosen, unused);
   file.spares_given = true;
 }
 
+/// Failures that the ranking counts: days depend on them, a step does not. nullptr: none.
+const FailureFile* ranked_failures(const PlanRequest& request) {
+  return request.failures && request.target.tokens > 0 ? &*request.failures : nullptr;
+}
+
 /// Goodput of a layout (productive share of the wall time), from simulated histories of 30 days, and the band of its step.
-Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& evaluation, const FailureFile* failures,
-                             bool spare_money, int threads) {
+Result<LayoutFacts> facts_of(const PlanRequest& request, const MachineChoice& machine, const Evaluation& evaluation) {
   LayoutFacts facts;
-  GoodputRequest request;
-  request.scenario = with_layout(machine.scenario, evaluation.layout);
-  const Result<ForecastRun> run = forecast(request.scenario);
+  GoodputRequest job;
+  job.scenario = with_layout(machine.scenario, evaluation.layout);
+  const Result<ForecastRun> run = forecast(job.scenario);
   if (!run) return tl::unexpected(run.error());
   facts.step_p5_s = run->forecast.band.p5_s;
   facts.step_p95_s = run->forecast.band.p95_s;
-  facts.counted_share = counted_share(run->forecast, request.scenario.training);
+  facts.counted_share = counted_share(run->forecast, job.scenario.training);
+  const FailureFile* failures = ranked_failures(request);
   if (failures == nullptr) return facts;
-  request.step = &*run;
-  request.failures = *failures;
-  set_spares(request, spare_money);
-  request.days = 30;
-  request.find_best_interval = false;
-  request.options.threads = threads;
-  request.options.max_histories = 256;
-  request.options.half_width = 0.005;
-  request.step_time_s = 0;  // the engine's, which also gives those of degraded machines
-  const Result<GoodputForecast> report = forecast_goodput(request);
+  job.step = &*run;
+  job.failures = *failures;
+  set_spares(job, request);
+  job.days = 30;
+  job.find_best_interval = false;
+  job.options.threads = request.options.search.threads;
+  job.options.max_histories = 256;
+  job.options.half_width = 0.005;
+  job.step_time_s = 0;  // the engine's, which also gives those of degraded machines
+  const Result<GoodputForecast> report = forecast_goodput(job);
   if (!report) return tl::unexpected(report.error());
   facts.goodput = report->goodput.goodput.mean;
   facts.spare_gpus = report->spec.recovery.spares * report->machine.gpus_per_node;
@@ -218,11 +234,6 @@ class SearchBar {
   std::atomic<double> best_step_s_{0};
 };
 
-/// Failures that the ranking counts: days depend on them, a step does not. nullptr: none.
-const FailureFile* ranked_failures(const PlanRequest& request) {
-  return request.failures && request.target.tokens > 0 ? &*request.failures : nullptr;
-}
-
 /// On sizes and settings that leave few layouts: where there is none, refusal_of() says whether the batch is the reason. A sentence
 /// that holds for several machines is said once.
 void add_hints(PlanReport& report, const MachineChoice& machine, const SearchSpace& space, bool any) {
@@ -240,11 +251,8 @@ Result<MachineOutcome> outcome_of(PlanRequest& request, std::size_t index, Evalu
   outcome.result = search_machine(machine, request.spaces[index], request.options, evaluators);
   if (outcome.result.best.empty() && outcome.result.complete && report.refusal.empty())
     report.refusal = refusal_of(machine, request.spaces[index], outcome.result, request.options);
-  const Objective ranks_by = request.objectives.front();
-  const bool spare_money = ranks_by != Objective::time && ranks_by != Objective::throughput;
   for (const Evaluation& each : outcome.result.best) {
-    const Result<LayoutFacts> facts =
-        facts_of(machine, each, ranked_failures(request), spare_money, request.options.search.threads);
+    const Result<LayoutFacts> facts = facts_of(request, machine, each);
     if (!facts) return tl::unexpected(facts.error());
     outcome.facts.push_back(*facts);
   }

@@ -177,6 +177,21 @@ TEST_CASE("plan: spares follow the objective and the option, and are paid for", 
   CHECK(enough >= 8);
 }
 
+TEST_CASE("plan: hosts of a rack that is paid for are spares", "[e2e][search]") {
+  const Sandbox sandbox;
+  for (const std::string objective : {"time", "cost"}) {
+    // 64 of 72 GPUs: two trays of 4 are left.
+    const Json plan =
+        json_of(sandbox,
+                "tracecast plan nemotron-3-nano-gb200 --gpus 64 --term owned --tokens 1T --best 1 --no-upgrades --tp 1 "
+                "--pp 1 --ep 8 --micro-batch 2 --json --objective " +
+                    objective);
+    CAPTURE(objective);
+    CHECK(plan["offers"][0]["spare_gpus"] == 8);
+    CHECK_FALSE(plan["offers"][0]["money_usd"].contains("unused GPUs"));
+  }
+}
+
 TEST_CASE("plan and goodput: networks are compared without files", "[e2e][search]") {
   const Sandbox sandbox;
   const Json plan = answer(sandbox,
