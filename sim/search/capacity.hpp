@@ -113,10 +113,20 @@ struct Slowdown {
   double slower_by = 0;  ///< time per token relative to the first, minus 1
 };
 
-/// A better machine or a larger batch, with a new search.
-struct Upgrade {
+/// A better machine or a larger batch.
+struct UpgradeRule {
   std::string what;   ///< "2x NIC rate"
-  std::string limit;  ///< what it relieves: compute, NICs, NVLink, memory, batch, host
+  std::string limit;  ///< what it relieves: compute, NICs, links between sites, NVLink, xGMI, PCIe, memory, batch, host
+  std::function<void(Scenario&)> apply;
+};
+
+/// Those of the links that the cluster has, of all kinds of GPUs, of the batch and of the host.
+std::vector<UpgradeRule> upgrades_of(const Cluster& cluster);
+
+/// What one of them brings, by a new search.
+struct Upgrade {
+  std::string what;   ///< of its rule
+  std::string limit;  ///< of its rule
   double step_time_s = 0;
   double faster_by = 0;  ///< share of the time per token that is saved
   std::string layout;    ///< the best layout, if it is another one; empty: the same

@@ -288,6 +288,73 @@ TEST_CASE("each upgrade changes what its name says, and nothing else", "[oracle]
     CHECK(tried[i].training.global_batch_size == before.training.global_batch_size);
 }
 
+namespace {
+
+/// The scenario after the upgrade of this name.
+Scenario upgraded(Scenario scenario, const std::string& name) {
+  const std::vector<UpgradeRule> rules = upgrades_of(scenario.cluster);
+  const auto rule = std::ranges::find(rules, name, &UpgradeRule::what);
+  REQUIRE(rule != rules.end());
+  rule->apply(scenario);
+  return scenario;
+}
+
+std::vector<std::string> upgrade_names(const Cluster& cluster) {
+  std::vector<std::string> names;
+  for (const UpgradeRule& rule : upgrades_of(cluster)) names.push_back(rule.what);
+  return names;
+}
+
+double site_oversubscription(const Scenario& scenario) {
+  return std::ranges::find(scenario.cluster.tiers, "site", &FabricTier::name)->oversubscription;
+}
+
+}  // namespace
+
+TEST_CASE("upgrades: faster NICs leave the links between sites as they are", "[search]") {
+  const std::string name = "llama3-70b-two-sites";
+  const Scenario before = shipped_scenario(name);
+  const Bandwidth rate = before.cluster.node.nic_rate;
+  REQUIRE(rate == 400_Gbps);
+  const Scenario nics = upgraded(before, "2x NIC rate");
+  const Scenario as_set = shipped_scenario(name, {"topology.node.nic_rate=800 Gb/s"});
+  CHECK(nics.cluster.node.nic_rate == as_set.cluster.node.nic_rate);
+  CHECK(site_oversubscription(nics) == site_oversubscription(as_set));
+  CHECK(site_oversubscription(nics) == Approx(2 * site_oversubscription(before)));
+  CHECK(nics.cluster.tiers.size() == as_set.cluster.tiers.size());
+  const Scenario sites = upgraded(before, "2x rate between sites");
+  CHECK(sites.cluster.node.nic_rate == rate);
+  CHECK(sites.cluster.sites.wan_rate.bytes_per_second == 2 * before.cluster.sites.wan_rate.bytes_per_second);
+  CHECK(site_oversubscription(sites) == Approx(site_oversubscription(before) / 2));
+}
+
+TEST_CASE("upgrades: links have the name of their kind, and only those that a machine has", "[search]") {
+  const Cluster cards = shipped_topology("rtx-pro-6000-pcie");
+  REQUIRE(cards.node.nics == 0);
+  CHECK(upgrade_names(cards).front() == "2x PCIe rate");
+  Scenario scenario;
+  scenario.cluster = cards;
+  CHECK(upgraded(scenario, "2x PCIe rate").cluster.node.pcie.bytes_per_second == 2 * cards.node.pcie.bytes_per_second);
+  const std::vector<std::string> amd = upgrade_names(shipped_topology("hgx-mi300x"));
+  CHECK(amd[0] == "2x NIC rate");
+  CHECK(amd[1] == "2x xGMI rate");
+  for (const std::string& name : upgrade_names(shipped_topology("fugaku")))
+    CHECK(name.find("PCIe") == std::string::npos);
+}
+
+TEST_CASE("upgrades: a better GPU is a better GPU of every kind", "[search]") {
+  const Scenario before = shipped_scenario("llama3-70b-two-generations");
+  REQUIRE(before.perturbation.gpus.size() == 1);
+  const auto other = [](const Scenario& s) { return s.perturbation.gpus.front().profile; };
+  CHECK(other(upgraded(before, "1.5x GPU memory")).memory.count * 2 == other(before).memory.count * 3);
+  CHECK(other(upgraded(before, "1.5x memory bandwidth")).memory_bandwidth ==
+        Approx(1.5 * other(before).memory_bandwidth));
+  CHECK(other(upgraded(before, "1.5x tensor-core rate")).peak_flops.at(Precision::bf16) ==
+        Approx(1.5 * other(before).peak_flops.at(Precision::bf16)));
+  CHECK(other(upgraded(before, "no host overhead")).host.step_overhead == 0);
+  CHECK(other(upgraded(before, "2x NIC rate")) == other(before));
+}
+
 TEST_CASE("capacity: days and money with their uncertainty, by hand", "[search][oracle]") {
   // One day at the middle. The step is log-normal with a 90 % interval of 8 to 12.5 s around 10 s, so that its P10 and P90 are
   // 10 exp(-+1.2816 sigma) with sigma = ln(12.5 / 8) / 3.2897.
