@@ -202,6 +202,16 @@ double objective_value(const CapacityPlan& plan, const Candidate& candidate, Obj
   return unknown;
 }
 
+double missed_by(const Candidate& candidate, const JobTarget& target) {
+  if (candidate.misses.empty()) return 0;
+  double most = 0;
+  if (target.days > 0) most = candidate.days / target.days;
+  if (target.budget_usd > 0)
+    most = std::max(most, candidate.cost_usd ? candidate.cost_usd->typical / target.budget_usd
+                                             : std::numeric_limits<double>::infinity());
+  return most - 1;
+}
+
 Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluation& evaluation,
                          const LayoutFacts& facts, const JobTarget& target, const Economics* economics) {
   Candidate candidate;
@@ -341,7 +351,7 @@ CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective obj
           make_candidate(static_cast<int>(m), machine.choice, machine.result.best[i], facts, target, economics));
     }
   const auto key = [&](const Candidate& candidate) {
-    return std::tuple(!candidate.misses.empty(), objective_value(plan, candidate, objective),
+    return std::tuple(missed_by(candidate, target), objective_value(plan, candidate, objective),
                       candidate.evaluation.step_time_s, candidate.machine, candidate.evaluation.layout.id);
   };
   std::sort(plan.candidates.begin(), plan.candidates.end(),

@@ -150,7 +150,7 @@ struct CapacityPlan {
   Objective objective = Objective::time;
   JobTarget target;
   std::vector<MachineOutcome> machines;
-  std::vector<Candidate> candidates;  ///< best first; those that violate a constraint come last
+  std::vector<Candidate> candidates;  ///< best first; those that violate a constraint come last, by missed_by()
   std::vector<Objective> trade_offs;  ///< of the front; by default time and money, or GPUs if none has a price
   /// Candidates that no other beats in one of these without being worse in another, and of which all are known.
   std::vector<int> pareto;
@@ -168,6 +168,10 @@ Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluat
 
 /// What an objective minimises; infinity: unknown. Compares candidates of one plan.
 double objective_value(const CapacityPlan& plan, const Candidate& candidate, Objective objective);
+
+/// How far a candidate misses the target: days or costs relative to what is allowed, whichever is more, minus 1. 0: it meets it;
+/// infinity: its price is not known.
+double missed_by(const Candidate& candidate, const JobTarget& target);
 
 /// Tokens of progress per step: those of the batch that are not padding, reduced if it exceeds the critical batch.
 double progress_of_step(const MachineChoice& choice, const LayoutFacts& facts = {});

@@ -164,6 +164,12 @@ TEST_CASE("capacity: candidates that violate a constraint come last, with the co
   CHECK(cheap.candidates[1].misses == "costs 833333 USD, not 700000");
   const CapacityPlan unknown = rank_candidates(machines, Objective::time, {.tokens = 1e12, .budget_usd = 1}, nullptr);
   CHECK(unknown.candidates[0].misses == "has no known price");
+  // None is in time: fewer GPUs cost as much and come last, since they miss the deadline by more.
+  const std::vector<MachineOutcome> sizes{machine("fast", 100, {evaluation(10, 1, 0.1)}),
+                                          machine("fast", 200, {evaluation(5.1, 1, 0.1)})};
+  const CapacityPlan late = rank_candidates(sizes, Objective::gpus, {.tokens = 1e12, .days = 10}, &economics);
+  CHECK(late.candidates[0].machine == 1);
+  CHECK(missed_by(late.candidates[0], late.target) == Approx(59.03 / 10 - 1).epsilon(1e-3));
 }
 
 TEST_CASE("an owned GPU costs depreciation and power per hour", "[search]") {
