@@ -66,7 +66,10 @@ Result<LayoutFacts> facts_of(const PlanRequest& request, const MachineChoice& ma
   facts.step_p95_s = run->forecast.band.p95_s;
   facts.counted_share = counted_share(run->forecast, job.scenario.training);
   const FailureFile* failures = ranked_failures(request);
-  if (failures == nullptr) return facts;
+  if (failures == nullptr) {  // they are paid for, whether anything fails or not
+    facts.spare_gpus = std::max(0, request.options.spares) * job.scenario.cluster.node.gpus_per_host;
+    return facts;
+  }
   job.step = &*run;
   job.failures = *failures;
   set_spares(job, request);
@@ -163,30 +166,31 @@ SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, co
   return result;
 }
 
-/// Why a machine has no layout.
+/// Why a machine has no layout: a sentence that names it.
 std::string refusal_of(const MachineChoice& machine, SearchSpace space, const SearchResult& result,
                        const PlanOptions& options) {
+  const std::string name = fmt::format("{} GPUs of {}", number(machine.gpus, 1), machine_text(machine));
   if (options.offload.empty()) space.offload.resize(1);  // offloads that were tried as well are not the reason
   if (const std::string reason = why_impossible(machine.scenario, space); !reason.empty()) {
     const bool batch = reason.starts_with("training.global_batch_size");
     const std::string hint = batch ? factor_hint(machine.gpus, machine.scenario.training.global_batch_size) : "";
-    return fmt::format("No layout is possible on {} GPUs of {}: {}.", number(machine.gpus, 1), machine.topology,
-                       hint.empty() ? reason : hint);
+    return fmt::format("No layout is possible on {}: {}.", name, hint.empty() ? reason : hint);
   }
   const double usable =
       static_cast<double>(machine.scenario.profile.memory.count) * (1 - options.search.memory_headroom);
   if (result.counts.refused > 0 && static_cast<double>(result.least_memory.count) <= usable)
-    return fmt::format("No layout that fits in memory is accepted by {} ({} were refused).", options.launcher,
+    return fmt::format("No layout that fits {} is accepted by {} ({} were refused).", name, options.launcher,
                        result.counts.refused);
   if (result.least_host > Bytes{})
     return fmt::format(
-        "No layout fits: of those that fit the GPUs, the one that offloads least needs {:.1f} GiB of host memory per "
+        "No layout fits {}: of those that fit the GPUs, the one that offloads least needs {:.1f} GiB of host memory "
+        "per "
         "host, which has {:.1f} GiB.",
-        gib(result.least_host), gib(machine.scenario.cluster.node.host_memory));
+        name, gib(result.least_host), gib(machine.scenario.cluster.node.host_memory));
   if (result.least_memory.count > 0)
-    return fmt::format("No layout fits: the smallest needs at least {:.1f} GiB of {:.1f} GiB that may be used.",
-                       gib(result.least_memory), usable / (1 << 30));
-  return "No layout is possible.";
+    return fmt::format("No layout fits {}: the smallest needs at least {:.1f} GiB of {:.1f} GiB that may be used.",
+                       name, gib(result.least_memory), usable / (1 << 30));
+  return fmt::format("No layout is possible on {}.", name);
 }
 
 /// The bar of the search: machines done, the share of the layouts of this one, its best step so far.
@@ -234,23 +238,26 @@ class SearchBar {
   std::atomic<double> best_step_s_{0};
 };
 
+void add_once(std::vector<std::string>& sentences, std::string sentence) {
+  if (std::ranges::find(sentences, sentence) == sentences.end()) sentences.push_back(std::move(sentence));
+}
+
 /// On sizes and settings that leave few layouts: where there is none, refusal_of() says whether the batch is the reason. A sentence
 /// that holds for several machines is said once.
 void add_hints(PlanReport& report, const MachineChoice& machine, const SearchSpace& space, bool any) {
   std::vector<std::string> hints = ruled_out(machine.scenario, space);
   if (std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size); any && !hint.empty())
     hints.insert(hints.begin(), std::move(hint));
-  for (std::string& hint : hints)
-    if (std::ranges::find(report.hints, hint) == report.hints.end()) report.hints.push_back(std::move(hint));
+  for (std::string& hint : hints) add_once(report.hints, std::move(hint));
 }
 
-/// One machine: its best layouts with their goodput, and in `report` why there is none, and hints on its size.
+/// One machine: its best layouts with their goodput, and in `report` why it has none, and hints on its size.
 Result<MachineOutcome> outcome_of(PlanRequest& request, std::size_t index, Evaluators& evaluators, PlanReport& report) {
   MachineChoice& machine = request.machines[index];
   MachineOutcome outcome;
   outcome.result = search_machine(machine, request.spaces[index], request.options, evaluators);
-  if (outcome.result.best.empty() && outcome.result.complete && report.refusal.empty())
-    report.refusal = refusal_of(machine, request.spaces[index], outcome.result, request.options);
+  if (outcome.result.best.empty() && outcome.result.complete)
+    add_once(report.refusals, refusal_of(machine, request.spaces[index], outcome.result, request.options));
   for (const Evaluation& each : outcome.result.best) {
     const Result<LayoutFacts> facts = facts_of(request, machine, each);
     if (!facts) return tl::unexpected(facts.error());
@@ -318,6 +325,7 @@ Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const C
   report.scenario = request.machines.front().scenario.name;
   report.file = request.options.scenario;
   report.launcher = request.options.launcher;
+  report.stack_of_launcher = request.stack_of_launcher;
   report.economics = request.economics;
   report.left_out = std::move(request.left_out);
   report.plan = rank_candidates(std::move(*outcomes), request.objectives.front(), request.target, &request.economics,
@@ -325,7 +333,6 @@ Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const C
   report.sensitivity = sensitivity(report.plan, &request.economics);
   if (failures != nullptr) report.failures = failures->model.name;
   if (report.plan.candidates.empty()) return report;
-  report.refusal.clear();
   explore_best_machine(report, request, context, *evaluators);
   return report;
 }

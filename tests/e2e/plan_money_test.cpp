@@ -160,6 +160,8 @@ TEST_CASE("plan: prices of single machines, terms and regions", "[e2e][search]")
   CHECK(complaint("--price cheap")
             .starts_with("--price = cheap: is not a price (allowed: 2.1 for all GPUs, or h100=2.1,gb200=5.5)"));
   CHECK(complaint("--price h100=2").starts_with("--price = h100: is not a GPU of the machines (allowed: a100-40gb)"));
+  CHECK(complaint("--price a100-40gb=1,a100-40gb=2") == "--price = a100-40gb=1,a100-40gb=2: prices a100-40gb twice\n");
+  CHECK(complaint("--price a100-40gb=1,2").starts_with("--price = a100-40gb=1,2: prices a100-40gb twice"));
   CHECK(complaint("--region mars").starts_with("--region = mars: is not in prices-2026 (allowed: brazil "));
 }
 
@@ -175,6 +177,14 @@ TEST_CASE("plan: spares follow the objective and the option, and are paid for", 
   const int cheap = spares("--objective cost");
   CHECK(cheap < enough);
   CHECK(enough >= 8);
+  // Without failures as well, and without tokens.
+  CHECK(spares("--failures none") == 0);
+  CHECK(spares("--failures none --spares 3") == 24);
+  const auto usd = [&](const std::string& more) {
+    const Json plan = answer(sandbox, "--topology dgx-h100 --gpus 64 --tp 1 --pp 1 " + more);
+    return typical(plan["offers"][0]["usd_per_million_tokens"]);
+  };
+  CHECK(usd("--spares 4") == Approx(1.5 * usd("")));
 }
 
 TEST_CASE("plan: hosts of a rack that is paid for are spares", "[e2e][search]") {
