@@ -181,10 +181,13 @@ TEST_CASE("plan: spares follow the objective and the option, and are paid for", 
   CHECK(spares("--failures none") == 0);
   CHECK(spares("--failures none --spares 3") == 24);
   const auto usd = [&](const std::string& more) {
-    const Json plan = answer(sandbox, "--topology dgx-h100 --gpus 64 --tp 1 --pp 1 " + more);
+    const Json plan =
+        json_of(sandbox,
+                "tracecast plan llama3-405b-1024 --tp 8 --pp 16 --micro-batch 1 --best 1 --no-upgrades --json " + more);
+    CHECK(plan["tokens"] == 0);
     return typical(plan["offers"][0]["usd_per_million_tokens"]);
   };
-  CHECK(usd("--spares 4") == Approx(1.5 * usd("")));
+  CHECK(usd("--spares 64") == Approx(1.5 * usd("")));
 }
 
 TEST_CASE("plan: hosts of a rack that is paid for are spares", "[e2e][search]") {
