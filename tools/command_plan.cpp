@@ -69,6 +69,9 @@ Result<ExitCode> plan(PlanOptions options, const Context& context) {
       return fail_key("--pick", std::to_string(options.pick), fmt::format("{} layouts were found", found.size()));
     const Candidate& picked = found[static_cast<std::size_t>(options.pick - 1)];
     const MachineChoice& machine = choice_of(report->plan, picked);
+    if (!report->stack_of_launcher.empty())
+      fmt::print(stderr, "planned with stack={}, which an import of these settings sets (--set stack=NAME: another)\n",
+                 report->stack_of_launcher);
     return kept(print_for_launcher(options.emit, with_layout(machine.scenario, picked.evaluation.layout))
                     ? answer
                     : ExitCode::no);
@@ -182,14 +185,18 @@ void add_plan_output(CLI::App& app, PlanOptions& options) {
       ->type_name("FILE");
   app.add_option("--html", options.html, "write a page for a browser to this file; it needs no network")
       ->type_name("FILE");
-  app.add_option("--emit", options.emit,
-                 "print the best layout as settings of this launcher, or as a scenario file, instead of a page; of a "
-                 "launcher it implies --launcher")
-      ->check(one_of(emitted_formats()));
+  CLI::Option* const json = app.add_flag("--json", options.json, "print one JSON object instead of a page");
+  CLI::Option* const emit =
+      app.add_option(
+             "--emit", options.emit,
+             "print the best layout as settings of this launcher, or as a scenario file, instead of a page; of a "
+             "launcher it implies --launcher")
+          ->check(one_of(emitted_formats()))
+          ->excludes(json);
   app.add_option("--pick", options.pick, "the layout for --emit, by its number on the page")
       ->check(in_range(1, 10'000))
+      ->needs(emit)
       ->capture_default_str();
-  app.add_flag("--json", options.json, "print one JSON object instead of a page");
 }
 
 Run add_plan_options(CLI::App& app) {

@@ -12,10 +12,12 @@
 
 #include "sim/base/count_text.hpp"
 #include "sim/base/words.hpp"
+#include "sim/import/launchers/launcher.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/plan/layout_keys.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/sweep.hpp"
 #include "tools/environment.hpp"
@@ -304,6 +306,43 @@ Result<Machines> find_machines(const PlanOptions& options) {
   return result;
 }
 
+/// A layout of the machine that can be emitted: the scenario's own, or another one if it is impossible there. nullopt: none is.
+std::optional<Scenario> possible_run(const MachineChoice& machine) {
+  const auto possible = [](const Scenario& scenario) {
+    return make_plan(scenario.model, scenario.parallel, scenario.training, scenario.cluster.world_size).has_value();
+  };
+  if (possible(machine.scenario)) return machine.scenario;
+  const SearchSpace space = default_space(machine.scenario, machine.gpus);
+  for (std::int64_t id = 0; id < space.size(); ++id)
+    if (Scenario run = with_layout(machine.scenario, space.at(id)); possible(run)) return run;
+  return std::nullopt;
+}
+
+/// The software stack that an import of the launcher's settings sets, where the scenario has none. Empty: it has one, or none is set.
+std::string stack_of_launcher(const PlanOptions& options, const std::vector<MachineChoice>& machines) {
+  if (options.launcher.empty()) return "";
+  if (std::ranges::any_of(machines, [](const MachineChoice& each) { return !each.scenario.stack.empty(); })) return "";
+  const std::optional<Scenario> run = possible_run(machines.front());
+  return run ? stack_of_emitted(options.launcher, emit_run(options.launcher, *run).text) : "";
+}
+
+/// The machines; for a launcher with the software that it runs, so that what is emitted fits there as well.
+Result<Machines> machines_of(PlanRequest& request) {
+  Result<Machines> machines = find_machines(request.options);
+  if (!machines) return machines;
+  request.stack_of_launcher = stack_of_launcher(request.options, machines->choices);
+  if (request.stack_of_launcher.empty()) return machines;
+  PlanOptions with_stack = request.options;
+  with_stack.overrides.push_back("stack=" + request.stack_of_launcher);
+  Result<Machines> with = find_machines(with_stack);
+  if (!with) {  // what the scenario says is against this stack
+    request.stack_of_launcher.clear();
+    return machines;
+  }
+  request.options = std::move(with_stack);
+  return with;
+}
+
 /// train_tokens of all. Candidates are ranked per token, so all must train as many.
 Result<double> common_tokens(const std::vector<MachineChoice>& machines) {
   const auto tokens = [](const MachineChoice& each) { return each.scenario.training.train_tokens; };
@@ -334,21 +373,23 @@ Result<void> set_prices(Economics& economics, const std::string& text, const std
   const auto wrong = [&] {
     return fail_key("--price", text, "is not a price (allowed: 2.1 for all GPUs, or h100=2.1,gb200=5.5)");
   };
+  std::set<std::string> priced;
   for (const std::string_view part : split(text)) {
     const std::size_t equals = part.find('=');
     const std::optional<double> value = usd(equals == std::string_view::npos ? part : part.substr(equals + 1));
     if (!value || equals == 0) return wrong();
     const std::string gpu(part.substr(0, std::min(equals, part.size())));
-    bool found = false;
-    for (const MachineChoice& machine : all) {
-      const std::string name = gpus_text(machine.scenario);
-      if (equals != std::string_view::npos && name != gpu) continue;
-      economics.gpus[name].price = Range3{*value, *value, *value};
-      found = true;
-    }
-    if (!found)
+    std::set<std::string> names;
+    for (const MachineChoice& machine : all)
+      if (const std::string name = gpus_text(machine.scenario); equals == std::string_view::npos || name == gpu)
+        names.insert(name);
+    if (names.empty())
       return fail_key("--price", gpu,
                       fmt::format("is not a GPU of the machines (allowed: {})", fmt::join(gpus_of(all), " ")));
+    for (const std::string& name : names) {
+      if (!priced.insert(name).second) return fail_key("--price", text, fmt::format("prices {} twice", name));
+      economics.gpus[name].price = Range3{*value, *value, *value};
+    }
   }
   return {};
 }
@@ -384,7 +425,7 @@ Result<PlanRequest> plan_request(const PlanOptions& options) {
   const Result<double> tokens = parse_tokens(options.tokens);
   if (!tokens) return tl::unexpected(tokens.error());
   request.target = {*tokens, options.days, options.budget};
-  Result<Machines> machines = find_machines(options);
+  Result<Machines> machines = machines_of(request);
   if (!machines) return tl::unexpected(machines.error());
   request.machines = std::move(machines->choices);
   request.left_out = std::move(machines->left_out);

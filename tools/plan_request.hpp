@@ -54,7 +54,9 @@ struct PlanOptions {
 };
 
 struct PlanRequest {
-  PlanOptions options;
+  PlanOptions options;  ///< with the stack of the launcher in `overrides`
+  std::string
+      stack_of_launcher;  ///< that the launcher's settings imply; empty: the scenario has one, or none is implied
   std::vector<Objective> objectives;  ///< the first ranks; several: the trade-offs
   JobTarget target;
   std::vector<MachineChoice> machines;

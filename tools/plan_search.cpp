@@ -27,39 +27,58 @@
 namespace tracecast::cli {
 namespace {
 
-/// The spares of the job, unless the failure file or --spares gives them: those that cost least per token if `spare_money`,
-/// else so many that the job hardly ever waits for one.
-void set_spares(GoodputRequest& request, bool spare_money) {
-  FailureFile& file = request.failures;
-  if (file.spares_given || !spare_money) return;
-  const Machine machine{request.scenario.cluster.world_size, request.scenario.cluster.node.gpus_per_host};
-  const int enough = enough_spares(file.model, machine, file.recovery);
-  file.recovery.spares = cheapest_spares(file.model, machine, file.recovery, enough);
+/// The spares of the job, unless the failure file or --spares gives them: those that cost least per token if that decides, else so
+/// many that the job hardly ever waits for one. Hosts that are paid for and unused are spares in any case.
+void set_spares(GoodputRequest& job, const PlanRequest& request) {
+  FailureFile& file = job.failures;
+  if (file.spares_given) return;
+  const Cluster& cluster = job.scenario.cluster;
+  const auto paid = [&](int spares) {
+    return paid_gpus(request.economics.term, cluster.node, cluster.world_size, spares * cluster.node.gpus_per_host)
+        .all();
+  };
+  int unused = 0;
+  while (paid(unused + 1) == paid(0)) ++unused;
+  const Machine machine{cluster.world_size, cluster.node.gpus_per_host};
+  const FailureModel failures = without_unused_network(file.model, machine);
+  const int enough = enough_spares(failures, machine, file.recovery);
+  const Objective by = request.objectives.front();
+  const bool by_time = by == Objective::time || by == Objective::throughput;
+  const int chosen = by_time ? enough : cheapest_spares(failures, machine, file.recovery, enough, paid);
+  file.recovery.spares = std::max(chosen, unused);
   file.spares_given = true;
 }
 
+/// Failures that the ranking counts: days depend on them, a step does not. nullptr: none.
+const FailureFile* ranked_failures(const PlanRequest& request) {
+  return request.failures && request.target.tokens > 0 ? &*request.failures : nullptr;
+}
+
 /// Goodput of a layout (productive share of the wall time), from simulated histories of 30 days, and the band of its step.
-Result<LayoutFacts> facts_of(const MachineChoice& machine, const Evaluation& evaluation, const FailureFile* failures,
-                             bool spare_money, int threads) {
+Result<LayoutFacts> facts_of(const PlanRequest& request, const MachineChoice& machine, const Evaluation& evaluation) {
   LayoutFacts facts;
-  GoodputRequest request;
-  request.scenario = with_layout(machine.scenario, evaluation.layout);
-  const Result<ForecastRun> run = forecast(request.scenario);
+  GoodputRequest job;
+  job.scenario = with_layout(machine.scenario, evaluation.layout);
+  const Result<ForecastRun> run = forecast(job.scenario);
   if (!run) return tl::unexpected(run.error());
   facts.step_p5_s = run->forecast.band.p5_s;
   facts.step_p95_s = run->forecast.band.p95_s;
-  facts.counted_share = counted_share(run->forecast, request.scenario.training);
-  if (failures == nullptr) return facts;
-  request.step = &*run;
-  request.failures = *failures;
-  set_spares(request, spare_money);
-  request.days = 30;
-  request.find_best_interval = false;
-  request.options.threads = threads;
-  request.options.max_histories = 256;
-  request.options.half_width = 0.005;
-  request.step_time_s = 0;  // the engine's, which also gives those of degraded machines
-  const Result<GoodputForecast> report = forecast_goodput(request);
+  facts.counted_share = counted_share(run->forecast, job.scenario.training);
+  const FailureFile* failures = ranked_failures(request);
+  if (failures == nullptr) {  // they are paid for, whether anything fails or not
+    facts.spare_gpus = std::max(0, request.options.spares) * job.scenario.cluster.node.gpus_per_host;
+    return facts;
+  }
+  job.step = &*run;
+  job.failures = *failures;
+  set_spares(job, request);
+  job.days = 30;
+  job.find_best_interval = false;
+  job.options.threads = request.options.search.threads;
+  job.options.max_histories = 256;
+  job.options.half_width = 0.005;
+  job.step_time_s = 0;  // the engine's, which also gives those of degraded machines
+  const Result<GoodputForecast> report = forecast_goodput(job);
   if (!report) return tl::unexpected(report.error());
   facts.goodput = report->goodput.goodput.mean;
   facts.spare_gpus = report->spec.recovery.spares * report->machine.gpus_per_node;
@@ -146,30 +165,31 @@ SearchResult search_machine(const MachineChoice& machine, SearchSpace& space, co
   return result;
 }
 
-/// Why a machine has no layout.
+/// Why a machine has no layout: a sentence that names it.
 std::string refusal_of(const MachineChoice& machine, SearchSpace space, const SearchResult& result,
                        const PlanOptions& options) {
+  const std::string name = fmt::format("{} GPUs of {}", number(machine.gpus, 1), machine_text(machine));
   if (options.offload.empty()) space.offload.resize(1);  // offloads that were tried as well are not the reason
   if (const std::string reason = why_impossible(machine.scenario, space); !reason.empty()) {
     const bool batch = reason.starts_with("training.global_batch_size");
     const std::string hint = batch ? factor_hint(machine.gpus, machine.scenario.training.global_batch_size) : "";
-    return fmt::format("No layout is possible on {} GPUs of {}: {}.", number(machine.gpus, 1), machine.topology,
-                       hint.empty() ? reason : hint);
+    return fmt::format("No layout is possible on {}: {}.", name, hint.empty() ? reason : hint);
   }
   const double usable =
       static_cast<double>(machine.scenario.profile.memory.count) * (1 - options.search.memory_headroom);
   if (result.counts.refused > 0 && static_cast<double>(result.least_memory.count) <= usable)
-    return fmt::format("No layout that fits in memory is accepted by {} ({} were refused).", options.launcher,
+    return fmt::format("No layout that fits {} is accepted by {} ({} were refused).", name, options.launcher,
                        result.counts.refused);
   if (result.least_host > Bytes{})
     return fmt::format(
-        "No layout fits: of those that fit the GPUs, the one that offloads least needs {:.1f} GiB of host memory per "
+        "No layout fits {}: of those that fit the GPUs, the one that offloads least needs {:.1f} GiB of host memory "
+        "per "
         "host, which has {:.1f} GiB.",
-        gib(result.least_host), gib(machine.scenario.cluster.node.host_memory));
+        name, gib(result.least_host), gib(machine.scenario.cluster.node.host_memory));
   if (result.least_memory.count > 0)
-    return fmt::format("No layout fits: the smallest needs at least {:.1f} GiB of {:.1f} GiB that may be used.",
-                       gib(result.least_memory), usable / (1 << 30));
-  return "No layout is possible.";
+    return fmt::format("No layout fits {}: the smallest needs at least {:.1f} GiB of {:.1f} GiB that may be used.",
+                       name, gib(result.least_memory), usable / (1 << 30));
+  return fmt::format("No layout is possible on {}.", name);
 }
 
 /// The bar of the search: machines done, the share of the layouts of this one, its best step so far.
@@ -217,9 +237,8 @@ class SearchBar {
   std::atomic<double> best_step_s_{0};
 };
 
-/// Failures that the ranking counts: days depend on them, a step does not. nullptr: none.
-const FailureFile* ranked_failures(const PlanRequest& request) {
-  return request.failures && request.target.tokens > 0 ? &*request.failures : nullptr;
+void add_once(std::vector<std::string>& sentences, std::string sentence) {
+  if (std::ranges::find(sentences, sentence) == sentences.end()) sentences.push_back(std::move(sentence));
 }
 
 /// On sizes and settings that leave few layouts: where there is none, refusal_of() says whether the batch is the reason. A sentence
@@ -228,22 +247,18 @@ void add_hints(PlanReport& report, const MachineChoice& machine, const SearchSpa
   std::vector<std::string> hints = ruled_out(machine.scenario, space);
   if (std::string hint = factor_hint(machine.gpus, machine.scenario.training.global_batch_size); any && !hint.empty())
     hints.insert(hints.begin(), std::move(hint));
-  for (std::string& hint : hints)
-    if (std::ranges::find(report.hints, hint) == report.hints.end()) report.hints.push_back(std::move(hint));
+  for (std::string& hint : hints) add_once(report.hints, std::move(hint));
 }
 
-/// One machine: its best layouts with their goodput, and in `report` why there is none, and hints on its size.
+/// One machine: its best layouts with their goodput, and in `report` why it has none, and hints on its size.
 Result<MachineOutcome> outcome_of(PlanRequest& request, std::size_t index, Evaluators& evaluators, PlanReport& report) {
   MachineChoice& machine = request.machines[index];
   MachineOutcome outcome;
   outcome.result = search_machine(machine, request.spaces[index], request.options, evaluators);
-  if (outcome.result.best.empty() && outcome.result.complete && report.refusal.empty())
-    report.refusal = refusal_of(machine, request.spaces[index], outcome.result, request.options);
-  const Objective ranks_by = request.objectives.front();
-  const bool spare_money = ranks_by != Objective::time && ranks_by != Objective::throughput;
+  if (outcome.result.best.empty() && outcome.result.complete)
+    add_once(report.refusals, refusal_of(machine, request.spaces[index], outcome.result, request.options));
   for (const Evaluation& each : outcome.result.best) {
-    const Result<LayoutFacts> facts =
-        facts_of(machine, each, ranked_failures(request), spare_money, request.options.search.threads);
+    const Result<LayoutFacts> facts = facts_of(request, machine, each);
     if (!facts) return tl::unexpected(facts.error());
     outcome.facts.push_back(*facts);
   }
@@ -309,6 +324,7 @@ Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const C
   report.scenario = request.machines.front().scenario.name;
   report.file = request.options.scenario;
   report.launcher = request.options.launcher;
+  report.stack_of_launcher = request.stack_of_launcher;
   report.economics = request.economics;
   report.left_out = std::move(request.left_out);
   report.plan = rank_candidates(std::move(*outcomes), request.objectives.front(), request.target, &request.economics,
@@ -316,7 +332,6 @@ Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const C
   report.sensitivity = sensitivity(report.plan, &request.economics);
   if (failures != nullptr) report.failures = failures->model.name;
   if (report.plan.candidates.empty()) return report;
-  report.refusal.clear();
   explore_best_machine(report, request, context, *evaluators);
   return report;
 }

@@ -79,14 +79,15 @@ double waiting_share(const FailureModel& failures, const Machine& machine, const
   return in_repair.waiting_share();
 }
 
-int cheapest_spares(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery, int most) {
+int cheapest_spares(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery, int most,
+                    const std::function<int(int)>& paid) {
   NodesInRepair in_repair(failing_groups(failures, machine, recovery));
   int best = 0;
-  double least = machine.nodes() / (1 - in_repair.waiting_share());
+  double least = paid(0) / (1 - in_repair.waiting_share());
   // More spares than this cost more, even if the job never waits.
-  for (int spares = 1; spares <= most && machine.nodes() + spares < least; ++spares) {
+  for (int spares = 1; spares <= most && paid(spares) < least; ++spares) {
     in_repair.add_spare();
-    const double cost = (machine.nodes() + spares) / (1 - in_repair.waiting_share());
+    const double cost = paid(spares) / (1 - in_repair.waiting_share());
     if (cost >= least) continue;
     best = spares;
     least = cost;

@@ -9,12 +9,15 @@
 ///
 /// and the job waits for the share W(s) = sum of P(k) over k > s of the time. If all nodes fail alone this is Erlang's loss
 /// formula B(s + 1, a) for any law of the repair, a: mean number of nodes in repair (docs/references.md#spares).
-/// All nodes, spares included, are paid for all the time, so the cost of progress is proportional to
+/// What is paid for, spares included, is paid for all the time, so the cost of progress is proportional to
 ///
-///   (nodes + s) / (1 - W(s))
+///   paid(s) / (1 - W(s))
 ///
+/// Where whole machines are paid for, the first spares may be there already, and cost nothing more.
 /// Leaves out: that spares may fail while they wait, and restarts after a wait.
 #pragma once
+
+#include <functional>
 
 #include "sim/reliability/job.hpp"
 
@@ -27,6 +30,8 @@ double waiting_share(const FailureModel& failures, const Machine& machine, const
 double mean_in_repair(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery);
 
 /// Spares with the least cost of progress, at most `most`.
-int cheapest_spares(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery, int most);
+/// paid   GPUs or nodes that are paid for with so many spare nodes; never fewer with more of them
+int cheapest_spares(const FailureModel& failures, const Machine& machine, const RecoveryPolicy& recovery, int most,
+                    const std::function<int(int)>& paid);
 
 }  // namespace tracecast

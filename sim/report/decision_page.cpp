@@ -158,6 +158,14 @@ std::string candidates_table(const CapacityPlan& plan) {
                rows, {2, 10});
 }
 
+/// Machines that were asked for and have no candidate, with the reason.
+std::vector<std::string> not_offered(const PlanReport& report) {
+  std::vector<std::string> sentences;
+  for (const std::string& each : report.left_out) sentences.push_back("Left out: " + each + ".");
+  sentences.insert(sentences.end(), report.refusals.begin(), report.refusals.end());
+  return sentences;
+}
+
 std::string limits(const PlanReport& report) {
   const Evaluation& best = report.plan.candidates.front().evaluation;
   std::vector<std::vector<std::string>> rows;
@@ -258,7 +266,8 @@ std::string decision_page(const PlanReport& report, const PageMetadata& metadata
   std::string body =
       element("h1", "Decision: " + report.scenario) + section("question", "Question", element("p", question(report)));
   if (plan.candidates.empty()) {
-    body += section("answer", "Answer", element("p", report.refusal.empty() ? "No layout fits." : report.refusal));
+    const std::string none = report.refusals.empty() ? element("p", "No layout fits.") : list(report.refusals);
+    body += section("answer", "Answer", none);
   } else {
     const TextStyle plain;
     body += section("answer", "Answer", fmt::format("<p class=\"answer\">{}</p>\n", markup_text(answer(report))));
@@ -268,7 +277,7 @@ std::string decision_page(const PlanReport& report, const PageMetadata& metadata
                                                 "Lines: P10 to P90. Broken line: candidates that no other beats in "
                                                 "both. Numbers: places in the table."));
     body += section("sizes", "Days against GPUs", figure(sizes_svg(plan)));
-    body += section("candidates", "Candidates", candidates_table(plan));
+    body += section("candidates", "Candidates", candidates_table(plan) + list(not_offered(report)));
     body += section("money", "Money", figure(money_svg(plan)) + money_table(plan.candidates.front()));
     body += section("limits", "What limits", limits(report));
     if (report.sensitivity.tried > 0)

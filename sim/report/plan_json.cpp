@@ -288,7 +288,7 @@ std::string plan_json(const PlanReport& report) {
   }
   if (report.sensitivity.tried > 0) out["sensitivity"] = sensitivity_json(report.sensitivity);
   out["complete"] = report.complete;
-  if (!report.refusal.empty()) out["refusal"] = report.refusal;
+  if (!report.refusals.empty()) out["refusals"] = report.refusals;
   if (!report.hints.empty()) out["hints"] = report.hints;
   if (const Json sizes = likely_sizes_json(plan); !sizes.empty()) out["likely_sizes"] = sizes;
   if (plan.candidates.empty()) return json_file(out);

@@ -77,7 +77,7 @@ std::string against_first(const CapacityPlan& plan, std::size_t index) {
   if (why.slower_by >= 0.0005 && !why.cause.empty())
     text = fmt::format("{} slower than 1: {} takes {} more", percent(why.slower_by), why.cause, time_text(why.seconds));
   else if (why.slower_by <= -0.0005)
-    text = percent(-why.slower_by) + " faster than 1";
+    text = fmt::format("takes {} less time than 1", percent(-why.slower_by));
   if (candidate.machine == first.machine || !candidate.usd_per_million_tokens || !first.usd_per_million_tokens)
     return text;
   const double more = candidate.usd_per_million_tokens->typical / first.usd_per_million_tokens->typical - 1;
@@ -258,9 +258,10 @@ std::string guideline_lines(const Guideline& g, const TextStyle& style) {
       "  ",
       fmt::format(
           "3 Degrees: TP {}, PP {}, DP {}. {:.1f} GB of weights and gradients over {:.1f} - {:.1f} GB are {:.2f}, "
-          "in nodes of {}; DP = {} / ({} x {}).{}",
+          "in nodes of {}{}.{}",
           g.tp, g.pp, g.dp, g.weights_gb + g.gradients_gb, g.memory_gb, g.reserved_gb,
-          (g.weights_gb + g.gradients_gb) / (g.memory_gb - g.reserved_gb), g.node_gpus, g.gpus, g.tp, g.pp,
+          (g.weights_gb + g.gradients_gb) / (g.memory_gb - g.reserved_gb), g.node_gpus,
+          g.tp * g.pp > g.gpus ? "" : fmt::format("; DP = {} / ({} x {})", g.gpus, g.tp, g.pp),
           g.pp > 1 ? fmt::format(" PP is from memory: the guide's PP = GPUs / (TP x DP) and DP = GPUs / (TP x PP) are "
                                  "one equation. At least {} micro-batches. One GPU would hold {} of these stages.",
                                  g.least_microbatches, g.most_stages)
@@ -323,8 +324,9 @@ std::string basis_sentences(const PlanReport& report) {
   std::string text;
   if (!report.launcher.empty()) {
     const std::string& stack = choice_of(plan, plan.candidates.front()).scenario.stack;
-    text += fmt::format("All layouts are accepted by {}, and are forecast {}. ", report.launcher,
-                        stack.empty() ? "without a software stack (--set stack=NAME)" : "with the stack " + stack);
+    text += fmt::format("All layouts are accepted by {}, and are forecast {}{}. ", report.launcher,
+                        stack.empty() ? "without a software stack (--set stack=NAME)" : "with the stack " + stack,
+                        report.stack_of_launcher.empty() ? "" : ", which an import of its settings sets");
   }
   if (!report.failures.empty()) text += fmt::format("Goodput: failure model {}. ", report.failures);
   if (!report.economics.name.empty()) {
@@ -338,17 +340,22 @@ std::string basis_sentences(const PlanReport& report) {
   if (std::ranges::any_of(plan.candidates, [](const Candidate& each) { return each.facts.counted_share < 1; }))
     text += "Days, money and energy count tokens without padding, tokens/s all of them. ";
   if (!report.left_out.empty()) text += fmt::format("Left out: {}. ", fmt::join(report.left_out, "; "));
-  if (const std::vector<std::string> keys = unsearched_keys(plan); !keys.empty())
-    text += fmt::format("Not searched, but as in the scenario: {} (--sweep KEY=VALUE,VALUE searches one). ",
-                        fmt::join(keys, ", "));
+  for (const std::string& each : report.refusals) text += each + " ";
+  if (const std::vector<std::string> keys = unsearched_keys(plan); !keys.empty()) {
+    const std::string sharded = "parallel.shard_group";  // layouts of ZeRO-0 have none
+    const bool some = std::ranges::find(keys, sharded) != keys.end();
+    text += fmt::format("Not searched, but as in the scenario: {} (--sweep KEY=VALUE,VALUE searches one{}). ",
+                        fmt::join(keys, ", "), some ? "; " + sharded + " together with --zero 1,3" : "");
+  }
   return text;
 }
 
-/// Those that the refusal does not say.
+/// Those that no refusal says.
 std::string hint_lines(const PlanReport& report, const TextStyle& style) {
   std::string text;
   for (const std::string& hint : report.hints)
-    if (!report.refusal.ends_with(hint + ".")) text += "\n" + paragraph("  ", hint + ".", style);
+    if (std::ranges::none_of(report.refusals, [&](const std::string& each) { return each.ends_with(hint + "."); }))
+      text += "\n" + paragraph("  ", hint + ".", style);
   return text;
 }
 
@@ -360,9 +367,11 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
       paint(fmt::format("{}: best layouts by {}", report.scenario, to_string(plan.objective)), Colour::bold, style) +
       "\n" + paragraph("  ", counts_line(plan, style), style);
   if (!report.complete) text += paragraph("  ", "Stopped early: the best so far.", style);
-  if (plan.candidates.empty())
-    return text + "\n" + (report.refusal.empty() ? "No layout fits.\n" : paragraph("", report.refusal, style)) +
-           hint_lines(report, style);
+  if (plan.candidates.empty()) {
+    text += report.refusals.empty() ? "\nNo layout fits.\n" : "\n";
+    for (const std::string& each : report.refusals) text += paragraph("", each, style);
+    return text + hint_lines(report, style);
+  }
   const auto section = [&](const std::string& title, const std::string& body) {
     text += "\n" + heading(title, style) + "\n" + body;
   };

@@ -15,14 +15,15 @@ namespace tracecast {
 
 struct PlanReport {
   std::string scenario;
-  std::string file = {};                ///< the scenario as the command line names it
-  std::string launcher = {};            ///< that accepts all layouts; empty: any
-  std::string failures;                 ///< failure model of the goodput; empty: no failures
-  Economics economics;                  ///< behind money and energy; without a name: none
-  std::vector<std::string> left_out;    ///< requested machines that are too small, a sentence each
-  std::vector<std::string> hints = {};  ///< on sizes and settings, a sentence each
-  std::string refusal = {};             ///< why no layout can be had; empty: some can
-  bool complete = true;                 ///< false: stopped early, with the best so far
+  std::string file = {};                   ///< the scenario as the command line names it
+  std::string launcher = {};               ///< that accepts all layouts; empty: any
+  std::string stack_of_launcher = {};      ///< that the launcher's settings imply, where the scenario has none
+  std::string failures;                    ///< failure model of the goodput; empty: no failures
+  Economics economics;                     ///< behind money and energy; without a name: none
+  std::vector<std::string> left_out;       ///< requested machines that are too small, a sentence each
+  std::vector<std::string> hints = {};     ///< on sizes and settings, a sentence each
+  std::vector<std::string> refusals = {};  ///< why machines have no layout, a sentence each
+  bool complete = true;                    ///< false: stopped early, with the best so far
   CapacityPlan plan;
   std::optional<Evaluation>
       own;  ///< the scenario's own layout on the best candidate's machine, if it is possible there

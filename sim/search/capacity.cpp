@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -17,6 +18,7 @@
 #include "sim/base/words.hpp"
 #include "sim/graph/perturbation.hpp"
 #include "sim/model/scaling.hpp"
+#include "sim/network/sites.hpp"
 #include "sim/search/uncertainty.hpp"
 
 namespace tracecast {
@@ -124,33 +126,41 @@ std::string limit_of(const Evaluation& best) {
   return text;
 }
 
-struct UpgradeRule {
-  const char* what;
-  const char* limit;
-  void (*apply)(Scenario&);
-};
-
 void scale(Bandwidth& rate, double factor) {
   rate.bytes_per_second = static_cast<std::int64_t>(static_cast<double>(rate.bytes_per_second) * factor);
 }
 
-constexpr UpgradeRule kUpgrades[] = {
-    {"2x NIC rate", "NICs", [](Scenario& s) { scale(s.cluster.node.nic_rate, 2); }},
-    {"2x NVLink rate", "NVLink", [](Scenario& s) { scale(s.cluster.node.gpu_link, 2); }},
-    {"1.5x GPU memory", "memory", [](Scenario& s) { s.profile.memory.count = s.profile.memory.count / 2 * 3; }},
-    {"1.5x memory bandwidth", "compute", [](Scenario& s) { s.profile.memory_bandwidth *= 1.5; }},
-    {"1.5x tensor-core rate", "compute",
-     [](Scenario& s) {
-       for (auto& [precision, flops] : s.profile.peak_flops) flops *= 1.5;
-     }},
-    {"2x global batch", "batch", [](Scenario& s) { s.training.global_batch_size *= 2; }},
-    {"no host overhead", "host",
-     [](Scenario& s) {
-       HostModel& host = s.profile.host;
-       host.scale_eager(0);
-       host.graph_launch = host.step_overhead = 0;
-     }},
-};
+/// What leaves a site is relative to its NICs: links between sites keep their own rate if NICs get faster.
+void renew_sites(Cluster& cluster) {
+  if (cluster.sites.count > 1) use_sites(cluster, Sites(cluster.sites));
+}
+
+/// Of all kinds of GPUs that the machine has.
+void for_each_profile(Scenario& scenario, const std::function<void(Profile&)>& change) {
+  change(scenario.profile);
+  for (Perturbation::OtherGpus& each : scenario.perturbation.gpus) change(each.profile);
+}
+
+void add_network_upgrades(std::vector<UpgradeRule>& rules, const Cluster& cluster) {
+  if (cluster.node.nics > 0)
+    rules.push_back({"2x NIC rate", "NICs", [](Scenario& s) {
+                       scale(s.cluster.node.nic_rate, 2);
+                       renew_sites(s.cluster);
+                     }});
+  if (cluster.sites.count > 1)
+    rules.push_back({"2x rate between sites", "links between sites", [](Scenario& s) {
+                       scale(s.cluster.sites.wan_rate, 2);
+                       renew_sites(s.cluster);
+                     }});
+}
+
+void add_gpu_link_upgrade(std::vector<UpgradeRule>& rules, const NodeSpec& node) {
+  if (node.gpus < 2) return;
+  const bool pcie = node.link == IntraLink::pcie || node.link == IntraLink::none;
+  const std::string name = pcie ? "PCIe" : node.link == IntraLink::xgmi ? "xGMI" : "NVLink";
+  rules.push_back({fmt::format("2x {} rate", name), name,
+                   [pcie](Scenario& s) { scale(pcie ? s.cluster.node.pcie : s.cluster.node.gpu_link, 2); }});
+}
 
 /// The multiple of `factor` with the largest power of two that differs from the batch by at most a quarter; if there is none,
 /// the nearest multiple.
@@ -190,6 +200,16 @@ double objective_value(const CapacityPlan& plan, const Candidate& candidate, Obj
       return choice_of(plan, candidate).gpus;
   }
   return unknown;
+}
+
+double missed_by(const Candidate& candidate, const JobTarget& target) {
+  if (candidate.misses.empty()) return 0;
+  double most = 0;
+  if (target.days > 0) most = candidate.days / target.days;
+  if (target.budget_usd > 0)
+    most = std::max(most, candidate.cost_usd ? candidate.cost_usd->typical / target.budget_usd
+                                             : std::numeric_limits<double>::infinity());
+  return most - 1;
 }
 
 Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluation& evaluation,
@@ -331,7 +351,7 @@ CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective obj
           make_candidate(static_cast<int>(m), machine.choice, machine.result.best[i], facts, target, economics));
     }
   const auto key = [&](const Candidate& candidate) {
-    return std::tuple(!candidate.misses.empty(), objective_value(plan, candidate, objective),
+    return std::tuple(missed_by(candidate, target), objective_value(plan, candidate, objective),
                       candidate.evaluation.step_time_s, candidate.machine, candidate.evaluation.layout.id);
   };
   std::sort(plan.candidates.begin(), plan.candidates.end(),
@@ -350,13 +370,34 @@ CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective obj
   return plan;
 }
 
+std::vector<UpgradeRule> upgrades_of(const Cluster& cluster) {
+  std::vector<UpgradeRule> rules;
+  add_network_upgrades(rules, cluster);
+  add_gpu_link_upgrade(rules, cluster.node);
+  const auto add_gpu = [&](const char* what, const char* limit, void (*change)(Profile&)) {
+    rules.push_back({what, limit, [change](Scenario& s) { for_each_profile(s, change); }});
+  };
+  add_gpu("1.5x GPU memory", "memory", [](Profile& gpu) { gpu.memory.count = gpu.memory.count / 2 * 3; });
+  add_gpu("1.5x memory bandwidth", "compute", [](Profile& gpu) { gpu.memory_bandwidth *= 1.5; });
+  add_gpu("1.5x tensor-core rate", "compute", [](Profile& gpu) {
+    for (auto& [precision, flops] : gpu.peak_flops) flops *= 1.5;
+  });
+  rules.push_back({"2x global batch", "batch", [](Scenario& s) { s.training.global_batch_size *= 2; }});
+  add_gpu("no host overhead", "host", [](Profile& gpu) {
+    gpu.host.scale_eager(0);
+    gpu.host.graph_launch = gpu.host.step_overhead = 0;
+  });
+  return rules;
+}
+
 std::vector<Upgrade> try_upgrades(const MachineChoice& machine, const SearchSpace& space, const Evaluation& best,
                                   const SearchOptions& options, const EvaluatorOf& evaluator) {
   SearchOptions one = options;
   one.best = 1;
   one.exhaustive = false;
+  one.likely = {best.layout.id};
   std::vector<Upgrade> upgrades;
-  for (const UpgradeRule& rule : kUpgrades) {
+  for (const UpgradeRule& rule : upgrades_of(machine.scenario.cluster)) {
     MachineChoice changed = machine;
     rule.apply(changed.scenario);
     const SearchResult found = search(changed.scenario, space, one, evaluator(changed.scenario));

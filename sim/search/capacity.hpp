@@ -113,10 +113,20 @@ struct Slowdown {
   double slower_by = 0;  ///< time per token relative to the first, minus 1
 };
 
-/// A better machine or a larger batch, with a new search.
-struct Upgrade {
+/// A better machine or a larger batch.
+struct UpgradeRule {
   std::string what;   ///< "2x NIC rate"
-  std::string limit;  ///< what it relieves: compute, NICs, NVLink, memory, batch, host
+  std::string limit;  ///< what it relieves: compute, NICs, links between sites, NVLink, xGMI, PCIe, memory, batch, host
+  std::function<void(Scenario&)> apply;
+};
+
+/// Those of the links that the cluster has, of all kinds of GPUs, of the batch and of the host.
+std::vector<UpgradeRule> upgrades_of(const Cluster& cluster);
+
+/// What one of them brings, by a new search.
+struct Upgrade {
+  std::string what;   ///< of its rule
+  std::string limit;  ///< of its rule
   double step_time_s = 0;
   double faster_by = 0;  ///< share of the time per token that is saved
   std::string layout;    ///< the best layout, if it is another one; empty: the same
@@ -140,7 +150,7 @@ struct CapacityPlan {
   Objective objective = Objective::time;
   JobTarget target;
   std::vector<MachineOutcome> machines;
-  std::vector<Candidate> candidates;  ///< best first; those that violate a constraint come last
+  std::vector<Candidate> candidates;  ///< best first; those that violate a constraint come last, by missed_by()
   std::vector<Objective> trade_offs;  ///< of the front; by default time and money, or GPUs if none has a price
   /// Candidates that no other beats in one of these without being worse in another, and of which all are known.
   std::vector<int> pareto;
@@ -158,6 +168,10 @@ Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluat
 
 /// What an objective minimises; infinity: unknown. Compares candidates of one plan.
 double objective_value(const CapacityPlan& plan, const Candidate& candidate, Objective objective);
+
+/// How far a candidate misses the target: days or costs relative to what is allowed, whichever is more, minus 1. 0: it meets it;
+/// infinity: its price is not known.
+double missed_by(const Candidate& candidate, const JobTarget& target);
 
 /// Tokens of progress per step: those of the batch that are not padding, reduced if it exceeds the critical batch.
 double progress_of_step(const MachineChoice& choice, const LayoutFacts& facts = {});

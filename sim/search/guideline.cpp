@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/model/model.hpp"
+#include "sim/plan/fine_tuning.hpp"
 
 namespace tracecast {
 
@@ -31,19 +32,22 @@ int most_stages(double memory_gb, double stage_gb) { return static_cast<int>(mem
 
 Guideline guideline(const Scenario& scenario) {
   const Model& model = scenario.model;
-  const double parameters = static_cast<double>(parameter_count(model).total());
+  const double parameters =
+      static_cast<double>(parameter_count(model).total() + adapter_parameters(model, scenario.training));
+  const double trained = static_cast<double>(trainable_parameters(model, scenario.training));
   const double seq_length = static_cast<double>(scenario.training.seq_length);
   const double hidden = static_cast<double>(model.hidden_size), layers = static_cast<double>(model.layers());
   Guideline g;
   g.memory_gb = static_cast<double>(scenario.profile.memory.count) * 1e-9;
-  g.weights_gb = g.gradients_gb = 2 * parameters * 1e-9;
-  g.optimizer_gb = 4 * parameters * 1e-9;
+  g.weights_gb = 2 * parameters * 1e-9;
+  g.gradients_gb = 2 * trained * 1e-9;
+  g.optimizer_gb = 4 * trained * 1e-9;
   g.activations_gb =
       activation_rule_gb(static_cast<double>(scenario.training.micro_batch_size), seq_length, hidden, layers);
   g.reserved_gb = std::max(g.memory_gb / 4, 2 * seq_length * hidden * layers * 1e-9);
   g.gpus = scenario.cluster.world_size;
   g.node_gpus = scenario.cluster.node.gpus_per_host;
-  g.rule = rule_of_thumb(parameters, g.memory_gb, g.reserved_gb, g.gpus, g.node_gpus);
+  g.rule = rule_of_thumb((parameters + trained) / 2, g.memory_gb, g.reserved_gb, g.gpus, g.node_gpus);
 
   const double states = g.weights_gb + g.gradients_gb, left = g.memory_gb - g.reserved_gb;
   const int enough = least_tensor_parallel(states, g.memory_gb, g.reserved_gb, g.node_gpus);
@@ -52,7 +56,10 @@ Guideline guideline(const Scenario& scenario) {
   if (enough == 0 && left <= 0)
     g.notes.emplace_back("One sequence with full recomputation is more than the memory: no degree of this guide fits.");
   g.dp = std::max(1, g.gpus / (g.tp * g.pp));
-  if (g.tp * g.pp * g.dp != g.gpus)
+  if (g.tp * g.pp > g.gpus)
+    g.notes.push_back(fmt::format("TP {} x PP {} are more than the {} GPUs: no degree of this guide suits them.", g.tp,
+                                  g.pp, g.gpus));
+  else if (g.tp * g.pp * g.dp != g.gpus)
     g.notes.push_back(
         fmt::format("TP {} x PP {} x DP {} are {} of the {} GPUs.", g.tp, g.pp, g.dp, g.tp * g.pp * g.dp, g.gpus));
   g.most_stages = most_stages(g.memory_gb, (states + g.optimizer_gb) / (g.tp * g.pp) + g.reserved_gb);

@@ -2,7 +2,7 @@
 /// The four steps by which a published guide chooses a layout by hand, with their numbers for a job: memory, kinds of
 /// parallelism, degrees, bandwidth. Reports show them beside what is simulated; the search does not use them.
 ///
-///   1  memory   weights 2 N, gradients 2 N, optimizer 4 N bytes (the guide's AdamW in bf16), activations 16 b s h L
+///   1  memory   weights 2 N, gradients 2 T, optimizer 4 T bytes (the guide's AdamW in bf16), activations 16 b s h L
 ///   2  kinds    by the tensor degree that weights and gradients need (RuleOfThumb)
 ///   3  degrees  TP = smallest divisor of a node's GPUs >= (P + G) / (memory - A)
 ///               PP = ceil((P + G) / (TP (memory - A))) where a node is not enough, else 1
@@ -12,7 +12,8 @@
 /// The guide writes PP = ceil(GPUs / (TP DP)) and DP = GPUs / (TP PP). They are one equation with two unknowns, so PP
 /// is taken from memory here. In step 3, A is what the guide's example sets aside, a quarter of the memory (20 of 80
 /// GB), or one sequence with full recomputation, 2 s h L bytes, if that is more.
-/// b micro-batch, s sequence length, h hidden size, L layers, N parameters, P weights, G gradients.
+/// b micro-batch, s sequence length, h hidden size, L layers, N parameters, T those that are trained (the guide trains all),
+/// P weights, G gradients.
 /// Source: docs/references.md#case-studies
 #pragma once
 

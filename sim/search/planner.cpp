@@ -183,16 +183,21 @@ class Search {
         std::erase_if(layouts_, [&](const BoundedLayout& each) { return each.bound.memory > memory; });
   }
 
-  /// By bound. Those of some ZeRO stages may be far too low for all their layouts, so the first of each stage come first: the best of
-  /// them are a limit for the others.
+  /// By bound. Those of some ZeRO stages may be far too low for all their layouts, so the likely ones come first, or the first of each
+  /// stage: the best of them are a limit for the others.
   void sort_layouts() {
     std::sort(layouts_.begin(), layouts_.end(), [](const BoundedLayout& a, const BoundedLayout& b) {
       return std::pair(a.bound.step_time, a.id) < std::pair(b.bound.step_time, b.id);
     });
-    std::map<int, int> of_stage;
-    const auto rest = std::stable_partition(layouts_.begin(), layouts_.end(), [&](const BoundedLayout& each) {
-      return of_stage[space_.at(each.id).zero_stage]++ < kFirstOfStage;
+    const auto likely = std::stable_partition(layouts_.begin(), layouts_.end(), [&](const BoundedLayout& each) {
+      return std::ranges::find(options_.likely, each.id) != options_.likely.end();
     });
+    std::map<int, int> of_stage;
+    const auto rest = likely != layouts_.begin()
+                          ? likely
+                          : std::stable_partition(layouts_.begin(), layouts_.end(), [&](const BoundedLayout& each) {
+                              return of_stage[space_.at(each.id).zero_stage]++ < kFirstOfStage;
+                            });
     first_ = static_cast<std::size_t>(rest - layouts_.begin());
   }
 

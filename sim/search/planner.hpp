@@ -63,6 +63,8 @@ struct SearchOptions {
   double memory_headroom = 0;  ///< share of the GPU memory that stays free
   int threads = 0;             ///< 0: as many as the machine has
   bool exhaustive = false;     ///< simulate everything that fits (for tests and exports)
+  /// Numbers of layouts that are likely to be the best: they are simulated first, and are a limit for the others.
+  std::vector<std::int64_t> likely = {};
   /// Whether a scenario with its layout may be offered; empty: every one. Asked once for each layout of a round.
   std::function<bool(const Scenario&)> allowed = {};
   /// After every round: layouts looked at, the most that remain to be looked at, and the best step so far (0: none).
@@ -99,7 +101,7 @@ using EvaluateRound = std::function<std::vector<Evaluation>(SearchRound, Duratio
 /// The scenario must outlive it.
 EvaluateRound evaluate_on_threads(const Scenario& scenario, const SearchOptions& options);
 
-/// Number of layouts in a round, and of each ZeRO stage in the first one.
+/// Number of layouts in a round, and of each ZeRO stage in the first one where no layout is known to be likely.
 inline constexpr std::size_t kRound = 32;
 inline constexpr int kFirstOfStage = 2;
 

@@ -140,7 +140,7 @@ int first_with(const Variation& variation, const CapacityPlan& plan, const Econo
   if (economics != nullptr) changed = *economics;
   if (changed && variation.money) variation.money(*changed);
   int first = 0;
-  std::optional<std::pair<bool, double>> best;
+  std::optional<std::pair<double, double>> best;
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) {
     const Candidate& each = plan.candidates[i];
     const MachineChoice& choice = choice_of(plan, each);
@@ -149,7 +149,7 @@ int first_with(const Variation& variation, const CapacityPlan& plan, const Econo
     if (variation.run) variation.run(choice, evaluation, facts);
     const Candidate moved =
         make_candidate(each.machine, choice, evaluation, facts, plan.target, changed ? &*changed : nullptr);
-    const std::pair key(!moved.misses.empty(), objective_value(plan, moved, plan.objective));
+    const std::pair key(missed_by(moved, plan.target), objective_value(plan, moved, plan.objective));
     if (!best || key < *best) {
       best = key;
       first = static_cast<int>(i);

@@ -160,6 +160,8 @@ TEST_CASE("plan: prices of single machines, terms and regions", "[e2e][search]")
   CHECK(complaint("--price cheap")
             .starts_with("--price = cheap: is not a price (allowed: 2.1 for all GPUs, or h100=2.1,gb200=5.5)"));
   CHECK(complaint("--price h100=2").starts_with("--price = h100: is not a GPU of the machines (allowed: a100-40gb)"));
+  CHECK(complaint("--price a100-40gb=1,a100-40gb=2") == "--price = a100-40gb=1,a100-40gb=2: prices a100-40gb twice\n");
+  CHECK(complaint("--price a100-40gb=1,2").starts_with("--price = a100-40gb=1,2: prices a100-40gb twice"));
   CHECK(complaint("--region mars").starts_with("--region = mars: is not in prices-2026 (allowed: brazil "));
 }
 
@@ -175,6 +177,32 @@ TEST_CASE("plan: spares follow the objective and the option, and are paid for", 
   const int cheap = spares("--objective cost");
   CHECK(cheap < enough);
   CHECK(enough >= 8);
+  // Without failures as well, and without tokens.
+  CHECK(spares("--failures none") == 0);
+  CHECK(spares("--failures none --spares 3") == 24);
+  const auto usd = [&](const std::string& more) {
+    const Json plan =
+        json_of(sandbox,
+                "tracecast plan llama3-405b-1024 --tp 8 --pp 16 --micro-batch 1 --best 1 --no-upgrades --json " + more);
+    CHECK(plan["tokens"] == 0);
+    return typical(plan["offers"][0]["usd_per_million_tokens"]);
+  };
+  CHECK(usd("--spares 64") == Approx(1.5 * usd("")));
+}
+
+TEST_CASE("plan: hosts of a rack that is paid for are spares", "[e2e][search]") {
+  const Sandbox sandbox;
+  for (const std::string objective : {"time", "cost"}) {
+    // 64 of 72 GPUs: two trays of 4 are left.
+    const Json plan =
+        json_of(sandbox,
+                "tracecast plan nemotron-3-nano-gb200 --gpus 64 --term owned --tokens 1T --best 1 --no-upgrades --tp 1 "
+                "--pp 1 --ep 8 --micro-batch 2 --json --objective " +
+                    objective);
+    CAPTURE(objective);
+    CHECK(plan["offers"][0]["spare_gpus"] == 8);
+    CHECK_FALSE(plan["offers"][0]["money_usd"].contains("unused GPUs"));
+  }
 }
 
 TEST_CASE("plan and goodput: networks are compared without files", "[e2e][search]") {

@@ -160,6 +160,12 @@ TEST_CASE("plan: any key of a scenario can be searched, and the answer names tho
       "p5-llama2-13b-hybrid-32 --tp 1 --pp 1 --micro-batch 1 --recompute full --no-upgrades --failures none --best 1 ";
   CHECK_FALSE(unsearched(answer(sandbox, hybrid + "--zero 0,3")).contains("parallel.shard_group"));
   CHECK(unsearched(answer(sandbox, hybrid + "--zero 3")).contains("parallel.shard_group"));
+  // What the page advises is possible.
+  const std::string small =
+      "llama2-7b-abci --set training.global_batch_size=256 --tp 1 --pp 1 --no-upgrades --failures none --best 1 ";
+  CHECK(sandbox.run("tracecast plan " + small + "| tr -s '\\n ' ' '")
+            .out.find("searches one; parallel.shard_group together with --zero 1,3).") != std::string::npos);
+  CHECK(answer(sandbox, small + "--sweep parallel.shard_group=8,16 --zero 1,3")["machines"].size() == 2);
 }
 
 TEST_CASE("plan: what the search sets itself cannot be swept", "[e2e][search][error]") {
@@ -237,6 +243,20 @@ TEST_CASE("plan: machines of other GPUs and of other sizes stand beside each oth
   CHECK(gpus["offers"][0]["topology"] == "dgx-b200");
   const Json sizes = answer(sandbox, "megatron-sc21-1.7b --topology abci-a --gpus 512..1024" + rest);
   CHECK(sizes["machines"].size() == 1);
+  CHECK_FALSE(sizes.contains("refusals"));
+  // 70B has no layout on 8 GPUs of either; on 64 of one.
+  const std::string fits = "p5-llama3-70b-64 --offload none --tp 8 --pp 1,8 --topology aws-p5,aws-p4d --gpus 8,64 ";
+  const Json left = answer(sandbox, fits + rest);
+  CHECK(left["offers"].size() + left["refusals"].size() == 4);
+  REQUIRE(left["refusals"].size() >= 2);
+  const std::string first = left["refusals"][0];
+  CHECK(first.starts_with("No layout fits 8 GPUs of aws-p5: the smallest needs at least "));
+  sandbox.run("tracecast plan " + fits + rest + " --page decision.html > page.txt");
+  for (const char* file : {"page.txt", "decision.html"}) {
+    CAPTURE(file);
+    const std::string page = sandbox.run(std::string("tr -s '\\n ' ' ' < ") + file).out;
+    for (const Json& each : left["refusals"]) CHECK(page.find(each.get<std::string>()) != std::string::npos);
+  }
   CHECK(sizes["left_out"] == Json{"1024 GPUs: is more than abci-a has (allowed: 1 to 960)"});
   CHECK(complaint(sandbox, "megatron-sc21-1.7b --topology abci-a --gpus 1024,2048") ==
         "--gpus = 1024: is more than abci-a has (allowed: 1 to 960)\n");
@@ -460,18 +480,34 @@ TEST_CASE("plan: what is printed can be forecast, and sizes go in steps", "[e2e]
   CHECK(Json::parse(second.out)["step_time_s"].get<double>() == Approx(plan["offers"][1]["step_time_s"].get<double>()));
 }
 
-TEST_CASE("plan --launcher: the page says with which stack layouts are forecast", "[e2e][plan]") {
+TEST_CASE("plan --launcher: layouts are forecast with the launcher's stack, and the page says so", "[e2e][plan]") {
   const Sandbox sandbox;
-  const std::string plan =
-      "tracecast plan pipeline-1f1b --tp 1 --pp 4 --failures none --no-upgrades --launcher megatron ";
-  CHECK(
-      sandbox.run(plan + "| tr -s '\\n ' ' '")
-          .out.find(
-              "All layouts are accepted by megatron, and are forecast without a software stack (--set stack=NAME).") !=
-      std::string::npos);
-  CHECK(sandbox.run(plan + "--set stack=megatron-core | tr -s '\\n ' ' '")
-            .out.find("All layouts are accepted by megatron, and are forecast with the stack megatron-core.") !=
-        std::string::npos);
+  const std::string job = "pipeline-1f1b --tp 1 --pp 4 --failures none --no-upgrades --launcher megatron ";
+  const std::string all = "All layouts are accepted by megatron, and are forecast with the stack ";
+  const auto page = [&](const std::string& more) {
+    return sandbox.run("tracecast plan " + job + more + "| tr -s '\\n ' ' '").out;
+  };
+  CHECK(page("").find(all + "megatron-core, which an import of its settings sets.") != std::string::npos);
+  CHECK(page("--set stack=megatron-lm ").find(all + "megatron-lm.") != std::string::npos);
+  const Json own = answer(sandbox, job), given = answer(sandbox, job + "--set stack=megatron-core");
+  CHECK(own["offers"][0]["step_time_s"] == given["offers"][0]["step_time_s"]);
+}
+
+TEST_CASE("plan --emit: what is emitted fits with the launcher's stack", "[e2e][plan]") {
+  const Sandbox sandbox;
+  const Outcome emitted =
+      sandbox.run("tracecast plan p5-llama3-70b-64 --emit torchtitan --no-upgrades --failures none > t.toml");
+  REQUIRE(emitted.code == 0);
+  CHECK(emitted.err.find("planned with stack=torchtitan, which an import of these settings sets") != std::string::npos);
+  REQUIRE(sandbox.run("tracecast import torchtitan t.toml --model llama-3-70b --topology aws-p5 --gpus 64 -o t.json")
+              .code == 0);
+  CHECK(sandbox.run("tracecast predict t.json").code == 0);  // 1: it does not fit
+}
+
+TEST_CASE("plan: options without effect are refused", "[e2e][plan][error]") {
+  const Sandbox sandbox;
+  CHECK(complaint(sandbox, "pipeline-1f1b --pick 3").find("--emit") != std::string::npos);
+  CHECK(complaint(sandbox, "pipeline-1f1b --json --emit megatron").find("--json") != std::string::npos);
 }
 
 TEST_CASE("plan: degrees whose product does not fit into 32 bits", "[e2e][plan][error]") {

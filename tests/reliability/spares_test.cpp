@@ -1,5 +1,6 @@
 #include "sim/reliability/spares.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include <catch2/catch.hpp>
@@ -72,8 +73,9 @@ TEST_CASE("spares: racks that fail as one need more of them, as simulated histor
   FailureModel alone;
   alone.kinds = {node_failures(large, 1, 0.7 + 18 * 0.04)};
   CHECK(mean_in_repair(alone, large, kDayOfRepair) == Approx(mean_in_repair(model, large, kDayOfRepair)));
-  CHECK(cheapest_spares(alone, large, kDayOfRepair, 100) < 6);
-  CHECK(cheapest_spares(model, large, kDayOfRepair, 100) > 9);
+  const auto paid = [&](int spares) { return large.nodes() + spares; };
+  CHECK(cheapest_spares(alone, large, kDayOfRepair, 100, paid) < 6);
+  CHECK(cheapest_spares(model, large, kDayOfRepair, 100, paid) > 9);
 }
 
 TEST_CASE("spares: the cheapest number has a dearer neighbour on each side", "[reliability][oracle]") {
@@ -84,13 +86,16 @@ TEST_CASE("spares: the cheapest number has a dearer neighbour on each side", "[r
   const Machine machine{8000, 8};
   const RecoveryPolicy recovery{.repair = {LawKind::exponential, 86400, 1}};
   CHECK(mean_in_repair(model, machine, recovery) == Approx(10));
-  const int spares = cheapest_spares(model, machine, recovery, 100);
+  const auto paid = [](int s) { return 1000 + s; };
+  const int spares = cheapest_spares(model, machine, recovery, 100, paid);
   const auto cost = [](int s) { return (1000 + s) / (1 - erlang_loss(s + 1, 10)); };
   CHECK(cost(spares) <= cost(spares - 1));
   CHECK(cost(spares) <= cost(spares + 1));
   CHECK(spares > 10);
   CHECK(spares < 25);
-  CHECK(cheapest_spares(model, machine, recovery, 12) == 12);  // more are not allowed
+  CHECK(cheapest_spares(model, machine, recovery, 12, paid) == 12);  // more are not allowed
   // They scale with the job: 80 GPUs have 0.1 node in repair.
-  CHECK(cheapest_spares(model, {80, 8}, recovery, 100) <= 1);
+  CHECK(cheapest_spares(model, {80, 8}, recovery, 100, [](int s) { return 10 + s; }) <= 1);
+  // Spares that are paid for already are worth having, and the next one is not.
+  CHECK(cheapest_spares(model, {80, 8}, recovery, 100, [](int s) { return 13 + std::max(0, s - 3); }) == 3);
 }

@@ -138,6 +138,16 @@ TEST_CASE("the guide's degrees: 70B on 32 GPUs takes TP 8, PP 1, DP 4", "[row-3-
 TEST_CASE("the guide says how many GPUs its degrees leave over", "[row-3-44][requirements][plan]") {
   const Guideline g = guideline(shipped_scenario("p5-llama3-405b-256", {"cluster.world_size=72", "parallel.dp=0"}));
   CHECK(g.notes.front() == "TP 8 x PP 4 x DP 2 are 64 of the 72 GPUs.");
+  const Guideline few = guideline(shipped_scenario("llama3-70b-fsdp-8", {"cluster.world_size=2", "parallel.dp=0"}));
+  CHECK(few.notes.front() == "TP 8 x PP 1 are more than the 2 GPUs: no degree of this guide suits them.");
+}
+
+TEST_CASE("the guide counts gradients and optimizer of what is trained", "[requirements][plan]") {
+  const Guideline g = guideline(shipped_scenario("mlperf-llama2-70b-lora-8"));
+  CHECK(g.weights_gb == Approx(138).epsilon(2e-3));
+  CHECK(g.gradients_gb < 0.1);
+  CHECK(g.optimizer_gb == Approx(2 * g.gradients_gb));
+  CHECK(g.tp == 4);  // 138 GB over GPUs with 64.1 GB left: 2.15
 }
 
 TEST_CASE("the AWS P5 guide's most stages say how often a stage fits on a GPU, not how many stages a model may have",
