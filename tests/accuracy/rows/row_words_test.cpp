@@ -51,6 +51,7 @@ TEST_CASE("row words: stages of ZeRO", "[accuracy]") {
   CHECK(stage(",parallel_style", ",tp+zero1") == 1);
   CHECK(stage(",parallel_style,zero_stage", ",tp+zero1,0") == 0);
   CHECK(stage(",framework", ",DeepSpeed-Ulysses") == 3);
+  CHECK(stage(",framework", ",GPT-NeoX") == 1);
   CHECK(stage(",framework", ",PyTorch DDP") == 0);
   CHECK(row(",framework", ",PyTorch DDP").value().scenario.parallel.data_parallel == DataParallelKind::ddp);
 }
@@ -160,6 +161,19 @@ TEST_CASE("row words: names of models", "[accuracy]") {
   // Columns cannot express a hybrid: the shipped model is taken, whatever they say.
   CHECK(row(",model_name", ",Nemotron-H-8B").value().scenario.model.linear_attention.has_value());
   CHECK(row(",model_name", ",Llama-3.1-8B").value().scenario.model.hidden_size == 4096);
+}
+
+TEST_CASE("row words: recomputation by the names of options, and of an unknown number of layers", "[accuracy]") {
+  const auto recompute = [](const std::string& word) { return row(",recompute", "," + word).value(); };
+  for (const char* word : {"AC full", "granularity=full", "with recompute", "with full recomputation"}) {
+    CHECK(recompute(word).scenario.training.recompute == Recompute::full);
+    CHECK_FALSE(recompute(word).guess_recompute);
+  }
+  CHECK(recompute("granularity=selective").scenario.training.recompute == Recompute::selective);
+  CHECK(recompute("recompute_granularity: selective").scenario.training.recompute == Recompute::selective);
+  CHECK(assumes(recompute("partial_layers"), "recomputation of some layers, the row does not say of how many"));
+  CHECK(recompute("partial_layers").guess_recompute);
+  CHECK(tokens_in("1M") == 1024.0 * 1024);
 }
 
 TEST_CASE("row words: recomputation", "[accuracy]") {
