@@ -304,6 +304,10 @@ class ModelReader : RowPart {
       assume("tokens routed to 4 of 8 groups of experts, as DeepSeek-V3's");
     }
     m.moe = moe;
+    if (runs("hugging-face") || runs("deepspeed"))  // docs/references.md#hugging-face
+      assume(
+          "experts in one grouped multiplication, as since Transformers 5; the loop of older ones takes the host "
+          "longer");
     if (is_of("llama4-maverick") && moe.leading_dense_layers == 0) {
       m.moe->layer_interval = 2;
       assume("experts in every second layer, as in Llama 4 Maverick");
