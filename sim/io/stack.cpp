@@ -32,6 +32,12 @@ bool is_called(const std::string& text, const std::string& name, bool anywhere) 
   return at != std::string::npos && (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0);
 }
 
+/// True if the word that ends before `end` has more letters or digits: "BLOOM" in "BLOOMZ".
+bool goes_on(const std::string& text, std::size_t end) {
+  const auto is_of_word = [&](std::size_t at) { return std::isalnum(static_cast<unsigned char>(text[at])) != 0; };
+  return end > 0 && end < text.size() && is_of_word(end - 1) && is_of_word(end);
+}
+
 /// True if the run had a GPU of the stack, or names none.
 bool has_gpu(const Stack& stack, const ColumnOfRow& column) {
   if (stack.gpus.empty() || !column) return true;
@@ -169,27 +175,31 @@ const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& fra
                         const ColumnOfRow& column) {
   const auto longest = [&](auto names, const std::string& name, bool recipes, bool anywhere = false) {
     const std::string word = comparable(name);
+    const bool of_source = names == &Stack::sources;
     const Stack* best = nullptr;
     std::pair<std::size_t, std::size_t> most{0, 0};  // characters of the name, and of the columns
     for (const Stack& stack : stacks) {
-      if (stack.rows.empty() == recipes || !has_gpu(stack, column)) continue;
+      if (stack.rows.empty() == recipes || stack.sources.empty() == of_source || !has_gpu(stack, column)) continue;
       const std::optional<std::size_t> columns = matched(stack, column);
       if (!columns) continue;
       for (const std::string& beginning : stack.*names)
-        if (std::pair(beginning.size(), *columns) > most && is_called(word, comparable(beginning), anywhere)) {
+        if (std::pair(beginning.size(), *columns) > most && is_called(word, comparable(beginning), anywhere) &&
+            !(of_source && goes_on(word, beginning.size()))) {
           best = &stack;
           most = {beginning.size(), *columns};
         }
     }
     return best;
   };
-  for (const bool recipes : {true, false}) {
-    if (const Stack* of_source = longest(&Stack::sources, source, recipes)) return of_source;
-    if (const Stack* of_framework = longest(&Stack::frameworks, framework, recipes)) return of_framework;
-  }
-  for (const bool recipes : {true, false})
-    if (const Stack* inside = longest(&Stack::frameworks, framework, recipes, true)) return inside;
-  return nullptr;
+  const Stack* of_framework = nullptr;
+  for (const bool anywhere : {false, true})
+    for (const bool recipes : {true, false})
+      if (of_framework == nullptr) of_framework = longest(&Stack::frameworks, framework, recipes, anywhere);
+  if (of_framework != nullptr && !of_framework->rows.empty()) return of_framework;
+  const Stack* of_source = longest(&Stack::sources, source, false);
+  if (of_framework == nullptr || of_source == nullptr) return of_source == nullptr ? of_framework : of_source;
+  const auto is_one = [&](const std::string& name) { return is_called(comparable(framework), comparable(name), true); };
+  return std::ranges::any_of(of_source->frameworks, is_one) ? of_source : of_framework;
 }
 
 }  // namespace tracecast

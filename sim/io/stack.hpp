@@ -34,7 +34,8 @@ struct Stack {
   std::string description;
   std::string source;
   std::vector<std::string> frameworks;  ///< prefixes of the names that published tables use for it
-  std::vector<std::string> sources;     ///< prefixes of sources whose runs used it, whatever framework they name
+  /// Prefixes of the sources whose runs used it in place of the stack of one of its `frameworks`. Without such a source it is not found.
+  std::vector<std::string> sources;
   /// For a stack of one recipe: required prefix of the value in each of these run-table columns. Empty: no condition.
   std::map<std::string, std::string> rows;
   std::vector<std::string>
@@ -94,10 +95,11 @@ bool recipes_overlap_tensor_ranks(const Model& model, const Training& training);
 /// The value of a column of a table's row, by its name.
 using ColumnOfRow = std::function<std::string(const std::string&)>;
 
-/// The stack with the longest matching prefix of `source`, else of `framework`, else with a name that `framework`
-/// contains as a word ("NVIDIA NeMo", "Primus (torchtitan)"); nullptr: no match. Stacks whose `rows` match the run's
-/// columns take precedence; they are ignored when no columns are given. Case does not matter, and hyphens and
-/// underscores of names do not. The column `gpu` is a part number in capitals ("H100").
+/// The stack with the longest matching prefix of `framework`, else with a name that `framework` contains as a word
+/// ("NVIDIA NeMo", "Primus (torchtitan)"); nullptr: no match. Stacks whose `rows` match the run's columns take
+/// precedence; they are ignored when no columns are given. One with a prefix of `source`, of whole words, comes next: if
+/// the framework is one of its own, or has no stack. Case does not matter, and hyphens and underscores of names do not.
+/// The column `gpu` is a part number in capitals ("H100").
 const Stack* find_stack(const std::vector<Stack>& stacks, const std::string& framework, const std::string& source = "",
                         const ColumnOfRow& column = {});
 

@@ -32,7 +32,7 @@ TEST_CASE("stacks: every shipped one is read, fits its schema and names a source
     CAPTURE(stack.name);
     CHECK_FALSE(stack.source.empty());
     CHECK_FALSE((stack.frameworks.empty() && stack.sources.empty()));
-    if (stack.rows.empty() && stack.gpus.empty())
+    if (stack.rows.empty() && stack.gpus.empty() && stack.sources.empty())
       for (const std::string& framework : stack.frameworks) CHECK(frameworks.insert(framework).second);
     const std::string text = content_of(source_dir() / "scenarios/stacks" / (stack.name + ".json"));
     CHECK(schema_violations(source_dir() / "docs/schema/stack.schema.json", text) == std::vector<std::string>{});
@@ -65,6 +65,24 @@ TEST_CASE("stacks: the longest beginning of a framework's name decides", "[io]")
   CHECK(name("somebody's own") == "none");
   CHECK(find_stack(stacks, "NeMo/Megatron-Core", "MLPerf Training v3.1")->name == "mlperf-2023");
   CHECK(find_stack(stacks, "NeMo/Megatron-Core", "MLPerf Training v5.1")->name == "megatron-core");
+}
+
+TEST_CASE("stacks: a source replaces the stacks of its own frameworks only", "[io]") {
+  const std::vector<Stack> stacks = shipped();
+  const auto name = [&](const char* framework, const char* source) {
+    const Stack* stack = find_stack(stacks, framework, source);
+    return stack == nullptr ? std::string("none") : stack->name;
+  };
+  CHECK(name("Megatron-DeepSpeed", "BLOOM 176B chronicles") == "bloom");
+  CHECK(name("", "BLOOM 176B chronicles") == "bloom");
+  CHECK(name("Nanotron", "BLOOM 7B1 on Alps") == "nanotron");
+  CHECK(name("Megatron-DeepSpeed", "BLOOMZ (arXiv 2211.01786)") == "megatron-deepspeed");
+  CHECK(name("torchtitan", "Zero Bubble in torchtitan") == "torchtitan");
+  CHECK(name("Megatron-LM (2023)", "Zero Bubble ICLR24") == "zero-bubble");
+  CHECK(name("PyTorch FSDP", "MLPerf Training v4.0") == "pytorch-fsdp");
+  CHECK(name("NVIDIA NeMo", "MLPerf Training v4.0") == "mlperf-2024");
+  CHECK(name("Megatron-DeepSpeed", "") == "megatron-deepspeed");  // without its source a stack is not found
+  CHECK(name("NeMo", "") == "megatron-core");
 }
 
 TEST_CASE("stacks: a recipe is chosen by a run's columns, by all that it names", "[io]") {

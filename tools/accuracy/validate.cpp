@@ -61,17 +61,15 @@ void assume_recompute(RowScenario& row, const std::string& what) {
 }
 
 /// Chooses the least recomputation with which `run` fits: what it has (none, or the framework's default), the attention
-/// scores, some layers of every virtual stage, all. False: the run does not fit even with full recomputation.
-bool choose_recompute(RowScenario& row, const ForecastRun& run) {
+/// scores, some layers of every virtual stage, all. A run that does not fit even so surely recomputed everything, and, where
+/// its source does not say it, divided the optimizer: a larger model is never forecast with less.
+void choose_recompute(RowScenario& row, const ForecastRun& run) {
   Training& training = row.scenario.training;
-  const Recompute before = training.recompute;
-  const auto settle = [&row](const std::string& what) {
-    assume_recompute(row, what);
-    return true;
-  };
+  const auto settle = [&row](const std::string& what) { assume_recompute(row, what); };
   if (run.forecast.fits) {
     row.guess_recompute = false;
-    return before != Recompute::none || settle("none fits");
+    if (training.recompute == Recompute::none) settle("none fits");
+    return;
   }
   if (!training.flash_attention) {
     training.recompute = Recompute::selective;
@@ -86,20 +84,18 @@ bool choose_recompute(RowScenario& row, const ForecastRun& run) {
                     " layers of a virtual stage, the least that fits");
   training.recompute_num_layers = 0;
   if (fits_with(row, run, training)) return settle("everything, less does not fit");
-  training.recompute = before;
-  return false;
+  int& zero_stage = row.scenario.parallel.zero_stage;
+  if (!row.guess_zero_stage || zero_stage > 0) return settle("everything, though even that does not make it fit");
+  zero_stage = 1;
+  settle("everything, with a distributed optimizer, of which nothing is said either: less does not fit");
 }
 
-/// A run that does not fit with any recomputation saved memory by other means. Then no recomputation is assumed.
 Result<ForecastRun> with_least_recompute(RowScenario& row, const ForecastOptions& how) {
   Result<ForecastRun> run = forecast(row.scenario, how);
   if (!run || !row.guess_recompute) return run;
   const Recompute before = row.scenario.training.recompute;
-  if (!choose_recompute(row, *run))
-    assume_recompute(row, std::string(before == Recompute::none ? "none" : "no more") +
-                              ", since full recomputation does not make it fit");
-  if (row.scenario.training.recompute == before) return run;
-  return forecast(row.scenario, how);
+  choose_recompute(row, *run);
+  return row.scenario.training.recompute == before ? std::move(run) : forecast(row.scenario, how);
 }
 
 /// How the step of one row is simulated, with whatever factors.

@@ -79,11 +79,71 @@ TEST_CASE("model families: sizes that a row leaves out are those of the shipped 
   CHECK(model("", "Llama-3-8B,4096,32").vocab_size == 128'256);
   CHECK(model("", "Llama-3-8B,4096,32").ffn_hidden_size == 14'336);
   CHECK(model(",ffn_hidden,vocab", "Llama-3-8B,4096,32,8192,64000").ffn_hidden_size == 8192);
-  CHECK(model("", "Llama-3-8B,2048,32").vocab_size == 51'200);  // another width: another model
+  // Another width is another model, with the same tokenizer.
+  CHECK(model("", "Llama-3-8B,2048,32").ffn_hidden_size == 8192);
+  CHECK(model("", "Llama-3-8B,2048,32").vocab_size == 128'256);
   CHECK(assumes(run("", "Llama-3-8B,4096,32").value(), "vocab not reported: 128256, of the shipped model llama-3-8b"));
   const RowScenario phi = run(",ffn_hidden,moe_experts,moe_topk", "Phi-3.5-MoE,4096,32,6400,16,2").value();
   CHECK(phi.scenario.model.moe->ffn_hidden == 6400);
   CHECK(assumes(phi, "width of an expert not reported: ffn_hidden"));
+}
+
+TEST_CASE("model families: vocabularies, and whether they are tied, by the tokenizer", "[accuracy]") {
+  struct Case {
+    const char* name;
+    int words;
+    bool tied;
+  };
+  for (const Case& c :
+       {Case{"Gemma-2B", 256'000, true}, Case{"google/gemma-2-9b", 256'000, true}, Case{"Gemma-3-12B", 262'144, true},
+        Case{"Llama-3.2-1B", 128'256, true}, Case{"Llama 3.3 70B", 128'256, false}, Case{"Qwen2.5-7B", 152'064, false},
+        Case{"Qwen2.5-0.5B", 151'936, true}, Case{"Qwen3-4B", 151'936, true}, Case{"Llama-2-70B", 32'000, false},
+        Case{"Falcon-40B", 65'024, true}, Case{"OPT-66B", 50'272, true}, Case{"Ours", 51'200, false}}) {
+    CAPTURE(c.name);
+    const RowScenario read = run("", fmt::format("{},1024,16", c.name)).value();
+    CHECK(read.scenario.model.vocab_size == c.words);
+    CHECK(read.scenario.model.tied_embeddings == c.tied);
+    CHECK(assumes(read, fmt::format("vocabulary not reported: {}", c.words)));
+    CHECK(assumes(read, "embeddings not reported: tied") == c.tied);
+  }
+  const Model own = model(",vocab,tied_embeddings", "Gemma-2B,1024,16,32000,0");
+  CHECK(own.vocab_size == 32'000);
+  CHECK_FALSE(own.tied_embeddings);
+  // A gate is guessed by parameters only where nothing else of them is.
+  CHECK(model(",params_b,ffn_hidden,vocab", "Ours,4096,32,1.87,16384,32000").gated() == false);
+  CHECK(model(",params_b", "Ours,4096,32,2.03").gated());
+}
+
+TEST_CASE("model families: experts that the name says and the columns leave out", "[accuracy]") {
+  const auto experts = [](const std::string& columns, const std::string& values) {
+    const Model m = model(columns, values);
+    return m.moe ? fmt::format("{} {} {} {} {}", m.moe->experts, m.moe->topk, m.moe->ffn_hidden,
+                               m.moe->shared_ffn_hidden, m.moe->leading_dense_layers)
+                 : "none";
+  };
+  CHECK(experts("", "Mixtral-8x7B,4096,32") == "8 2 14336 0 0");
+  CHECK(experts("", "Mixtral,4096,32") == "8 2 14336 0 0");
+  CHECK(experts("", "mistralai/Mixtral-8x22B,6144,48") == "8 2 16384 0 0");
+  CHECK(experts(",arch", "Mixtral-8x7B,4096,32,dense") == "none");
+  CHECK(experts(",moe_experts", "Mixtral-8x7B,4096,32,0") == "none");
+  CHECK(experts(",moe_experts,moe_topk,moe_ffn_hidden", "Mixtral-8x7B,4096,32,16,4,2048") == "16 4 2048 0 0");
+  const char* columns = ",moe_experts,moe_topk,moe_ffn_hidden";
+  CHECK(experts(columns, "deepseek-v3,7168,128,256,8,2048") == "256 8 2048 2048 3");
+  CHECK(experts(",moe_experts", "deepseek-v3,7168,128,256") == "256 8 2048 2048 3");
+  CHECK(experts(columns, "Kimi-K2,7168,64,384,8,2048") == "384 8 2048 2048 1");
+  CHECK(experts(columns, "GLM-4.5-Air,4096,96,128,8,1408") == "128 8 1408 1408 1");
+  CHECK(experts(columns, "Llama-4-Scout,5120,40,16,1,8192") == "16 1 8192 8192 0");
+  CHECK(experts(columns, "DeepSeek-V2,2048,16,64,6,1408") == "64 6 1408 0 0");  // another width: another model
+  CHECK(experts(",moe_experts,moe_topk,moe_ffn_hidden,moe_shared_ffn_hidden,moe_dense_layers",
+                "deepseek-v3,7168,128,256,8,2048,0,0") == "256 8 2048 0 0");
+  CHECK(assumes(run(columns, "Kimi-K2,7168,64,384,8,2048").value(),
+                "moe_shared_ffn_hidden not reported: 2048, of the model's family"));
+  CHECK(
+      assumes(run("", "Mixtral-8x7B,4096,32").value(), "moe_topk not reported: 2, of the shipped model mixtral-8x7b"));
+  CHECK(assumes(run("", "Qwen3-30B-A3B,1024,16").value(), "has experts, but not with this width"));
+  CHECK_FALSE(assumes(run("", "Qwen3-8B,4096,32").value(), "has experts"));
+  for (const char* name : {"DeepSeekV2", "DSv2", "DeepSeekV2-Lite", "DeepSeek-671B"})
+    CHECK(model("", fmt::format("{},1024,16", name)).latent_attention.has_value());
 }
 
 TEST_CASE("model families: latent attention and its indexers and groups", "[accuracy]") {

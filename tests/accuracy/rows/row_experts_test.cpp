@@ -56,6 +56,17 @@ TEST_CASE("row: what recipes of experts do that a source does not print", "[accu
             .training.cuda_graph_modules == std::vector<std::string>{"moe_router"});
 }
 
+TEST_CASE("row: that experts of Transformers are grouped is said", "[accuracy]") {
+  const auto says = [](const std::string& framework, const std::string& columns, const std::string& values) {
+    return assumes(test::row(",framework" + columns, "," + framework + values).value(), "as since Transformers 5");
+  };
+  const std::string experts = ",moe_experts,moe_topk,moe_ffn_hidden";
+  CHECK(says("Hugging Face", experts, ",64,8,1408"));
+  CHECK(says("DeepSpeed ZeRO-3", experts, ",64,8,1408"));
+  CHECK_FALSE(says("Megatron-Bridge", experts, ",64,8,1408"));
+  CHECK_FALSE(says("Hugging Face", "", ""));
+}
+
 TEST_CASE("row: the dispatcher of a stack is for models with experts", "[accuracy]") {
   CHECK(row(",framework", ",Megatron-Bridge 25.11").value().scenario.parallel.moe_dispatcher ==
         MoeDispatcher::alltoall);

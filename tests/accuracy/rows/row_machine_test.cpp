@@ -145,6 +145,14 @@ TEST_CASE("row machine: the network between nodes, as sources print it", "[accur
   CHECK(network("8x2x200Gb/s") == "16 x 200 nic");
   CHECK(network("8 x 2 x 200 Gb/s RoCE") == "16 x 200 nic");
   CHECK(network("28.8 Tb/s per rack") == "0 x 28800 rack");
+  for (const char* one : {"one 200 Gb/s NIC", "single HDR NIC", "1 HDR200 HCA", "single-rail HDR"})
+    CHECK(network(one) == "1 x 200 nic");
+  CHECK(network("4 HDR NICs per node") == "4 x 200 nic");
+  CHECK(network("quad-rail HDR200") == "4 x 200 nic");
+  for (const char* two : {"2 NDR NICs", "dual-rail NDR", "two 400Gb/s InfiniBand adapters", "2 ConnectX-7 NICs, NDR"})
+    CHECK(network(two) == "2 x 400 nic");
+  CHECK(network("8 dual-port HDR NICs") == "8 x 200 nic");
+  CHECK(network("400Gb/s NICs") == "0 x 400 nic");
   for (const char* unsure : {"", "not printed (DGX H100 class, 8x NDR 400Gb/s assumed)", "none (single node)",
                              "RoCE v2, about 500GB/s per node aggregate", "8x InfiniBand", "PCIe Gen4 x16", "x Gb/s",
                              "99999999999999999999999Gb/s"})

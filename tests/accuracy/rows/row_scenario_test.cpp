@@ -77,7 +77,47 @@ TEST_CASE("row: layers that do not divide", "[accuracy]") {
     p.pp_layout.clear();
     return p;
   }());
+  const RowScenario even = test::row(",pp,pipeline_split", ",4,embedding_and_head_count_as_layers").value();
+  CHECK(assumes(even, "embedding and loss do not divide as layers: 8 on each virtual stage"));
+  CHECK_FALSE(assumes(even, "stages of"));
   CHECK(cut("27,1024,16,1024,64,A100,8,0,8", "uneven").pp_layout == std::vector<int>{3, 4, 4, 4, 3, 3, 3, 3});
+}
+
+TEST_CASE("row: boards without NVLink", "[accuracy]") {
+  const auto read = [](const std::string& gpu, const std::string& link) {
+    const std::string text =
+        "layers,hidden,heads,seq_len,global_batch_seqs,gpu_count,gpu,intra_node_link\n"
+        "32,4096,32,4096,64,8," +
+        gpu + "," + link + "\n";
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value()).value();
+  };
+  for (const auto& [gpu, profile] : {std::pair{"V100 PCIe", "v100"}, std::pair{"V100-PCIE-16GB", "v100-16gb"},
+                                     std::pair{"H200 NVL", "h200"}, std::pair{"Tesla V100", "v100"}}) {
+    CAPTURE(gpu);
+    const Scenario s = read(gpu, gpu == std::string("Tesla V100") ? "PCIe" : "").scenario;
+    CHECK(s.cluster.node.link == IntraLink::pcie);
+    CHECK(s.profile.name == profile);
+  }
+  CHECK(read("V100", "").scenario.cluster.node.link != IntraLink::pcie);
+  CHECK(assumes(read("B200", "PCIe Gen5"), "no board of B200 is known, so its GPUs are connected as in dgx-b200"));
+  CHECK_FALSE(assumes(read("L40S", "PCIe"), "no board of"));
+  CHECK(assumes(read("V100", "PCIe"), "boards with PCIe: at the rates of V100 SXM2 32 GB"));
+  CHECK_FALSE(assumes(read("A100", "PCIe"), "boards with PCIe"));
+}
+
+TEST_CASE("row: V100 has neither FlashAttention nor bf16", "[accuracy]") {
+  const auto read = [](const std::string& columns, const std::string& values) {
+    const std::string text = "layers,hidden,heads,seq_len,global_batch_seqs,gpu_count,gpu,framework" + columns +
+                             "\n32,4096,32,2048,64,8,V100," + values + "\n";
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value()).value();
+  };
+  const RowScenario plain = read("", "DeepSpeed");
+  CHECK_FALSE(plain.scenario.training.flash_attention);
+  CHECK(assumes(plain, "V100: attention is not fused"));
+  CHECK(assumes(plain, "bf16: V100 has no such tensor cores"));
+  CHECK(read(",flash_attention", "DeepSpeed,1").scenario.training.flash_attention);
+  CHECK(read("", "PyTorch FSDP").scenario.training.flash_attention);  // its memory-efficient kernel
+  CHECK_FALSE(assumes(read(",precision", "Megatron-LM,fp16"), "V100"));
 }
 
 TEST_CASE("row: fabrics by GPU, memory and words", "[accuracy]") {

@@ -210,14 +210,20 @@ TEST_CASE("row spelling: schedules with chunks of their own", "[accuracy]") {
   for (const Case& each :
        {Case{"dualpipe", "2", "dualpipe", 1}, Case{"GPipe", "2", "gpipe", 1}, Case{"ZB-H1", "4", "zb-h1", 1},
         Case{"DualPipe-V", "", "dualpipev", 2}, Case{"dualpipe_v", "2", "dualpipev", 2}, Case{"v_min", "", "v-min", 2},
-        Case{"1F1B", "2", "interleaved-1f1b", 2}, Case{"zb_1p", "", "zb-auto-1p", 1}}) {
+        Case{"1F1B", "2", "interleaved-1f1b", 2}, Case{"zb_1p", "", "zb-auto-1p", 1},
+        Case{"interleaved_zero_bubble", "2", "interleaved-zb", 2}, Case{"VPP=4", "", "interleaved-1f1b", 4}}) {
     INFO(each.schedule);
     const RowScenario read = row(",pp,schedule,vp", fmt::format(",4,{},{}", each.schedule, each.vp)).value();
     CHECK(read.scenario.parallel.pp_schedule == each.name);
     CHECK(read.scenario.parallel.vpp == each.chunks);
     const bool other = *each.vp != '\0' && each.chunks != std::stoi(each.vp);
     CHECK(assumes(read, "virtual stages") == other);
+    CHECK_FALSE(assumes(read, "is not known"));
   }
+  const RowScenario guessed = row(",pp,schedule", ",4,interleaved_zero_bubble").value();
+  CHECK(guessed.scenario.parallel.vpp == 8);
+  CHECK(guessed.scenario.parallel.pp_schedule == "interleaved-zb");
+  CHECK(assumes(guessed, "virtual stages not reported: one layer each"));
 }
 
 TEST_CASE("row spelling: layers that are recomputed", "[accuracy]") {
@@ -355,9 +361,11 @@ TEST_CASE("row spelling: scales, gradients and four bits", "[accuracy]") {
         Case{"MX FP8", "", Precision::mxfp8}, Case{"fp8", "no block scaling", Precision::fp8},
         Case{"bf16 (fp8 off)", "", Precision::bf16}, Case{"fp8", "first and last blocks in bf16", Precision::fp8}})
     CHECK(read("Megatron-Core", "H100", each.precision, each.detail).scenario.training.dtype == each.read);
-  for (const char* wide : {"FP32 gradients", "(fp32 grad accumulation)", "accumulate_allreduce_grads_in_fp32"})
+  for (const char* wide : {"FP32 gradients", "(fp32 grad accumulation)", "accumulate_allreduce_grads_in_fp32",
+                           "reduce in fp32", "fp32 reduction"})
     CHECK(gradients("Megatron-Core", wide) == Precision::fp32);
-  for (const char* narrow : {"bf16 gradients", "grad_reduce_in_bf16", "--grad-reduce-in-bf16"})
+  for (const char* narrow : {"bf16 gradients", "grad_reduce_in_bf16", "--grad-reduce-in-bf16", "bf16 reduce",
+                             "reduce_dtype=bf16", "reduce_dtype=bfloat16", "grads reduced in bf16"})
     CHECK(gradients("Megatron-LM (2024)", narrow) == Precision::bf16);
   CHECK(gradients("Megatron-LM (2024)", "no bf16 gradients") == Precision::fp32);
   const RowScenario four_bits = read("Megatron-Core", "MI355X", "mxfp4", "");
@@ -481,6 +489,9 @@ TEST_CASE("row spelling: numbers, schedules, graphs and words of precision", "[a
   for (const char* whole : {"full", "full-iter", "whole step"}) CHECK(with("cuda_graph", whole).training.cuda_graphs);
   for (const char* mixed : {"amp", "mixed"}) CHECK(with("precision", mixed).training.dtype == Precision::bf16);
   CHECK(with("precision", "16-mixed").training.dtype == Precision::fp16);
+  CHECK(with("precision", "16").training.dtype == Precision::fp16);
+  for (const char* wide : {"float32", "TF32"}) CHECK(with("precision", wide).training.dtype == Precision::fp32);
+  CHECK(with("precision", "e4m3").training.dtype == Precision::fp8);
   for (const char* other : {"example", "fp32 mixed", "mixed fp32/tf32"})
     CHECK_FALSE(skipped(",precision", fmt::format(",{}", other)).empty());
   CHECK(with("precision_detail", "gradients all-reduced in fp32").training.grad_reduce_dtype == Precision::fp32);

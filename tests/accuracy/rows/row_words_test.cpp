@@ -51,6 +51,7 @@ TEST_CASE("row words: stages of ZeRO", "[accuracy]") {
   CHECK(stage(",parallel_style", ",tp+zero1") == 1);
   CHECK(stage(",parallel_style,zero_stage", ",tp+zero1,0") == 0);
   CHECK(stage(",framework", ",DeepSpeed-Ulysses") == 3);
+  CHECK(stage(",framework", ",GPT-NeoX") == 1);
   CHECK(stage(",framework", ",PyTorch DDP") == 0);
   CHECK(row(",framework", ",PyTorch DDP").value().scenario.parallel.data_parallel == DataParallelKind::ddp);
 }
@@ -65,6 +66,7 @@ TEST_CASE("row words: Megatron-LM is that of its year", "[accuracy]") {
   CHECK(named("Megatron-LM", ",kv_heads", ",32") == "Megatron-LM");
   CHECK(named("NVIDIA Megatron-LM 2023") == "Megatron-LM (2023)");
   CHECK(named("Megatron-LM core_r0.5.0") == "Megatron-LM (2024)");
+  CHECK(named("PyTorch 24.07 container, Megatron-LM") == "Megatron-LM (2024)");
   CHECK(named("DeepSpeed ZeRO-3 inside Megatron-LM") == "DeepSpeed ZeRO-3 inside Megatron-LM");
   const auto stack = [](const std::string& source, const std::string& gpu) {
     const std::string text = std::string(test::kNeeded) +
@@ -94,6 +96,35 @@ TEST_CASE("row words: NeMo, Megatron-Bridge and Megatron-Core by release", "[acc
   CHECK(stack_of("Primus v25.9 (torchtitan)") == "primus-torchtitan");
 }
 
+TEST_CASE("row words: versions and releases of NeMo in other spellings", "[accuracy]") {
+  for (const char* name :
+       {"NeMo-Framework-24.07", "NeMo 24.7", "NeMo 2024.07", "NeMo v24.07", "nvcr.io/nvidia/nemo:24.07-py3"})
+    CHECK(named(name) == "NeMo 24.07");
+  for (const char* name : {"NeMo v2.1.0", "NeMo framework 2.1", "NVIDIA NeMo r2.1.0", "nemo_2.1"})
+    CHECK(named(name) == "NeMo 24.12");
+  for (const char* name : {"NeMo r1.22", "NeMo 1.23.0", "NeMo Megatron", "NeMo-Megatron", "NeMo (2023)"})
+    CHECK(named(name) == "NeMo of 2024");
+  CHECK(stack_of("NeMo 22.11") == "nemo-2024");
+  CHECK(named("NeMo 2.5") == "Megatron-Bridge 25.09");
+  CHECK(named("NeMo 2.6.1") == "Megatron-Bridge 25.11");
+  CHECK(named("NeMo 2.10") == "Megatron-Bridge");
+  CHECK(named("NeMo (PyTorch 2.1)") == "NeMo (PyTorch 2.1)");
+}
+
+TEST_CASE("row words: torchtitan of 2024 by its name, version or source", "[accuracy]") {
+  for (const char* name : {"torchtitan 2024", "TorchTitan (Oct 2024)", "torchtitan v0.0.2", "torchtitan (2024)"})
+    CHECK(stack_of(name) == "torchtitan-2024");
+  CHECK(stack_of("torchtitan 0.1.0") == "torchtitan");
+  CHECK(stack_of("torchtitan 2025") == "torchtitan");
+  const auto stack = [](const char* source, const char* name = "torchtitan") {
+    return row(",source,framework", std::string(",") + source + "," + name).value().stack;
+  };
+  CHECK(stack("TorchTitan paper (arXiv 2410.06511)") == "torchtitan-2024");
+  CHECK(stack("TorchTitan paper (arXiv 2410.06511)", "torchtitan 0.2") == "torchtitan");
+  CHECK(stack("a blog of 2025") == "torchtitan");
+  CHECK(stack("torchtitan benchmarks") == "torchtitan");
+}
+
 TEST_CASE("row words: a framework without a stack is taken as one that works alike, aloud", "[accuracy]") {
   CHECK(stack_of("Lightning Fabric (FSDP)") == "pytorch-fsdp");
   CHECK(stack_of("LlamaFactory") == "hugging-face");
@@ -109,7 +140,9 @@ TEST_CASE("row words: years of sources", "[accuracy]") {
   CHECK(year_of_source("MegaScale (arXiv 2402.15627)") == Approx(2024 + 1.5 / 12));
   CHECK(year_of_source("arXiv:2104.04473") == Approx(2021 + 3.5 / 12));
   CHECK(year_of_source("Megatron-LM README 2020") == 2020);
-  for (const char* none : {"", "NeMo 24.07 performance summary", "Megatron-LM SC21", "1024 GPUs", "arXiv"})
+  CHECK(year_of_source("2016 GPUs in 2023") == 2023);
+  for (const char* none : {"", "NeMo 24.07 performance summary", "Megatron-LM SC21", "1024 GPUs", "arXiv",
+                           "scaling to 2016 GPUs", "2016 NVIDIA A100s", "2024 H100 SXM"})
     CHECK(year_of_source(none) == 0);
 }
 
@@ -128,6 +161,19 @@ TEST_CASE("row words: names of models", "[accuracy]") {
   // Columns cannot express a hybrid: the shipped model is taken, whatever they say.
   CHECK(row(",model_name", ",Nemotron-H-8B").value().scenario.model.linear_attention.has_value());
   CHECK(row(",model_name", ",Llama-3.1-8B").value().scenario.model.hidden_size == 4096);
+}
+
+TEST_CASE("row words: recomputation by the names of options, and of an unknown number of layers", "[accuracy]") {
+  const auto recompute = [](const std::string& word) { return row(",recompute", "," + word).value(); };
+  for (const char* word : {"AC full", "granularity=full", "with recompute", "with full recomputation"}) {
+    CHECK(recompute(word).scenario.training.recompute == Recompute::full);
+    CHECK_FALSE(recompute(word).guess_recompute);
+  }
+  CHECK(recompute("granularity=selective").scenario.training.recompute == Recompute::selective);
+  CHECK(recompute("recompute_granularity: selective").scenario.training.recompute == Recompute::selective);
+  CHECK(assumes(recompute("partial_layers"), "recomputation of some layers, the row does not say of how many"));
+  CHECK(recompute("partial_layers").guess_recompute);
+  CHECK(tokens_in("1M") == 1024.0 * 1024);
 }
 
 TEST_CASE("row words: recomputation", "[accuracy]") {

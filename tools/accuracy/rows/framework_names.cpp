@@ -1,11 +1,16 @@
 #include "tools/accuracy/rows/framework_names.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
 #include "tools/accuracy/rows/cell_words.hpp"
+#include "tools/accuracy/rows/gpu_names.hpp"
+#include "tools/accuracy/rows/machine_table.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -16,10 +21,35 @@ std::string_view digits_at(std::string_view text, std::size_t begin) {
   return text.substr(begin, end - begin);
 }
 
+/// The words of a framework's name, without the letter before a version: "nemo", "24.07" of "nemo:v24.07".
+std::vector<std::string_view> words_of_name(std::string_view small) {
+  std::vector<std::string_view> words = split_words(small, " ()/:,-_");
+  for (std::string_view& word : words)
+    if (word.size() > 1 && (word[0] == 'v' || word[0] == 'r') && is_digit(word[1])) word.remove_prefix(1);
+  return words;
+}
+
+/// "2.1" of "2.1.0"; first: -1 for another word.
+std::pair<int, int> major_and_minor(std::string_view word) {
+  const std::string_view major = digits_at(word, 0);
+  const bool dotted = major.size() < word.size() && word[major.size()] == '.';
+  const std::string_view minor = dotted ? digits_at(word, major.size() + 1) : std::string_view{};
+  if (minor.empty() || minor.size() > 2) return {-1, 0};
+  return {parse_number<int>(major).value_or(-1), parse_number<int>(minor).value_or(0)};
+}
+
+/// Years since 2000 and month of "24.07", "24.7", "2024.07"; first 0: another word.
+std::pair<int, int> year_and_month(std::string_view word) {
+  const auto [major, month] = major_and_minor(word);
+  const int year = major >= 2000 ? major - 2000 : major;
+  return year >= 18 && year < 40 && month >= 1 && month <= 12 ? std::pair(year, month) : std::pair(0, 0);
+}
+
 /// "24.07" in "NeMo Framework (24.07)"; empty: the name has no year and month.
-std::string release_in(const std::string& name) {
-  for (const std::string_view word : split_words(name, " ()/:,"))
-    if (year_of_release(std::string(word)) > 0) return std::string(word);
+std::string release_in(std::string_view name) {
+  const std::string small = lower_case(name);
+  for (const std::string_view word : words_of_name(small))
+    if (const auto [year, month] = year_and_month(word); year > 0) return fmt::format("{}.{:02}", year, month);
   return {};
 }
 
@@ -33,16 +63,34 @@ std::string version_in(std::string_view small) {
   return {};
 }
 
-/// A year from 2015 to 2039 that stands alone: "Megatron-LM (2024)".
-double written_year(std::string_view text) {
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const std::string_view digits = digits_at(text, at);
+/// True of what follows a number of GPUs: " GPUs", " NVIDIA A100", " nodes".
+bool counts_devices(std::string_view behind) {
+  const std::vector<std::string_view> words = split_words(behind.substr(0, behind.find_first_of(",;.()")), " -");
+  for (const std::string_view word : words) {
+    if (word == "nvidia" || word == "amd") continue;
+    for (const char* device : {"gpu", "gcd", "node", "accelerator", "chip", "device"})
+      if (word.starts_with(device)) return true;
+    return !gpu_name(word).part.empty() && is_part(gpu_name(word).part);
+  }
+  return false;
+}
+
+/// A year from 2015 to 2039 that stands alone: "Megatron-LM (2024)", but not in "2016 GPUs".   0: there is none
+double written_year(std::string_view small) {
+  for (std::size_t at = 0; at < small.size(); ++at) {
+    const std::string_view digits = digits_at(small, at);
     if (digits.empty()) continue;
     const int year = digits.size() == 4 ? parse_number<int>(digits).value_or(0) : 0;
-    if (year >= 2015 && year < 2040) return year;
+    if (year >= 2015 && year < 2040 && !counts_devices(small.substr(at + 4))) return year;
     at += digits.size();
   }
   return 0;
+}
+
+/// As a release or alone: 2024.5 of "PyTorch 24.07 container". 0: the name has none.
+double year_in_name(const std::string& small) {
+  const double released = year_of_release(small);
+  return released > 0 ? released : written_year(small);
 }
 
 /// The copy inside of DeepSpeed's example has a stack of its own.
@@ -62,16 +110,16 @@ bool has_scripts_of_experts(const TableFields& fields, const std::string& small)
   constexpr double kFirstYear = 2025;
   if (const std::string version = version_in(small); !version.empty())
     return number_after(version, "0.") >= kFirstMinor;
-  if (const double year = written_year(small); year > 0) return year >= kFirstYear;
+  if (const double year = year_in_name(small); year > 0) return year >= kFirstYear;
   if (const double year = year_of_source(fields.text("source")); year > 0) return year >= kFirstYear;
   return is_megatron_core(small);
 }
 
 /// 0: nothing says it.
-int year_of_megatron_lm(const TableFields& fields, std::string_view small) {
+int year_of_megatron_lm(const TableFields& fields, const std::string& small) {
   constexpr int kWithCore = 2024;
   constexpr double kRunBefore = 2024.5;  // a publication of early 2024 tells of runs of 2023
-  if (const double year = written_year(small); year > 0) return static_cast<int>(year);
+  if (const double year = year_in_name(small); year > 0) return static_cast<int>(year);
   if (!version_in(small).empty() || contains(small, "core")) return kWithCore;
   if (const double year = year_of_source(fields.text("source")); year > 0)
     return year < kRunBefore ? std::min(static_cast<int>(year), kWithCore - 1) : static_cast<int>(year);
@@ -99,34 +147,57 @@ std::string megatron_bridge(const std::string& name) {
   return "Megatron-Bridge";
 }
 
+/// What follows a framework's name, but for words like "framework": "2.1.0" of "nvidia nemo framework v2.1.0".
+std::string_view word_behind(const std::vector<std::string_view>& words, std::string_view name) {
+  auto word = std::ranges::find(words, name);
+  constexpr std::string_view kFillers[] = {"framework", "toolkit", "version", "release"};
+  do {
+    if (word == words.end() || ++word == words.end()) return {};
+  } while (std::ranges::find(kFillers, *word) != std::end(kFillers));
+  return *word;
+}
+
+/// NeMo Megatron was the product of 2022 and 2023; "NeMo/Megatron-Core" is not.
+bool is_nemo_megatron(const std::vector<std::string_view>& words) {
+  constexpr std::string_view kOthers[] = {"core", "lm", "bridge"};
+  return word_behind(words, "nemo") == "megatron" &&
+         std::ranges::find(kOthers, word_behind(words, "megatron")) == std::end(kOthers);
+}
+
+/// Versions 2.x are containers: docs/references.md#nemo-bridge
 std::string nemo(const TableFields& fields, const std::string& small) {
   constexpr double kFirstBridge = 2025.7, kLastOf2024 = 2024.6;
+  constexpr const char* kContainers[] = {"24.09", "24.12", "25.02", "25.04", "25.07", "25.09", "25.11"};
   const std::string& name = fields.text("framework");
-  const double released = year_of_release(name);
-  if (contains(small, "bridge") || released >= kFirstBridge) return megatron_bridge(name);
-  if (released > 0) return "NeMo " + release_in(name);
-  struct Version {
-    const char* number;
-    const char* release;
-  };
-  constexpr Version kVersions[] = {{"nemo 1.", "of 2024"},      {"nemo 2.0", "24.09"}, {"nemo 2.1", "24.12"},
-                                   {"nemo 2.2", "25.02"},       {"nemo 2.3", "25.04"}, {"nemo 2.4", "25.07"},
-                                   {"nemo-megatron", "of 2024"}};
-  for (const Version& each : kVersions)
-    if (contains(small, each.number)) return std::string("NeMo ") + each.release;
-  const double year = year_of_source(fields.text("source"));
-  return year > 0 && year < kLastOf2024 ? "NeMo of 2024" : name;
+  const std::vector<std::string_view> words = words_of_name(small);
+  const auto [major, minor] = major_and_minor(word_behind(words, "nemo"));
+  std::string release = release_in(name);
+  if (contains(small, "bridge") || (release.empty() && major == 2 && minor >= std::ssize(kContainers)))
+    return megatron_bridge(name);
+  if (release.empty() && major == 2) release = kContainers[minor];
+  const double released = year_of_release(release);
+  if (released >= kFirstBridge) return "Megatron-Bridge " + release;
+  if (released > 0) return "NeMo " + release;
+  const double written = written_year(small), year = written > 0 ? written : year_of_source(fields.text("source"));
+  return major == 1 || is_nemo_megatron(words) || (year > 0 && year < kLastOf2024) ? "NeMo of 2024" : name;
+}
+
+/// That of 2024 had no version, or 0.0.
+std::string torchtitan(const TableFields& fields, const std::string& small) {
+  constexpr double kFirstYear = 2025;
+  const std::string& name = fields.text("framework");
+  const std::pair<int, int> version = major_and_minor(word_behind(words_of_name(small), "torchtitan"));
+  const double written = year_in_name(small), year = written > 0 ? written : year_of_source(fields.text("source"));
+  const bool early = version.first == 0 ? version.second == 0 : year > 0 && year < kFirstYear;
+  return early ? "torchtitan (2024)" : name;
 }
 
 }  // namespace
 
 double year_of_release(const std::string& framework) {
-  for (const std::string_view word : split_words(framework, " ()/:,")) {
-    const auto digit = [&](std::size_t at) { return at < word.size() && word[at] >= '0' && word[at] <= '9'; };
-    if (!digit(0) || !digit(1) || word.size() < 5 || word[2] != '.' || !digit(3) || !digit(4)) continue;
-    const int year = 10 * (word[0] - '0') + word[1] - '0', month = 10 * (word[3] - '0') + word[4] - '0';
-    if (year >= 18 && month >= 1 && month <= 12) return 2000 + year + (month - 0.5) / 12;
-  }
+  const std::string small = lower_case(framework);
+  for (const std::string_view word : words_of_name(small))
+    if (const auto [year, month] = year_and_month(word); year > 0) return 2000 + year + (month - 0.5) / 12;
   return 0;
 }
 
@@ -148,6 +219,7 @@ std::string framework_name(const TableFields& fields, bool experts) {
   const std::string small = lower_case(name);
   if (contains(small, "turing")) return "Megatron-DeepSpeed";  // Megatron-Turing NLG
   if (contains(small, "primus")) return contains(small, "torchtitan") ? "Primus torchtitan" : name;
+  if (contains(small, "torchtitan") || contains(small, "torch titan")) return torchtitan(fields, small);
   const bool megatron = contains(small, "megatron") || contains(small, "neox");
   if (contains(small, "deepspeed") && !megatron && !small.starts_with("deepspeed"))
     return "DeepSpeed";  // TRL, Accelerate

@@ -5,8 +5,10 @@
 ///                       had (gated MLPs, grouped queries, fused attention)
 ///                       with experts as Megatron-Core
 ///   Megatron-Core       with experts of version 0.12 or of 2025, or without either: Megatron's scripts for experts ("Megatron MoE")
-///   NeMo                with a release wherever the name has it; of September 2025 and later it is Megatron-Bridge
-///                       (docs/references.md#nemo-bridge); without a release by the year of the source
+///   NeMo                with a release wherever the name has it ("24.07", "24.7", "2024.07"), else by its version, 1.x or 2.x; of
+///                       September 2025 and later it is Megatron-Bridge (docs/references.md#nemo-bridge); else by the year in the name
+///                       or the source
+///   torchtitan          "torchtitan (2024)" by the year in the name, version 0.0, or the year of the source
 ///   Megatron-Bridge     0.1 to 0.6 are the releases 25.09, 25.11, 26.02, 26.04, 26.06 and 26.08
 ///   others              by a word in their name: "Lightning Fabric (FSDP)" is PyTorch FSDP
 #pragma once
@@ -24,11 +26,11 @@ std::string framework_name(const TableFields& fields, bool experts = false);
 /// For a framework without a stack: one that works alike; empty if none is known.
 std::string similar_framework(const std::string& framework);
 
-/// The middle of the month in a framework's name with a word that begins with year and month, "NeMo 26.02.01"; 0: it
-/// has none.
+/// The middle of the month in a framework's name with a word that begins with year and month, "NeMo 26.02.01", "v24.7", "2024.07"; 0:
+/// it has none.
 double year_of_release(const std::string& framework);
 
-/// The year in a source: of arXiv's number ("arXiv 2402.15627"), else one that is written out; 0: it has none.
+/// The year in a source: of arXiv's number ("arXiv 2402.15627"), else one that is written out and counts no GPUs; 0: it has none.
 double year_of_source(std::string_view source);
 
 }  // namespace tracecast::accuracy

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <vector>
 
+#include "sim/base/words.hpp"
 #include "tools/accuracy/rows/model_names.hpp"
 
 namespace tracecast::accuracy {
@@ -18,6 +20,36 @@ constexpr HeadSize kHeadSizes[] = {
     {"gpt-oss", 64},        {"mistral-small", 128}, {"magistral", 128},   {"devstral", 128},
     {"ministral", 128},     {"mistral-nemo", 128},  {"seed-oss", 128},    {"minimax-m2", 128},
     {"ernie-4.5-21b", 128}, {"gemma-2-27b", 128},   {"gemma-3-27b", 128}, {"gemma", 256},
+};
+
+constexpr VocabularyFamily kVocabularies[] = {
+    {"llama-2", 32'000, false},       {"llama-3.2-1b", 128'256, true},  {"llama-3.2-3b", 128'256, true},
+    {"llama-3", 128'256, false},      {"llama-4", 202'048, false},      {"mistral-7b", 32'000, false},
+    {"mixtral", 32'000, false},       {"mistral-nemo", 131'072, false}, {"gemma-3", 262'144, true},
+    {"gemma-4", 262'144, true},       {"gemma", 256'000, true},         {"qwen3-0.6b", 151'936, true},
+    {"qwen3-1.7b", 151'936, true},    {"qwen3-4b", 151'936, true},      {"qwen3", 151'936, false},
+    {"qwen2.5-0.5b", 151'936, true},  {"qwen2.5-1.5b", 151'936, true},  {"qwen2.5-3b", 151'936, true},
+    {"qwen2.5", 152'064, false},      {"qwen2-0.5b", 151'936, true},    {"qwen2-1.5b", 151'936, true},
+    {"qwen2", 152'064, false},        {"deepseek-v3", 129'280, false},  {"deepseek-v2", 102'400, false},
+    {"deepseek-moe", 102'400, false}, {"kimi-k2", 163'840, false},      {"moonlight", 163'840, false},
+    {"glm-4.5", 151'552, false},      {"glm-4.6", 151'552, false},      {"gpt-oss", 201'088, false},
+    {"falcon-7b", 65'024, true},      {"falcon-40b", 65'024, true},     {"falcon-180b", 65'024, true},
+    {"phi-3-mini", 32'064, false},    {"phi-3-medium", 32'064, false},  {"opt-", 50'272, true},
+    {"bloom", 250'880, true},         {"nemotron-4", 256'000, false},   {"yi-34b", 64'000, false},
+    {"yi-6b", 64'000, false},         {"olmo-2", 100'352, false},       {"dbrx", 100'352, false},
+};
+
+constexpr ExpertFamily kExperts[] = {
+    {"mixtral", 4096, 8, 2, 14'336, 0, 0},         {"mixtral", 6144, 8, 2, 16'384, 0, 0},
+    {"deepseek-v3", 7168, 256, 8, 2048, 2048, 3},  {"deepseek-v2-lite", 2048, 64, 6, 1408, 2816, 1},
+    {"deepseek-v2", 5120, 160, 6, 1536, 3072, 1},  {"deepseek-moe-16b", 2048, 64, 6, 1408, 2816, 1},
+    {"moonlight", 2048, 64, 6, 1408, 2816, 1},     {"kimi-k2", 7168, 384, 8, 2048, 2048, 1},
+    {"llama-4-scout", 5120, 16, 1, 8192, 8192, 0}, {"llama-4-maverick", 5120, 128, 1, 8192, 8192, 0},
+    {"glm-4.5-air", 4096, 128, 8, 1408, 1408, 1},  {"glm-4.5", 5120, 160, 8, 1536, 1536, 3},
+    {"glm-4.6", 5120, 160, 8, 1536, 1536, 3},      {"gpt-oss-20b", 2880, 32, 4, 2880, 0, 0},
+    {"gpt-oss-120b", 2880, 128, 4, 2880, 0, 0},    {"qwen3-30b-a3b", 2048, 128, 8, 768, 0, 0},
+    {"qwen3-235b-a22b", 4096, 128, 8, 1536, 0, 0}, {"dbrx", 6144, 16, 4, 10'752, 0, 0},
+    {"olmoe-1b-7b", 2048, 64, 8, 1024, 0, 0},
 };
 
 constexpr AttentionWindow kWindows[] = {{"gemma-2", 4096, 2}, {"gemma-3-270m", 512, 6}, {"gemma-3-1b", 512, 6},
@@ -113,6 +145,23 @@ bool is_of_any(const char* const (&families)[n], std::string_view name) {
 std::int64_t head_size_of(std::string_view name) {
   const HeadSize* found = find(kHeadSizes, name);
   return found == nullptr ? 0 : found->size;
+}
+
+const VocabularyFamily* vocabulary_of(std::string_view name) { return find(kVocabularies, name); }
+
+const ExpertFamily* experts_of(std::string_view name, std::int64_t hidden) {
+  const auto* found = std::ranges::find_if(
+      kExperts, [&](const ExpertFamily& each) { return is_of(name, each.family) && hidden == each.hidden; });
+  return found == std::end(kExperts) ? nullptr : found;
+}
+
+bool is_named_for_experts(std::string_view name) {
+  const std::vector<std::string_view> words = split_words(name, "-");
+  const bool active = std::ranges::any_of(words, [](std::string_view word) {
+    return word.size() > 2 && word[0] == 'a' && is_digit(word[1]) && word.back() == 'b';
+  });
+  return active || contains(name, "moe") ||
+         std::ranges::any_of(kExperts, [&](const ExpertFamily& each) { return is_of(name, each.family); });
 }
 
 const AttentionWindow* window_of(std::string_view name) { return find(kWindows, name); }

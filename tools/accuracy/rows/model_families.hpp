@@ -15,6 +15,30 @@ namespace tracecast::accuracy {
 /// Head size where a family's is not hidden / heads; 0: not known.
 std::int64_t head_size_of(std::string_view name);
 
+/// Words of the tokenizer, as its embedding has them, and whether the output layer is the embedding.
+struct VocabularyFamily {
+  const char* family;
+  std::int64_t words;
+  bool tied;
+};
+/// nullptr: not known.
+const VocabularyFamily* vocabulary_of(std::string_view name);
+
+/// Models with experts, and what of them tables may leave out.
+struct ExpertFamily {
+  const char* family;
+  std::int64_t hidden;
+  int experts;
+  int topk;
+  std::int64_t ffn_hidden;         ///< of one expert
+  std::int64_t shared_ffn_hidden;  ///< of all shared ones
+  int leading_dense_layers;
+};
+/// That of this `hidden`. nullptr: not known.
+const ExpertFamily* experts_of(std::string_view name, std::int64_t hidden);
+/// True if the name says that there are experts: one of these, "moe", or how many parameters are active ("a3b").
+bool is_named_for_experts(std::string_view name);
+
 /// Layers of which all but every n-th attend to `tokens`.
 struct AttentionWindow {
   const char* family;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sim/base/words.hpp"
 #include "tools/accuracy/rows/cell_words.hpp"
@@ -101,9 +102,46 @@ int count_behind_rate(std::string_view small) {
   return 0;
 }
 
-/// "8 NICs per node", "4 HCAs", "HDR (8 per node)". 0: none.
+/// True for words that say what kind of NIC it is: "ndr", "gb/s", "400g", "infiniband", "dual-port".
+bool describes_nic(std::string_view word) {
+  constexpr std::string_view kWords[] = {"infiniband", "ib",       "roce",     "rocev2", "ethernet", "efa",
+                                         "nvidia",     "mellanox", "connectx", "cx7",    "cx6",      "bluefield",
+                                         "gb/s",       "gbps",     "gbit/s",   "gbe",    "g",        "ports",
+                                         "port",       "rdma",     "network",  "compute"};
+  if (std::ranges::find(kWords, word) != std::end(kWords) || contains(word, "-port") || word.starts_with("connectx-"))
+    return true;
+  if (std::ranges::any_of(kGenerations, [&](const Generation& g) { return word.starts_with(g.name); })) return true;
+  return word.size() > 1 && is_digit(word.front()) && !is_digit(word.back());  // "400g", "200gb/s"
+}
+
+/// "2", "one", "single", "dual"; 0: another word.
+int counted(std::string_view word) {
+  constexpr std::pair<std::string_view, int> kNames[] = {{"one", 1},  {"single", 1}, {"two", 2},  {"dual", 2},
+                                                         {"four", 4}, {"quad", 4},   {"eight", 8}};
+  for (const auto& [name, count] : kNames)
+    if (word == name) return count;
+  const double count = parse_number<double>(word).value_or(0);
+  return is_nic_count(count) ? static_cast<int>(count) : 0;
+}
+
+/// The count before words that describe what ends there: "one 200 gb/s ", "4 hdr ", "quad-". 0: there is none.
+int count_of_described(std::string_view before) {
+  const bool hyphen = before.ends_with('-');
+  std::vector<std::string_view> words = split_words(hyphen ? before.substr(0, before.size() - 1) : before, " (,;:");
+  while (!words.empty() && describes_nic(words.back())) {
+    const bool unit = !is_digit(words.back().front()) && words.back().find('g') == 0;
+    words.pop_back();
+    if (unit && !words.empty() && parse_number<double>(words.back())) words.pop_back();  // the rate
+  }
+  return words.empty() ? 0 : counted(words.back());
+}
+
+/// "8 NICs per node", "4 HDR NICs", "one 200 Gb/s HCA", "dual-rail NDR", "HDR (8 per node)". 0: none.
 int count_of_nics(std::string_view small) {
-  for (const char* name : {"nic", "hca", "port", "rail", "adapter", "interface", "per node"}) {
+  for (const char* name : {"nic", "hca", "rail", "adapter", "interface"})
+    if (const std::size_t at = small.find(name); at != std::string_view::npos)
+      if (const int count = count_of_described(small.substr(0, at)); count > 0) return count;
+  for (const char* name : {"port", "per node"}) {
     const double count = number_before(small, std::min(small.find(name), small.size()));
     if (contains(small, name) && is_nic_count(count)) return static_cast<int>(count);
   }

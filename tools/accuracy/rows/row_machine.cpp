@@ -109,6 +109,11 @@ class MachineReader : RowPart {
     s.cluster.world_size = static_cast<int>(std::min<std::int64_t>(ranks, kMostGpus));
     s.cluster.max_nodes = 0;  // a machine of this kind, of any size
     limit_pcie(s.cluster.node, s.profile);
+    if (only_pcie(reported_machine) && s.cluster.node.link != IntraLink::pcie)
+      assume(fmt::format("'{}': no board of {} is known, so its GPUs are connected as in {}",
+                         shortened(text("intra_node_link")), text("gpu"), machine->topology));
+    if (s.cluster.node.link == IntraLink::pcie && contains(s.profile.gpu, "SXM"))
+      assume(fmt::format("boards with PCIe: at the rates of {}", s.profile.gpu));
     adapt_rack(s.cluster.node);
     if (std::string changed = adapt_node(s.cluster, reported_machine, machine->by_network); !changed.empty())
       assume(std::move(changed));

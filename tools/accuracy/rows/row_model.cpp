@@ -93,23 +93,19 @@ class ModelReader : RowPart {
     m.num_layers = static_cast<int>(std::min<std::int64_t>(fields_.required_size("layers"), 100'000));
     m.hidden_size = fields_.required_size("hidden");
     m.num_attention_heads = static_cast<int>(std::min<std::int64_t>(fields_.required_size("heads"), 1'000'000));
-    if (std::optional<Model> named = library_.model(text("model_name"));
-        named && named->hidden_size == m.hidden_size && named->num_attention_heads == m.num_attention_heads)
-      named_ = std::move(*named);
+    named_ = shipped_of_same_width(fields_, library_).value_or(Model{});
     m.num_query_groups = static_cast<int>(size_or_shipped("kv_heads", named_.num_query_groups, m.num_attention_heads));
     const bool only_experts =
         named_.moe && named_.moe->leading_dense_layers == 0;  // whose width has a column of its own
     m.ffn_hidden_size = size_or_shipped("ffn_hidden", only_experts ? 0 : named_.ffn_hidden_size, 4 * m.hidden_size);
-    m.vocab_size = size_or_shipped("vocab", named_.vocab_size, 0);
-    if (m.vocab_size == 0) {
-      m.vocab_size = stack_ != nullptr && stack_->vocabulary > 0 ? stack_->vocabulary : kDefaultVocabulary;
-      assume(fmt::format("vocabulary not reported: {}", m.vocab_size));
-    }
-    m.tied_embeddings = flag("tied_embeddings", named_.tied_embeddings);
+    read_vocabulary(m);
     set_latent_attention(m);
     if (!m.latent_attention) set_head_size(m);
     set_family(m);
-    if (reports_experts(fields_)) read_experts(m);
+    if (has_experts_) read_experts(m);
+    if (!has_experts_ && !reported("moe_experts") && !reported("arch") && is_named_for_experts(family_))
+      assume(fmt::format("{} has experts, but not with this width, and the row reports none: a dense model",
+                         shortened(text("model_name"))));
     if (is_of("gpt-oss")) complete_gpt_oss(m);
     m.qk_norm = is_of("qwen3") || is_of("apertus");
     m.parallel_residual = mentions("parallel transformer block") || has_parallel_residual(family_);
@@ -133,6 +129,22 @@ class ModelReader : RowPart {
     if (reported(column) || shipped == 0) return fields_.count(column, otherwise);
     assume(fmt::format("{} not reported: {}, of the shipped model {}", column, shipped, named_.name));
     return shipped;
+  }
+
+  /// Of the shipped model, else of the family's tokenizer, else of the stack's.
+  void read_vocabulary(Model& m) {
+    const VocabularyFamily* family = vocabulary_of(family_);
+    const bool shipped = named_.vocab_size > 0;
+    m.tied_embeddings = flag("tied_embeddings", shipped ? named_.tied_embeddings : family != nullptr && family->tied);
+    if (!shipped && family != nullptr && family->tied && !reported("tied_embeddings"))
+      assume("embeddings not reported: tied, as of the model's family");
+    m.vocab_size = size_or_shipped("vocab", named_.vocab_size, 0);
+    if (m.vocab_size > 0) return;
+    m.vocab_size = family != nullptr                             ? family->words
+                   : stack_ != nullptr && stack_->vocabulary > 0 ? stack_->vocabulary
+                                                                 : kDefaultVocabulary;
+    assume(
+        fmt::format("vocabulary not reported: {}{}", m.vocab_size, family != nullptr ? ", of the model's family" : ""));
   }
 
   void set_head_size(Model& m) {
@@ -232,7 +244,8 @@ class ModelReader : RowPart {
     return false;
   }
 
-  /// As reported, else as the number of parameters says: a gated MLP has three matrices, another one two.
+  /// As reported, else as the number of parameters says, if nothing else of it is guessed: a gated MLP has three matrices, another
+  /// one two.
   bool is_gated(Model m) {
     if (reported("gated_mlp")) return flag("gated_mlp", true);
     if (is_ungated(family_)) {
@@ -240,7 +253,7 @@ class ModelReader : RowPart {
       return false;
     }
     const double reported_parameters = 1e9 * fields_.number("params_b", 0);
-    if (reported_parameters <= 0 || reports_experts(fields_)) return true;
+    if (reported_parameters <= 0 || has_experts_ || !reported("vocab") || !reported("ffn_hidden")) return true;
     const auto miss = [&](Activation activation) {
       m.activation = activation;
       const Result<Model> complete = validated(m);
@@ -275,18 +288,26 @@ class ModelReader : RowPart {
   }
 
   void read_experts(Model& m) {
+    constexpr std::int64_t kMost = 1'000'000;
+    MixtureOfExperts known = known_experts(fields_, library_).value_or(MixtureOfExperts{});
     MixtureOfExperts moe;
-    moe.experts = static_cast<int>(std::min<std::int64_t>(fields_.required_size("moe_experts"), 1'000'000));
-    moe.topk = static_cast<int>(std::min<std::int64_t>(fields_.required_size("moe_topk"), 1'000'000));
-    moe.ffn_hidden = width_of_experts();
-    moe.shared_ffn_hidden = fields_.count("moe_shared_ffn_hidden", 0);
-    moe.leading_dense_layers = fields_.small_count("moe_dense_layers", 0);
+    moe.experts = static_cast<int>(std::min(size_or_known("moe_experts", known.experts), kMost));
+    if (moe.experts != known.experts) known = {};  // another model of that name
+    moe.topk = static_cast<int>(std::min(size_or_known("moe_topk", known.topk), kMost));
+    moe.ffn_hidden = width_of_experts(known.ffn_hidden);
+    moe.shared_ffn_hidden = count_or_known("moe_shared_ffn_hidden", known.shared_ffn_hidden);
+    moe.leading_dense_layers =
+        static_cast<int>(std::min(count_or_known("moe_dense_layers", known.leading_dense_layers), kMost));
     if (m.latent_attention && moe.experts == kDeepSeekExperts && (is_deepseek() || latent_family(family_) == nullptr)) {
       moe.routing_groups = 8;
       moe.routing_group_limit = 4;
       assume("tokens routed to 4 of 8 groups of experts, as DeepSeek-V3's");
     }
     m.moe = moe;
+    if (runs("hugging-face") || runs("deepspeed"))  // docs/references.md#hugging-face
+      assume(
+          "experts in one grouped multiplication, as since Transformers 5; the loop of older ones takes the host "
+          "longer");
     if (is_of("llama4-maverick") && moe.leading_dense_layers == 0) {
       m.moe->layer_interval = 2;
       assume("experts in every second layer, as in Llama 4 Maverick");
@@ -296,11 +317,21 @@ class ModelReader : RowPart {
     }
   }
 
+  /// Of experts: as reported, else of the model or family that the row names; 0 for none.
+  std::int64_t count_or_known(const char* column, std::int64_t known) {
+    if (reported(column) || known == 0) return fields_.count(column, 0);
+    assume(fmt::format("{} not reported: {}, of {}", column, known,
+                       named_.moe ? "the shipped model " + named_.name : "the model's family"));
+    return known;
+  }
+  std::int64_t size_or_known(const char* column, std::int64_t known) {
+    return reported(column) || known == 0 ? fields_.required_size(column) : count_or_known(column, known);
+  }
+
   /// Without a column of their own, that of the feed-forward: config.json of Mixtral, GPT-OSS, Llama 4 … has only one.
-  std::int64_t width_of_experts() {
+  std::int64_t width_of_experts(std::int64_t known) {
     const char* column = "moe_ffn_hidden";
-    if (!reported(column) && named_.moe) return size_or_shipped(column, named_.moe->ffn_hidden, 0);
-    if (reported(column) || !reported("ffn_hidden")) return fields_.required_size(column);
+    if (reported(column) || known > 0 || !reported("ffn_hidden")) return size_or_known(column, known);
     assume("width of an expert not reported: ffn_hidden");
     return fields_.required_size("ffn_hidden");
   }
@@ -342,6 +373,26 @@ class ModelReader : RowPart {
 };
 
 }  // namespace
+
+std::optional<Model> shipped_of_same_width(TableFields fields, const RowLibrary& library) {
+  std::optional<Model> named = library.model(fields.text("model_name"));
+  const bool same = named && named->hidden_size == fields.count("hidden", 0) &&
+                    named->num_attention_heads == fields.count("heads", 0);
+  return same ? named : std::nullopt;
+}
+
+std::optional<MixtureOfExperts> known_experts(TableFields fields, const RowLibrary& library) {
+  if (const std::optional<Model> named = shipped_of_same_width(fields, library)) return named->moe;
+  const ExpertFamily* family = experts_of(family_name(fields.text("model_name")), fields.count("hidden", 0));
+  if (family == nullptr) return std::nullopt;
+  MixtureOfExperts moe;
+  moe.experts = family->experts;
+  moe.topk = family->topk;
+  moe.ffn_hidden = family->ffn_hidden;
+  moe.shared_ffn_hidden = family->shared_ffn_hidden;
+  moe.leading_dense_layers = family->leading_dense_layers;
+  return moe;
+}
 
 void read_row_model(RowReading& row) { ModelReader(row).read(); }
 

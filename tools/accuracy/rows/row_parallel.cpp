@@ -211,6 +211,8 @@ class ParallelReader : RowPart {
     } else if (is_megatron_core() && p.zero_stage == 0) {
       p.zero_stage = 1;
       assume("optimizer not reported: distributed, as in recipes of Megatron-Core");
+    } else {
+      result_.guess_zero_stage = true;
     }
   }
 
@@ -290,7 +292,7 @@ class ParallelReader : RowPart {
     // Megatron-Core overlaps pipeline messages only where it interleaves.
     result_.guessed_schedule = !reported("schedule") && !reported("vp") && has_nvidia_recipes() && p.overlap_p2p;
     if (result_.guessed_schedule) p.pp_schedule = "interleaved-1f1b";
-    if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") guess_chunks(p);
+    if (p.vpp == 1 && interleaves(p.pp_schedule)) guess_chunks(p);
     if (p.vpp > 1 && p.pp_schedule == "1f1b") p.pp_schedule = default_schedule(p.vpp);
     fix_chunks(p);
     if (overlaps_experts(p)) p.pp_schedule = "combined-1f1b";
@@ -310,6 +312,8 @@ class ParallelReader : RowPart {
       p.pp_schedule = word->name;
     } else if (const ScheduleVariant* known = schedule_named(name); known != nullptr) {
       p.pp_schedule = std::string(known->name);
+    } else if (chunks_in_schedule() > 1) {
+      p.pp_schedule = "interleaved-1f1b";  // "VPP=5"
     } else if (!name.empty() && name != "none") {
       assume(fmt::format("schedule '{}' is not known: 1F1B", shortened(said)));
     }
@@ -324,12 +328,18 @@ class ParallelReader : RowPart {
     p.vpp = schedule->default_chunks;
   }
 
+  /// True for schedules of any number of virtual stages that have several.
+  static bool interleaves(const std::string& schedule) {
+    const ScheduleVariant* variant = find_schedule(schedule);
+    return variant != nullptr && variant->any_chunks && variant->default_chunks > 1;
+  }
+
   /// Interleaved with an unknown number of virtual stages: one layer each.
   void guess_chunks(Parallel& p) {
     const bool as_layers = text("pipeline_split") == "embedding_and_head_count_as_layers";
     const int layers = result_.scenario.model.num_layers + (as_layers ? 2 : 0);
     p.vpp = layers % p.pp == 0 ? layers / p.pp : 1;
-    if (p.vpp == 1) p.pp_schedule = default_schedule(1);
+    if (p.vpp == 1 && p.pp_schedule == "interleaved-1f1b") p.pp_schedule = default_schedule(1);
     result_.guessed_layout = result_.guessed_chunks = true;
     assume("virtual stages not reported: one layer each where layers divide, else none");
   }
@@ -400,6 +410,9 @@ class ParallelReader : RowPart {
         assume("layers do not divide: embedding and loss count as a layer each");
       return;
     }
+    if (layers % stages == 0)
+      return assume(
+          fmt::format("embedding and loss do not divide as layers: {} on each virtual stage", layers / stages));
     p.pp_layout.assign(static_cast<std::size_t>(stages), layers / stages);
     for (int extra = 0; extra < layers % stages; ++extra) ++p.pp_layout[static_cast<std::size_t>((extra + 1) % stages)];
     assume(fmt::format("layers do not divide: {} stages of {}, the others of {}", layers % stages, layers / stages + 1,

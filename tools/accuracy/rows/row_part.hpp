@@ -32,11 +32,14 @@ struct RowReading {
   const RowLibrary& library;
   std::string framework;         ///< framework_name, or one that works alike
   const Stack* stack = nullptr;  ///< null: unknown
+  bool experts = false;          ///< the model has some
   RowScenario result;
 };
 
-/// True if the row says that its model has experts: more than one, or without their number by its `arch`. row_scenario.cpp
-bool reports_experts(TableFields& fields);
+/// The shipped model that the row names, if it has the row's `hidden` and `heads`. row_model.cpp
+std::optional<Model> shipped_of_same_width(TableFields fields, const RowLibrary& library);
+/// Experts of that model, else of the family that the row names (model_families.hpp); empty: neither has any. row_model.cpp
+std::optional<MixtureOfExperts> known_experts(TableFields fields, const RowLibrary& library);
 
 class RowPart {
  protected:
@@ -46,6 +49,7 @@ class RowPart {
         framework_(row.framework),
         family_(family_name(row.fields.text("model_name"))),
         stack_(row.stack),
+        has_experts_(row.experts),
         result_(row.result) {}
 
   const std::string& text(const char* column) const { return fields_.text(column); }
@@ -131,6 +135,7 @@ class RowPart {
   const std::string& framework_;
   const std::string family_;
   const Stack* stack_;
+  const bool has_experts_;
   RowScenario& result_;
 };
 

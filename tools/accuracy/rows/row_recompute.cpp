@@ -29,7 +29,8 @@ class RecomputeReader : RowPart {
 
  private:
   void choose(Training& t) {
-    const std::string field = lower_case(text("recompute")), detail = lower_case(text("recompute_detail"));
+    const std::string field = without_option(lower_case(text("recompute"))),
+                      detail = lower_case(text("recompute_detail"));
     const std::string& said = detail.empty() ? field : detail;  // where modules and numbers of layers stand
     const std::string recompute = field.empty() ? word_of_detail(detail) : recompute_word(field, detail);
     t.recompute = Recompute::none;
@@ -56,8 +57,26 @@ class RecomputeReader : RowPart {
       assume(fmt::format("recomputation of '{}' is left out of the time", said));
     } else {
       result_.guess_recompute = true;
-      assume(fmt::format("recomputation '{}' is not known: the least that fits", shortened(text("recompute"))));
+      assume(recompute == "partial_layers"
+                 ? "recomputation of some layers, the row does not say of how many: the least that fits"
+                 : fmt::format("recomputation '{}' is not known: the least that fits", shortened(text("recompute"))));
     }
+  }
+
+  /// "full" of "AC full" and "with full", "selective" of "recompute_granularity=selective".
+  static std::string without_option(const std::string& field) {
+    constexpr std::string_view kOptions[] = {"ac",
+                                             "with",
+                                             "granularity",
+                                             "recompute",
+                                             "recompute_granularity",
+                                             "recompute-granularity",
+                                             "--recompute-granularity"};
+    std::vector<std::string_view> words = split_words(field, " =:");
+    const std::size_t all = words.size();
+    while (words.size() > 1 && std::ranges::find(kOptions, words.front()) != std::end(kOptions))
+      words.erase(words.begin());
+    return words.size() == all ? field : fmt::format("{}", fmt::join(words, " "));
   }
 
   /// The field in the words of the table, "op" for torchtitan's selective recomputation of operators, "selective" for Megatron's, of
@@ -73,7 +92,8 @@ class RecomputeReader : RowPart {
     if (field == "selective_attention" || field == "partial_layers") return field;
     if (field.starts_with("full on ")) return "partial_layers";
     if (field.starts_with("selective")) return selective_word(field, detail);
-    constexpr std::string_view kFull[] = {"all", "everything", "every layer", "uniform", "ac", "checkpoint", "remat"};
+    constexpr std::string_view kFull[] = {"all",        "everything", "every layer", "uniform",      "ac",
+                                          "checkpoint", "remat",      "recompute",   "recomputation"};
     if (field.starts_with("full") || std::ranges::find(kFull, field) != std::end(kFull)) return "full";
     if (modules_in(field).any()) return field;
     return field.find("checkpointing") != std::string::npos ? "full" : field;

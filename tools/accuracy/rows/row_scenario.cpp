@@ -13,11 +13,17 @@
 namespace tracecast::accuracy {
 namespace {
 
-/// True if the row says that its model has experts, or names a shipped one that has.
+/// True if the row says that its model has experts: more than one, or without their number by its `arch`, else if the model that it
+/// names has some.
 bool has_experts(RowReading& row) {
-  if (reports_experts(row.fields)) return true;
-  if (row.fields.reported("layers")) return false;
-  const std::optional<Model> shipped = row.library.model(row.fields.text("model_name"));
+  TableFields& fields = row.fields;
+  const std::string arch = lower_case(fields.text("arch"));
+  if (lower_case(fields.text("moe_experts")) == "dense") return false;
+  if (fields.reported("moe_experts")) return fields.number("moe_experts", 0) > 1;
+  if (affirms(arch, "moe") || affirms(arch, "mixture of experts") || arch == "sparse") return true;
+  if (affirms(arch, "dense")) return false;
+  if (fields.reported("layers")) return known_experts(fields, row.library).has_value();
+  const std::optional<Model> shipped = row.library.model(fields.text("model_name"));
   return shipped && shipped->moe;
 }
 
@@ -25,7 +31,7 @@ bool has_experts(RowReading& row) {
 std::string column_for_stack(RowReading& row, const std::string& column) {
   const std::string& text = row.fields.text(column.c_str());
   if (column == "gpu") return gpu_name(text).part;
-  if (column == "arch") return has_experts(row) ? "moe" : "dense";
+  if (column == "arch") return row.experts ? "moe" : "dense";
   if (column == "task") return usual_word("task", text);
   if (column != "zero_stage") return text;
   const std::optional<int> stage = named_zero_stage(row.fields);
@@ -38,7 +44,7 @@ void choose_stack(RowReading& row) {
     return find_stack(row.library.stacks(), framework, row.fields.text("source"),
                       [&](const std::string& column) { return column_for_stack(row, column); });
   };
-  row.framework = framework_name(row.fields, has_experts(row));
+  row.framework = framework_name(row.fields, row.experts);
   row.stack = find(row.framework);
   if (row.stack != nullptr) return;
   const std::string similar = similar_framework(row.framework);
@@ -49,18 +55,12 @@ void choose_stack(RowReading& row) {
 
 }  // namespace
 
-bool reports_experts(TableFields& fields) {
-  if (lower_case(fields.text("moe_experts")) == "dense") return false;
-  if (fields.reported("moe_experts")) return fields.number("moe_experts", 0) > 1;
-  const std::string& arch = fields.text("arch");
-  return affirms(arch, "moe") || affirms(arch, "mixture of experts") || lower_case(arch) == "sparse";
-}
-
 Result<RowScenario> scenario_of_row(const CsvTable& table, std::size_t row, const RowLibrary& library) {
-  RowReading reading{TableFields(table, row), library, {}, nullptr, {}};
+  RowReading reading{TableFields(table, row), library, {}, nullptr, false, {}};
   TableFields& fields = reading.fields;
   RowScenario& result = reading.result;
   result.row = row;
+  reading.experts = has_experts(reading);
   choose_stack(reading);
   if (reading.stack != nullptr) {
     result.stack = reading.stack->name;

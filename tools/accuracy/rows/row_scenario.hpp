@@ -29,11 +29,13 @@
 ///                       else the stack's
 ///   sequences           divided with tensors by Megatron-Core, if the row does not say otherwise; else the stack's
 ///   recomputation       the least that fits in memory: none, the attention scores, some layers of every virtual
-///                       stage, everything; none if nothing makes the run fit
+///                       stage, everything, with a distributed optimizer if not even that fits and the row says nothing of
+///                       it
 ///   stages              equal; if the stages do not divide the layers, embedding and loss count as layers where that
 ///                       helps, else the remaining layers go to the stages after the first
 ///   model               of a row without layers: the shipped one of that name (scenarios/models)
-///   vocabulary          the stack's, else 51,200; padded to a multiple of 128 tp if tp does not divide it
+///   experts             of the shipped model or the family that is named, with the same width
+///   vocabulary          the shipped model's, the family's, the stack's, else 51,200; padded to a multiple of 128 tp if tp does not divide it
 ///   attention           causal; fine-tuning that is packed, as all of Megatron-Core is, attends to 400 tokens
 ///                       (docs/references.md#packed-sequences)
 ///   dispatcher          of experts: named in the name of the run or a note, else the stack's
@@ -68,6 +70,7 @@ struct RowScenario {
   bool guessed_layout = false;           ///< micro-batch, virtual stages or ranks of experts are not reported
   bool guessed_chunks = false;           ///< of these, virtual stages
   bool guess_recompute = false;          ///< to be chosen by memory, from training.recompute on
+  bool guess_zero_stage = false;         ///< nothing says how the optimizer is divided
   std::vector<std::string> assumptions;  ///< sentences
 };
 

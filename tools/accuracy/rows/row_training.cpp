@@ -36,7 +36,7 @@ class TrainingReader : RowPart {
     const int dp = data_parallel_ranks();
     result_.steps_overlap = stack_ != nullptr && stack_->steps_overlap && dp == 1;
     read_micro_batch(t, dp);
-    t.flash_attention = flag("flash_attention", t.flash_attention);
+    t.flash_attention = flag("flash_attention", t.flash_attention && !lacks_fused_attention());
     if (runs("pax") && t.flash_attention && text("precision_detail").find("TransformerEngine") == std::string::npos) {
       t.flash_attention = false;
       assume("no fused attention, as in JAX-Toolbox without Transformer Engine");
@@ -79,6 +79,16 @@ class TrainingReader : RowPart {
     // Transformer Engine 2.12 multiplies unpadded tokens: docs/references.md#expert-padding
     if (is_bridge_since(2026.25)) t.padded_experts = false;
     if (is_bridge_since(2026.4) && mxfp8) t.separate_expert_casts = false;  // docs/references.md#expert-casts
+  }
+
+  /// FlashAttention and Transformer Engine need Ampere or later; PyTorch's own attention has a fused kernel for Volta, too.
+  /// docs/references.md#volta
+  bool lacks_fused_attention() {
+    if (reported("flash_attention") || result_.scenario.profile.architecture != "Volta") return false;
+    for (const char* own : {"hugging-face", "pytorch-fsdp", "torchtitan", "torchtune"})
+      if (runs(own)) return false;
+    assume("V100: attention is not fused, since FlashAttention needs Ampere");
+    return true;
   }
 
   /// Said also where the profile has no such kernel.
@@ -238,6 +248,9 @@ class TrainingReader : RowPart {
     std::string name = lower_case(words);
     std::replace(name.begin(), name.end(), '-', '_');
     if (name.empty()) return Precision::bf16;
+    if (name == "float32" || name == "tf32") return Precision::fp32;
+    if (name == "16") return Precision::fp16;  // Lightning's
+    if (name == "e4m3" || name == "e5m2") return Precision::fp8;
     if (const std::optional<Precision> known = parse_enum<Precision>(name)) return known;
     const auto has = [&](const char* word) { return name.find(word) != std::string::npos; };
     if (has("mixed fp4")) return std::nullopt;
@@ -273,6 +286,8 @@ class TrainingReader : RowPart {
       if (!result_.scenario.profile.peak_flops.contains(Precision::bf16)) t.dtype = Precision::fp16;
       assume(fmt::format("precision '{}': {}", shortened(said), to_string(t.dtype)));
     }
+    if (t.dtype == Precision::bf16 && result_.scenario.profile.architecture == "Volta")
+      assume("bf16: V100 has no such tensor cores; at the rate of fp16, which is the least that it takes");
     if (const Profile& profile = result_.scenario.profile; few_bits(t.dtype) && !few_bits(rated_as(profile, t.dtype)))
       assume(
           fmt::format("{}: {} has no such arithmetic, so it multiplies in 16 bits", to_string(t.dtype), text("gpu")));
@@ -306,9 +321,11 @@ class TrainingReader : RowPart {
     constexpr Words kGradients[] = {{"fp32 grad", Precision::fp32},
                                     {"fp32 main grad", Precision::fp32},
                                     {"gradients in fp32", Precision::fp32},
-                                    {"gradients reduced in fp32", Precision::fp32},
                                     {"gradients all-reduced in fp32", Precision::fp32},
                                     {"fp32 reduc", Precision::fp32},  // "fp32 reduction", "fp32 reduce"
+                                    {"reduced in fp32", Precision::fp32},
+                                    {"reduce in fp32", Precision::fp32},
+                                    {"reduction in fp32", Precision::fp32},
                                     {"reduce_dtype=fp32", Precision::fp32},
                                     {"reduce_dtype=float32", Precision::fp32},
                                     {"accumulate-allreduce-grads-in-fp32", Precision::fp32},
@@ -316,7 +333,12 @@ class TrainingReader : RowPart {
                                     {"bf16 grad", Precision::bf16},
                                     {"bf16 main grad", Precision::bf16},
                                     {"gradients in bf16", Precision::bf16},
-                                    {"gradients reduced in bf16", Precision::bf16},
+                                    {"bf16 reduc", Precision::bf16},
+                                    {"reduced in bf16", Precision::bf16},
+                                    {"reduce in bf16", Precision::bf16},
+                                    {"reduction in bf16", Precision::bf16},
+                                    {"reduce_dtype=bf16", Precision::bf16},
+                                    {"reduce_dtype=bfloat16", Precision::bf16},
                                     {"grad-reduce-in-bf16", Precision::bf16},
                                     {"main-grads-dtype bf16", Precision::bf16}};
     if (t.dtype == Precision::fp16) t.grad_reduce_dtype = Precision::fp16;

@@ -28,8 +28,12 @@ std::optional<double> number_in(const std::string& text) {
   return parse_number<double>(digits);
 }
 
-/// Also "8k", of so many.
+/// Also "8k", of so many; of tokens "1M", too.
 std::optional<double> number_in(const std::string& text, double kilo) {
+  if (kilo == 1024 && (text.ends_with('m') || text.ends_with('M'))) {
+    const std::optional<double> value = number_in(text.substr(0, text.size() - 1));
+    return value ? std::optional(kilo * kilo * *value) : std::nullopt;
+  }
   if (!text.ends_with('k') && !text.ends_with('K')) return number_in(text);
   const std::optional<double> value = number_in(text.substr(0, text.size() - 1));
   return value ? std::optional(kilo * *value) : std::nullopt;
