@@ -10,6 +10,7 @@ std::string to_topology_json(const ImportedTopology& imported, const std::string
   Cluster cluster = imported.cluster;
   cluster.source = fmt::format("{} {}", imported.format, origin);
   for (const std::string& note : imported.notes) cluster.source += "; " + note;
+  if (!imported.cluster.source.empty()) cluster.source += "\n" + imported.cluster.source;  // of an own export
   return to_json(cluster, fmt::format("{}, read from {}", cluster.name, imported.format));
 }
 

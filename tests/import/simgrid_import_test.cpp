@@ -108,7 +108,10 @@ TEST_CASE("Each shipped machine comes back from an export to SimGrid", "[io][net
     INFO(entry.path().filename());
     Cluster cluster = value_of(read_topology(entry.path()));
     cluster.world_size = cluster.node.gpus;
-    Cluster back = value_of(import_as<ImportedTopology>(to_simgrid(Topology(cluster)), cluster.name + ".xml")).cluster;
+    const std::string text = to_simgrid(Topology(cluster));
+    const ImportedTopology imported = value_of(import_as<ImportedTopology>(text, cluster.name + ".xml"));
+    CHECK(to_topology_json(imported, "x").find(cluster.source.substr(0, 20)) != std::string::npos);
+    Cluster back = imported.cluster;
     back.world_size = cluster.world_size;
     CHECK(back == cluster);
   }
