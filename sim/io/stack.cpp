@@ -153,8 +153,9 @@ void prepare_profile(Profile& profile, const Stack* stack, bool experts, int ran
 
 void set_host_precision(const Stack& stack, const Model& model, Precision dtype, Profile& profile) {
   constexpr double kShare = 0.5;
-  if (stack.training.transformer_engine && stack.host_launch > Duration{} && !model.moe && !is_narrow(dtype))
-    profile.host.launch *= kShare;
+  if (!stack.training.transformer_engine || stack.host_launch == Duration{} || model.moe || is_narrow(dtype)) return;
+  profile.host.launch *= kShare;
+  profile.host.fit.data += ", half of that in 8 and 4 bits";
 }
 
 void drop_unfit_precision(const Stack& stack, Training& training) {

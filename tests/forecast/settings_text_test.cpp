@@ -144,9 +144,11 @@ TEST_CASE("settings text: the loss that sharded data parallelism chooses", "[rep
 }
 
 TEST_CASE("settings text: whose host time it is, and what shortens it", "[report][stack]") {
-  const auto text = [](double host_s, const std::string& stack, const std::string& graphs = "false") {
-    const Scenario scenario = shipped_scenario(
-        "llama3-405b-1024", {"cluster.topology=gb200-nvl72", "stack=" + stack, "training.cuda_graphs=" + graphs});
+  const auto text = [](double host_s, const std::string& stack, const std::string& graphs = "false",
+                       const std::string& dtype = "bf16") {
+    const Scenario scenario =
+        shipped_scenario("llama3-405b-1024", {"cluster.topology=gb200-nvl72", "stack=" + stack,
+                                              "training.cuda_graphs=" + graphs, "training.dtype=" + dtype});
     Forecast forecast;
     forecast.step_time_s = 10;
     forecast.host_s = host_s;
@@ -154,9 +156,13 @@ TEST_CASE("settings text: whose host time it is, and what shortens it", "[report
   };
   CHECK(text(0.05, "megatron-core").empty());
   CHECK(
-      text(0.2, "megatron-core") ==
+      text(0.2, "megatron-core", "false", "fp8") ==
       "host: 170 us for each operator (fitted on whole steps of the stack megatron-core), times 1.45 as on hosts with "
       "Grace");
+  CHECK_THAT(
+      text(0.2, "megatron-core"),
+      Catch::StartsWith("host: 85 us for each operator (fitted on whole steps of the stack megatron-core, half of "
+                        "that in 8 and 4 bits), times 1.45"));
   CHECK(text(0.6, "megatron-core")
             .ends_with("; CUDA graphs (training.cuda_graphs, cuda_graph_modules) would leave less of it"));
   CHECK(text(0.2, "torchtitan").starts_with("host: 30.7 us for each operator (fitted on docs/references.md"));
