@@ -10,6 +10,7 @@
 
 #include "sim/forecast/compare.hpp"
 #include "sim/forecast/evidence.hpp"
+#include "sim/network/sites.hpp"
 #include "sim/plan/expert_routing.hpp"
 
 namespace tracecast {
@@ -40,6 +41,7 @@ void lower_clock(Scenario& s, double size, int) { s.profile.clock /= 1 + size; }
 void slow_network(Scenario& s, double size, int) {
   std::int64_t& rate = s.cluster.node.nic_rate.bytes_per_second;
   rate = std::llround(static_cast<double>(rate) / (1 + size));
+  renew_sites(s.cluster);
 }
 
 void slow_host(Scenario& s, double size, int) {

@@ -5,6 +5,7 @@
 
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/network/sites.hpp"
 
 namespace tracecast {
 namespace {
@@ -52,6 +53,7 @@ void drop_replicas(Scenario& scenario, int dp, int lost, bool keep_batch) {
 void degrade(Cluster& cluster, const MachineState& state) {
   cluster.node.nics = std::max(1, cluster.node.nics - state.lost_rails);
   cluster.node.nic_rate.bytes_per_second = cluster.node.nic_rate.bytes_per_second * state.link_speed_percent / 100;
+  renew_sites(cluster);
   for (FabricTier& tier : cluster.tiers) tier.oversubscription *= 100.0 / state.uplink_speed_percent;
 }
 
@@ -90,8 +92,8 @@ Result<StepTime> EngineStepTimes::of(const MachineState& state) const {
   Scenario scenario = scenario_;
   if (state.global_batch > 0) scenario.training.global_batch_size = state.global_batch;
   const std::int64_t full_batch = scenario.training.global_batch_size;
-  if (state.lost_replicas > 0) drop_replicas(scenario, replicas_of(scenario), state.lost_replicas, keep_batch_);
   degrade(scenario.cluster, state);
+  if (state.lost_replicas > 0) drop_replicas(scenario, replicas_of(scenario), state.lost_replicas, keep_batch_);
   MachineState whole = state;
   whole.gpu_speed_percent = 100;
   const Result<Duration> time = known_ != nullptr && whole == MachineState{}

@@ -55,4 +55,8 @@ void use_sites(Cluster& cluster, const Sites& sites) {
   cluster.sites = sites;
 }
 
+void renew_sites(Cluster& cluster) {
+  if (cluster.sites.count > 1) use_sites(cluster, Sites(cluster.sites));
+}
+
 }  // namespace tracecast

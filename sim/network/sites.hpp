@@ -30,4 +30,7 @@ int site_of(const Cluster& cluster, int rank);
 /// Requires sites_error() empty; world_size set, and for racks the GPUs of each (use_racks)
 void use_sites(Cluster& cluster, const Sites& sites);
 
+/// After a change of the NICs: what leaves a site is relative to them, and the links between sites keep their rate.
+void renew_sites(Cluster& cluster);
+
 }  // namespace tracecast

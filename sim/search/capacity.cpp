@@ -130,11 +130,6 @@ void scale(Bandwidth& rate, double factor) {
   rate.bytes_per_second = static_cast<std::int64_t>(static_cast<double>(rate.bytes_per_second) * factor);
 }
 
-/// What leaves a site is relative to its NICs: links between sites keep their own rate if NICs get faster.
-void renew_sites(Cluster& cluster) {
-  if (cluster.sites.count > 1) use_sites(cluster, Sites(cluster.sites));
-}
-
 /// Of all kinds of GPUs that the machine has.
 void for_each_profile(Scenario& scenario, const std::function<void(Profile&)>& change) {
   change(scenario.profile);

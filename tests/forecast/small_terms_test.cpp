@@ -389,3 +389,12 @@ TEST_CASE("a lost rail, a slow link and a slow uplink lengthen a step that waits
   CHECK(time({.link_speed_percent = 50}) == Approx(2 * healthy).epsilon(0.05));
   CHECK(time({.uplink_speed_percent = 10}) > 2 * healthy);
 }
+
+TEST_CASE("degraded machines: slow NICs do not slow the links between sites", "[oracle][forecast]") {
+  const Scenario scenario = shipped_scenario("llama3-70b-two-sites");
+  const EngineStepTimes steps(scenario);
+  const auto time = [&](const MachineState& state) { return seconds(steps.of(state).value().time); };
+  const double healthy = time({});
+  CHECK(time({.link_speed_percent = 50}) < 1.2 * healthy);  // most of its traffic is between the sites
+  CHECK(time({.uplink_speed_percent = 50}) > 1.2 * healthy);
+}
