@@ -169,14 +169,16 @@ std::string invalid_option(CLI::App& app) {
 /// One sentence for an error of CLI11.
 std::string sentence(CLI::App& app, const CLI::ParseError& error) {
   const std::string hint = fmt::format("; see `tracecast {} --help`", app.get_name());
-  std::vector<std::string> extra = app.remaining();
+  const std::vector<std::string> words = app.remaining();
+  const auto end = std::ranges::find(words, "--");  // what follows are no options
+  std::vector<std::string> extra = words;
   std::erase(extra, "--");
   // An unknown option comes before what is missing: it may be misspelt.
-  const auto unknown = std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with("--"); });
+  const auto unknown = std::find_if(words.begin(), end, [](const std::string& word) { return word.starts_with("--"); });
   const bool surplus = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty();
-  if (surplus || unknown != extra.end()) {
-    const std::string& word = unknown != extra.end() ? *unknown : extra.front();
-    if (word.starts_with('-')) {
+  if (surplus || unknown != end) {
+    const std::string& word = unknown != end ? *unknown : extra.front();
+    if (word.starts_with('-') && end != words.begin()) {
       return fmt::format("{}: unknown option{}{}", word, did_you_mean(word, option_names(app)), hint);
     }
     return fmt::format("'{}': not expected here{}", word, hint);

@@ -136,8 +136,9 @@ Result<std::vector<ScheduleView>> scenario_views(const ScheduleOptions& options)
   names.insert(names.begin(), first);
   std::vector<ScheduleView> views;
   for (const std::string& name : names) {
-    Result<ScheduleView> view =
-        scenario_view(of_scenario, *scenario, name, options.request.chunks > 0 && views.empty());
+    Result<ScheduleView> view = scenario_view(
+        of_scenario, *scenario, name,
+        options.request.chunks > 0 && views.empty() && (!options.schedule.empty() || options.compare.empty()));
     if (!view) return tl::unexpected(view.error());
     views.push_back(std::move(*view));
   }

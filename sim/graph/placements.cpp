@@ -6,6 +6,8 @@
 #include <iterator>
 #include <numeric>
 
+#include "sim/base/integers.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -104,7 +106,17 @@ int Placements::sharing(Slot slot, std::span<const int> members) {
   const auto has_siblings = [&](int rank) { return use(rank, 0) > 0; };
   const NetworkFaults& faults = cluster_.faults;
   if (faults.lost_rails.empty() && faults.slow_nics.empty() && std::ranges::none_of(members, has_siblings)) return 1;
-  return std::max(1, static_cast<int>(leaving.size() / members.size()));
+  const NodeSpec& node = cluster_.node;
+  const int fit = std::max(1, static_cast<int>(leaving.size() / members.size()));
+  if (static_cast<int>(leaving.size()) >= node.gpus) return fit;
+  // Where only some leave, they may use the same NICs: the group has its own divided by the groups on the fullest of them.
+  std::vector<int> own(users.size());
+  for (const int rank : members)
+    for (int nic = nics_of(rank).first; nic < nics_of(rank).last; ++nic) ++own[static_cast<std::size_t>(nic)];
+  int used = 0, most = 1;
+  for (std::size_t nic = 0; nic < own.size(); ++nic)
+    if (own[nic] > 0) ++used, most = std::max(most, ceil_div(own[nic] + users[nic], own[nic]));
+  return std::max(fit, ceil_div(node.nics * node.hosts() * most, std::max(1, used)));
 }
 
 /// The node in which most groups share the NICs decides: one at an end of the group, since those between have no other members.

@@ -155,7 +155,7 @@ void set_host_precision(const Stack& stack, const Model& model, Precision dtype,
   constexpr double kShare = 0.5;
   if (!stack.training.transformer_engine || stack.host_launch == Duration{} || model.moe || is_narrow(dtype)) return;
   profile.host.launch *= kShare;
-  profile.host.fit.data += ", half of that in 8 and 4 bits";
+  profile.host.fit.data += " in 8 and 4 bits, halved for 16";
 }
 
 void drop_unfit_precision(const Stack& stack, Training& training) {

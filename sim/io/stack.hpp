@@ -79,8 +79,8 @@ void apply_to_profile(const Stack& stack, Profile& profile, bool experts);
 /// (sim/cost/slowest_rank.hpp).   experts: of the model
 void prepare_profile(Profile& profile, const Stack* stack, bool experts, int ranks, double gpu_spread);
 
-/// The stack's host time in 16 and 32 bits, half of that in 8 and 4 bits, to which it was fitted, where layers are Transformer Engine's
-/// (docs/references.md#host-by-precision). With experts the time is that of other operators, and stays.
+/// In 16 and 32 bits layers of Transformer Engine take half of the stack's host time, which is that of runs in 8 and 4 bits
+/// (docs/references.md#host-by-precision). With experts it is mostly the time of other operators, and stays.
 /// Requires a profile that has been prepared
 void set_host_precision(const Stack& stack, const Model& model, Precision dtype, Profile& profile);
 

@@ -109,12 +109,12 @@ void check_dragonfly(ObjectReader& reader, const JsonNode& tiers, Cluster& clust
   read_global_links(reader, tiers.items.front(), cluster);
 }
 
-/// A last tier with uplinks has switches above it that join all of its units.
+/// A last tier with uplinks has links above it that join all of its units.
 void add_top(Cluster& cluster) {
-  const bool tree = cluster.fabric == FabricKind::fat_tree || cluster.fabric == FabricKind::rail_optimized;
-  if (!tree || cluster.tiers.empty() || cluster.tiers.back().nodes == 0) return;
-  if (cluster.max_nodes == 0 || cluster.tiers.back().nodes < cluster.max_nodes)
-    cluster.tiers.push_back({"top", 0, 1, {}});
+  if (cluster.fabric == FabricKind::torus || cluster.tiers.empty() || cluster.tiers.back().nodes == 0) return;
+  if (cluster.max_nodes > 0 && cluster.tiers.back().nodes >= cluster.max_nodes) return;
+  const bool taken = std::ranges::any_of(cluster.tiers, [](const FabricTier& tier) { return tier.name == "top"; });
+  cluster.tiers.push_back({taken ? "above top" : "top", 0, 1, {}});
 }
 
 void check_names(ObjectReader& reader, const std::vector<FabricTier>& tiers) {
@@ -168,8 +168,8 @@ void read_fabric(ObjectReader& reader, Cluster& cluster, std::vector<Diagnostic>
     if (nodes != 0 && nodes <= below)
       reader.error("tiers", fmt::format("tier {} holds {} nodes, not more than the tier below ({})", i, nodes, below));
   }
-  add_top(cluster);
   check_names(reader, cluster.tiers);
+  add_top(cluster);
   if (cluster.fabric == FabricKind::dragonfly && tiers != nullptr) check_dragonfly(reader, *tiers, cluster);
   reader.finish();
 }

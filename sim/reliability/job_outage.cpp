@@ -140,9 +140,9 @@ bool JobSimulation::can_shrink() const {
   const bool spoilt = damage.taken_before != kNever || damage.steps_at_most != INT64_MAX;
   const int leaving = outage.missing + outage.restarting;
   if (spec_.recovery.elastic == Elastic::off || leaving == 0 || spoilt) return false;
-  const int replicas =
-      (leaving + static_cast<int>(down_nodes_.size())) * round_up(spec_.replicas_per_node, spec_.replicas_together);
-  return replicas < spec_.replicas;
+  std::vector<int> down = down_nodes_;
+  down.insert(down.end(), outage.failed_nodes.begin(), outage.failed_nodes.end());
+  return replicas_of_nodes(down) < spec_.replicas;
 }
 
 /// One replica, with those that it cannot do without, starts its processes again; the others have its states.

@@ -241,14 +241,18 @@ MachineState JobSimulation::machine_state() const {
     if (kind.effect == Effect::slow_uplink) state.uplink_speed_percent = std::min(state.uplink_speed_percent, speed);
     if (kind.effect == Effect::lost_rail) state.lost_rails = 1;
   }
-  std::vector<int> out;
-  for (const int node : down_nodes_)
-    for (int r = 0; r < spec_.replicas_per_node; ++r)
-      out.push_back(static_cast<int>((std::int64_t{node} * spec_.replicas_per_node + r) % spec_.replicas) /
-                    spec_.replicas_together);
-  std::sort(out.begin(), out.end());
-  state.lost_replicas = static_cast<int>(std::unique(out.begin(), out.end()) - out.begin()) * spec_.replicas_together;
+  state.lost_replicas = replicas_of_nodes(down_nodes_);
   return state;
+}
+
+int JobSimulation::replicas_of_nodes(const std::vector<int>& nodes) const {
+  std::vector<int> groups;
+  for (const int node : nodes)
+    for (int r = 0; r < spec_.replicas_per_node; ++r)
+      groups.push_back(static_cast<int>((std::int64_t{node} * spec_.replicas_per_node + r) % spec_.replicas) /
+                       spec_.replicas_together);
+  std::sort(groups.begin(), groups.end());
+  return static_cast<int>(std::unique(groups.begin(), groups.end()) - groups.begin()) * spec_.replicas_together;
 }
 
 double JobSimulation::storage_speed() const {

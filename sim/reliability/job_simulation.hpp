@@ -109,6 +109,8 @@ class JobSimulation {
   Result<StepRate> current_rate();
   Result<StepRate> rate_of(const MachineState& machine) const;
   MachineState machine_state() const;
+  /// Replicas that cannot go on without these nodes.
+  int replicas_of_nodes(const std::vector<int>& nodes) const;
   std::int64_t global_batch() const;
   double storage_speed() const;
   Progress progress() const;

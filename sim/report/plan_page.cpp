@@ -340,7 +340,11 @@ std::string basis_sentences(const PlanReport& report) {
   if (std::ranges::any_of(plan.candidates, [](const Candidate& each) { return each.facts.counted_share < 1; }))
     text += "Days, money and energy count tokens without padding, tokens/s all of them. ";
   if (!report.left_out.empty()) text += fmt::format("Left out: {}. ", fmt::join(report.left_out, "; "));
-  for (const std::string& each : report.refusals) text += each + " ";
+  constexpr std::size_t kMostRefusals = 3;
+  const std::size_t said = std::min(kMostRefusals, report.refusals.size());
+  for (std::size_t i = 0; i < said; ++i) text += report.refusals[i] + " ";
+  if (const std::size_t more = report.refusals.size() - said; more > 0)
+    text += fmt::format("{} more without a layout: --json says why. ", more);
   if (const std::vector<std::string> keys = unsearched_keys(plan); !keys.empty()) {
     const std::string sharded = "parallel.shard_group";  // layouts of ZeRO-0 have none
     const bool some = std::ranges::find(keys, sharded) != keys.end();

@@ -198,13 +198,15 @@ double objective_value(const CapacityPlan& plan, const Candidate& candidate, Obj
 }
 
 double missed_by(const Candidate& candidate, const JobTarget& target) {
+  constexpr double kNearTie = 0.05;
   if (candidate.misses.empty()) return 0;
-  double most = 0;
-  if (target.days > 0) most = candidate.days / target.days;
-  if (target.budget_usd > 0)
-    most = std::max(most, candidate.cost_usd ? candidate.cost_usd->typical / target.budget_usd
-                                             : std::numeric_limits<double>::infinity());
-  return most - 1;
+  double doublings = 0;
+  const auto add = [&](double given, double allowed) {
+    if (allowed > 0) doublings += std::log2(std::max(1.0, given / allowed));
+  };
+  add(candidate.days, target.days);
+  add(candidate.cost_usd ? candidate.cost_usd->typical : std::numeric_limits<double>::infinity(), target.budget_usd);
+  return std::max(kNearTie, std::round(doublings / kNearTie) * kNearTie);
 }
 
 Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluation& evaluation,

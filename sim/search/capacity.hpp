@@ -169,8 +169,8 @@ Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluat
 /// What an objective minimises; infinity: unknown. Compares candidates of one plan.
 double objective_value(const CapacityPlan& plan, const Candidate& candidate, Objective objective);
 
-/// How far a candidate misses the target: days or costs relative to what is allowed, whichever is more, minus 1. 0: it meets it;
-/// infinity: its price is not known.
+/// How far a candidate misses the target: by how many doublings its days and its costs exceed what is allowed, together. Of those that
+/// miss it by nearly as much the objective decides. 0: it meets the target; infinity: its price is not known.
 double missed_by(const Candidate& candidate, const JobTarget& target);
 
 /// Tokens of progress per step: those of the batch that are not padding, reduced if it exceeds the critical batch.

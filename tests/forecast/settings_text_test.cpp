@@ -159,10 +159,9 @@ TEST_CASE("settings text: whose host time it is, and what shortens it", "[report
       text(0.2, "megatron-core", "false", "fp8") ==
       "host: 170 us for each operator (fitted on whole steps of the stack megatron-core), times 1.45 as on hosts with "
       "Grace");
-  CHECK_THAT(
-      text(0.2, "megatron-core"),
-      Catch::StartsWith("host: 85 us for each operator (fitted on whole steps of the stack megatron-core, half of "
-                        "that in 8 and 4 bits), times 1.45"));
+  CHECK_THAT(text(0.2, "megatron-core"),
+             Catch::StartsWith("host: 85 us for each operator (fitted on whole steps of the stack megatron-core in 8 "
+                               "and 4 bits, halved for 16), times 1.45"));
   CHECK(text(0.6, "megatron-core")
             .ends_with("; CUDA graphs (training.cuda_graphs, cuda_graph_modules) would leave less of it"));
   CHECK(text(0.2, "torchtitan").starts_with("host: 30.7 us for each operator (fitted on docs/references.md"));

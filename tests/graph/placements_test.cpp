@@ -42,6 +42,10 @@ TEST_CASE("A group has the NICs that no other group uses across nodes", "[oracle
     CHECK(placed(with_shared_nics(1, 4, 5), Slot::gradients, 5).nics == 1);
     CHECK(placed(with_shared_nics(1, 4, 5), Slot::gradients, 15).nics == 1);
   }
+  SECTION("[6, 8, 10] and [7, 9, 11]: in node 0 both have the same NIC") {
+    CHECK(placed(with_shared_nics(2, 2, 3), Slot::gradients, 6).nics == 0.5);
+    CHECK(placed(with_shared_nics(2, 2, 3), Slot::gradients, 7).nics == 0.5);
+  }
   SECTION("a missing GPU moves pairs over the end of a node") {
     Scenario s = with_shared_nics(2, 1, 8);
     s.cluster.faults.missing_gpus[0] = 1;

@@ -73,6 +73,23 @@ TEST_CASE("a replica restarts alone after a failure that takes no node, the whol
   CHECK(of(all, TimeCategory::lost) == s(100.5));
 }
 
+TEST_CASE("two nodes of replicas that leave together cost the job one group, nodes of both groups stop it",
+          "[oracle][reliability]") {
+  JobSpec spec = losing_a_node();
+  FailureKind second = spec.failures.kinds.front();
+  second.law = once(130.5).law;
+  spec.failures.kinds.push_back(second);
+  spec.replicas_together = 2;
+  const auto steps = one_second_steps(4);
+  int went_on = 0, stopped = 0;
+  for (std::uint32_t index = 0; index < 20; ++index) {
+    const History history = simulate_history(spec, steps, 1, index, false).value();
+    (of(history, TimeCategory::waiting) == s(0) ? went_on : stopped) += 1;
+  }
+  CHECK(went_on > 0);
+  CHECK(stopped > 0);
+}
+
 TEST_CASE("a spare brings the replica back after the swap", "[oracle][reliability]") {
   JobSpec spec = losing_a_node();
   spec.recovery.spares = 1;

@@ -171,7 +171,12 @@ TEST_CASE("capacity: candidates that violate a constraint come last, with the co
                                           machine("fast", 200, {evaluation(5.1, 1, 0.1)})};
   const CapacityPlan late = rank_candidates(sizes, Objective::gpus, {.tokens = 1e12, .days = 10}, &economics);
   CHECK(late.candidates[0].machine == 1);
-  CHECK(missed_by(late.candidates[0], late.target) == Approx(59.03 / 10 - 1).epsilon(1e-3));
+  CHECK(missed_by(late.candidates[0], late.target) == Approx(2.55));  // doublings of 10 to 59.03 days
+  // Both cost too much, and nearly the same: the days count, too.
+  const std::vector<MachineOutcome> dear{machine("fast", 100, {evaluation(10, 1, 0.1)}),
+                                         machine("fast", 400, {evaluation(2.51, 1, 0.1)})};
+  const JobTarget both{.tokens = 1e12, .days = 10, .budget_usd = 1000};
+  CHECK(rank_candidates(dear, Objective::time, both, &economics).candidates[0].machine == 1);
 }
 
 TEST_CASE("an owned GPU costs depreciation and power per hour", "[search]") {

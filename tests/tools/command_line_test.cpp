@@ -147,6 +147,7 @@ TEST_CASE("wrong arguments are one error message and exit code 2", "[tools][erro
   check({"sum", "--digits", "9", "--", "1"},
         "tracecast sum: --digits = 9: is out of range (allowed: 1 to 8); see `tracecast sum --help`");
   check({"refuse", "--", "x"}, "tracecast refuse: 'x': not expected here; see `tracecast refuse --help`");
+  check({"refuse", "--", "--digits"}, "tracecast refuse: '--digits': not expected here; see `tracecast refuse --help`");
   check({"sum", "1", "--copy", "csv"}, "tracecast sum: --copy = csv: takes 2 values; see `tracecast sum --help`");
   for (const std::string digits : {"07", "0x7"})  // CLI11 reads them as octal and hexadecimal
     check({"sum", "1", "--digits", digits},
