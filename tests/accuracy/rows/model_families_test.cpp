@@ -98,7 +98,10 @@ TEST_CASE("model families: vocabularies, and whether they are tied, by the token
        {Case{"Gemma-2B", 256'000, true}, Case{"google/gemma-2-9b", 256'000, true}, Case{"Gemma-3-12B", 262'144, true},
         Case{"Llama-3.2-1B", 128'256, true}, Case{"Llama 3.3 70B", 128'256, false}, Case{"Qwen2.5-7B", 152'064, false},
         Case{"Qwen2.5-0.5B", 151'936, true}, Case{"Qwen3-4B", 151'936, true}, Case{"Llama-2-70B", 32'000, false},
-        Case{"Falcon-40B", 65'024, true}, Case{"OPT-66B", 50'272, true}, Case{"Ours", 51'200, false}}) {
+        Case{"Mistral-7B-v0.1", 32'000, false}, Case{"mistralai/Mistral-7B-v0.3", 32'768, false},
+        Case{"Mistral-7B-Instruct-v0.3", 32'768, false}, Case{"Qwen2-57B-A14B", 151'936, false},
+        Case{"Qwen2-72B", 152'064, false}, Case{"Falcon-40B", 65'024, true}, Case{"OPT-66B", 50'272, true},
+        Case{"Ours", 51'200, false}}) {
     CAPTURE(c.name);
     const RowScenario read = run("", fmt::format("{},1024,16", c.name)).value();
     CHECK(read.scenario.model.vocab_size == c.words);
@@ -152,7 +155,11 @@ TEST_CASE("model families: experts that the name says and the columns leave out"
   CHECK(
       assumes(run("", "Mixtral-8x7B,4096,32").value(), "moe_topk not reported: 2, of the shipped model mixtral-8x7b"));
   CHECK(assumes(run("", "Qwen3-30B-A3B,1024,16").value(), "has experts, but not with this width"));
-  CHECK_FALSE(assumes(run("", "Qwen3-8B,4096,32").value(), "has experts"));
+  for (const char* name : {"Qwen2-57B-A14B,3584,28", "JetMoE-8B,2048,32", "Phi-3.5-MoE,4096,32"})
+    CHECK(assumes(run("", name).value(),
+                  "the name says experts, which are not known here, and the row reports none: a dense model"));
+  for (const char* name : {"Qwen3-8B,4096,32", "moebius-7b,4096,32"})
+    CHECK_FALSE(assumes(run("", name).value(), "experts"));
   for (const char* name : {"DeepSeekV2", "DSv2", "DeepSeekV2-Lite", "DeepSeek-671B"})
     CHECK(model("", fmt::format("{},1024,16", name)).latent_attention.has_value());
 }

@@ -104,8 +104,10 @@ class ModelReader : RowPart {
     set_family(m);
     if (has_experts_) read_experts(m);
     if (!has_experts_ && !reported("moe_experts") && !reported("arch") && is_named_for_experts(family_))
-      assume(fmt::format("{} has experts, but not with this width, and the row reports none: a dense model",
-                         shortened(text("model_name"))));
+      assume(fmt::format("{}, and the row reports none: a dense model",
+                         has_known_experts(family_)
+                             ? shortened(text("model_name")) + " has experts, but not with this width"
+                             : "the name says experts, which are not known here"));
     if (is_of("gpt-oss")) complete_gpt_oss(m);
     m.qk_norm = is_of("qwen3") || is_of("apertus");
     m.parallel_residual = mentions("parallel transformer block") || has_parallel_residual(family_);
