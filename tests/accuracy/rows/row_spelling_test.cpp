@@ -490,7 +490,12 @@ TEST_CASE("row spelling: numbers, schedules, graphs and words of precision", "[a
   for (const char* mixed : {"amp", "mixed"}) CHECK(with("precision", mixed).training.dtype == Precision::bf16);
   CHECK(with("precision", "16-mixed").training.dtype == Precision::fp16);
   CHECK(with("precision", "16").training.dtype == Precision::fp16);
-  for (const char* wide : {"float32", "TF32"}) CHECK(with("precision", wide).training.dtype == Precision::fp32);
+  CHECK(with("precision", "float32").training.dtype == Precision::fp32);
+  // Several times as fast as fp32, whose rates are without it.
+  CHECK(skipped(",precision", ",TF32") ==
+        "precision: TF32 is not modelled, and fp32 is without it (allowed: fp32 fp16 bf16 fp8 fp8_block mxfp8 nvfp4)");
+  CHECK_FALSE(skipped(",precision,precision_detail", ",fp32,TF32 multiplications").empty());
+  CHECK(with("precision_detail", "TF32 outside autocast").training.dtype == Precision::bf16);
   CHECK(with("precision", "e4m3").training.dtype == Precision::fp8);
   for (const char* other : {"example", "fp32 mixed", "mixed fp32/tf32"})
     CHECK_FALSE(skipped(",precision", fmt::format(",{}", other)).empty());

@@ -141,9 +141,13 @@ TEST_CASE("row words: years of sources", "[accuracy]") {
   CHECK(year_of_source("arXiv:2104.04473") == Approx(2021 + 3.5 / 12));
   CHECK(year_of_source("Megatron-LM README 2020") == 2020);
   CHECK(year_of_source("2016 GPUs in 2023") == 2023);
-  for (const char* none : {"", "NeMo 24.07 performance summary", "Megatron-LM SC21", "1024 GPUs", "arXiv",
-                           "scaling to 2016 GPUs", "2016 NVIDIA A100s", "2024 H100 SXM"})
+  for (const char* none :
+       {"", "NeMo 24.07 performance summary", "Megatron-LM SC21", "1024 GPUs", "arXiv", "scaling to 2016 GPUs",
+        "2016 NVIDIA A100s", "2016 A100 SXM4 80GB GPUs", "2016x A100", "2016xA100", "2016 x H100", "2016-GPU run"})
     CHECK(year_of_source(none) == 0);
+  for (const char* blog : {"Blog 2024 H100 results", "Results of 2024, H100 GPUs", "2024 NVIDIA DGX H100", "2024 L40S"})
+    CHECK(year_of_source(blog) == 2024);
+  CHECK(row(",framework,source", ",NeMo,Blog 2024 H100 results").value().stack == "nemo-2024");
 }
 
 TEST_CASE("row words: names of models", "[accuracy]") {

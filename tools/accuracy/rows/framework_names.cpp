@@ -63,14 +63,17 @@ std::string version_in(std::string_view small) {
   return {};
 }
 
-/// True of what follows a number of GPUs: " GPUs", " NVIDIA A100", " nodes".
+/// True of what follows a number of GPUs: " GPUs", "x A100", " NVIDIA A100 80GB GPUs", " A100s", " nodes"; not of " H100 results".
 bool counts_devices(std::string_view behind) {
   const std::vector<std::string_view> words = split_words(behind.substr(0, behind.find_first_of(",;.()")), " -");
+  if (!words.empty() && (words[0] == "x" || (words[0][0] == 'x' && is_part(gpu_name(words[0].substr(1)).part))))
+    return true;
   for (const std::string_view word : words) {
-    if (word == "nvidia" || word == "amd") continue;
     for (const char* device : {"gpu", "gcd", "node", "accelerator", "chip", "device"})
       if (word.starts_with(device)) return true;
-    return !gpu_name(word).part.empty() && is_part(gpu_name(word).part);
+    const std::string part = gpu_name(word).part;  // of "nvidia" or "80gb" none
+    if (!part.empty() && !is_part(part)) return false;
+    if (word.ends_with('s') && !part.empty() && part.size() < word.size()) return true;
   }
   return false;
 }

@@ -23,20 +23,51 @@ constexpr HeadSize kHeadSizes[] = {
 };
 
 constexpr VocabularyFamily kVocabularies[] = {
-    {"llama-2", 32'000, false},       {"llama-3.2-1b", 128'256, true},  {"llama-3.2-3b", 128'256, true},
-    {"llama-3", 128'256, false},      {"llama-4", 202'048, false},      {"mistral-7b", 32'000, false},
-    {"mixtral", 32'000, false},       {"mistral-nemo", 131'072, false}, {"gemma-3", 262'144, true},
-    {"gemma-4", 262'144, true},       {"gemma", 256'000, true},         {"qwen3-0.6b", 151'936, true},
-    {"qwen3-1.7b", 151'936, true},    {"qwen3-4b", 151'936, true},      {"qwen3", 151'936, false},
-    {"qwen2.5-0.5b", 151'936, true},  {"qwen2.5-1.5b", 151'936, true},  {"qwen2.5-3b", 151'936, true},
-    {"qwen2.5", 152'064, false},      {"qwen2-0.5b", 151'936, true},    {"qwen2-1.5b", 151'936, true},
-    {"qwen2", 152'064, false},        {"deepseek-v3", 129'280, false},  {"deepseek-v2", 102'400, false},
-    {"deepseek-moe", 102'400, false}, {"kimi-k2", 163'840, false},      {"moonlight", 163'840, false},
-    {"glm-4.5", 151'552, false},      {"glm-4.6", 151'552, false},      {"gpt-oss", 201'088, false},
-    {"falcon-7b", 65'024, true},      {"falcon-40b", 65'024, true},     {"falcon-180b", 65'024, true},
-    {"phi-3-mini", 32'064, false},    {"phi-3-medium", 32'064, false},  {"opt-", 50'272, true},
-    {"bloom", 250'880, true},         {"nemotron-4", 256'000, false},   {"yi-34b", 64'000, false},
-    {"yi-6b", 64'000, false},         {"olmo-2", 100'352, false},       {"dbrx", 100'352, false},
+    {"llama-2", 32'000, false},
+    {"llama-3.2-1b", 128'256, true},
+    {"llama-3.2-3b", 128'256, true},
+    {"llama-3", 128'256, false},
+    {"llama-4", 202'048, false},
+    {"mistral-7b-v0.3", 32'768, false},
+    {"mistral-7b-instruct-v0.3", 32'768, false},
+    {"mistral-7b", 32'000, false},
+    {"mixtral", 32'000, false},
+    {"mistral-nemo", 131'072, false},
+    {"gemma-3", 262'144, true},
+    {"gemma-4", 262'144, true},
+    {"gemma", 256'000, true},
+    {"qwen3-0.6b", 151'936, true},
+    {"qwen3-1.7b", 151'936, true},
+    {"qwen3-4b", 151'936, true},
+    {"qwen3", 151'936, false},
+    {"qwen2.5-0.5b", 151'936, true},
+    {"qwen2.5-1.5b", 151'936, true},
+    {"qwen2.5-3b", 151'936, true},
+    {"qwen2.5", 152'064, false},
+    {"qwen2-0.5b", 151'936, true},
+    {"qwen2-1.5b", 151'936, true},
+    {"qwen2-57b", 151'936, false},
+    {"qwen2", 152'064, false},
+    {"deepseek-v3", 129'280, false},
+    {"deepseek-v2", 102'400, false},
+    {"deepseek-moe", 102'400, false},
+    {"kimi-k2", 163'840, false},
+    {"moonlight", 163'840, false},
+    {"glm-4.5", 151'552, false},
+    {"glm-4.6", 151'552, false},
+    {"gpt-oss", 201'088, false},
+    {"falcon-7b", 65'024, true},
+    {"falcon-40b", 65'024, true},
+    {"falcon-180b", 65'024, true},
+    {"phi-3-mini", 32'064, false},
+    {"phi-3-medium", 32'064, false},
+    {"opt-", 50'272, true},
+    {"bloom", 250'880, true},
+    {"nemotron-4", 256'000, false},
+    {"yi-34b", 64'000, false},
+    {"yi-6b", 64'000, false},
+    {"olmo-2", 100'352, false},
+    {"dbrx", 100'352, false},
 };
 
 constexpr ExpertFamily kExperts[] = {
@@ -155,13 +186,14 @@ const ExpertFamily* experts_of(std::string_view name, std::int64_t hidden) {
   return found == std::end(kExperts) ? nullptr : found;
 }
 
+bool has_known_experts(std::string_view name) { return find(kExperts, name) != nullptr; }
+
 bool is_named_for_experts(std::string_view name) {
-  const std::vector<std::string_view> words = split_words(name, "-");
-  const bool active = std::ranges::any_of(words, [](std::string_view word) {
-    return word.size() > 2 && word[0] == 'a' && is_digit(word[1]) && word.back() == 'b';
-  });
-  return active || contains(name, "moe") ||
-         std::ranges::any_of(kExperts, [&](const ExpertFamily& each) { return is_of(name, each.family); });
+  const auto says = [](std::string_view word) {
+    const bool active = word.size() > 2 && word[0] == 'a' && is_digit(word[1]) && word.back() == 'b';
+    return active || word.ends_with("moe");  // also "JetMoE"
+  };
+  return has_known_experts(name) || std::ranges::any_of(split_words(name, "-"), says);
 }
 
 const AttentionWindow* window_of(std::string_view name) { return find(kWindows, name); }

@@ -36,6 +36,8 @@ struct ExpertFamily {
 };
 /// That of this `hidden`. nullptr: not known.
 const ExpertFamily* experts_of(std::string_view name, std::int64_t hidden);
+/// True if experts of that family are known, of whatever width.
+bool has_known_experts(std::string_view name);
 /// True if the name says that there are experts: one of these, "moe", or how many parameters are active ("a3b").
 bool is_named_for_experts(std::string_view name);
 

@@ -104,8 +104,10 @@ class ModelReader : RowPart {
     set_family(m);
     if (has_experts_) read_experts(m);
     if (!has_experts_ && !reported("moe_experts") && !reported("arch") && is_named_for_experts(family_))
-      assume(fmt::format("{} has experts, but not with this width, and the row reports none: a dense model",
-                         shortened(text("model_name"))));
+      assume(fmt::format("{}, and the row reports none: a dense model",
+                         has_known_experts(family_)
+                             ? shortened(text("model_name")) + " has experts, but not with this width"
+                             : "the name says experts, which are not known here"));
     if (is_of("gpt-oss")) complete_gpt_oss(m);
     m.qk_norm = is_of("qwen3") || is_of("apertus");
     m.parallel_residual = mentions("parallel transformer block") || has_parallel_residual(family_);
@@ -244,8 +246,13 @@ class ModelReader : RowPart {
     return false;
   }
 
-  /// As reported, else as the number of parameters says, if nothing else of it is guessed: a gated MLP has three matrices, another
-  /// one two.
+  /// True if the row names a model or family with a gate: all with a vocabulary or head size here, but for those of is_ungated.
+  bool is_named_for_gate() const {
+    return vocabulary_of(family_) != nullptr || head_size_of(family_) > 0 || (named_.hidden_size > 0 && named_.gated());
+  }
+
+  /// As reported, else as the number of parameters says: a gated MLP has three matrices, another one two. Where sizes are guessed,
+  /// too, the number must say it more clearly, and does not contradict the name.
   bool is_gated(Model m) {
     if (reported("gated_mlp")) return flag("gated_mlp", true);
     if (is_ungated(family_)) {
@@ -253,14 +260,15 @@ class ModelReader : RowPart {
       return false;
     }
     const double reported_parameters = 1e9 * fields_.number("params_b", 0);
-    if (reported_parameters <= 0 || has_experts_ || !reported("vocab") || !reported("ffn_hidden")) return true;
+    const bool guessed = !reported("vocab") || !reported("ffn_hidden");
+    if (reported_parameters <= 0 || has_experts_ || (guessed && is_named_for_gate())) return true;
     const auto miss = [&](Activation activation) {
       m.activation = activation;
       const Result<Model> complete = validated(m);
       return complete ? std::abs(static_cast<double>(parameter_count(*complete).total()) / reported_parameters - 1) : 1;
     };
-    constexpr double kNear = 0.05, kFar = 0.1;
-    if (miss(Activation::gelu) > kNear || miss(Model{}.activation) < kFar) return true;
+    const double near = guessed ? 0.1 : 0.05, far = guessed ? 0.15 : 0.1;
+    if (miss(Activation::gelu) > near || miss(Model{}.activation) < far) return true;
     assume("feed-forward layers that are not gated, as the number of parameters says");
     return false;
   }

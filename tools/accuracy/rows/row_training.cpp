@@ -248,7 +248,7 @@ class TrainingReader : RowPart {
     std::string name = lower_case(words);
     std::replace(name.begin(), name.end(), '-', '_');
     if (name.empty()) return Precision::bf16;
-    if (name == "float32" || name == "tf32") return Precision::fp32;
+    if (name == "float32") return Precision::fp32;
     if (name == "16") return Precision::fp16;  // Lightning's
     if (name == "e4m3" || name == "e5m2") return Precision::fp8;
     if (const std::optional<Precision> known = parse_enum<Precision>(name)) return known;
@@ -267,8 +267,11 @@ class TrainingReader : RowPart {
 
   void read_precision(Training& t) {
     const std::optional<Precision> precision = precision_of(text("precision"));
-    if (!precision) return add_error("precision", "unknown precision (allowed:" + allowed_precisions() + ")");
     const std::string& detail = text("precision_detail");
+    for (const char* column : {"precision", "precision_detail"})
+      if (precision.value_or(Precision::fp32) == Precision::fp32 && affirms(text(column), "tf32"))
+        return add_error(column, "TF32 is not modelled, and fp32 is without it (allowed:" + allowed_precisions() + ")");
+    if (!precision) return add_error("precision", "unknown precision (allowed:" + allowed_precisions() + ")");
     t.dtype = *precision;
     if (t.dtype == Precision::fp8) t.dtype = scales_in(detail).value_or(Precision::fp8);
     if (affirms(text("precision"), "mxfp4")) assume("mxfp4: as nvfp4, which has twice as many scales");
