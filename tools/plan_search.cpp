@@ -183,8 +183,7 @@ std::string refusal_of(const MachineChoice& machine, SearchSpace space, const Se
   if (result.least_host > Bytes{})
     return fmt::format(
         "No layout fits {}: of those that fit the GPUs, the one that offloads least needs {:.1f} GiB of host memory "
-        "per "
-        "host, which has {:.1f} GiB.",
+        "per host, which has {:.1f} GiB.",
         name, gib(result.least_host), gib(machine.scenario.cluster.node.host_memory));
   if (result.least_memory.count > 0)
     return fmt::format("No layout fits {}: the smallest needs at least {:.1f} GiB of {:.1f} GiB that may be used.",

@@ -92,7 +92,7 @@ Result<StepTime> EngineStepTimes::of(const MachineState& state) const {
   Scenario scenario = scenario_;
   if (state.global_batch > 0) scenario.training.global_batch_size = state.global_batch;
   const std::int64_t full_batch = scenario.training.global_batch_size;
-  degrade(scenario.cluster, state);
+  degrade(scenario.cluster, state);  // with all nodes, by which the sites are divided
   if (state.lost_replicas > 0) drop_replicas(scenario, replicas_of(scenario), state.lost_replicas, keep_batch_);
   MachineState whole = state;
   whole.gpu_speed_percent = 100;

@@ -92,31 +92,26 @@ const std::vector<int>& Placements::leaving_ranks(Slot slot, int rank) {
 /// Groups that share the node's NICs with the group that has these members there: as many as there is room for among the
 /// ranks whose groups leave the node; 1 if none of those uses a NIC of this group. Failed NICs are replaced by any others.
 int Placements::sharing(Slot slot, std::span<const int> members) {
-  const std::vector<int>& leaving = leaving_ranks(slot, members.front());
-  const auto nics_of = [&](int rank) { return nics_of_gpu(cluster_.node, cluster_.coord_of(rank).gpu); };
-  std::vector<int> users(static_cast<std::size_t>(nics_of_gpu(cluster_.node, cluster_.node.gpus - 1).last));
-  const auto use = [&](int rank, int count) {
-    int most = 0;
-    for (int nic = nics_of(rank).first; nic < nics_of(rank).last; ++nic)
-      most = std::max(most, users[static_cast<std::size_t>(nic)] += count);
-    return most;
-  };
-  for (const int rank : leaving) use(rank, 1);
-  for (const int rank : members) use(rank, -1);
-  const auto has_siblings = [&](int rank) { return use(rank, 0) > 0; };
-  const NetworkFaults& faults = cluster_.faults;
-  if (faults.lost_rails.empty() && faults.slow_nics.empty() && std::ranges::none_of(members, has_siblings)) return 1;
   const NodeSpec& node = cluster_.node;
-  const int fit = std::max(1, static_cast<int>(leaving.size() / members.size()));
-  if (static_cast<int>(leaving.size()) >= node.gpus) return fit;
-  // Where only some leave, they may use the same NICs: the group has its own divided by the groups on the fullest of them.
-  std::vector<int> own(users.size());
-  for (const int rank : members)
-    for (int nic = nics_of(rank).first; nic < nics_of(rank).last; ++nic) ++own[static_cast<std::size_t>(nic)];
-  int used = 0, most = 1;
+  const std::vector<int>& leaving = leaving_ranks(slot, members.front());
+  const auto users_of_nics = [&](std::span<const int> ranks) {
+    std::vector<int> users(static_cast<std::size_t>(node.hosts() * node.nics));
+    for (const int rank : ranks) {
+      const NicRange nics = nics_of_gpu(node, cluster_.coord_of(rank).gpu);
+      for (int nic = nics.first; nic < nics.last; ++nic) ++users[static_cast<std::size_t>(nic)];
+    }
+    return users;
+  };
+  const std::vector<int> own = users_of_nics(members), all = users_of_nics(leaving);
+  int used = 0, most = 1;  // NICs of the group, and groups on the fullest of them
   for (std::size_t nic = 0; nic < own.size(); ++nic)
-    if (own[nic] > 0) ++used, most = std::max(most, ceil_div(own[nic] + users[nic], own[nic]));
-  return std::max(fit, ceil_div(node.nics * node.hosts() * most, std::max(1, used)));
+    if (own[nic] > 0) ++used, most = std::max(most, ceil_div(all[nic], own[nic]));
+  const NetworkFaults& faults = cluster_.faults;
+  if (faults.lost_rails.empty() && faults.slow_nics.empty() && most == 1) return 1;
+  const int fit = std::max(1, static_cast<int>(leaving.size() / members.size()));
+  // Where only some leave, they may use the same NICs: the group has its own divided by the groups on the fullest of them.
+  const bool all_leave = static_cast<int>(leaving.size()) >= node.gpus;
+  return all_leave ? fit : std::max(fit, ceil_div(node.hosts() * node.nics * most, std::max(1, used)));
 }
 
 /// The node in which most groups share the NICs decides: one at an end of the group, since those between have no other members.
