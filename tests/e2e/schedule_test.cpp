@@ -126,6 +126,10 @@ TEST_CASE("schedule takes stages, micro-batches and times from a scenario", "[e2
   CHECK(real["own_span_bubble_fraction"].is_null());  // the step also has an optimizer
   CHECK(real["compare"].size() == 3);
   CHECK(real["compare"][0]["tBW"].is_null());
+  // --virtual is of a schedule that takes it, here the compared one.
+  const Json chunks = answer(sandbox, "--times-from llama2-7b-abci --compare interleaved-1f1b --virtual 4");
+  CHECK(chunks["schedule"] == "1f1b");
+  CHECK(chunks["compare"][0]["schedule"] == "interleaved-1f1b");
   // Filling a bubble with weight gradients helps with real times too.
   CHECK(real["compare"][0]["makespan"].get<double>() < real["makespan"].get<double>());
   // The step is the one that predict forecasts, for every schedule.

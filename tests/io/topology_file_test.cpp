@@ -150,10 +150,11 @@ TEST_CASE("the cables between the groups of a dragonfly decide its oversubscript
 }
 
 TEST_CASE("a last tier with nodes has a top above it, unless it holds the machine", "[io][network]") {
-  const auto tiers = [](int nodes) {
+  const auto tiers = [](int nodes, const std::string& kind = "fat-tree", const std::string& last = "core") {
     std::vector<std::string> names;
-    const std::string fabric = R"({"kind": "fat-tree", "tiers": [{"name": "leaf", "nodes": 2}, )"
-                               R"({"name": "core", "nodes": 4, "oversubscription": 4}]})";
+    const std::string below = kind == "fat-tree" ? R"({"name": "leaf", "nodes": 2}, )" : "";
+    const std::string fabric = R"({"kind": ")" + kind + R"(", "tiers": [)" + below + R"({"name": ")" + last +
+                               R"(", "nodes": 4, "oversubscription": 4}]})";
     const Cluster cluster = with_fabric(fabric, nodes).value();
     for (const FabricTier& tier : cluster.tiers) names.push_back(tier.name);
     return names;
@@ -161,6 +162,8 @@ TEST_CASE("a last tier with nodes has a top above it, unless it holds the machin
   CHECK(tiers(0) == std::vector<std::string>{"leaf", "core", "top"});
   CHECK(tiers(16) == std::vector<std::string>{"leaf", "core", "top"});
   CHECK(tiers(4) == std::vector<std::string>{"leaf", "core"});
+  CHECK(tiers(16, "fat-tree", "top") == std::vector<std::string>{"leaf", "top", "above top"});
+  CHECK(tiers(16, "dragonfly", "group") == std::vector<std::string>{"group", "top"});
 }
 
 TEST_CASE("keys of a fabric that its kind does not have are refused", "[error][io][network]") {

@@ -176,7 +176,7 @@ TEST_CASE("capacity: candidates that violate a constraint come last, with the co
   const std::vector<MachineOutcome> dear{machine("fast", 100, {evaluation(10, 1, 0.1)}),
                                          machine("fast", 400, {evaluation(2.51, 1, 0.1)})};
   const JobTarget both{.tokens = 1e12, .days = 10, .budget_usd = 1000};
-  CHECK(rank_candidates(dear, Objective::time, both, &economics).candidates[0].machine == 1);
+  CHECK(rank_candidates(dear, Objective::gpus, both, &economics).candidates[0].machine == 1);
 }
 
 TEST_CASE("an owned GPU costs depreciation and power per hour", "[search]") {
