@@ -29,6 +29,20 @@ std::string gemm_factors(const Scenario& s) {
   return fmt::format("{:.3g} ({} gemm), {:.3g} (other gemm)", used, to_string(s.training.dtype), plain);
 }
 
+std::string collectives_text(const Cluster& cluster) {
+  const CollectiveTuning& tuning = cluster.tuning;
+  if (!tuning.data.empty())
+    return fmt::format("collectives: NCCL's model, corrected on {} (residual {})", tuning.data,
+                       percent(tuning.residual));
+  if (cluster.backend != Backend::nccl || cluster.world_size == 1) return {};
+  return fmt::format("collectives: NCCL's model, without measurements of this machine (taken to be off by {}){}",
+                     percent(tuning.residual),
+                     cluster.node.link == IntraLink::pcie && tuning.intra_bandwidth < 1
+                         ? fmt::format("; over PCIe they reach {:.0f} % of a copy's rate, as on RTX PRO 6000",
+                                       100 * tuning.intra_bandwidth)
+                         : "");
+}
+
 }  // namespace
 
 std::string gpu_counts(const Scenario& scenario, std::string_view times) {
@@ -72,10 +86,7 @@ std::vector<std::string> sources_of_numbers(const Scenario& s, const Forecast& f
   if (const std::string racks = rack_text(s); !racks.empty()) lines.push_back(racks);
   if (const std::string sites = sites_text(s.cluster.sites); !sites.empty()) lines.push_back(sites);
   if (const std::string paths = path_text(s.cluster); !paths.empty()) lines.push_back(paths);
-  if (!s.cluster.tuning.data.empty()) {
-    lines.push_back(fmt::format("collectives: NCCL's model, corrected on {} (residual {})", s.cluster.tuning.data,
-                                percent(s.cluster.tuning.residual)));
-  }
+  if (const std::string collectives = collectives_text(s.cluster); !collectives.empty()) lines.push_back(collectives);
   lines.push_back(f.flops_convention == FlopsConvention::model_full_attn
                       ? "FLOPs: model_full_attn, attention scores not halved for the causal mask"
                       : "FLOPs: model_causal, attention scores halved for the causal mask");

@@ -75,8 +75,7 @@ Result<void> Assembler::load(const Gpu& gpu) {
         {"kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv", "kernels/cudnn-frontend/norms_fwd_bwd.csv",
          "kernels/published-tables/flash_attention_tflops.csv",
          "kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz",
-         "kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz",
-         "kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz", "kernels/aiconfigurator/scale_matrix_perf.csv.gz",
+         "kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz", "kernels/aiconfigurator/scale_matrix_perf.csv.gz",
          "kernels/vidur/layer_ops_a100.csv.gz", "kernels/vidur/layer_ops_h100.csv.gz",
          "kernels/simumax/op_efficiency_a100_pcie_80gb.csv", "kernels/simumax/op_efficiency_b200.csv"});
     wanted.push_back(fmt::format("kernels/aiconfigurator/gemm_{}.csv.gz", gpu.gemm_table));
@@ -164,8 +163,7 @@ void Assembler::fit_attention_kernels(const Gpu& gpu, Profile& profile) {
   AttentionTables tables{&table("kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv"),
                          &table("kernels/published-tables/flash_attention_tflops.csv"),
                          &table("kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz"),
-                         &table("kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz"),
-                         &table("kernels/aiconfigurator/attn_causal_fwd_b200_sxm.csv.gz")};
+                         &table("kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz")};
   if (profile.name == "rtx-pro-6000") tables.serving_rtx_pro = &table(kRtxProAttention);
   profile.attention = attention_models(gpu.architecture, tables);
   mark_attention_of_others(gpu, profile);
@@ -306,12 +304,12 @@ void Assembler::fit_gemms(const Gpu& gpu, Profile& profile) {
     if (samples.fitted.empty()) continue;
     const std::string data =
         fmt::format("aiconfigurator {} {} (trtllm, sglang), one in five (n, k) pairs held out", name, dtype);
-    // bf16 is the first of the formats. B200's and B300's two sources differ by more than those of the other GPUs.
+    // bf16 is the first of the formats. B200's two sources differ by more than those of the other GPUs.
     GemmTask task{.precision = precision, .l2_bytes = l2};
     if (precision != Precision::bf16)
       task.t0 = profile.gemm.at(Precision::bf16).t0;
     else
-      task.nodes = profile.name == "b200" || profile.name == "b300";
+      task.nodes = profile.name == "b200";
     const GemmFit fit = fit_gemm(samples, peak_of(profile, precision), task,
                                  measured_library(profile.name, profile.architecture, precision), data);
     profile.gemm[precision] = fit.model;

@@ -85,6 +85,17 @@ AttentionModel scaled(AttentionModel model, std::int64_t head_dim, const Attenti
   return model;
 }
 
+/// Head size 256, whose backward pass was measured for FlashAttention 4 on H200 only: 314 of the 615 TFLOP/s of head size 128
+/// (docs/references.md#wide-heads).
+AttentionModel with_wide_backward(AttentionModel model, const AttentionModel& narrow) {
+  constexpr double kOfHeadSize128 = 314.0 / 615, kResidual = 0.3;
+  model.backward_efficiency = narrow.backward_efficiency * kOfHeadSize128;
+  model.backward_s0 = narrow.backward_s0;
+  model.fit.data += "; backward by FlashAttention 4's ratio on H200";
+  model.fit.residual = std::max(model.fit.residual, kResidual);
+  return model;
+}
+
 /// The same kernel with the other mask: same asymptote, s0 changed by the loss on the diagonal.
 AttentionModel with_mask(AttentionModel model, bool causal, const AttentionModel& from, const AttentionModel& to) {
   model.causal = causal;
@@ -190,8 +201,10 @@ std::vector<AttentionModel> hopper(const AttentionTables& tables) {
   const AttentionCurve reference = serving_curve(*tables.serving_h100, "vllm", 128, kH100);
   for (const std::int64_t head_dim : {64, 256}) {
     const AttentionCurve wanted = serving_curve(*tables.serving_h100, "vllm", head_dim, kH100);
-    for (const AttentionModel& model : {causal, full})
-      models.push_back(scaled(model, head_dim, wanted, reference, scaled_data));
+    for (const AttentionModel& model : {causal, full}) {
+      const AttentionModel other = scaled(model, head_dim, wanted, reference, scaled_data);
+      models.push_back(head_dim > 128 ? with_wide_backward(other, model) : other);
+    }
   }
   const auto put = [&](const AttentionModel& model) {
     models.push_back(with_mask(model, true, full, causal));
@@ -220,6 +233,23 @@ std::vector<AttentionModel> blackwell_in_8_bits(const CsvTable& cudnn, Precision
   return models;
 }
 
+/// FlashAttention 2 multiplies with instructions of Ampere, which Blackwell executes no faster than Hopper: forward 352 to 362
+/// TFLOP/s on B200 (docs/references.md#fa2-blackwell), 359 on H100.
+std::vector<AttentionModel> fa2_on_blackwell(const AttentionTables& tables, const AttentionModel& causal,
+                                             const AttentionModel& full) {
+  constexpr double kResidual = 0.2;
+  std::vector<AttentionModel> models;
+  for (const std::int64_t head_dim : {128, 64}) {
+    AttentionModel model = fa2_on_hopper(*tables.published, head_dim);
+    model.forward_efficiency *= kH100.flops / kB200.flops;
+    model.backward_efficiency *= kH100.flops / kB200.flops;
+    model.fit = {"FlashAttention 2 at its rate on Hopper (docs/references.md#fa2-blackwell)", 0, kResidual};
+    models.push_back(with_mask(model, true, full, causal));
+    models.push_back(model);
+  }
+  return models;
+}
+
 std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
   const std::string data = "cudnn-frontend sdpa_training_fwd_bwd, GB200 bf16";
   const Samples cudnn = read_cudnn_samples(*tables.cudnn, "NVIDIA GB200");
@@ -229,22 +259,28 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
   for (const std::int64_t head_dim : {128, 192})
     for (const bool causal : {true, false})
       models.push_back(fit_both("cudnn", cudnn, head_dim, causal, kGB200, data, {.power_exponent = exponent}));
-  const AttentionCurve reference = serving_curve(*tables.serving_b200, "vllm", 128, kB200);
-  const AttentionCurve wide = serving_curve(*tables.serving_b200, "vllm", 256, kB200);
-  for (const std::size_t i : {0U, 1U}) {
-    const AttentionModel model = models[i];
+  const AttentionModel causal = models[0], full = models[1];
+  AttentionModel wide = causal;
+  wide.head_dim = 256;
+  const AttentionCurve forward = fit_attention(select(cudnn, 256, true), false, kGB200, {kAttentionT0, exponent});
+  wide.forward_efficiency = forward.efficiency;
+  wide.forward_s0 = forward.s0;
+  wide.fit = {data, forward.samples, forward.residual};
+  wide = with_wide_backward(wide, causal);
+  models.push_back(wide);
+  models.push_back(with_mask(wide, false, causal, full));
+  for (const AttentionModel& model : {causal, full}) {
     const AttentionCurve narrow = fit_attention(select(fa4, 64, model.causal), false, kB200, {kAttentionT0});
     const AttentionCurve wide_heads = fit_attention(select(fa4, 128, model.causal), false, kB200, {kAttentionT0});
     models.push_back(
         scaled(model, 64, narrow, wide_heads, data + "; head size by the ratio of FA4 (published-tables)"));
-    models.push_back(scaled(model, 256, wide, reference,
-                            data + "; head size by the ratio in aiconfigurator attn_causal_fwd_b200_sxm (vllm)"));
   }
   const AttentionCurve narrow = fit_attention(select(fa4, 64, true), false, kB200, {kAttentionT0});
   const AttentionCurve wide_heads = fit_attention(select(fa4, 128, true), false, kB200, {kAttentionT0});
   for (const Precision precision : {Precision::fp8, Precision::mxfp8})
     for (const AttentionModel& model : blackwell_in_8_bits(*tables.cudnn, precision, exponent, narrow, wide_heads))
       models.push_back(model);
+  for (const AttentionModel& model : fa2_on_blackwell(tables, causal, full)) models.push_back(model);
   return models;
 }
 

@@ -17,7 +17,6 @@ struct AttentionTables {
   const CsvTable* published = nullptr;     ///< published-tables/flash_attention_tflops.csv
   const CsvTable* serving_a100 = nullptr;  ///< aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz, and so on
   const CsvTable* serving_h100 = nullptr;
-  const CsvTable* serving_b200 = nullptr;
   const CsvTable* serving_rtx_pro = nullptr;  ///< for RTX PRO 6000, whose kernels differ from those of data-centre GPUs
   const std::vector<MeasuredKernel>* shipped = nullptr;  ///< scenarios/runs/kernels.csv, for CDNA
 };

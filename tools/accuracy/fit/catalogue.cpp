@@ -13,6 +13,10 @@ constexpr double kPcieOfSxm = 252.9 / 271.2;
 // The same, bf16 and fp8: GB200 1822.0 and 3615.6 of B200's 1745.0 and 3432.5 TFLOP/s, where the data sheets' peaks differ by
 // 2500 / 2250. The highest clocks differ by 4.9 % (2,062 and 1,965 MHz, gpu-specs).
 constexpr double kGb200OfB200 = (1822.0 / 1745.0 + 3615.6 / 3432.5) / 2 * 2250 / 2500;
+// aiconfigurator's bf16 GEMMs of 1e11 multiplications and more: TensorRT-LLM's on B300 take 1.168 times the time of SGLang's on
+// GB300 (3,755 shapes); on B200 the two differ by 0.1 %. SGLang's tables of B300 are those of GB300, row by row
+// (docs/references.md#gemm-fit).
+constexpr double kB300OfGb300 = 1 / 1.168 * 2500 / 2250;
 // The same square matrices of 4,096 to 16,384 with torch.matmul: 752 to 807 TFLOP/s at 1,000 W, 615 to 660 of MI300X at 750 W; mean of
 // the ratios (scenarios/runs/kernels.csv).
 constexpr double kMi325xOfMi300x = 1.22;
@@ -141,9 +145,10 @@ const Gpu kGpus[] = {
      .row = "B300-SXM-270GB",
      .architecture = "Blackwell",
      .usable_gib = 267.0,
-     .gemm_table = "b300_sxm",
-     .in_training_as = "b200",
-     .in_training_gemm = clock_at_power(1000.0 / 1100)},
+     .based_on = "gb300",
+     .efficiency = kB300OfGb300,
+     .in_training_gemm = clock_at_power(1000.0 / 1100) / clock_at_power(1200.0 / 1400),
+     .note = "GEMMs of gb300, at the ratio of TensorRT-LLM's on B300 to SGLang's on GB300"},
     {.name = "gb300",
      .title = "GB300 (one GPU) 278 GB",
      .row = "GB300",
@@ -195,7 +200,8 @@ const Gpu kGpus[] = {
      .row = "RTX-PRO-6000-Server",
      .architecture = "Blackwell",
      .usable_gib = 94.9,
-     .gemm_table = "rtx_pro_6000_server"},
+     .gemm_table = "rtx_pro_6000_server",
+     .in_training_as = "b200"},
     {.name = "l40s",
      .title = "L40S 48 GB",
      .row = "L40S",

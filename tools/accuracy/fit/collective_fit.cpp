@@ -61,7 +61,7 @@ bool any(const std::vector<Machine>& machines, Predicate predicate) {
 void add_inside(const std::vector<Machine>& machines, const CollectiveTuning& start, std::vector<Free>& free) {
   free.push_back(factor(&CollectiveTuning::intra_bandwidth, start, 0.4, 1.3));
   free.push_back(factor(&CollectiveTuning::base_latency, start, 0.2, 5));
-  free.push_back(factor(&CollectiveTuning::hop_latency, start, 0.2, 3));
+  free.push_back(factor(&CollectiveTuning::hop_latency, start, 0.5, 3));
   free.push_back(factor(&CollectiveTuning::mid_size, start, 1, 4));
   free.push_back(limit(&CollectiveTuning::mid_limit));
   free.push_back(copies());
@@ -81,13 +81,14 @@ void add_between(const std::vector<Machine>& machines, const CollectiveTuning& s
     free.push_back(limit(&CollectiveTuning::net_mid_limit));
   }
   // Samples of two nodes cannot separate the latency of a hop from that of a call, which matters since a ring has a hop for each
-  // node. With hops_of_parent a hop takes what it takes on similar nodes, and a call the rest; else it takes at most 70 us.
+  // node. With hops_of_parent a hop takes what it takes on similar nodes, and a call the rest; else it takes at most 70 us, and
+  // with LL at least what NCCL's own numbers say.
   const bool known = any(machines, many_nodes);
   if (machines.front().hops_of_parent) {
     free.push_back(amount(&CollectiveTuning::net_call_us, 20, 2000));
   } else {
     free.push_back(factor(&CollectiveTuning::net_hop_latency, start, 0.2, known ? 50 : 5));
-    free.push_back(factor(&CollectiveTuning::net_ll_latency, start, 0.2, known ? 90 : 20));
+    free.push_back(factor(&CollectiveTuning::net_ll_latency, start, known ? 0.2 : 1, known ? 90 : 20));
   }
   if (any(machines, [](const PreparedSample& s) { return several_nodes(s) && direct(s); }))
     free.push_back(factor(&CollectiveTuning::direct_bandwidth, start, 0.05, 1.1));
