@@ -212,7 +212,7 @@ class ParallelReader : RowPart {
       p.zero_stage = 1;
       assume("optimizer not reported: distributed, as in recipes of Megatron-Core");
     } else {
-      result_.guess_zero_stage = true;
+      result_.guess_zero_stage = !runs("megatron-lm-2021");  // it had no distributed optimizer
     }
   }
 
