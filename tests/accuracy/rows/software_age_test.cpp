@@ -1,5 +1,8 @@
 #include "tools/accuracy/rows/software_age.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include <catch2/catch.hpp>
 
 #include "sim/cost/attention.hpp"

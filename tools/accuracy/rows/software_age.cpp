@@ -1,6 +1,8 @@
 #include "tools/accuracy/rows/software_age.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
