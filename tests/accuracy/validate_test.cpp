@@ -193,63 +193,6 @@ TEST_CASE("where no barrier ends a step, a step lasts as long as its busiest ran
   CHECK(rows[0].sensitivities.step_s == rows[0].predicted_s);
 }
 
-TEST_CASE("recomputation that is not reported is the least that fits", "[accuracy]") {
-  // A Llama 2 7B with its states over eight GPUs: 32 layers of activations, of which eight samples at once keep fewer.
-  const std::string header =
-      "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,zero_stage,"
-      "flash_attention,step_time_s,micro_batch\n";
-  const std::string model = "32,4096,32,11008,32000,4096,64,H100,8,PyTorch FSDP,3,1,1,";
-  const CsvTable table = CsvTable::parse(header + model + "1\n" + model + "8\n", "t.csv").value();
-  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(shipped_data()).value()).value();
-  CHECK(rows[0].assumptions.back() == "recomputation not reported: none fits");
-  const std::string& assumed = rows[1].assumptions.back();
-  CHECK(assumed.find(" of the 32 layers of a virtual stage, the least that fits") != std::string::npos);
-  CHECK(rows[1].fits);
-  // With a layer less it would not: what is left over is less than a layer's share of the activations.
-  CHECK(rows[1].predicted_memory_gib > 0.9 * rows[1].capacity_gib);
-}
-
-TEST_CASE("everything is recomputed where not even that would make a run fit", "[accuracy]") {
-  // 70 billion parameters on 16 GPUs of 80 GB: states of 2 + 4 + 12 bytes over two replicas of eight are more than that.
-  const CsvTable table =
-      CsvTable::parse(
-          "layers,hidden,heads,ffn_hidden,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,tp,pp,zero_stage,"
-          "flash_attention,step_time_s,micro_batch,recompute\n"
-          "80,8192,64,28672,32000,4096,64,H100,16,,4,2,1,1,1,1,\n"
-          "80,8192,64,28672,32000,4096,64,H100,16,,4,2,1,1,1,1,full\n",
-          "t.csv")
-          .value();
-  const std::vector<RowForecast> rows = validate(table, RowLibrary::open(shipped_data()).value()).value();
-  CHECK(rows[0].assumptions.back() == "recomputation not reported: everything, though even that does not make it fit");
-  CHECK_FALSE(rows[0].fits);
-  CHECK_FALSE(rows[1].fits);
-  CHECK(rows[0].predicted_s == rows[1].predicted_s);
-  CHECK(rows[0].layout_spread > rows[1].layout_spread);
-}
-
-TEST_CASE("a larger model is not forecast faster because nothing makes it fit", "[accuracy]") {
-  // Of the stage of ZeRO nothing is said. At 18 bytes per parameter the larger one takes more than the 80 GB of its GPU.
-  const auto forecast = [](const std::string& vocabulary) {
-    const CsvTable table = CsvTable::parse(
-                               "layers,hidden,heads,kv_heads,ffn_hidden,gated_mlp,vocab,seq_len,global_batch_seqs,gpu,"
-                               "gpu_count,framework,tp,step_time_s,micro_batch\n"
-                               "8,6144,48,8,24576,0," +
-                                   vocabulary + ",4096,16,A100,16,Megatron-DeepSpeed,1,1,1\n",
-                               "t.csv")
-                               .value();
-    return validate(table, RowLibrary::open(shipped_data()).value()).value().front();
-  };
-  const auto says = [](const RowForecast& row, const char* words) {
-    return std::ranges::any_of(row.assumptions, [&](const std::string& each) { return each.find(words) != each.npos; });
-  };
-  const RowForecast small = forecast("32000"), large = forecast("256000");
-  CHECK(small.fits);
-  CHECK(large.fits);
-  CHECK_FALSE(says(small, "distributed optimizer"));
-  CHECK(says(large, "recomputation not reported: everything, with a distributed optimizer, of which nothing is said"));
-  CHECK(large.predicted_s > small.predicted_s);
-}
-
 TEST_CASE("reported memory: allocated, reserved, or the whole device; a sample is not a peak", "[accuracy]") {
   const auto forecast = [](const std::string& framework, const std::string& kind) {
     const CsvTable table = CsvTable::parse(

@@ -11,6 +11,7 @@
 #include "sim/base/parallel_for.hpp"
 #include "sim/base/words.hpp"
 #include "sim/forecast/evidence.hpp"
+#include "tools/accuracy/least_recompute.hpp"
 #include "tools/accuracy/rows/row_part.hpp"
 
 namespace tracecast::accuracy {
@@ -45,57 +46,6 @@ std::string out_of_scope(const TableFields& fields) {
   if (!among("consistency", {"ok", "plausible_mfu", "ok_tflops_vs_mfu_only", "not_applicable"}))
     return because("consistency");
   return "";
-}
-
-/// True if the step of `run` fits with this recomputation and the same schedule.
-bool fits_with(const RowScenario& row, const ForecastRun& run, const Training& training) {
-  Plan plan = run.plan;
-  plan.training = training;
-  const std::vector<MemoryByKind> peaks = peak_memory(row.scenario.model, plan, run.schedule);
-  return std::all_of(peaks.begin(), peaks.end(),
-                     [&](const MemoryByKind& peak) { return peak.total() <= run.forecast.memory_capacity; });
-}
-
-void assume_recompute(RowScenario& row, const std::string& what) {
-  row.assumptions.emplace_back("recomputation not reported: " + what);
-}
-
-/// Chooses the least recomputation with which `run` fits: what it has (none, or the framework's default), the attention
-/// scores, some layers of every virtual stage, all. A run that does not fit even so surely recomputed everything, and, where
-/// its source does not say it, divided the optimizer: a larger model is never forecast with less.
-void choose_recompute(RowScenario& row, const ForecastRun& run) {
-  Training& training = row.scenario.training;
-  const auto settle = [&row](const std::string& what) { assume_recompute(row, what); };
-  if (run.forecast.fits) {
-    row.guess_recompute = false;
-    if (training.recompute == Recompute::none) settle("none fits");
-    return;
-  }
-  if (!training.flash_attention) {
-    training.recompute = Recompute::selective;
-    if (fits_with(row, run, training)) return settle("the attention scores, the least that fits");
-  }
-  training.recompute = Recompute::full;
-  int longest = 0;
-  for (const Stage& stage : run.plan.stages) longest = std::max(longest, stage.num_layers);
-  for (training.recompute_num_layers = 1; training.recompute_num_layers < longest; ++training.recompute_num_layers)
-    if (fits_with(row, run, training))
-      return settle(std::to_string(training.recompute_num_layers) + " of the " + std::to_string(longest) +
-                    " layers of a virtual stage, the least that fits");
-  training.recompute_num_layers = 0;
-  if (fits_with(row, run, training)) return settle("everything, less does not fit");
-  int& zero_stage = row.scenario.parallel.zero_stage;
-  if (!row.guess_zero_stage || zero_stage > 0) return settle("everything, though even that does not make it fit");
-  zero_stage = 1;
-  settle("everything, with a distributed optimizer, of which nothing is said either: less does not fit");
-}
-
-Result<ForecastRun> with_least_recompute(RowScenario& row, const ForecastOptions& how) {
-  Result<ForecastRun> run = forecast(row.scenario, how);
-  if (!run || !row.guess_recompute) return run;
-  const Recompute before = row.scenario.training.recompute;
-  choose_recompute(row, *run);
-  return row.scenario.training.recompute == before ? std::move(run) : forecast(row.scenario, how);
 }
 
 /// How the step of one row is simulated, with whatever factors.

@@ -504,8 +504,10 @@ TEST_CASE("row spelling: numbers, schedules, graphs and words of precision", "[a
   CHECK(row(",precision,precision_detail", ",fp8,enable_fsdp_float8_all_gather")
             .value()
             .scenario.training.fp8_param_gather);
-  CHECK(assumes(row(",precision", ",nvfp4").value(), "nvfp4: H100 has no such arithmetic"));
-  CHECK_FALSE(assumes(row(",precision", ",fp8").value(), "no such arithmetic"));
+  CHECK(assumes(row(",precision", ",nvfp4").value(), "has no arithmetic in nvfp4: the rate of bf16 is taken"));
+  CHECK(assumes(row(",precision", ",mxfp8").value(), "has no arithmetic in mxfp8: the rate of fp8 is taken"));
+  for (const char* known : {"fp8", "fp8_block"})
+    CHECK_FALSE(assumes(row(",precision", fmt::format(",{}", known)).value(), "no arithmetic"));
   for (const char* released : {"NeMo 1.23", "NeMo 2.0", "NeMo-Megatron"})
     CHECK(row(",framework", fmt::format(",{}", released)).value().stack == "nemo-2024");
   CHECK(row(",framework", ",NeMo 2.3").value().stack == "nemo-2025");

@@ -65,7 +65,7 @@ TEST_CASE("row words: Megatron-LM is that of its year", "[accuracy]") {
   CHECK(named("Megatron-LM", ",kv_heads", ",8") == "Megatron-LM (2024)");
   CHECK(named("Megatron-LM", ",kv_heads", ",32") == "Megatron-LM");
   CHECK(named("NVIDIA Megatron-LM 2023") == "Megatron-LM (2023)");
-  CHECK(named("Megatron-LM core_r0.5.0") == "Megatron-LM (2024)");
+  CHECK(named("Megatron-LM core_r0.5.0") == "Megatron-Core 0.5");
   CHECK(named("PyTorch 24.07 container, Megatron-LM") == "Megatron-LM (2024)");
   CHECK(named("DeepSpeed ZeRO-3 inside Megatron-LM") == "DeepSpeed ZeRO-3 inside Megatron-LM");
   const auto stack = [](const std::string& source, const std::string& gpu) {

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/accuracy/fit/fit.hpp"
+
 namespace tracecast::accuracy {
 namespace {
 
@@ -284,11 +286,12 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
   return models;
 }
 
-/// `model` with a backward pass whose ratio to the forward pass is that of another model.
+/// `model` with a backward pass, never measured, whose ratio to the forward pass is that of another model.
 AttentionModel with_backward_of(AttentionModel model, const AttentionModel& other, const std::string& whose) {
   model.backward_efficiency = model.forward_efficiency * other.backward_efficiency / other.forward_efficiency;
   model.backward_s0 = std::max(0.0, model.forward_s0 + other.backward_s0 - other.forward_s0);
   model.fit.data += "; backward by the ratio of " + whose;
+  model.fit.residual = std::max(model.fit.residual, other.fit.residual) + kTransferResidual;
   return model;
 }
 

@@ -90,12 +90,6 @@ double written_year(std::string_view small) {
   return 0;
 }
 
-/// As a release or alone: 2024.5 of "PyTorch 24.07 container". 0: the name has none.
-double year_in_name(const std::string& small) {
-  const double released = year_of_release(small);
-  return released > 0 ? released : written_year(small);
-}
-
 /// The copy inside of DeepSpeed's example has a stack of its own.
 bool is_megatron_lm(std::string_view small) {
   return small == "megatron" ||
@@ -123,7 +117,7 @@ int year_of_megatron_lm(const TableFields& fields, const std::string& small) {
   constexpr int kWithCore = 2024;
   constexpr double kRunBefore = 2024.5;  // a publication of early 2024 tells of runs of 2023
   if (const double year = year_in_name(small); year > 0) return static_cast<int>(year);
-  if (!version_in(small).empty() || contains(small, "core")) return kWithCore;
+  if (contains(small, "core")) return kWithCore;
   if (const double year = year_of_source(fields.text("source")); year > 0)
     return year < kRunBefore ? std::min(static_cast<int>(year), kWithCore - 1) : static_cast<int>(year);
   const auto yes = [&](const char* column) { return truth_in(fields.text(column)).value_or(false); };
@@ -217,6 +211,24 @@ double year_of_source(std::string_view source) {
   return written_year(small);
 }
 
+double year_in_name(const std::string& framework) {
+  const double released = year_of_release(framework);
+  return released > 0 ? released : written_year(lower_case(framework));
+}
+
+double year_of_megatron(const std::string& framework, const TableFields& fields) {
+  constexpr int kMinor = 8;
+  constexpr double kYear = 2024.5, kYearsPerMinor = 0.2;
+  const auto begins = [&](const char* name) { return framework.starts_with(name); };
+  if (!begins("Megatron-LM") && !begins("Megatron-Core") && !begins("Megatron MoE")) return 0;
+  const std::string small = lower_case(fields.text("framework"));
+  if (const std::string version = version_in(small); !version.empty())
+    return kYear + kYearsPerMinor * (number_after(version, "0.") - kMinor);
+  if (const double release = year_of_release(small); release > 0) return release;
+  if (const double written = written_year(small); written > 0) return written + 0.5;
+  return year_of_source(fields.text("source"));
+}
+
 std::string framework_name(const TableFields& fields, bool experts) {
   const std::string& name = fields.text("framework");
   const std::string small = lower_case(name);
@@ -237,9 +249,8 @@ std::string framework_name(const TableFields& fields, bool experts) {
   if (affirms(small, "fsdp")) return "Megatron-FSDP";
   if (contains(small, "rocm")) return "ROCm Megatron-LM";
   if (experts && has_scripts_of_experts(fields, small)) return "Megatron MoE";
-  if (is_megatron_lm(small)) return megatron_lm(fields, small);
   if (const std::string version = version_in(small); !version.empty()) return "Megatron-Core " + version;
-  return name;
+  return is_megatron_lm(small) ? megatron_lm(fields, small) : name;
 }
 
 std::string similar_framework(const std::string& framework) {

@@ -14,6 +14,7 @@
 #include "tools/accuracy/rows/gpu_names.hpp"
 #include "tools/accuracy/rows/network_words.hpp"
 #include "tools/accuracy/rows/row_part.hpp"
+#include "tools/accuracy/rows/software_age.hpp"
 
 namespace tracecast::accuracy {
 namespace {
@@ -166,26 +167,12 @@ class MachineReader : RowPart {
     assume(fmt::format("memory of {:g} GB as reported; otherwise {}", gigabytes, profile.name));
   }
 
-  /// PyTorch's fused attention is cuDNN's on Hopper since 2.11, torchtitan's, which asks for it, since 2.10.
-  /// docs/references.md#attention-by-year
-  bool prefers_cudnn(const Stack& stack) const {
-    const auto kernel = stack.attention_kernels.find("Hopper");
-    if (kernel == stack.attention_kernels.end() || kernel->second != "fa2") return false;
-    const int minor = std::max(number_after(text("notes"), "PyTorch 2."), number_after(framework_, "PyTorch 2."));
-    return minor >= (stack.name == "torchtitan" ? 10 : 11);
-  }
-
-  /// The release in a framework's name, "NeMo 24.07", dates the stack.
   void prepare(Scenario& s) {
     s.gpu_spread = kGpuSpread;
     std::optional<Stack> stack;
     if (stack_ != nullptr) stack = *stack_;
-    if (const double year = year_of_release(framework_); stack && stack->released > 0 && year > 0)
-      stack->released = year;
-    if (stack && prefers_cudnn(*stack)) {
-      stack->attention_kernels.erase("Hopper");
-      assume("attention of cuDNN, which PyTorch of that release prefers on Hopper");
-    }
+    if (stack)
+      for (std::string& said : apply_software_age(*stack, s.profile, framework_, fields_)) assume(std::move(said));
     prepare_profile(s.profile, stack ? &*stack : nullptr, s.model.moe.has_value(), std::max(1, s.cluster.world_size),
                     s.gpu_spread);
   }

@@ -75,8 +75,8 @@ class ParallelReader : RowPart {
     p.pp = std::max(1, fields_.small_count("pp", 1));
     p.cp = std::max(1, fields_.small_count("cp", 1));
     p.ep = std::max(1, fields_.small_count("ep", 1));
-    // All runs of Megatron-Core's stacks of 2025 and later that report it do not split experts.
-    const bool unsplit = is_megatron_core() && stack_->released >= 2025 && (p.ep > 1 || !reported("ep"));
+    // All runs of NVIDIA's recipes of 2025 and later that report it do not split experts.
+    const bool unsplit = has_nvidia_recipes() && stack_->released >= 2025 && (p.ep > 1 || !reported("ep"));
     p.etp = result_.scenario.model.moe ? fields_.small_count("etp", unsplit ? 1 : 0) : 0;
     if (result_.scenario.model.moe && !reported("ep")) guess_expert_ranks(p);
     read_dispatcher(p);
@@ -212,7 +212,7 @@ class ParallelReader : RowPart {
       p.zero_stage = 1;
       assume("optimizer not reported: distributed, as in recipes of Megatron-Core");
     } else {
-      result_.guess_zero_stage = true;
+      result_.guess_zero_stage = !runs("megatron-lm-2021");  // it had no distributed optimizer
     }
   }
 

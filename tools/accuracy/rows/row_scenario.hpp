@@ -28,9 +28,8 @@
 ///   ZeRO stage          1 with a distributed optimizer; if nothing is reported, the framework's name ("ZeRO-3"), 1 of Megatron-Core,
 ///                       else the stack's
 ///   sequences           divided with tensors by Megatron-Core, if the row does not say otherwise; else the stack's
-///   recomputation       the least that fits in memory: none, the attention scores, some layers of every virtual
-///                       stage, everything, with a distributed optimizer if not even that fits and the row says nothing of
-///                       it
+///   recomputation       the least that fits in memory, with ZeRO-1 and fewer virtual stages where those are guesses
+///                       (least_recompute.hpp)
 ///   stages              equal; if the stages do not divide the layers, embedding and loss count as layers where that
 ///                       helps, else the remaining layers go to the stages after the first
 ///   model               of a row without layers: the shipped one of that name (scenarios/models)

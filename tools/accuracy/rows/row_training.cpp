@@ -10,6 +10,7 @@
 #include "sim/base/words.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/cost/rated_precision.hpp"
+#include "sim/forecast/settings_text.hpp"
 #include "tools/accuracy/rows/gpu_names.hpp"
 #include "tools/accuracy/rows/row_part.hpp"
 
@@ -291,9 +292,8 @@ class TrainingReader : RowPart {
     }
     if (t.dtype == Precision::bf16 && result_.scenario.profile.architecture == "Volta")
       assume("bf16: V100 has no such tensor cores; at the rate of fp16, which is the least that it takes");
-    if (const Profile& profile = result_.scenario.profile; few_bits(t.dtype) && !few_bits(rated_as(profile, t.dtype)))
-      assume(
-          fmt::format("{}: {} has no such arithmetic, so it multiplies in 16 bits", to_string(t.dtype), text("gpu")));
+    if (std::string rate = rate_text(result_.scenario.profile, t); few_bits(t.dtype) && !rate.empty())
+      assume(std::move(rate));
     if (stack_ != nullptr) {
       drop_unfit_precision(*stack_, t);
       set_host_precision(*stack_, result_.scenario.model, t.dtype, result_.scenario.profile);
