@@ -65,10 +65,10 @@ void take_aiter_backward(Profile& profile) {
 
 std::string date_pytorch(Stack& stack, Profile& profile, const TableFields& fields) {
   const std::string& architecture = profile.architecture;
-  if (architecture == "Hopper" && has_kernel(stack, architecture, "fa2") &&
+  if ((architecture == "Hopper" || architecture == "Blackwell") && has_kernel(stack, architecture, "fa2") &&
       is_since(stack.name == "torchtitan" ? kTitanWithCudnn : kCudnn, fields)) {
     stack.attention_kernels.erase(architecture);
-    return "attention of cuDNN, which PyTorch of that release prefers on Hopper";
+    return fmt::format("attention of cuDNN, which PyTorch of that release prefers on {}", architecture);
   }
   if (!has_kernel(stack, architecture, "aotriton") || !is_since(kAiterBackward, fields)) return "";
   if (is_since(kAiterForward, fields)) {

@@ -3,7 +3,8 @@
 ///
 ///   Megatron-LM, Megatron-Core   released in the year of the version or name, else of the source; cuDNN 8 on Hopper before mid 2024
 ///   a release, "NeMo 24.07"      dates a stack that has `released`
-///   PyTorch's own attention      on Hopper FlashAttention 2, then cuDNN's; on AMD's GPUs AOTriton's, then AITER's backward, then AITER's
+///   PyTorch's own attention      on Hopper and Blackwell FlashAttention 2, then cuDNN's; on AMD's GPUs AOTriton's, then AITER's
+///                                backward, then AITER's
 ///
 /// Source: docs/references.md#attention-by-year, docs/references.md#aotriton, docs/references.md#megatron-versions
 #pragma once
