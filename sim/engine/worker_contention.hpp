@@ -20,7 +20,7 @@ inline void Worker<Recorder>::run_in_order_of_time() {
     run_ahead();
     if (gave_up_) return;
     if (steady_ != nullptr) skip_periods(instant);
-    const Duration limit = queue.empty() ? FlowNetwork::kNoLimit : Duration{queue.front()};
+    const Duration limit = queue.empty() ? kLongestSharing : Duration{queue.front()};
     if (sharing_ != nullptr && sharing_->network.advance(now, ended, limit)) {
       instant = now.picoseconds;
       complete_transfers(ended, instant);
