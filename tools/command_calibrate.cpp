@@ -284,7 +284,7 @@ Run add_calibrate_options(CLI::App& app) {
       ->type_name("FILE")
       ->needs(published);
   app.add_flag("--json", options->json, "with --runs: print one JSON object instead of tables")->needs(runs);
-  app.add_option("--threads", options->threads, "threads; same result for any number")->check(in_range(1, 1024));
+  add_threads(app, options->threads);
   return [options](const Context& context) { return calibrate(*options, context); };
 }
 

@@ -14,10 +14,10 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/words.hpp"
-#include "sim/forecast/settings_text.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/network/cluster_links.hpp"
+#include "sim/network/fabric.hpp"
 #include "sim/network/flow_cost.hpp"
 #include "sim/network/nccl_tuning.hpp"
 #include "sim/network/network_model.hpp"

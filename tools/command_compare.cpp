@@ -74,8 +74,7 @@ Run add_compare_options(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   app.add_option("--svg", options->svg, "also draw both timelines on one axis to this file")->type_name("FILE");
-  app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
-      ->type_name("FILE");
+  add_html(app, options->html);
   return [options](const Context& context) { return run(*options, context); };
 }
 

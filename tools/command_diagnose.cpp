@@ -74,9 +74,7 @@ Result<ExitCode> run(const DiagnoseOptions& options, const Context& context) {
 Run add_diagnose_options(CLI::App& app) {
   auto options = std::make_shared<DiagnoseOptions>();
   app.add_option("SCENARIO", options->scenario, "the run as it should be")->required();
-  app.add_option("--set", options->overrides, "replace a value of the scenario, as predict does")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_overrides(app, options->overrides, "replace a value of the scenario, as predict does");
   app.add_option("--measured", options->measured_s,
                  "seconds of a step; default: of --actual, else the scenario's measurement")
       ->type_name("SECONDS")

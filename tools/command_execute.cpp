@@ -112,10 +112,8 @@ Result<ExitCode> execute(const ExecuteOptions& options, const Context& context) 
 
 Run add_execute_options(CLI::App& app) {
   auto options = std::make_shared<ExecuteOptions>();
-  app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
-  app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_scenario(app, options->scenario);
+  add_overrides(app, options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated");
   app.add_option("--device", options->device, "device that runs the operators")
       ->check(one_of({"cpu", "cuda"}))
       ->capture_default_str();

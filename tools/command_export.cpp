@@ -85,9 +85,7 @@ Run add_export_options(CLI::App& app) {
       ->required()
       ->check(one_of({"chakra"}));
   app.add_option("SCENARIO", options->scenario, "a shipped scenario or a scenario file")->required();
-  app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_overrides(app, options->overrides, "replace a value of the scenario, e.g. parallel.tp=2; may be repeated");
   app.add_option("--out", options->out, "the folder to write to")->type_name("DIR")->capture_default_str();
   app.add_flag("--json", options->json, "print one JSON object instead of a page");
   return [options](const Context&) { return run(*options); };

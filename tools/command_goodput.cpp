@@ -275,16 +275,14 @@ void add_histories(CLI::App& app, GoodputCommandOptions& options) {
                  "stop when the 95 % interval of the mean goodput is +- this; 0: run all histories")
       ->check(in_range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--threads", options.simulation.threads, "threads; same result for any number")
-      ->check(in_range(1, 1024));
+  add_threads(app, options.simulation.threads);
 }
 
 void add_goodput_output(CLI::App& app, GoodputCommandOptions& options) {
   app.option_defaults()->group("Output");
   app.add_flag("--history", options.history, "also print all kinds of failure, and one history day by day");
   app.add_flag("--json", options.json, "print one JSON object instead of a page");
-  app.add_option("--html", options.html, "also write a page for a browser there: one file, no network needed")
-      ->type_name("FILE");
+  add_html(app, options.html);
   app.add_option("--out", options.out, "also write goodput.json, goodput.txt and pictures (SVG) there")
       ->type_name("DIR");
 }
@@ -292,12 +290,10 @@ void add_goodput_output(CLI::App& app, GoodputCommandOptions& options) {
 Run add_goodput_options(CLI::App& app) {
   auto options = std::make_shared<GoodputCommandOptions>();
   options->simulation.threads = thread_count(0);
-  app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
-  app.add_option("--set", options->overrides,
-                 "replace a value of the scenario, of its machine (topology.*) or of the failure model (recovery.*, "
-                 "checkpoint.*, run.*); may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_scenario(app, options->scenario);
+  add_overrides(app, options->overrides,
+                "replace a value of the scenario, of its machine (topology.*) or of the failure model (recovery.*, "
+                "checkpoint.*, run.*); may be repeated");
   app.add_option("--sweep", options->sweep,
                  "KEY=VALUE,VALUE,… for mtbf, checkpoint, spares, gpus (the global batch stays) or a key of --set")
       ->type_name("SWEEP");

@@ -96,9 +96,7 @@ Run add_import_options(CLI::App& app) {
   app.add_option("--gpus", options->gpus,
                  "number of GPUs of a run, or of a Chakra trace or SimAI workload if the file does not say")
       ->check(in_range(1, kMostGpus));
-  app.add_option("--set", options->overrides, "for a run: replace a value of its scenario; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_overrides(app, options->overrides, "for a run: replace a value of its scenario; may be repeated");
   app.footer(table_of_formats());
   return [options](const Context& context) { return import(with_format(*options), context); };
 }

@@ -171,7 +171,7 @@ void add_search(CLI::App& app, PlanOptions& options) {
                "also follow the manual recipe: most data parallelism that fits, then one change at a time; shows the "
                "gap to the best");
   app.add_flag("--no-upgrades", options.no_upgrades, "do not try better machines");
-  app.add_option("--threads", options.search.threads, "threads; same result for any number")->check(in_range(1, 1024));
+  add_threads(app, options.search.threads);
   app.add_option("--out", options.out, "keep results in this SQLite file; an interrupted search resumes from it")
       ->type_name("FILE");
 }
@@ -201,11 +201,9 @@ void add_plan_output(CLI::App& app, PlanOptions& options) {
 
 Run add_plan_options(CLI::App& app) {
   auto options = std::make_shared<PlanOptions>();
-  app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
-  app.add_option("--set", options->overrides,
-                 "replace a value of the scenario, or of all machines: topology.KEY; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_scenario(app, options->scenario);
+  add_overrides(app, options->overrides,
+                "replace a value of the scenario, or of all machines: topology.KEY; may be repeated");
   add_space(app, *options);
   add_objective(app, *options);
   add_search(app, *options);

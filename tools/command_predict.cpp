@@ -303,19 +303,16 @@ void add_predict_output(CLI::App& app, PredictOptions& options, CLI::Option* swe
                  "with --sweep of one key (a curve; of cluster.world_size strong and weak scaling) or two (a heat map)")
       ->type_name("FILE")
       ->needs(sweep);
-  app.add_option("--html", options.html, "also write a page for a browser there: one file, no network needed")
-      ->type_name("FILE");
+  add_html(app, options.html);
 }
 
 Run add_predict_options(CLI::App& app) {
   auto options = std::make_shared<PredictOptions>();
-  app.add_option("SCENARIO", options->scenario, "a scenario file, or the name of one that is shipped")->required();
+  add_scenario(app, options->scenario);
   add_renamed_options(app, options);
-  app.add_option(
-         "--set", options->overrides,
-         "replace a value of the scenario, e.g. parallel.tp=4, or of its machine: topology.KEY; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_overrides(
+      app, options->overrides,
+      "replace a value of the scenario, e.g. parallel.tp=4, or of its machine: topology.KEY; may be repeated");
   CLI::Option* sweep = app.add_option("--sweep", options->sweep.axes,
                                       "forecast every combination of these values instead, e.g. parallel.tp=1,2,4; may "
                                       "be repeated; topology.KEY changes the machine")

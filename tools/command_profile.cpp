@@ -263,9 +263,7 @@ Run add_profile_options(CLI::App& app) {
                  "Nsight), one per "
                  "rank")
       ->type_name("TRACE");
-  app.add_option("--set", options->overrides, "with --from: replace a value of the recorded scenario; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_overrides(app, options->overrides, "with --from: replace a value of the recorded scenario; may be repeated");
   app.add_option(
          "--least-matched", options->least_matched,
          "with --from: refuse a recording if less of its kernels' time matches the scenario's operators, or less "

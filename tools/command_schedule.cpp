@@ -80,9 +80,7 @@ void add_what(CLI::App& app, ScheduleOptions& o) {
              "draw the pipeline of a scenario's simulated step; with --file: the file's schedule with the times "
              "of its stages (the file that a configuration of torchtitan names is taken)")
           ->type_name("SCENARIO");
-  app.add_option("--set", o.overrides, "replace a value of the scenario, e.g. parallel.pp=8; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
+  add_overrides(app, o.overrides, "replace a value of the scenario, e.g. parallel.pp=8; may be repeated")
       ->needs(scenario);
   CLI::Option* file =
       app.add_option("--file", o.file, "a schedule as PyTorch's CSV, instead of a name")->type_name("FILE");
@@ -153,8 +151,7 @@ void add_output(CLI::App& app, CommandOptions& o) {
       ->check(in_range(0, 20000))
       ->capture_default_str()
       ->needs(app.get_option("--svg"));
-  app.add_option("--html", o.html, "also write a page for a browser there: one file, no network needed")
-      ->type_name("FILE");
+  add_html(app, o.html);
   CLI::Option* const csv =
       app.add_option("--csv", o.csv, "also write the schedule of --schedule as PyTorch's CSV")->type_name("FILE");
   app.add_option("--csv-communication", o.csv_communication, "none, p2p (sends and receives), fsdp (and parameters)")

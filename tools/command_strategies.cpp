@@ -37,9 +37,7 @@ Run add_strategies_options(CLI::App& app) {
   auto options = std::make_shared<StrategiesOptions>();
   app.add_option("SCENARIO", options->scenario, "model and machine for the strategies; its layout is ignored")
       ->capture_default_str();
-  app.add_option("--set", options->overrides, "replace a value of the scenario, e.g. model=llama-3-8b; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_overrides(app, options->overrides, "replace a value of the scenario, e.g. model=llama-3-8b; may be repeated");
   app.add_option("--ranks", options->ranks, "number of GPUs of each strategy")
       ->check(in_range(2, 4096))
       ->capture_default_str();

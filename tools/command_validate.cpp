@@ -286,15 +286,13 @@ Run add_validate_options(CLI::App& app) {
       ->excludes(ablation)
       ->excludes(memory)
       ->excludes(json);
-  CLI::Option* html =
-      app.add_option("--html", options->html, "also write a page for a browser there: one file, no network needed")
-          ->type_name("FILE");
+  CLI::Option* html = add_html(app, options->html);
   CLI::Option* svg =
       app.add_option("--svg", options->svg, "also write a picture of forecast against measured")->type_name("FILE");
   for (CLI::Option* picture : {html, svg})
     picture->excludes(kernels)->excludes(collectives)->excludes(ablation)->excludes(nested);
   by->excludes(ablation)->excludes(nested)->excludes(memory);
-  app.add_option("--threads", options->threads, "threads; same result for any number")->check(in_range(1, 1024));
+  add_threads(app, options->threads);
   return [options](const Context& context) { return validate_runs(*options, context); };
 }
 

@@ -58,4 +58,21 @@ CLI::Validator above_zero() {
   return number("above 0", [](double value) { return value > 0 && std::isfinite(value); });
 }
 
+void add_scenario(CLI::App& app, std::string& name) {
+  app.add_option("SCENARIO", name, "a scenario file, or the name of one that is shipped")->required();
+}
+
+CLI::Option* add_overrides(CLI::App& app, std::vector<std::string>& overrides, const std::string& text) {
+  return app.add_option("--set", overrides, text)->type_name("KEY=VALUE")->allow_extra_args(false);
+}
+
+CLI::Option* add_html(CLI::App& app, std::string& file) {
+  return app.add_option("--html", file, "also write a page for a browser there: one file, no network needed")
+      ->type_name("FILE");
+}
+
+void add_threads(CLI::App& app, int& threads) {
+  app.add_option("--threads", threads, "threads; same result for any number")->check(in_range(1, 1024));
+}
+
 }  // namespace tracecast::cli

@@ -1,6 +1,6 @@
 /// \file
-/// Checks of option values, for CLI::Option::check. A failed check says what is allowed; the name and value of the option are
-/// added by run_command_line.
+/// Options that several commands have, and checks of option values, for CLI::Option::check. A failed check says what is allowed; the
+/// name and value of the option are added by run_command_line.
 #pragma once
 
 #include <string>
@@ -22,5 +22,14 @@ CLI::Validator count_up_to(double most);
 CLI::Validator at_least_zero();
 
 CLI::Validator above_zero();
+
+/// SCENARIO, which is required.
+void add_scenario(CLI::App& app, std::string& name);
+/// --set KEY=VALUE, any number of times.
+CLI::Option* add_overrides(CLI::App& app, std::vector<std::string>& overrides, const std::string& text);
+/// --html FILE
+CLI::Option* add_html(CLI::App& app, std::string& file);
+/// --threads
+void add_threads(CLI::App& app, int& threads);
 
 }  // namespace tracecast::cli

@@ -1,5 +1,7 @@
 #include "sim/cost/rated_precision.hpp"
 
+#include <fmt/format.h>
+
 #include "sim/base/result.hpp"
 
 namespace tracecast {
@@ -18,6 +20,16 @@ Precision rated_as(const Profile& profile, Precision precision) {
     if (profile.peak_flops.contains(candidate)) return candidate;
   TRACECAST_ASSERT(false, "a profile has a peak rate");
   return precision;
+}
+
+std::string rate_text(const Profile& profile, Precision precision) {
+  if (profile.peak_flops.empty()) return "";
+  const Precision rated = rated_as(profile, precision);
+  // Scales of blocks of 128 are applied by kernels, those of MXFP8 by the hardware.
+  const bool same = rated == precision || (rated == Precision::fp8 && precision == Precision::fp8_block);
+  if (same) return "";
+  return fmt::format("{} has no arithmetic in {}: the rate of {} is taken, in times and in MFU",
+                     profile.gpu.empty() ? profile.name : profile.gpu, to_string(precision), to_string(rated));
 }
 
 bool few_bits(Precision precision) { return eight_bits(precision) || precision == Precision::nvfp4; }

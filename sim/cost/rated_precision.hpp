@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "sim/cost/profile.hpp"
 
@@ -16,6 +17,9 @@ std::array<Precision, 5> stand_ins(Precision precision);
 
 /// The first of them for which the profile has a peak rate. Requires a profile with one of them.
 Precision rated_as(const Profile& profile, Precision precision);
+
+/// "V100 has no arithmetic in bf16: the rate of fp16 is taken, in times and in MFU"; empty if the GPU has it.
+std::string rate_text(const Profile& profile, Precision precision);
 
 /// True if multiplications in fp8 with one scale for a tensor read operands in either direction, so that these need no transposed copy:
 /// from Blackwell on.   Source: docs/references.md#te-gemms (is_non_tn_fp8_gemm_supported)

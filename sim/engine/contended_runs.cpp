@@ -19,16 +19,15 @@ void ContendedRuns::add_transfer(const RunPart& part, const Interval& times, Run
   if (!part.records.none()) out.records.push_back({part.records, times});
 }
 
-void ContendedRuns::begin(Timing& timing, std::int64_t ready, std::int64_t host_base) const {
-  timing.ready = ready;
-  timing.host_base = host_base;
-  timing.clocks.assign(1, {kComputeStream, ready});
+void ContendedRuns::begin(Timing& timing, const StartedRun& start) const {
+  timing.start = start;
+  timing.clocks.assign(1, {kComputeStream, start.ready});
   timing.done.resize(static_cast<std::size_t>(compiled_.fused_runs.max_parts));
 }
 
 /// Between the cuts `first`, where the run is, and `last`.
 void ContendedRuns::copy(const RunTimes& from, const RunCut& first, const RunCut& last, RunTimes& out) {
-  const std::int64_t start = timing_.time() - timing_.ready;
+  const std::int64_t start = timing_.time() - timing_.start.ready;
   const std::int64_t shift = start - first.time;
   out.length = {last.time + shift, out.length.busy + last.busy - first.busy};
   for (std::int32_t i = first.records; i < last.records; ++i) {
@@ -43,18 +42,19 @@ void ContendedRuns::copy(const RunTimes& from, const RunCut& first, const RunCut
     if (end <= first.time) continue;  // not used between the cuts
     use_stream(use.stream, end + shift, end + shift, out);
     for (auto& [stream, clock] : timing_.clocks)
-      if (stream == use.stream) clock = timing_.ready + end + shift;
+      if (stream == use.stream) clock = timing_.start.ready + end + shift;
   }
   if (const Interval end = after(shift, last.last); end.end > start && ends_later(end, out.last)) out.last = end;
-  const std::int64_t time = timing_.ready + last.time + shift;
+  const std::int64_t time = timing_.start.ready + last.time + shift;
   timing_.clocks.front().second = time;
   std::fill(timing_.done.begin() + first.part, timing_.done.begin() + last.part, Interval{time, time, time, -1});
 }
 
 /// Goes back to the last cut of the run until `valid_until`. Returns the part after it.
 std::size_t ContendedRuns::resume(std::int64_t valid_until, RunTimes& out) {
-  const auto after = std::partition_point(out.cuts.begin(), out.cuts.end(),
-                                          [&](const RunCut& each) { return timing_.ready + each.time <= valid_until; });
+  const auto after = std::partition_point(out.cuts.begin(), out.cuts.end(), [&](const RunCut& each) {
+    return timing_.start.ready + each.time <= valid_until;
+  });
   if (after == out.cuts.begin()) {
     out.clear();
     return 0;
@@ -69,11 +69,11 @@ std::size_t ContendedRuns::resume(std::int64_t valid_until, RunTimes& out) {
   for (std::int32_t i = 0; i < cut.streams; ++i) {
     StreamUse& use = out.streams[static_cast<std::size_t>(i)];
     use.last = out.stream_ends[static_cast<std::size_t>(cut.first_end + i)];
-    timing_.clocks.emplace_back(use.stream, timing_.ready + use.last);
+    timing_.clocks.emplace_back(use.stream, timing_.start.ready + use.last);
   }
   out.cuts.erase(std::prev(after), out.cuts.end());
   out.stream_ends.resize(static_cast<std::size_t>(cut.first_end));
-  const std::int64_t time = timing_.ready + cut.time;
+  const std::int64_t time = timing_.start.ready + cut.time;
   timing_.clocks.front().second = time;
   std::fill_n(timing_.done.begin(), cut.part, Interval{time, time, time, -1});
   return static_cast<std::size_t>(cut.part);
@@ -84,7 +84,7 @@ void ContendedRuns::add_cut(std::size_t part, const Timing& timing, RunTimes& ou
   out.cuts.push_back({static_cast<std::int32_t>(part), static_cast<std::int32_t>(out.records.size()),
                       static_cast<std::int32_t>(out.exposures.size()),
                       static_cast<std::int32_t>(out.stream_ends.size()), static_cast<std::int32_t>(out.streams.size()),
-                      timing.time() - timing.ready, out.length.busy, out.last});
+                      timing.time() - timing.start.ready, out.length.busy, out.last});
   for (const StreamUse& use : out.streams) out.stream_ends.push_back(use.last);
 }
 
@@ -99,7 +99,7 @@ const RunTimes& ContendedRuns::time_isolated(std::int32_t fused_run, const Speed
   const FusedRun& run = compiled_.fused_runs.all[static_cast<std::size_t>(fused_run)];
   const std::span<const RunPart> parts = run.parts.of(compiled_.fused_runs.parts);
   times.cuts.reserve(parts.size());
-  begin(isolated_timing_, 0, kDistantPast);
+  begin(isolated_timing_, {.fused_run = fused_run, .ready = 0, .host_base = kDistantPast});
   const auto distant_past = [](StreamId) { return kDistantPast; };
   for (std::size_t part = 0; part < parts.size(); ++part) {
     if (part == 0 || parts[part - 1].computes()) add_cut(part, isolated_timing_, times);

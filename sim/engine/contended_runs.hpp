@@ -62,6 +62,14 @@ struct RunTimes {
   IsolatedTimes all() const { return {length, host_slack, last, streams, exposures, records}; }
 };
 
+/// A fused run on a rank.
+struct StartedRun {
+  std::int32_t fused_run = 0;
+  std::int32_t slowdown = kNoSlowdown;
+  std::int64_t ready = 0;
+  std::int64_t host_base = 0;
+};
+
 class ContendedRuns {
  public:
   /// `beside`: [collective] the speeds that it leaves to compute.
@@ -90,8 +98,7 @@ class ContendedRuns {
   /// Times a fused run that is not isolated, or of a slow rank. `clock_of(stream)`: when a rank-local stream is free.
   /// `valid_until`: the times in `out` are those of the same run until then; kDistantPast: of another run.
   template <class ClockOf>
-  void time(std::int32_t fused_run, std::int32_t slowdown, std::int64_t ready, std::int64_t host_base, ClockOf clock_of,
-            Progress& progress, std::int64_t valid_until, RunTimes& out);
+  void time(const StartedRun& start, ClockOf clock_of, Progress& progress, std::int64_t valid_until, RunTimes& out);
 
   /// The times of a fused run that is isolated, beside transfers that leave `speeds` throughout.
   const RunTimes& isolated(std::int32_t fused_run, const Speeds& speeds) {
@@ -111,9 +118,7 @@ class ContendedRuns {
   }
   /// A fused run while it is timed.
   struct Timing {
-    std::int64_t ready = 0;
-    std::int64_t host_base = 0;
-    std::int32_t slowdown = kNoSlowdown;
+    StartedRun start;
     std::vector<Interval> done;  ///< [part]
     std::vector<std::pair<StreamId, std::int64_t>> clocks;
 
@@ -125,13 +130,12 @@ class ContendedRuns {
   };
 
   const RunTimes& time_isolated(std::int32_t fused_run, const Speeds& speeds);
-  void begin(Timing& timing, std::int64_t ready, std::int64_t host_base) const;
+  void begin(Timing& timing, const StartedRun& start) const;
   template <class ClockOf>
   void execute(const FusedRun& run, std::size_t part, Timing& timing, const ClockOf& clock_of, Progress& progress,
                RunTimes& out) const;
   template <class ClockOf>
-  std::size_t skip(std::int32_t fused_run, std::size_t part, const ClockOf& clock_of, Progress& progress,
-                   RunTimes& out);
+  std::size_t skip(std::size_t part, const ClockOf& clock_of, Progress& progress, RunTimes& out);
   void copy(const RunTimes& from, const RunCut& first, const RunCut& last, RunTimes& out);
   std::size_t resume(std::int64_t valid_until, RunTimes& out);
   void add_cut(std::size_t part, const Timing& timing, RunTimes& out) const;
@@ -153,15 +157,14 @@ class ContendedRuns {
 };
 
 template <class ClockOf>
-void ContendedRuns::time(std::int32_t fused_run, std::int32_t slowdown, std::int64_t ready, std::int64_t host_base,
-                         ClockOf clock_of, Progress& progress, std::int64_t valid_until, RunTimes& out) {
-  const FusedRun& run = compiled_.fused_runs.all[static_cast<std::size_t>(fused_run)];
+void ContendedRuns::time(const StartedRun& start, ClockOf clock_of, Progress& progress, std::int64_t valid_until,
+                         RunTimes& out) {
+  const FusedRun& run = compiled_.fused_runs.all[static_cast<std::size_t>(start.fused_run)];
   const std::span<const RunPart> parts = run.parts.of(compiled_.fused_runs.parts);
-  begin(timing_, ready, host_base);
-  timing_.slowdown = slowdown;
+  begin(timing_, start);
   for (std::size_t part = resume(valid_until, out); part < parts.size();) {
     if (part == 0 || parts[part - 1].computes()) {
-      part = skip(fused_run, part, clock_of, progress, out);
+      part = skip(part, clock_of, progress, out);
       add_cut(part, timing_, out);
     }
     if (part < parts.size()) execute(run, part++, timing_, clock_of, progress, out);
@@ -172,7 +175,7 @@ void ContendedRuns::time(std::int32_t fused_run, std::int32_t slowdown, std::int
 template <class ClockOf>
 void ContendedRuns::execute(const FusedRun& run, std::size_t part, Timing& timing, const ClockOf& clock_of,
                             Progress& progress, RunTimes& out) const {
-  const std::int64_t ready = timing.ready;
+  const std::int64_t ready = timing.start.ready;
   std::int64_t busy = 0;
   const auto relative = [ready](const Interval& times) {
     return Interval{times.arrival - ready, times.start - ready, times.end - ready, times.traffic};
@@ -180,8 +183,8 @@ void ContendedRuns::execute(const FusedRun& run, std::size_t part, Timing& timin
   const auto end_of = [&](const RunPart& own, std::int64_t time) {
     for (const Work& each : work(own.first_work, own.work_count)) {
       out.host_slack = std::max(out.host_slack, each.issue - (time - ready));
-      const std::int64_t start = std::max(time, timing.host_base + each.issue);
-      time = progress.end_of(start, scale_duration({each.duration}, timing.slowdown).picoseconds, each.use);
+      const std::int64_t start = std::max(time, timing.start.host_base + each.issue);
+      time = progress.end_of(start, scale_duration({each.duration}, timing.start.slowdown).picoseconds, each.use);
       busy += time - start;
     }
     return time;
@@ -202,24 +205,23 @@ void ContendedRuns::execute(const FusedRun& run, std::size_t part, Timing& timin
     }
     add_transfer(own, after, out);
   };
-  execute_part(
-      compiled_.fused_runs, run, part, timing.host_base, timing.done,
-      [&](StreamId stream) -> std::int64_t& { return clock(timing, stream, clock_of); }, end_of, computed, transferred);
+  const auto own_clock_of = [&](StreamId stream) -> std::int64_t& { return clock(timing, stream, clock_of); };
+  execute_part(compiled_.fused_runs, run, part, timing.start.host_base, timing.done,
+               PartCalls{own_clock_of, end_of, computed, transferred});
 }
 
 /// Skips the parts from here to the last cut before speeds change, if `part` follows a cut. Returns the part after them.
 template <class ClockOf>
-std::size_t ContendedRuns::skip(std::int32_t fused_run, std::size_t part, const ClockOf& clock_of, Progress& progress,
-                                RunTimes& out) {
-  if (timing_.slowdown != kNoSlowdown || !timing_.is_cut()) return part;
+std::size_t ContendedRuns::skip(std::size_t part, const ClockOf& clock_of, Progress& progress, RunTimes& out) {
+  if (timing_.start.slowdown != kNoSlowdown || !timing_.is_cut()) return part;
   const std::int64_t time = timing_.time();
-  const RunTimes& isolated_times = isolated(fused_run, progress.speeds_at(time));
+  const RunTimes& isolated_times = isolated(timing_.start.fused_run, progress.speeds_at(time));
   const auto first =
       std::lower_bound(isolated_times.cuts.begin(), isolated_times.cuts.end(), part,
                        [](const RunCut& cut, std::size_t next) { return static_cast<std::size_t>(cut.part) < next; });
   if (first == isolated_times.cuts.end() || static_cast<std::size_t>(first->part) != part) return part;
   const std::int64_t shift = time - first->time;
-  if (shift < timing_.host_base + isolated_times.host_slack) return part;
+  if (shift < timing_.start.host_base + isolated_times.host_slack) return part;
   for (const StreamUse& use : isolated_times.streams)
     if (clock(timing_, use.stream, clock_of) > time) return part;
   const auto last = std::prev(std::partition_point(

@@ -47,6 +47,7 @@ struct Executed {
   std::int64_t operations = 0;
   std::int64_t skipped = 0;
   bool gave_up = false;
+  bool shares_too_long = false;
 };
 
 template <class Recorder>
@@ -61,7 +62,7 @@ Executed run_on_one_thread(State& state, Recorder& recorder, const EngineOptions
       worker.skip_steady_state(engine::SteadyState::find(state.graph, state.compiled));
   }
   worker.run();
-  return {worker.executed(), worker.skipped(), worker.gave_up()};
+  return {worker.executed(), worker.skipped(), worker.gave_up(), worker.shares_too_long()};
 }
 
 /// Operations are fused where collectives concern one rank only. Other groups of ranks may run in lockstep.
@@ -127,6 +128,9 @@ Result<Timeline> run_engine(const StepGraph& graph, const EngineOptions& options
     timeline.given_up = true;
     return timeline;
   }
+  if (executed.shares_too_long)
+    return fail(fmt::format("transfers that share links make a step longer than {:.3g} days",
+                            seconds(kLongestSharing) / kSecondsPerDay));
   if (!std::all_of(state.streams.begin(), state.streams.end(), [&](const auto& s) { return state.finished(s); }))
     return tl::unexpected<Error>(engine::deadlock_report(state));
   Timeline timeline = finalize(state);

@@ -7,6 +7,9 @@
 /// the number of threads.
 #pragma once
 
+#include <cstdint>
+#include <limits>
+
 #include "sim/base/result.hpp"
 #include "sim/engine/timeline.hpp"
 #include "sim/graph/step_graph.hpp"
@@ -36,9 +39,16 @@ struct EngineOptions {
 /// A state of more bytes is refused: a million ranks that are simulated one by one take about 35 GB.
 inline constexpr double kMostMemory = 16e9;
 
+/// Clocks are int64 picoseconds, which span 106 days. Transfers that share links may take until here, so that the work that
+/// follows them still fits.
+inline constexpr Duration kLongestSharing{std::numeric_limits<std::int64_t>::max() / 4};
+
 /// Simulates one step on all ranks of the graph. Called by simulate() (simulate.hpp), which chooses the network.
 /// `sharing`: null: each transfer lasts as in the graph.
-/// Errors: a deadlock, described as a cycle of ranks and operations; a state above kMostMemory
+/// Requires that operations and transfers which may follow each other take less than kLongestSharing together, each as long
+///          as alone: forecast() and the readers of foreign step graphs and recordings refuse longer ones
+/// Errors: a deadlock, described as a cycle of ranks and operations; a state above kMostMemory; transfers that share links
+///         beyond kLongestSharing
 Result<Timeline> run_engine(const StepGraph& graph, const EngineOptions& options, const LinkSharing* sharing = nullptr);
 
 }  // namespace tracecast

@@ -69,7 +69,7 @@ void FusedRunWriter::time_isolated(FusedRun& run) {
   const auto end_of = [](const RunPart& part, std::int64_t ready) {
     return end_at_full_speed(part, ready, kDistantPast);
   };
-  execute_parts(out_, run, kDistantPast, done, clock_of, end_of, computed, transferred);
+  execute_parts(out_, run, kDistantPast, done, PartCalls{clock_of, end_of, computed, transferred});
   run.records.count = size(out_.records) - run.records.first;
   run.streams.count = size(out_.streams) - run.streams.first;
   run.exposures.count = size(out_.exposures) - run.exposures.first;

@@ -125,16 +125,29 @@ struct FusedRuns {
   }
 };
 
-/// Executes part `i` of a run after those before it. `clock_of(stream)` returns a reference to the time at which a stream is
-/// free, for the compute stream `ready`; it is advanced. `end_of(part, ready)` returns the end of compute. Calls
-/// `computed(part, clock, times, cause)` or `transferred(part, times)`; `cause` is the transfer that compute waited for from
-/// `clock` on, or null. `done`: the times of the parts so far; receives those of the part.
+/// What the parts of a run need from outside and tell it.
+///
+///   clock_of(stream)                       a reference to the time at which the stream is free, for the compute stream `ready`; it
+///                                          is advanced
+///   end_of(part, ready)                    the end of compute
+///   computed(part, clock, times, cause)    `cause`: the transfer that compute waited for from `clock` on, or null
+///   transferred(part, times)
 template <class ClockOf, class EndOf, class Computed, class Transferred>
+struct PartCalls {
+  ClockOf clock_of;
+  EndOf end_of;
+  Computed computed;
+  Transferred transferred;
+};
+template <class... Each>
+PartCalls(Each...) -> PartCalls<Each...>;
+
+/// Executes part `i` of a run after those before it. `done`: the times of the parts so far; receives those of the part.
+template <class Calls>
 void execute_part(const FusedRuns& runs, const FusedRun& run, std::size_t i, std::int64_t host_base,
-                  std::span<Interval> done, const ClockOf& clock_of, const EndOf& end_of, const Computed& computed,
-                  const Transferred& transferred) {
+                  std::span<Interval> done, const Calls& calls) {
   const RunPart& part = run.parts.of(runs.parts)[i];
-  std::int64_t& clock = clock_of(part.stream);
+  std::int64_t& clock = calls.clock_of(part.stream);
   std::int64_t ready = clock;
   const Interval* cause = nullptr;
   for (const std::int32_t wait : Range{part.first_wait, part.wait_count}.of(runs.waits)) {
@@ -144,23 +157,22 @@ void execute_part(const FusedRuns& runs, const FusedRun& run, std::size_t i, std
     cause = &other;
   }
   if (part.computes()) {
-    done[i] = {ready, ready, end_of(part, ready), -1};
-    computed(part, clock, done[i], cause);
+    done[i] = {ready, ready, calls.end_of(part, ready), -1};
+    calls.computed(part, clock, done[i], cause);
   } else {
     const std::int64_t arrival = std::max(ready, host_base + part.issued);
     done[i] = {arrival, arrival, arrival + part.total, static_cast<std::int8_t>(part.traffic)};
-    transferred(part, done[i]);
+    calls.transferred(part, done[i]);
   }
   clock = done[i].end;
 }
 
 /// Executes all parts of a run in order.   Requires `done` of at least as many elements as the run has parts
-template <class ClockOf, class EndOf, class Computed, class Transferred>
+template <class Calls>
 void execute_parts(const FusedRuns& runs, const FusedRun& run, std::int64_t host_base, std::span<Interval> done,
-                   const ClockOf& clock_of, const EndOf& end_of, const Computed& computed,
-                   const Transferred& transferred) {
+                   const Calls& calls) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(run.parts.count); ++i)
-    execute_part(runs, run, i, host_base, done, clock_of, end_of, computed, transferred);
+    execute_part(runs, run, i, host_base, done, calls);
 }
 
 /// The end of a compute part without slowdown.

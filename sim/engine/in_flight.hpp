@@ -39,6 +39,8 @@ class InFlightTransfers {
     if (moved.message != nullptr) moved.message += microbatches;
   }
 
+  bool empty() const { return all_.size() == free_.size(); }
+
   InFlightTransfer remove(std::int32_t index) {
     free_.push_back(index);
     return all_[static_cast<std::size_t>(index)];

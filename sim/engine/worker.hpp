@@ -55,6 +55,9 @@ class Worker {
   /// The step takes longer than give_up_after() allows, so that run() did not simulate it to its end.
   bool gave_up() const { return gave_up_; }
 
+  /// After run(): transfers share links beyond kLongestSharing.
+  bool shares_too_long() const { return !in_flight_.empty(); }
+
   std::int64_t executed() const { return executed_; }
   std::int64_t skipped() const { return skipped_; }
 
@@ -110,7 +113,7 @@ class Worker {
   void run_shared_transfers() {
     Duration now;
     std::vector<std::int32_t> ended;
-    while (sharing_->network.advance(now, ended)) {
+    while (sharing_->network.advance(now, ended, kLongestSharing)) {
       complete_transfers(ended, now.picoseconds);
     }
   }

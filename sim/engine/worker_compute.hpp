@@ -197,8 +197,7 @@ inline void Worker<Recorder>::execute_by_parts(const OpContext& at, const Stream
   TimeBreakdown& breakdown = breakdown_of(at);
   at.state->clock = ready;
   part_times_.resize(static_cast<std::size_t>(state_.compiled.fused_runs.max_parts));
-  execute_parts(
-      state_.compiled.fused_runs, run, at.host_base, part_times_,
+  const PartCalls calls{
       [&](StreamId stream) -> std::int64_t& { return streams_of(at)[stream].clock; },
       [&](const RunPart& part, std::int64_t from) { return end_at_full_speed(part, from, at.host_base); },
       [&](const RunPart& part, std::int64_t clock, const Interval& times, const Interval* cause) {
@@ -209,7 +208,8 @@ inline void Worker<Recorder>::execute_by_parts(const OpContext& at, const Stream
       [&](const RunPart& part, const Interval& times) {
         breakdown.add_transfer(times);
         record(at, part.records, times);
-      });
+      }};
+  execute_parts(state_.compiled.fused_runs, run, at.host_base, part_times_, calls);
 }
 
 }  // namespace tracecast::engine

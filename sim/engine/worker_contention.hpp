@@ -20,7 +20,7 @@ inline void Worker<Recorder>::run_in_order_of_time() {
     run_ahead();
     if (gave_up_) return;
     if (steady_ != nullptr) skip_periods(instant);
-    const Duration limit = queue.empty() ? FlowNetwork::kNoLimit : Duration{queue.front()};
+    const Duration limit = queue.empty() ? kLongestSharing : Duration{queue.front()};
     if (sharing_ != nullptr && sharing_->network.advance(now, ended, limit)) {
       instant = now.picoseconds;
       complete_transfers(ended, instant);
@@ -236,8 +236,8 @@ inline void Worker<Recorder>::time_fused_run(const OpContext& at, const StreamOp
     if (rank.own == nullptr) rank.own = std::make_unique<RunTimes>();
     run.times = rank.own.get();
     contention_->runs.time(
-        op.fused_run, slowdown, run.ready, at.host_base, [&](StreamId stream) { return streams_of(at)[stream].clock; },
-        progress, valid_until, *rank.own);
+        {op.fused_run, slowdown, run.ready, at.host_base},
+        [&](StreamId stream) { return streams_of(at)[stream].clock; }, progress, valid_until, *rank.own);
     if (run.ready < at.host_base + run.times->host_slack) host_decides(at);
   }
   run.length = run.times->length;

@@ -81,7 +81,9 @@ template <class Recorder>
 inline std::int32_t Worker<Recorder>::periods_left(const SteadySnapshot& before, const SteadySnapshot& now) const {
   const std::int32_t periods = now.periods - before.periods;
   const std::int32_t microbatches = periods * steady_->repetition.microbatches;
-  std::int32_t times = (state_.graph.microbatches - 1 - now.highest) / microbatches;
+  const std::int64_t longest = kLongestSharing.picoseconds / std::max<std::int64_t>(1, now.instant - before.instant);
+  auto times = static_cast<std::int32_t>(
+      std::min<std::int64_t>(longest, (state_.graph.microbatches - 1 - now.highest) / microbatches));
   std::int32_t multiple = 1;  // local events keep their places in the ring
   for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(state_.ranks.size()); ++rank) {
     const RepeatedItems& own = repeated(rank);

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/forecast/settings_text.hpp"
 #include "sim/io/perturbation_fields.hpp"
+#include "sim/network/fabric.hpp"
 
 namespace tracecast {
 namespace {

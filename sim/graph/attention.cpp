@@ -98,8 +98,10 @@ Precision core_precision(const LayerShape& s) {
 void quantise_core(OpWriter& writer, Pass pass) {
   const LayerShape& s = writer.shape;
   const bool forward = pass == Pass::forward;
-  quantise(writer, forward ? "attention" : "d_attention", core_precision(s), pass,
-           s.tokens * (forward ? qkv_width(s) : heads(s) * v_dim(s)), core_precision(s) == Precision::mxfp8 ? 2 : 1);
+  const Precision precision = core_precision(s);
+  const std::int64_t elements = s.tokens * (forward ? qkv_width(s) : heads(s) * v_dim(s));
+  quantise(writer, forward ? "attention" : "d_attention",
+           {precision, pass, elements, precision == Precision::mxfp8 ? 2 : 1});
 }
 
 void write_core(OpWriter& writer, Pass pass, const AttentionShape& operands) {

@@ -15,14 +15,14 @@ std::int64_t rows(const LayerShape& shape, const Linear& linear) {
   return linear.split == MatrixSplit::replicated ? shape.local_tokens : shape.tokens;
 }
 
-/// `tensors`: quantised one after the other. A current scale takes three kernels: the largest value, the scale, the copy.
-void cast(OpWriter& writer, std::string name, Precision precision, Pass pass, std::int64_t elements, int copies,
-          std::int64_t tensors = 1) {
-  const bool current = precision == Precision::fp8 && finds_largest(writer.shape.training, precision);
-  const std::int64_t kernels = tensors * (current ? 3 : 1);
-  const double moved = static_cast<double>(elements) * quantising_bytes(writer.shape.training, precision, copies);
-  writer.compute(OperatorKind::cast, pass, Precision::bf16, std::move(name),
-                 ElementwiseShape{elements, Bytes{std::llround(moved)}, static_cast<std::int32_t>(kernels)});
+/// A current scale takes three kernels: the largest value, the scale, the copy.
+void write_cast(OpWriter& writer, std::string name, const Cast& cast, int copies) {
+  const Training& training = writer.shape.training;
+  const bool current = cast.precision == Precision::fp8 && finds_largest(training, cast.precision);
+  const std::int64_t kernels = cast.tensors * (current ? 3 : 1);
+  const double moved = static_cast<double>(cast.elements) * quantising_bytes(training, cast.precision, copies);
+  writer.compute(OperatorKind::cast, cast.pass, Precision::bf16, std::move(name),
+                 ElementwiseShape{cast.elements, Bytes{std::llround(moved)}, static_cast<std::int32_t>(kernels)});
 }
 
 /// Forward x W^T, or the input gradient dy W: from `from` columns to `to`.
@@ -70,13 +70,13 @@ void quantise_operand(OpWriter& writer, const Linear& linear, Pass pass, std::in
   const LayerShape& shape = writer.shape;
   const std::int64_t whole = rows(shape, linear) * columns;
   if (!gathers_quantised(shape, linear.precision) || !multiplies_gathered(shape, linear, pass))
-    return quantise(writer, linear.name, linear.precision, pass, whole);
+    return quantise(writer, linear.name, {linear.precision, pass, whole});
   const bool one_scale = linear.precision == Precision::fp8;
   if (one_scale && finds_largest(shape.training, Precision::fp8)) {
     writer.collective(Traffic::tensor_parallel, Collective::all_reduce, Bytes{4});
     writer.do_not_tile();
   }
-  quantise(writer, linear.name, linear.precision, pass, shape.local_tokens * columns, one_scale ? 1 : 2);
+  quantise(writer, linear.name, {linear.precision, pass, shape.local_tokens * columns, one_scale ? 1 : 2});
   if (!one_scale || !shape.training.fp8_transpose) return;
   writer.compute(OperatorKind::cast, pass, Precision::bf16, linear.name + " transpose",
                  ElementwiseShape{whole, Bytes{2 * whole}});
@@ -87,7 +87,7 @@ void quantise_operand(OpWriter& writer, const Linear& linear, Pass pass, std::in
 void multiply(OpWriter& writer, const Linear& linear, Pass pass) {
   const std::int64_t n = rows(writer.shape, linear);
   const Columns width = columns(linear, pass);
-  quantise_weights(writer, linear.name, linear.precision, pass, linear.in * linear.out);
+  quantise_weights(writer, linear.name, {linear.precision, pass, linear.in * linear.out});
   quantise_operand(writer, linear, pass, width.from);
   writer.compute(OperatorKind::gemm, pass, linear.precision, linear.name, GemmShape{n, width.to, width.from, 1, false});
   multiply_adapters(writer, linear, pass);
@@ -193,18 +193,16 @@ void add_gradients(OpWriter& writer, const std::string& name, std::int64_t eleme
     writer.elementwise(OperatorKind::residual, Pass::backward, name + " add_gradient", elements, kBytes);
 }
 
-void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements,
-              std::optional<int> copies, std::int64_t tensors) {
-  if (!is_narrow(precision)) return;
-  cast(writer, name + " cast", precision, pass, elements,
-       copies.value_or(quantised_copies(writer.shape.training, precision)), tensors);
+void quantise(OpWriter& writer, const std::string& name, const Cast& cast) {
+  if (!is_narrow(cast.precision)) return;
+  write_cast(writer, name + " cast", cast,
+             cast.copies.value_or(quantised_copies(writer.shape.training, cast.precision)));
 }
 
-void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass,
-                      std::int64_t elements) {
+void quantise_weights(OpWriter& writer, const std::string& name, const Cast& cast) {
   const LayerShape& shape = writer.shape;
-  if (is_narrow(precision) && shape.plan.parallel.zero_stage >= 3 && !shape.training.fp8_param_gather)
-    cast(writer, name + " weight cast", precision, pass, elements, 1);
+  if (is_narrow(cast.precision) && shape.plan.parallel.zero_stage >= 3 && !shape.training.fp8_param_gather)
+    write_cast(writer, name + " weight cast", cast, 1);
 }
 
 void linear_forward(OpWriter& writer, const Linear& linear) { multiply(writer, linear, Pass::forward); }

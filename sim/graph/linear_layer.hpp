@@ -50,13 +50,20 @@ void reduce_partial_sums(OpWriter& writer);
 /// The end of attention or feed-forward: sums of the row-parallel layer, or with gathers_layers() all columns.
 void finish_block(OpWriter& writer);
 
-/// 8-bit and 4-bit operands are quantised from 16 bit, by default with the copy that the weight gradient reads
-/// (quantised_copies), `tensors` of them one after the other. Nothing for wider operands.
-void quantise(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements,
-              std::optional<int> copies = {}, std::int64_t tensors = 1);
+/// An operand of 8 or 4 bits, as it is made from 16.
+struct Cast {
+  Precision precision = Precision::bf16;
+  Pass pass = Pass::forward;
+  std::int64_t elements = 0;
+  std::optional<int> copies = {};  ///< none: with the one that the weight gradient reads (quantised_copies)
+  std::int64_t tensors = 1;        ///< quantised one after the other
+};
+
+/// Makes the operand of `name`. Nothing for wider operands than 8 bits.
+void quantise(OpWriter& writer, const std::string& name, const Cast& cast);
 /// ZeRO-3 has the weights in 16 bit each time they have been gathered: one copy is made for every use. Elsewhere copies
 /// are made once per step (end_of_step.hpp).
-void quantise_weights(OpWriter& writer, const std::string& name, Precision precision, Pass pass, std::int64_t elements);
+void quantise_weights(OpWriter& writer, const std::string& name, const Cast& cast);
 
 /// Adds `elements` 16-bit weight gradients to the fp32 ones, where that is work of its own (adds_gradients_apart).
 void add_gradients(OpWriter& writer, const std::string& name, std::int64_t elements);

@@ -233,10 +233,17 @@ std::int64_t cast_tensors(const LayerShape& s, Precision precision) {
   return s.training.separate_expert_casts && !fuses_activation(s) && !delayed ? experts_at_work(s) : 1;
 }
 
+/// A weight matrix of every expert, out x in.
+struct ExpertMatrix {
+  std::string name;
+  std::int64_t out;
+  std::int64_t in;
+};
+
 /// One multiplication of every local expert, on one of `parts` parts of the tokens. `quantised`: an earlier
 /// multiplication wrote its input in few bits.
-void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t out, std::int64_t in, int parts,
-             bool quantised) {
+void grouped(OpWriter& writer, Pass pass, const ExpertMatrix& matrix, int parts, bool quantised) {
+  const auto& [name, out, in] = matrix;
   const LayerShape& s = writer.shape;
   const Precision precision = s.precision_of(LinearPart::experts);
   const std::int64_t experts = experts_at_work(s);
@@ -248,9 +255,11 @@ void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t 
       : pass == Pass::dgrad ? GemmShape{per_expert, in, out, experts, false}
                             : GemmShape{per_expert, out, in, experts, false};
   if (!wgrad) {
-    quantise_weights(writer, name, precision, pass, out * in * experts);
+    quantise_weights(writer, name, {precision, pass, out * in * experts});
+    const std::int64_t elements = rows * (pass == Pass::dgrad ? out : in);
     if (!quantised)
-      quantise(writer, name, precision, pass, rows * (pass == Pass::dgrad ? out : in), {}, cast_tensors(s, precision));
+      quantise(writer, name,
+               {.precision = precision, .pass = pass, .elements = elements, .tensors = cast_tensors(s, precision)});
   }
   writer.compute(OperatorKind::grouped_gemm, pass, precision, name, operands);
   if (wgrad) add_gradients(writer, name, out * in * experts);
@@ -258,13 +267,13 @@ void grouped(OpWriter& writer, Pass pass, const std::string& name, std::int64_t 
 
 void grouped_fc1(OpWriter& writer, Pass pass, int parts) {
   const LayerShape& s = writer.shape;
-  grouped(writer, pass, "expert_fc1", gate_factor(s.model) * expert_width(s), s.model.hidden_size, parts,
+  grouped(writer, pass, {"expert_fc1", gate_factor(s.model) * expert_width(s), s.model.hidden_size}, parts,
           pass == Pass::dgrad && fuses_activation(s));
 }
 
 void grouped_fc2(OpWriter& writer, Pass pass, int parts) {
   const LayerShape& s = writer.shape;
-  grouped(writer, pass, "expert_fc2", s.model.hidden_size, expert_width(s), parts,
+  grouped(writer, pass, {"expert_fc2", s.model.hidden_size, expert_width(s)}, parts,
           pass == Pass::forward && fuses_activation(s));
 }
 

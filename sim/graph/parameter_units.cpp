@@ -9,11 +9,6 @@
 #include "sim/plan/sharding.hpp"
 
 namespace tracecast {
-namespace {
-
-std::int64_t or_default(std::int64_t value, std::int64_t fallback) { return value > 0 ? value : fallback; }
-
-}  // namespace
 
 Bucket& Bucket::operator+=(const Bucket& other) {
   parameters += other.parameters;
@@ -101,7 +96,7 @@ std::int64_t ParameterUnits::bucket_size(const Stage& stage, bool first) const {
   const Parallel& parallel = plan_.parallel;
   switch (parallel.data_parallel) {
     case DataParallelKind::ddp: {
-      const std::int64_t mebibytes = first ? 1 : or_default(parallel.bucket_cap_mb, 25);
+      const std::int64_t mebibytes = first ? 1 : ddp_bucket_mib(parallel);
       return (mebibytes << 20) / element_size(plan_.training.grad_reduce_dtype);
     }
     case DataParallelKind::deepspeed:
@@ -115,12 +110,12 @@ std::int64_t ParameterUnits::bucket_size(const Stage& stage, bool first) const {
   }
   // Megatron-LM's, whose distributed data parallelism has buckets on the first stage only; FSDP has units on all.
   if (parallel.pp > 1 && !stage.embedding && parallel.zero_stage <= 1) return std::numeric_limits<std::int64_t>::max();
-  return or_default(parallel.ddp_bucket_size, std::max<std::int64_t>(40'000'000, 1'000'000LL * parallel.dp));
+  return megatron_bucket(parallel);
 }
 
 std::int64_t ParameterUnits::gather_size(const Stage& stage) const {
   if (plan_.parallel.data_parallel != DataParallelKind::deepspeed) return bucket_size(stage, false);
-  return or_default(plan_.parallel.allgather_bucket_size, 500'000'000);
+  return deepspeed_gather(plan_.parallel);
 }
 
 std::int64_t ParameterUnits::prefetch_size() const { return deepspeed_prefetch(plan_.parallel); }

@@ -125,7 +125,7 @@ Result<void> time_transfers(ImportedGraph& step, Cluster cluster, const Profile&
   if (unknown > 0)
     step.notes.push_back(
         fmt::format("messages without a time and ranks (comm_src, comm_dst): {}; they take none", unknown));
-  return {};
+  return check_durations(step, file);
 }
 
 std::int64_t untimed_transfers(const ImportedGraph& step) {

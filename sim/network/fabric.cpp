@@ -1,5 +1,7 @@
 #include "sim/network/fabric.hpp"
 
+#include <fmt/format.h>
+
 namespace tracecast {
 
 namespace {
@@ -32,6 +34,15 @@ Fabric make_fabric(const Cluster& cluster, FabricDetail detail) {
   if (cluster.fabric == FabricKind::dragonfly && groups) return DragonflyFabric(cluster);
   if (cluster.fabric == FabricKind::torus && !cluster.shape.dimensions.empty()) return TorusFabric(cluster);
   return TreeFabric(cluster, detail);
+}
+
+std::string path_text(const Cluster& cluster) {
+  if (cluster.routing == RoutingPolicy::even) return "";
+  const std::string text =
+      fmt::format("each flow takes one path through the fabric, by a hash with seed {} (ECMP)", cluster.routing_seed);
+  const int links =
+      std::visit([](const auto& fabric) { return fabric.link_count(); }, make_fabric(cluster, FabricDetail::planes));
+  return links > 0 ? text : text + "; this fabric is described as one switch with a single path";
 }
 
 }  // namespace tracecast

@@ -226,4 +226,7 @@ using Fabric = std::variant<TreeFabric, DragonflyFabric, TorusFabric>;
 /// Builds the cluster's fabric. A dragonfly without groups or a torus without dimensions is one switch.
 Fabric make_fabric(const Cluster& cluster, FabricDetail detail);
 
+/// "each flow takes one path through the fabric, by a hash with seed 3 (ECMP)"; empty if traffic is split evenly.
+std::string path_text(const Cluster& cluster);
+
 }  // namespace tracecast

@@ -9,6 +9,14 @@
 #include "sim/base/integers.hpp"
 
 namespace tracecast {
+
+bool has_attention(const Model& model) {
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    if (model.mixer(layer) == Mixer::attention) return true;
+  }
+  return false;
+}
+
 namespace {
 
 /// Upper limits of degrees. With those of sizes (training_checks.cpp) they keep products within 64 bits.
@@ -24,13 +32,6 @@ void check_vocabulary(PlanCheck& check, const Model& model, int tp) {
   check.fault("parallel.tp", fmt::to_string(tp),
               fmt::format("does not divide model.vocab_size = {} (allowed: {}; or pad the vocabulary to {})",
                           model.vocab_size, divisors(model.vocab_size), padded));
-}
-
-bool has_attention(const Model& model) {
-  for (int layer = 0; layer < model.layers(); ++layer) {
-    if (model.mixer(layer) == Mixer::attention) return true;
-  }
-  return false;
 }
 
 bool has_dense_layers(const Model& model) {

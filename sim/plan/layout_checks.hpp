@@ -8,6 +8,9 @@
 
 namespace tracecast {
 
+/// Of a model without it heads are not divided.
+bool has_attention(const Model& model);
+
 /// Degrees are positive, and small enough to be multiplied. False: one is not, and no other check may run.
 bool check_degrees(PlanCheck& check, const Parallel& parallel);
 

@@ -187,8 +187,14 @@ std::int64_t or_default(std::int64_t value, std::int64_t fallback) { return valu
 }  // namespace
 
 std::int64_t deepspeed_bucket(const Parallel& p) { return or_default(p.reduce_bucket_size, 500'000'000); }
+std::int64_t deepspeed_gather(const Parallel& p) { return or_default(p.allgather_bucket_size, 500'000'000); }
 std::int64_t deepspeed_prefetch(const Parallel& p) { return or_default(p.prefetch_bucket_size, 50'000'000); }
 std::int64_t deepspeed_persistence(const Parallel& p) { return or_default(p.param_persistence_threshold, 100'000); }
+
+std::int64_t ddp_bucket_mib(const Parallel& p) { return or_default(p.bucket_cap_mb, 25); }
+std::int64_t megatron_bucket(const Parallel& p) {
+  return or_default(p.ddp_bucket_size, std::max<std::int64_t>(40'000'000, 1'000'000LL * p.dp));
+}
 
 int shard_group_of_host(const Parallel& p, int gpus_per_host, int world_size) {
   if (!is_hybrid(p.sharding_strategy)) return 0;

@@ -91,11 +91,16 @@ void apply_strategy(PlanCheck& check, Parallel& parallel);
 /// reshard_after_forward that does not divide the shard group or is not smaller.   Requires dp filled in.
 void check_sharding(PlanCheck& check, const Parallel& parallel);
 
-/// DeepSpeed's sizes in elements, with its defaults: of a bucket of gradients, of what stage 3 gathers ahead, and of the smallest
-/// tensor that stage 3 divides.   Source: docs/references.md#fsdp-variants
+/// DeepSpeed's sizes in elements, with its defaults: of a bucket of gradients, of one of gathered parameters, of what stage 3 gathers
+/// ahead, and of the smallest tensor that stage 3 divides.   Source: docs/references.md#fsdp-variants
 std::int64_t deepspeed_bucket(const Parallel& parallel);
+std::int64_t deepspeed_gather(const Parallel& parallel);
 std::int64_t deepspeed_prefetch(const Parallel& parallel);
 std::int64_t deepspeed_persistence(const Parallel& parallel);
+
+/// A bucket of gradients with its default: of PyTorch's DDP in MiB, except the first one; of Megatron-LM in elements.
+std::int64_t ddp_bucket_mib(const Parallel& parallel);
+std::int64_t megatron_bucket(const Parallel& parallel);
 
 /// The shard_group of HYBRID_SHARD that names none: the data-parallel GPUs of one host. 0: another strategy, or a host has fewer GPUs
 /// than tp.

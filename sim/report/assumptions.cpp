@@ -5,7 +5,8 @@
 #include <fmt/format.h>
 
 #include "sim/cost/rated_precision.hpp"
-#include "sim/forecast/settings_text.hpp"
+#include "sim/network/fabric.hpp"
+#include "sim/report/settings_text.hpp"
 
 namespace tracecast {
 namespace {
@@ -65,7 +66,7 @@ std::vector<std::string> sources_of_numbers(const Scenario& s, const Forecast& f
   lines.push_back(
       fmt::format("kernels take {}, {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
                   gemm_factors(s), in.attention, in.memory, fitted(in.fit)));
-  if (const std::string host = host_text(s, f); !host.empty()) lines.push_back(host);
+  lines.push_back(host_text(s, f));
   if (in.slowest_gpu != 1)
     lines.push_back(
         fmt::format("kernels and host take {:.3g} times that: the slowest of {} GPUs (cluster.gpu_spread {:g})",
@@ -76,17 +77,16 @@ std::vector<std::string> sources_of_numbers(const Scenario& s, const Forecast& f
                     "{:.3g} % of the clock, by a law that was not measured in training",
                     100 * s.power_limit, 100 * s.profile.clock));
   lines.push_back(precision_text(s.model, s.training));
-  if (const std::string rate = rate_text(s.profile, s.training); !rate.empty()) lines.push_back(rate);
+  lines.push_back(rate_text(s.profile, s.training.dtype));
   lines.push_back(attention_text(s));
-  if (const std::string trained = trained_text(s.model, s.training); !trained.empty()) lines.push_back(trained);
-  if (const std::string optimizer = optimizer_text(s.parallel, s.training); !optimizer.empty())
-    lines.push_back(optimizer);
-  if (const std::string loss = loss_text(s.parallel, s.training); !loss.empty()) lines.push_back(loss);
-  if (s.model.moe) lines.push_back(routing_text(s.model, s.parallel, s.training));
-  if (const std::string racks = rack_text(s); !racks.empty()) lines.push_back(racks);
-  if (const std::string sites = sites_text(s.cluster.sites); !sites.empty()) lines.push_back(sites);
-  if (const std::string paths = path_text(s.cluster); !paths.empty()) lines.push_back(paths);
-  if (const std::string collectives = collectives_text(s.cluster); !collectives.empty()) lines.push_back(collectives);
+  lines.push_back(trained_text(s.model, s.training));
+  lines.push_back(optimizer_text(s.parallel, s.training));
+  lines.push_back(loss_text(s.parallel, s.training));
+  lines.push_back(routing_text(s.model, s.parallel, s.training));
+  lines.push_back(rack_text(s));
+  lines.push_back(sites_text(s.cluster.sites));
+  lines.push_back(path_text(s.cluster));
+  lines.push_back(collectives_text(s.cluster));
   lines.push_back(f.flops_convention == FlopsConvention::model_full_attn
                       ? "FLOPs: model_full_attn, attention scores not halved for the causal mask"
                       : "FLOPs: model_causal, attention scores halved for the causal mask");
@@ -100,6 +100,7 @@ std::vector<std::string> sources_of_numbers(const Scenario& s, const Forecast& f
   lines.emplace_back(f.perturbations.empty()
                          ? "one undisturbed step: no failures, checkpoints or evaluation"
                          : "one step of the perturbed machine: no failures, checkpoints or evaluation");
+  std::erase(lines, "");
   return lines;
 }
 

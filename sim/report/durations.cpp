@@ -93,13 +93,13 @@ std::vector<Source> sources_of(const StepGraph& graph) {
 }  // namespace
 
 std::string durations_json(const StepGraph& graph) {
-  std::string text = "[";
+  std::vector<std::string> rows;
   for (const Source& s : sources_of(graph))
-    text +=
-        fmt::format(R"({}{{"name":{},"kind":{},"shape":{},"duration_s":{},"spread":{},"provenance":"{}","calls":{}}})",
-                    text.size() > 1 ? "," : "", json_text(s.name), json_text(s.kind), json_text(s.shape),
-                    seconds(s.duration), s.spread, s.provenance, s.calls);
-  return text + "]";
+    rows.push_back(
+        fmt::format(R"({{"name":{},"kind":{},"shape":{},"duration_s":{},"spread":{},"provenance":"{}","calls":{}}})",
+                    json_text(s.name), json_text(s.kind), json_text(s.shape), seconds(s.duration), s.spread,
+                    s.provenance, s.calls));
+  return json_list(rows);
 }
 
 }  // namespace tracecast

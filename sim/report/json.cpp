@@ -6,8 +6,8 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/base/units.hpp"
-#include "sim/forecast/settings_text.hpp"
 #include "sim/report/json_parts.hpp"
+#include "sim/report/settings_text.hpp"
 
 namespace tracecast {
 namespace {

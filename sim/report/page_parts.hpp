@@ -16,6 +16,11 @@ namespace tracecast {
 
 std::string base64(std::string_view bytes);
 
+/// "[1,{"a":2}]": values that are JSON already. For lists with digits that nlohmann's library would not cut.
+std::string json_list(const std::vector<std::string>& values);
+/// ["a","b"]
+std::string json_texts(const std::vector<std::string>& texts);
+
 /// A record in the form that timeline.js reads. `names`: names of its ranks; `chosen`: indices of the ranks to draw.
 std::string timeline_json(const StepRecord& record, std::string_view label, const std::vector<std::string>& names,
                           std::span<const std::size_t> chosen);

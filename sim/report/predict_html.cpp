@@ -30,38 +30,31 @@ bool sends_far(const StepGraph& graph, const Cluster& cluster, const Rank& rank)
 std::string traffic_json(const ForecastRun& run, const Cluster& cluster, std::size_t r) {
   const StepGraph& graph = run.graph;
   const std::optional<Averaging>& averaging = run.forecast.averaging;
-  std::string text = "[";
+  std::vector<std::string> rows;
   for (const TrafficCount& c : count_traffic(graph, r)) {
     const double far = c.slot >= 0 ? c.sent_far : sends_far(graph, cluster, graph.ranks[r]) ? c.sent : 0;
     const bool sometimes = averaging && averages(c.traffic, c.collective);
     const double steps = sometimes ? static_cast<double>(averaging->steps) / averaging->period : 1;
-    text += fmt::format(
-        R"({}{{"traffic":"{}","collective":"{}","ranks":{},"nodes":{},"calls":{},"sent":{:.0f},"network":{:.0f}}})",
-        text.size() > 1 ? "," : "", to_string(c.traffic), to_string(c.collective), c.ranks, c.nodes,
-        steps * static_cast<double>(c.calls), steps * c.sent, steps * far);
+    rows.push_back(fmt::format(
+        R"({{"traffic":"{}","collective":"{}","ranks":{},"nodes":{},"calls":{},"sent":{:.0f},"network":{:.0f}}})",
+        to_string(c.traffic), to_string(c.collective), c.ranks, c.nodes, steps * static_cast<double>(c.calls),
+        steps * c.sent, steps * far));
   }
-  return text + "]";
+  return json_list(rows);
 }
 
 std::string memory_json(const ForecastRun& run, const TracedRank& rank) {
   const std::vector<TemplateRun> runs = template_runs(run.graph, spans_of(run.timeline, rank.index));
-  std::string text = "[";
+  std::vector<std::string> points;
   for (const MemoryPoint& p : memory_over_time(run.graph, runs, rank.resident))
-    text += fmt::format("{}[{:.7g},{:.4f}]", text.size() > 1 ? "," : "", seconds(p.at), gib(p.in_use));
-  return text + "]";
+    points.push_back(fmt::format("[{:.7g},{:.4f}]", seconds(p.at), gib(p.in_use)));
+  return json_list(points);
 }
 
 std::string memory_kinds_json(const Forecast& f) {
   auto kinds = nlohmann::ordered_json::array();
   for (const MemoryByKind& memory : f.memory) kinds.push_back(memory_by_kind_json(memory));
   return kinds.dump();
-}
-
-template <class Each>
-std::string joined(std::span<const std::size_t> chosen, Each each) {
-  std::string text = "[";
-  for (const std::size_t r : chosen) text += (text.size() > 1 ? "," : "") + each(r);
-  return text + "]";
 }
 
 std::string network_json(const Cluster& cluster) {
@@ -71,12 +64,6 @@ std::string network_json(const Cluster& cluster) {
                      cluster.node.gpu_link.bytes_per_second,
                      nics * static_cast<double>(cluster.node.nic_rate.bytes_per_second),
                      json_text(topology_svg(topology, describe(topology))));
-}
-
-std::string sentences(const std::vector<std::string>& lines) {
-  std::string text = "[";
-  for (const std::string& line : lines) text += (text.size() > 1 ? "," : "") + json_text(line);
-  return text + "]";
 }
 
 }  // namespace
@@ -91,12 +78,16 @@ std::string predict_html(const Scenario& scenario, const ForecastRun& run, const
   std::string members = fmt::format(
       R"("result":{},"scenario":{},"gpu":{},"model":{},"assumptions":{},"memory_kinds":{},"network":{},"durations":{})",
       result_json(scenario, run.forecast, unchanged), json_text(to_json(scenario)), json_text(scenario.profile.gpu),
-      json_text(scenario.model.name), sentences(assumptions(scenario, run.forecast)), memory_kinds_json(run.forecast),
+      json_text(scenario.model.name), json_texts(assumptions(scenario, run.forecast)), memory_kinds_json(run.forecast),
       network_json(scenario.cluster), durations_json(run.graph));
+  std::vector<std::string> memory;
+  std::vector<std::string> traffic;
+  for (const std::size_t r : chosen) {
+    memory.push_back(memory_json(run, traced[r]));
+    traffic.push_back(traffic_json(run, scenario.cluster, r));
+  }
   members += fmt::format(R"(,"timelines":[{}],"memory_over_time":{},"traffic":{})",
-                         timeline_json(record, "forecast", names, chosen),
-                         joined(chosen, [&](std::size_t r) { return memory_json(run, traced[r]); }),
-                         joined(chosen, [&](std::size_t r) { return traffic_json(run, scenario.cluster, r); }));
+                         timeline_json(record, "forecast", names, chosen), json_list(memory), json_list(traffic));
   return report_page("predict", fmt::format("{} on {}", scenario.model.name, gpu_counts(scenario, "×")), metadata,
                      members);
 }

@@ -51,8 +51,6 @@ struct RankSpans {
   }
 };
 
-std::string list(const std::vector<std::string>& parts) { return fmt::format("[{}]", fmt::join(parts, ",")); }
-
 /// Works that differ only in their layer are written once: "works" has them without layers, "uses" a pair of numbers
 /// for each work of the record, the index into "works" and the layer.
 std::string works_json(const StepRecord& record) {
@@ -70,7 +68,7 @@ std::string works_json(const StepRecord& record) {
         json_text(work.provenance), work.transfer, json_text(work.details), work.flop, work.bytes, work.chunk));
     distinct.push_back(std::move(work));
   }
-  return fmt::format(R"("works":{},"uses":{})", list(works), list(uses));
+  return fmt::format(R"("works":{},"uses":{})", json_list(works), json_list(uses));
 }
 
 std::vector<std::string> plain_names(const StepRecord& record) {
@@ -92,6 +90,12 @@ std::string base64(std::string_view bytes) {
     for (std::size_t k = 0; k < 4; ++k) text += k <= here ? kDigits[three >> (18 - 6 * k) & 63] : '=';
   }
   return text;
+}
+
+std::string json_list(const std::vector<std::string>& values) { return fmt::format("[{}]", fmt::join(values, ",")); }
+
+std::string json_texts(const std::vector<std::string>& texts) {
+  return nlohmann::json(texts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::vector<std::size_t> ranks_to_draw(const StepRecord& record, std::size_t most_ranks) {
@@ -127,10 +131,9 @@ std::string timeline_json(const StepRecord& record, std::string_view label, cons
     ranks.push_back(fmt::format(R"({{"name":{},"pp":{},"first_layers":[{}],"count":{},"spans":"{}"}})",
                                 json_text(names[r]), record.ranks[r].pp_rank,
                                 fmt::join(record.ranks[r].first_layers, ","), spans[r].count, base64(spans[r].bytes)));
-  std::vector<std::string> streams;
-  for (const std::string& stream : record.streams) streams.push_back(json_text(stream));
   return fmt::format(R"({{"label":{},"step_s":{},"all_ranks":{},"streams":{},{},"ranks":{}}})", json_text(label),
-                     seconds(record.step_time), record.ranks.size(), list(streams), works_json(record), list(ranks));
+                     seconds(record.step_time), record.ranks.size(), json_texts(record.streams), works_json(record),
+                     json_list(ranks));
 }
 
 std::string page_with_data(std::string_view page, std::string json) {
@@ -159,11 +162,10 @@ std::string plan_html(const PlanReport& report, const std::string& scenario_json
 
 std::string goodput_html(const GoodputForecast& report, const std::string& scenario_json,
                          const PageMetadata& metadata) {
-  std::string days = "[";
+  std::vector<std::string> days;
   for (const JobSpan& span : report.sample.spans)
-    days += fmt::format(R"({}[{:.0f},{:.0f},"{}"])", days.size() > 1 ? "," : "", seconds(span.begin), seconds(span.end),
-                        to_string(span.category));
-  days += "]";
+    days.push_back(
+        fmt::format(R"([{:.0f},{:.0f},"{}"])", seconds(span.begin), seconds(span.end), to_string(span.category)));
   std::vector<double> goodputs = report.goodput.goodputs;
   std::ranges::sort(goodputs);
   return report_page(
@@ -171,7 +173,7 @@ std::string goodput_html(const GoodputForecast& report, const std::string& scena
       fmt::format("{}: goodput over {} days", report.scenario, number(report.goodput.wall_s.mean / kSecondsPerDay, 3)),
       metadata,
       fmt::format(R"("result":{},"scenario":{},"history":{},"goodputs":[{:.5f}])", goodput_json(report),
-                  json_text(scenario_json), days, fmt::join(goodputs, ",")));
+                  json_text(scenario_json), json_list(days), fmt::join(goodputs, ",")));
 }
 
 std::string compare_html(const Comparison& comparison, const StepRecord& forecast, const StepRecord& actual,

@@ -8,12 +8,12 @@
 
 #include <fmt/format.h>
 
-#include "sim/forecast/settings_text.hpp"
 #include "sim/plan/optimizers.hpp"
 #include "sim/report/assumptions.hpp"
 #include "sim/report/evidence_page.hpp"
 #include "sim/report/explain.hpp"
 #include "sim/report/perfetto.hpp"
+#include "sim/report/settings_text.hpp"
 #include "sim/report/terminal_memory.hpp"
 #include "sim/report/terminal_time.hpp"
 

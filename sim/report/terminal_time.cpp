@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
-#include "sim/forecast/settings_text.hpp"
+#include "sim/report/settings_text.hpp"
 
 namespace tracecast {
 namespace {

@@ -5,6 +5,7 @@
 #include "sim/base/parallel_for.hpp"
 #include "sim/cost/host_update.hpp"
 #include "sim/network/measured_network.hpp"
+#include "sim/plan/layout_checks.hpp"
 #include "sim/plan/parameter_states.hpp"
 #include "sim/plan/plan_check.hpp"
 #include "sim/plan/precision.hpp"
@@ -102,6 +103,7 @@ BoundTable::BoundTable(const Scenario& scenario)
 
 BoundTable::~BoundTable() = default;
 
+/// Some of the rules of make_plan, none stricter, and without their messages: a search asks for millions of layouts.
 bool BoundTable::divides(const Layout& layout) const {
   const Model& model = scenario_.model;
   const std::int64_t model_ranks = layout.model_ranks();
@@ -110,8 +112,8 @@ bool BoundTable::divides(const Layout& layout) const {
   const std::int64_t dp = scenario_.cluster.world_size / model_ranks;
   const std::int64_t batch = scenario_.training.global_batch_size;
   if (batch % (layout.micro_batch_size * dp) != 0) return false;
-  if (model.num_attention_heads % layout.tp != 0 || model.hidden_size % layout.tp != 0) return false;
-  if (model.vocab_size % layout.tp != 0) return false;
+  if (has_attention(model) && model.num_attention_heads % layout.tp != 0) return false;
+  if (model.hidden_size % layout.tp != 0 || model.vocab_size % layout.tp != 0) return false;
   if (const auto& linear = model.linear_attention;
       linear && (linear->key_heads % layout.tp != 0 || linear->heads / layout.tp % layout.cp != 0))
     return false;

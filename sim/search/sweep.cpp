@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/forecast/settings_text.hpp"
+#include "sim/cost/rated_precision.hpp"
 
 namespace tracecast {
 namespace {
@@ -28,7 +28,7 @@ Result<GridPoint> forecast_point(const Scenario& scenario, const ForecastOptions
   point.tokens_per_s = f.tokens_per_s;
   point.tokens_per_s_per_gpu = f.tokens_per_s / f.ranks;
   point.mfu = f.mfu;
-  point.note = rate_text(scenario.profile, scenario.training);
+  point.note = rate_text(scenario.profile, scenario.training.dtype);
   for (const MemoryByKind& rank : f.memory) point.memory_gib = std::max(point.memory_gib, gib(rank.total()));
   return point;
 }

@@ -1,11 +1,14 @@
 #include "sim/engine/simulate.hpp"
 
+#include <utility>
+
 #include <catch2/catch.hpp>
 
 #include "sim/cost/costs.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/builder.hpp"
 #include "sim/network/simgrid.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
@@ -89,6 +92,17 @@ TEST_CASE("Shared links: network faults slow the step", "[metamorphic][engine]")
   Scenario hole = job(1, 2, 15);
   hole.cluster.faults.missing_gpus[0] = 1;
   CHECK(simulate_on(hole.cluster, whole_job(hole).graph));
+}
+
+TEST_CASE("Shared links: transfers that move longer than the engine counts are refused", "[error][engine]") {
+  Scenario scenario = job(2, 1, 8);
+  scenario.cluster.node.nic_rate.bytes_per_second /= 8;  // so that transfers contend for links
+  StepGraph graph = whole_job(scenario).graph;
+  for (CostedCollective& each : graph.collectives)
+    if (each.traffic == Traffic::gradients) each.cost.duration = {3 * (kLongestSharing.picoseconds / 4)};
+  for (const Profile* const slowing_gpu : {static_cast<const Profile*>(nullptr), &std::as_const(scenario.profile)})
+    CHECK(error_text(simulate_on(scenario.cluster, graph, NetworkKind::fluid, {.slowing_gpu = slowing_gpu})) ==
+          "transfers that share links make a step longer than 26.7 days");
 }
 
 }  // namespace

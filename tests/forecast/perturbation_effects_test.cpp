@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/forecast/forecast.hpp"
-#include "sim/forecast/settings_text.hpp"
+#include "sim/report/settings_text.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;

@@ -11,6 +11,7 @@
 #include "sim/network/parameter_server.hpp"
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/sharding.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 #include "tests/support/small_scenario.hpp"
 #include "tools/sweep_predict.hpp"
@@ -261,14 +262,24 @@ TEST_CASE("DiLoCo's outer states stay on the GPU beside an optimizer on the host
 
 TEST_CASE("a step that takes more picoseconds than there are is refused", "[error][forecast]") {
   CHECK(from_seconds(1e9) == kLongestDuration);
-  for (const char* rate : {"1 B/s", "10 B/s", "1 kB/s"}) {
+  const auto error_of = [](const char* name, const std::vector<std::string>& changes) {
+    return error_text(forecast(cli::read_with_topology(name, changes).value()));
+  };
+  const std::string of_one_rank = "days of work for one rank (allowed: 1 day)";
+  for (const std::string rate : {"1 B/s", "10 B/s", "1 kB/s"}) {
     CAPTURE(rate);
-    const Result<ForecastRun> run =
-        forecast(cli::read_with_topology("llama2-7b-abci", {std::string("topology.node.nic_rate=") + rate}).value());
-    REQUIRE_FALSE(run);
-    CHECK(run.error().diagnostics.front().message.find("days of work for one rank (allowed: 1 day)") !=
-          std::string::npos);
+    CHECK(error_of("llama2-7b-abci", {"topology.node.nic_rate=" + rate}).ends_with(of_one_rank));
+    // Where only messages of the pipeline leave a node.
+    CHECK(error_of("llama3-405b-16k", {"cluster.world_size=128", "parallel.dp=1", "training.global_batch_size=8",
+                                       "topology.node.nic_rate=" + rate})
+              .ends_with(of_one_rank));
   }
+  // A single micro-batch goes through 128 ranks of 0.9 days each, one after the other.
+  CHECK(
+      error_of("korthikanti-1t-full", {"cluster.world_size=1024", "parallel.pp=128", "training.global_batch_size=1",
+                                       "topology.node.gpu_link=25 kB/s"})
+          .ends_with(": a step has 113 days of work for 128 pipeline ranks, which may wait for each other (allowed: 20 "
+                     "days)"));
 }
 
 TEST_CASE("with fp32 the output layer, the router and adapters are multiplied in fp32", "[oracle][graph]") {

@@ -15,8 +15,6 @@ using namespace tracecast;
 namespace {
 
 using Layers = std::vector<int>;
-using Texts = std::vector<std::string>;
-
 const std::string kRun =
     "pretrain_gpt.py --seq-length 4096 --micro-batch-size 1 --global-batch-size 64 --bf16 --hidden-dropout 0 "
     "--normalization RMSNorm --untie-embeddings-and-output-weights --position-embedding-type rope ";
@@ -37,12 +35,6 @@ std::string refused(const std::string& arguments) {
 ImportedRun overrides_of(const std::string& ddp) {
   return imported("megatron-bridge", "train:\n  micro_batch_size: 1\nmodel: {}\nddp:\n" + ddp, "r.yaml",
                   givens("llama-3.1-8b", 8));
-}
-
-Texts unmapped(const ImportedRun& run) {
-  Texts keys;
-  for (const UnmappedSetting& each : run.unmapped) keys.push_back(each.key);
-  return keys;
 }
 
 }  // namespace

@@ -50,6 +50,18 @@ TEST_CASE("aicb: the tensor forms of torch.distributed are the collectives that 
   CHECK(log->nodes[1].collective == Collective::reduce_scatter);
 }
 
+TEST_CASE("simai: transfers that take more than the engine counts are refused", "[error][simai]") {
+  ImportedGraph step = import_as<ImportedGraph>(
+                           "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 all_gpus: 8\n1\n"
+                           "a -1 0 ALLGATHER 67108864 0 NONE 0 0 NONE 0 0\n",
+                           "t")
+                           .value();
+  Cluster machine = shipped_topology("dgx-h100");
+  machine.node.gpu_link = {1};
+  CHECK(error_text(time_transfers(step, machine, shipped_profile("h100"), 0, "t")) ==
+        "t: has nodes of more than 100 days together");
+}
+
 TEST_CASE("simai: collectives take the time of their group on a machine", "[io][simai]") {
   const std::string header = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4 ep: 8 pp: 2 vpp: 1 ga: 1";
   const std::string layers =

@@ -13,8 +13,6 @@ using namespace tracecast;
 
 namespace {
 
-using Texts = std::vector<std::string>;
-
 std::string titan(const std::string& settings, const std::string& model = "", const std::string& name = "llama3",
                   const std::string& flavour = "8B") {
   return "[model]\nname = \"" + name + "\"\nflavor = \"" + flavour + "\"\n" + model + settings;

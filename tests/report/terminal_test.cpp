@@ -6,9 +6,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "sim/forecast/settings_text.hpp"
 #include "sim/report/assumptions.hpp"
 #include "sim/report/explain.hpp"
+#include "sim/report/settings_text.hpp"
 #include "tests/report/longest_line.hpp"
 #include "tests/report/sample.hpp"
 

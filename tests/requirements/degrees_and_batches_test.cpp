@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/forecast/forecast.hpp"
-#include "sim/forecast/settings_text.hpp"
+#include "sim/report/settings_text.hpp"
 #include "tests/requirements/model_states_gb.hpp"
 #include "tests/requirements/predicted.hpp"
 #include "tests/support/models.hpp"

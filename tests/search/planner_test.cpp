@@ -8,6 +8,8 @@
 #include <catch2/catch.hpp>
 
 #include "sim/base/random.hpp"
+#include "sim/plan/layout_checks.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/search/pipeline_shape.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/shipped.hpp"
@@ -287,6 +289,39 @@ TEST_CASE("search: tensor parallelism that does not divide heads, hidden size an
   scenario.model = whole;
   scenario.model.vocab_size = 32'004;
   CHECK_FALSE(BoundTable(scenario).bound(layout).has_value());
+}
+
+TEST_CASE("search: every layout that a plan may have has a bound", "[search][property]") {
+  std::vector<Scenario> scenarios;
+  for (const char* name : {"llama2-7b-abci", "qwen3-235b-router-256", "nemotron-h-56b-h100", "nemotron-3-nano-h100"})
+    scenarios.push_back(
+        shipped_scenario(name, {"cluster.world_size=128", "training.global_batch_size=128", "parallel.dp=0"}));
+  Scenario& mamba = scenarios.emplace_back(scenarios[2]);  // without attention, heads divide nothing
+  std::ranges::replace(mamba.model.layer_pattern, '*', 'M');
+  mamba.model.num_attention_heads = mamba.model.num_query_groups = 1;
+  int possible = 0;
+  for (const Scenario& scenario : scenarios) {
+    CAPTURE(scenario.name, has_attention(scenario.model));
+    SearchSpace space;
+    space.tp = {1, 2, 3, 8};
+    space.cp = {1, 2};
+    space.ep = {1, 4};
+    space.pp = {1, 2};
+    space.vpp = {1, 2};
+    space.micro_batch_size = {1, 2, 3};
+    BoundTable bounds(scenario);
+    for (std::int64_t id = 0; id < space.size(); ++id) {
+      const Layout layout = space.at(id);
+      Parallel parallel = scenario.parallel;
+      Training training = scenario.training;
+      apply_layout(layout, scenario, parallel, training);
+      if (!make_plan(scenario.model, parallel, training, scenario.cluster.world_size)) continue;
+      ++possible;
+      CAPTURE(layout.tp, layout.cp, layout.ep, layout.pp, layout.vpp, layout.micro_batch_size);
+      CHECK(bounds.bound(layout).has_value());
+    }
+  }
+  CHECK(possible > 100);
 }
 
 TEST_CASE("search: slow ranks and broken links each leave no bound of the time", "[search]") {

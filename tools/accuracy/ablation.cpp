@@ -19,8 +19,6 @@ void each_gemm(RowScenario& row, const std::function<void(GemmModel&)>& change) 
   change(row.scenario.profile.grouped_gemm);
 }
 
-void keep_all(RowScenario&) {}
-
 void no_waves(RowScenario& row) {
   each_gemm(row, [](GemmModel& model) {
     model.wave_weight = 0;
@@ -77,8 +75,6 @@ void plain_roofline(RowScenario& row) {
 }
 
 // Rules. Settings of a stack are changed before a row is read, everything else after it.
-
-void no_stack_change(Stack&) {}
 
 void no_age(Stack& stack) { stack.released = 0; }
 
@@ -170,130 +166,91 @@ std::vector<const RowForecast*> dense_rows(const std::vector<RowForecast>& rows)
   return dense;
 }
 
+// Rows of the tables below: what is left out of a scenario, of a stack, or of how steps are simulated.
+
+LeftOut rule(const char* name, const char* left_out, void (*change)(RowScenario&), const char* evidence = "") {
+  return {.name = name, .left_out = left_out, .change = change, .evidence = evidence};
+}
+LeftOut rule(const char* name, const char* left_out, void (*change_stack)(Stack&), const char* evidence = "") {
+  return {.name = name, .left_out = left_out, .change_stack = change_stack, .evidence = evidence};
+}
+LeftOut rule(const char* name, const char* left_out, const ForecastOptions& forecast, const char* evidence) {
+  return {.name = name, .left_out = left_out, .forecast = forecast, .evidence = evidence};
+}
+
+LeftOut waves() { return rule("waves", "GEMM tiles of any size, in fractions of waves", no_waves, "measured GEMMs"); }
+LeftOut power() { return rule("power", "long GEMMs keep their clock", no_power, "measured GEMMs"); }
+LeftOut protocols() {
+  return rule("protocols", "collectives without latency and slower protocols", no_protocols,
+              "NCCL's source, measured collectives");
+}
+LeftOut slowdown() {
+  return rule("slowdown", "transfers take no SMs and no memory bandwidth from concurrent kernels",
+              ForecastOptions{.transfers_slow_compute = false}, "measured kernels beside collectives");
+}
+LeftOut contention() {
+  return rule("contention", "no transfer slows another", ForecastOptions{.network = NetworkKind::isolated}, "SimGrid");
+}
+
 }  // namespace
 
 const std::vector<LeftOut>& effects() {
   static const std::vector<LeftOut> kEffects{
-      {"none", "the whole model", keep_all, {}, no_stack_change, "", 0},
-      {"waves", "GEMM tiles of any size, in fractions of waves", no_waves},
-      {"power", "long GEMMs keep their clock", no_power},
-      {"training", "isolated kernels' times: no in-training factors", no_training_factors},
-      {"host", "launches and fixed costs take no time", no_host},
-      {"protocols", "collectives without latency and slower protocols", no_protocols},
-      {"overlap", "no communication behind computation", no_overlap, {}, no_stack_change, "", 1},
-      {"recompute", "nothing is recomputed", no_recompute},
-      {"roofline", "peak rates, no host: a plain roofline", plain_roofline},
-      {"slowdown",
-       "transfers take no SMs and no memory bandwidth from concurrent kernels",
-       keep_all,
-       {.transfers_slow_compute = false}},
-      {"contention", "no transfer slows another", keep_all, {.network = NetworkKind::isolated}},
+      {.name = "none", .left_out = "the whole model", .sign = 0},
+      waves(),
+      power(),
+      rule("training", "isolated kernels' times: no in-training factors", no_training_factors),
+      rule("host", "launches and fixed costs take no time", no_host),
+      protocols(),
+      {.name = "overlap", .left_out = "no communication behind computation", .change = no_overlap, .sign = 1},
+      rule("recompute", "nothing is recomputed", no_recompute),
+      rule("roofline", "peak rates, no host: a plain roofline", plain_roofline),
+      slowdown(),
+      contention(),
   };
   return kEffects;
 }
 
 const std::vector<LeftOut>& rules() {
   static const std::vector<LeftOut> kRules{
-      {"waves", "GEMM tiles of any size, in fractions of waves", no_waves, {}, no_stack_change, "measured GEMMs"},
-      {"power", "long GEMMs keep their clock", no_power, {}, no_stack_change, "measured GEMMs"},
-      {"protocols",
-       "collectives without latency and slower protocols",
-       no_protocols,
-       {},
-       no_stack_change,
-       "NCCL's source, measured collectives"},
-      {"slowdown",
-       "transfers take no SMs and no memory bandwidth from concurrent kernels",
-       keep_all,
-       {.transfers_slow_compute = false},
-       no_stack_change,
-       "measured kernels beside collectives"},
-      {"contention",
-       "no transfer slows another",
-       keep_all,
-       {.network = NetworkKind::isolated},
-       no_stack_change,
-       "SimGrid"},
-      {"slowest-gpu",
-       "every GPU has the mean speed",
-       no_slowest_gpu,
-       {},
-       no_stack_change,
-       "measured spread between GPUs (SC 2022)"},
-      {"attention-kernels",
-       "every stack uses the profile's first attention kernel",
-       keep_all,
-       {},
-       no_attention_kernels,
-       "measured kernels, source code of the stacks"},
-      {"dropout", "no dropout where it is not reported", keep_all, {}, no_dropout, "defaults in source code"},
-      {"deepep",
-       "experts by all-to-all where no dispatcher is reported",
-       keep_all,
-       {},
-       no_deepep,
-       "recipes in source code"},
-      {"deepep-rates",
-       "DeepEP is as fast as HybridEP in NVLink domains of more than eight GPUs",
-       no_deepep_rates,
-       {},
-       no_stack_change,
-       "DeepEP's source, bandwidths of NVIDIA's guide"},
-      {"graph-modules",
-       "CUDA graphs of parts of layers launch nothing",
-       no_graph_modules,
-       {},
-       no_stack_change,
-       "Megatron-Core's source, recipes"},
-      {"routing-groups",
-       "tokens of DeepSeek-V3 reach any group of experts",
-       no_routing_groups,
-       {},
-       no_stack_change,
-       "the model's config.json"},
-      {"fused-experts",
-       "activations of experts are kernels of their own",
-       no_fused_experts,
-       {},
-       no_stack_change,
-       "recipes and cuDNN's kernels"},
-      {"fp8-attention",
-       "attention of recipes in MXFP8 in 16 bit",
-       no_fp8_attention,
-       {},
-       no_stack_change,
-       "recipes, cuDNN's kernels"},
-      {"expert-launches",
-       "Megatron-Bridge's grouped multiplications cost the host one call",
-       keep_all,
-       {},
-       no_expert_launches,
-       "Transformer Engine's source, its benchmark"},
-      {"expert-overlap",
-       "no computation hides the exchange of experts",
-       no_expert_overlap,
-       {},
-       no_stack_change,
-       "Megatron-Core's source, recipes"},
-      {"steps-overlap", "a barrier ends every step", keep_all, {}, no_overlapping_steps, "the paper, 4 and 5.3"},
-      {"unfused",
-       "norms and rotary embedding are single kernels in eager PyTorch",
-       keep_all,
-       {},
-       no_unfused,
-       "source code"},
-      {"age", "libraries of every year are equally fast", keep_all, {}, no_age},
-      {"host-84", "Megatron-DeepSpeed's host time is the profile's", keep_all, {}, no_host_launch<84>},
-      {"host-170", "Megatron-Core's host time is the profile's", keep_all, {}, no_host_launch<170>},
-      {"host-experts", "models with experts have the host time of dense ones", keep_all, {}, no_host_of_experts},
-      {"grace-host", "the host's work takes as long on Grace as on x86", no_grace_host},
-      {"blocking", "BLOOM's launches do not wait for kernels", keep_all, {}, no_blocking},
-      {"shard-ranks", "InternEvo's optimizer sends no parameters rank by rank", keep_all, {}, no_shard_ranks},
-      {"step-overhead", "no constant time per step", no_step_overhead},
-      {"weight-gradient", "weight gradients take what other GEMMs of their shape take", no_weight_gradient},
-      {"board-power", "GPUs of one die and more or less power (H100, B300, GB300) compute as fast", no_board_power},
-      {"popular-experts", "a learned router fills all experts equally", no_popular_experts},
-      {"virtual-stages", "none where they are not reported (two where interleaving is), not one layer each", no_chunks},
+      waves(),
+      power(),
+      protocols(),
+      slowdown(),
+      contention(),
+      rule("slowest-gpu", "every GPU has the mean speed", no_slowest_gpu, "measured spread between GPUs (SC 2022)"),
+      rule("attention-kernels", "every stack uses the profile's first attention kernel", no_attention_kernels,
+           "measured kernels, source code of the stacks"),
+      rule("dropout", "no dropout where it is not reported", no_dropout, "defaults in source code"),
+      rule("deepep", "experts by all-to-all where no dispatcher is reported", no_deepep, "recipes in source code"),
+      rule("deepep-rates", "DeepEP is as fast as HybridEP in NVLink domains of more than eight GPUs", no_deepep_rates,
+           "DeepEP's source, bandwidths of NVIDIA's guide"),
+      rule("graph-modules", "CUDA graphs of parts of layers launch nothing", no_graph_modules,
+           "Megatron-Core's source, recipes"),
+      rule("routing-groups", "tokens of DeepSeek-V3 reach any group of experts", no_routing_groups,
+           "the model's config.json"),
+      rule("fused-experts", "activations of experts are kernels of their own", no_fused_experts,
+           "recipes and cuDNN's kernels"),
+      rule("fp8-attention", "attention of recipes in MXFP8 in 16 bit", no_fp8_attention, "recipes, cuDNN's kernels"),
+      rule("expert-launches", "Megatron-Bridge's grouped multiplications cost the host one call", no_expert_launches,
+           "Transformer Engine's source, its benchmark"),
+      rule("expert-overlap", "no computation hides the exchange of experts", no_expert_overlap,
+           "Megatron-Core's source, recipes"),
+      rule("steps-overlap", "a barrier ends every step", no_overlapping_steps, "the paper, 4 and 5.3"),
+      rule("unfused", "norms and rotary embedding are single kernels in eager PyTorch", no_unfused, "source code"),
+      rule("age", "libraries of every year are equally fast", no_age),
+      rule("host-84", "Megatron-DeepSpeed's host time is the profile's", no_host_launch<84>),
+      rule("host-170", "Megatron-Core's host time is the profile's", no_host_launch<170>),
+      rule("host-experts", "models with experts have the host time of dense ones", no_host_of_experts),
+      rule("grace-host", "the host's work takes as long on Grace as on x86", no_grace_host),
+      rule("blocking", "BLOOM's launches do not wait for kernels", no_blocking),
+      rule("shard-ranks", "InternEvo's optimizer sends no parameters rank by rank", no_shard_ranks),
+      rule("step-overhead", "no constant time per step", no_step_overhead),
+      rule("weight-gradient", "weight gradients take what other GEMMs of their shape take", no_weight_gradient),
+      rule("board-power", "GPUs of one die and more or less power (H100, B300, GB300) compute as fast", no_board_power),
+      rule("popular-experts", "a learned router fills all experts equally", no_popular_experts),
+      rule("virtual-stages", "none where they are not reported (two where interleaving is), not one layer each",
+           no_chunks),
   };
   return kRules;
 }

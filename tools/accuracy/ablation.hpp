@@ -15,9 +15,9 @@
 namespace tracecast::accuracy {
 
 struct LeftOut {
-  const char* name;
-  const char* left_out;  ///< what the forecasts do without it
-  void (*change)(RowScenario&);
+  const char* name = "";
+  const char* left_out = "";  ///< what the forecasts do without it
+  void (*change)(RowScenario&) = nullptr;
   /// Options that add an effect. No spans are recorded, since an ablation has no prediction intervals.
   ForecastOptions forecast{};
   void (*change_stack)(Stack&) = nullptr;

@@ -18,7 +18,7 @@ struct RuleChanges {
   }
   void row(RowScenario& row) const {
     for (std::size_t rule = 0; rule < used.size(); ++rule)
-      if (!used[rule]) rules()[rule].change(row);
+      if (!used[rule] && rules()[rule].change != nullptr) rules()[rule].change(row);
   }
   ForecastOptions forecast() const {
     ForecastOptions options;

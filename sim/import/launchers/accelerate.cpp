@@ -97,7 +97,6 @@ void import_fsdp(RunImport& run) {
 void import_mesh(RunImport& run) {
   constexpr Name kReplicate = "parallelism_config.parallelism_config_dp_replicate_size";
   constexpr Name kShard = "parallelism_config.parallelism_config_dp_shard_size";
-  constexpr Name kUlysses = "parallelism_config.parallelism_config_sp_size";
   import_rows(run, kMeshRows, AbsentFlag::is_open);
   const std::int64_t replicas = run.count(kReplicate).value_or(1);
   const auto shard = run.count(kShard);
@@ -109,10 +108,7 @@ void import_mesh(RunImport& run) {
   if (run.given_count("parallel.cp", 1) > 1)
     run.put("parallel.cp_comm_type", std::string(run.choice<Name>(kRotation, kRotations).value_or("all_gather")),
             kRotation);
-  if (const auto sequence = run.count(kUlysses); sequence && *sequence > 1) {
-    run.put("parallel.cp", *sequence, kUlysses);
-    run.put("parallel.cp_comm_type", std::string("a2a"), kUlysses);
-  }
+  import_ulysses(run, "parallelism_config.parallelism_config_sp_size");
   // All of size 1: every process is a copy.
   const bool open = replicas == 1 && shard.value_or(1) == 1 && run.given_count("parallel.cp", 1) == 1 &&
                     run.given_count("parallel.tp", 1) == 1;

@@ -8,7 +8,6 @@
 #include "sim/import/launchers/setting_rows.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "sim/import/recognise.hpp"
-#include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 namespace {
@@ -119,11 +118,7 @@ void import_pipeline(RunImport& run) {
   const std::string schedule_key = pipeline_key(run, "pp_schedule");
   const std::string layers_key = pipeline_key(run, "layers_per_stage");
   const std::string written = run.word(schedule_key);
-  const std::string name = written.empty() ? "1f1b" : written;
-  const ScheduleVariant* variant = find_schedule(name);
-  if (variant == nullptr) return run.error(schedule_key, "unknown schedule (see tracecast schedule --help)");
-  run.put("parallel.pp_schedule", std::string(variant->name), schedule_key);
-  run.put("parallel.vpp", variant->default_chunks, schedule_key);
+  if (!put_schedule(run, written.empty() ? "1f1b" : written, schedule_key)) return;
   run.layers_per_stage = {run.count(layers_key).value_or(0), layers_key};
   constexpr std::pair<Name, StageRounding> kRoundings[] = {{"up", StageRounding::up}, {"down", StageRounding::down}};
   run.stage_rounding = run.choice<StageRounding>(pipeline_key(run, "round_virtual_stages_to_pp_multiple"), kRoundings)

@@ -181,12 +181,8 @@ void import_optimizer(RunImport& run) {
 /// Groups inside data parallelism (MiCS), and sequences divided as Ulysses does.
 void import_groups(RunImport& run) {
   constexpr Name kGroup = "zero_optimization.mics_shard_size";
-  constexpr Name kUlysses = "sequence_parallel_size";
   if (const auto size = run.count(kGroup); size && *size > 0) run.put("parallel.shard_group", *size, kGroup);
-  if (const auto size = run.count(kUlysses); size && *size > 1) {
-    run.put("parallel.cp", *size, kUlysses);
-    run.put("parallel.cp_comm_type", std::string("a2a"), kUlysses);
-  }
+  import_ulysses(run, "sequence_parallel_size");
 }
 
 void import_offload(RunImport& run) {

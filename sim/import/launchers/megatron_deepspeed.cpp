@@ -4,6 +4,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/import/launchers/deepspeed_settings.hpp"
+#include "sim/import/launchers/setting_rows.hpp"
 #include "sim/io/fields.hpp"
 
 namespace tracecast {
@@ -26,14 +27,6 @@ void import_zero(RunImport& run) {
   if (*stage >= 2 && dtype != nullptr && !run.has("accumulate-allreduce-grads-in-fp32"))
     run.put("training.grad_reduce_dtype", std::string(dtype->string), kStage);
   import_bf16_optimizer(run, kStage);
-}
-
-void import_ulysses(RunImport& run) {
-  constexpr Name kUlysses = "ds-sequence-parallel-size";
-  const auto ranks = run.count(kUlysses);
-  if (!ranks || *ranks <= 1) return;
-  run.put("parallel.cp", *ranks, kUlysses);
-  run.put("parallel.cp_comm_type", std::string("a2a"), kUlysses);
 }
 
 /// Which layers a pipeline divides evenly: those whose class matches "type:transformer|embedding". A tied embedding is at both ends.
@@ -84,7 +77,7 @@ void import_megatron_deepspeed(RunImport& run) {
   run.put("parallel.data_parallel", std::string("deepspeed"), kSwitch);
   run.put_flag("parallel.overlap_p2p", false);
   import_zero(run);
-  import_ulysses(run);
+  import_ulysses(run, "ds-sequence-parallel-size");
   import_expert_parallel(run);
   import_partition(run);
   if (run.flag(kOffload).value_or(false)) run.put_flag("training.offload_optimizer", true, kOffload);

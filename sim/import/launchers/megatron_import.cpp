@@ -1,14 +1,15 @@
 /// Reads what Megatron-LM, Megatron-Bridge and NeMo set. Source: docs/references.md#format-megatron
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
 #include "sim/import/launchers/bridge_document.hpp"
 #include "sim/import/launchers/megatron_deepspeed.hpp"
+#include "sim/import/launchers/megatron_experts.hpp"
 #include "sim/import/launchers/megatron_model.hpp"
 #include "sim/import/launchers/megatron_pipeline.hpp"
+#include "sim/import/launchers/megatron_precision.hpp"
 #include "sim/import/launchers/megatron_settings.hpp"
 #include "sim/import/launchers/megatron_words.hpp"
 #include "sim/io/fields.hpp"
@@ -71,11 +72,6 @@ void import_gpus(RunImport& run) {
     run.assume(fmt::format("cluster.world_size = {}: one node, as {} without a number of nodes says", *g, per_node));
 }
 
-bool has_experts(const RunImport& run) {
-  const JsonNode* const experts = run.given("model.moe");
-  return experts != nullptr && experts->kind == JsonNode::Kind::object;
-}
-
 /// Overrides leave open what their recipe sets.
 void assume_of_recipe(RunImport& run) {
   const bool pipeline = run.given_count("parallel.pp", 1) > 1 && run.given("parallel.pp_layout") == nullptr;
@@ -83,7 +79,7 @@ void assume_of_recipe(RunImport& run) {
                                                   {"parallel.pp", true},
                                                   {"parallel.vpp", pipeline},
                                                   {"parallel.cp", true},
-                                                  {"parallel.ep", has_experts(run)}};
+                                                  {"parallel.ep", has_megatron_experts(run)}};
   std::string open;
   for (const auto& [key, matters] : degrees)
     if (matters && run.given(key) == nullptr && !run.is_overridden(key))
@@ -152,82 +148,6 @@ void import_sharding(RunImport& run, bool bridge) {
   }
 }
 
-constexpr std::array<Name, 4> kFp8Formats{"hybrid", "e4m3", "e5m2", "true"};
-constexpr std::array<Name, 1> kFp4Formats{"e2m1"};
-
-/// Whether numbers of a narrow format are asked for. NeMo and Megatron-Bridge say false, none or null where they are
-/// not.
-bool has_format(RunImport& run, Name key, std::span<const Name> formats) {
-  const std::string written = lower_case(run.word(key));
-  if (written.empty() || written == "false" || written == "none") return false;
-  if (std::ranges::find(formats, written) != formats.end()) return true;
-  run.error(key, fmt::format("is not supported (allowed: {})", fmt::join(formats, " ")));
-  return false;
-}
-
-/// The first and last layers in bf16: one of each unless more are asked for, and none without the flag. Recipes of
-/// Megatron-Bridge may have set it.
-void import_wide_layers(RunImport& run, bool bridge) {
-  constexpr Name kFlag = "first-last-layers-bf16";
-  constexpr std::array kCounts{std::pair{"training.bf16_layers_start", Name("num-layers-at-start-in-bf16")},
-                               std::pair{"training.bf16_layers_end", Name("num-layers-at-end-in-bf16")}};
-  const std::optional<bool> said = run.flag(kFlag);
-  for (const auto& [ours, theirs] : kCounts) {
-    const auto layers = run.count(theirs);
-    if (said.value_or(bridge && layers))
-      run.put(ours, layers.value_or(1), layers ? theirs : kFlag);
-    else if (layers && *layers > 0 && !said)
-      run.assume(fmt::format("{}: without {} no layer stays in bf16", theirs, kFlag));
-  }
-}
-
-constexpr Name kGradients = "main-grads-dtype";
-
-/// The precision-aware optimizer's type of gradients is that of their reduction, unless fp32 is asked for (arguments.py).
-bool has_narrow_gradients(RunImport& run) {
-  const bool aware = run.flag("use-precision-aware-optimizer").value_or(false);
-  if (!aware || !says_type(run, kGradients, "bf16")) return false;
-  run.take(kGradients);
-  return !run.flag("accumulate-allreduce-grads-in-fp32").value_or(false);
-}
-
-void import_precision(RunImport& run, bool bridge) {
-  constexpr std::pair<Name, Name> kRecipes[] = {
-      {"tensorwise", "fp8"}, {"delayed", "fp8"}, {"blockwise", "fp8_block"}, {"mxfp8", "mxfp8"}};
-  const bool bf16 = run.flag("bf16").value_or(bridge);
-  const bool fp16 = run.flag("fp16").value_or(false);
-  run.put("training.dtype", std::string(fp16 ? "fp16" : bf16 ? "bf16" : "fp32"), fp16 ? "fp16" : "bf16");
-  const Name fp8 = run.first_of({"fp8-format", "fp8"});
-  const Name fp4 = run.first_of({"fp4-format", "fp4"});
-  const std::optional<Name> recipe = run.choice<Name>("fp8-recipe", kRecipes);
-  if (has_format(run, fp8, kFp8Formats)) {
-    run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
-    // Megatron-LM's default is delayed scaling, Megatron-Bridge's current, as its stack has it.
-    const bool current = recipe && run.word("fp8-recipe") == "tensorwise";
-    if (recipe.value_or("fp8") == "fp8" && (recipe || !bridge))
-      run.put("training.fp8_scaling", std::string(current ? "current" : "delayed"), recipe ? "fp8-recipe" : fp8);
-  }
-  for (const Name format : {"fp8-hybrid", "fp8-e4m3"}) {
-    const bool on = run.flag(format).value_or(false);  // NeMo's says which format, of one size
-    if (on && !bridge) run.put("training.dtype", std::string("fp8"), format);
-  }
-  // With fp8-dot-product-attention: its operands arrive quantised, a saving that is left out.
-  run.flag("fp8-multi-head-attention");
-  if (has_format(run, fp4, kFp4Formats)) run.put("training.dtype", std::string("nvfp4"), fp4);
-  const bool narrow = run.flag("grad-reduce-in-bf16").value_or(false) ||
-                      (run.has("grad-reduce-in-fp32") && !run.flag("grad-reduce-in-fp32").value_or(true));
-  run.flag("accumulate-allreduce-grads-in-fp32");
-  if (!bridge && !narrow && has_narrow_gradients(run))
-    run.put("training.grad_reduce_dtype", std::string("bf16"), kGradients);
-  else if (narrow)
-    run.put("training.grad_reduce_dtype", std::string(fp16 ? "fp16" : "bf16"), "grad-reduce-in-bf16");
-  else if (fp16 && !run.has("accumulate-allreduce-grads-in-fp32") && !run.has("grad-reduce-in-fp32"))
-    run.put("training.grad_reduce_dtype", std::string("fp16"), "fp16");
-  else if (!bridge || run.has("grad-reduce-in-fp32"))
-    run.put("training.grad_reduce_dtype", std::string("fp32"), "accumulate-allreduce-grads-in-fp32");
-  import_wide_layers(run, bridge);
-}
-
 /// Megatron-LM 2.5 to 3.0 had no granularity: a method alone is full recomputation. NeMo's method is one of a granularity.
 void import_megatron_recompute(RunImport& run, bool bridge) {
   constexpr std::pair<Name, Name> kGranularities[] = {{"selective", "selective"}, {"full", "full"}};
@@ -256,7 +176,7 @@ void import_megatron_recompute(RunImport& run, bool bridge) {
 void import_recompute_modules(RunImport& run) {
   constexpr Name kModules = "recompute-modules", kExperts = "moe-layer-recompute";
   std::vector<std::string> words = run.words(kModules);
-  const bool experts = has_experts(run) && run.flag(kExperts).value_or(false);
+  const bool experts = has_megatron_experts(run) && run.flag(kExperts).value_or(false);
   if (!run.has(kModules) && !experts) return;
   if (!run.has(kModules)) words.emplace_back("core_attn");
   if (experts && std::ranges::find(words, "moe") == words.end()) words.emplace_back("moe");
@@ -353,64 +273,6 @@ void import_loss(RunImport& run, bool bridge) {
                                      : Name());
 }
 
-/// An all-gather, Megatron-LM's default, is not modelled.
-void import_dispatcher(RunImport& run, bool bridge) {
-  constexpr std::pair<Name, Name> kDispatchers[] = {
-      {"alltoall", "alltoall"}, {"flex", "deepep"}, {"allgather", "alltoall"}, {"alltoall_seq", "alltoall"}};
-  constexpr Name kDispatcher = "moe-token-dispatcher-type";
-  const std::optional<Name> dispatcher = run.choice<Name>(kDispatcher, kDispatchers);
-  const bool hybrid = run.word("moe-flex-dispatcher-backend") == "hybridep";
-  if (dispatcher)
-    run.put("parallel.moe_dispatcher", std::string(hybrid && *dispatcher == "deepep" ? "hybridep" : *dispatcher),
-            kDispatcher);
-  const bool deepspeed = run.says("deepspeed", "true");  // its experts exchange by an all-to-all
-  const bool gathers = dispatcher ? run.says(kDispatcher, "\"allgather\"") : !bridge && !deepspeed;
-  const std::int64_t ep = run.given_count("parallel.ep", 1);
-  if (gathers && ep > 1)
-    run.assume(fmt::format(
-        "{} = allgather{}: not modelled; taken as alltoall, which sends {} copies of a token in place "
-        "of {}",
-        kDispatcher, dispatcher ? "" : ", Megatron-LM's default", run.given_count("model.moe.topk", 2), ep));
-  run.flag("moe-enable-deepep");
-}
-
-/// Without grouped multiplications each local expert has kernels of its own.
-void import_grouped_experts(RunImport& run, bool bridge) {
-  constexpr Name kGrouped = "moe-grouped-gemm";
-  const bool grouped = run.flag(kGrouped).value_or(bridge);
-  const std::int64_t local =
-      run.given_count("model.moe.experts", 0) / std::max<std::int64_t>(1, run.given_count("parallel.ep", 1));
-  if (!grouped && local > 1)
-    run.assume(
-        fmt::format("{} is off: not modelled; the {} experts of a rank are multiplied in one kernel here, and one "
-                    "after the other in the run",
-                    kGrouped, local));
-}
-
-void import_expert_work(RunImport& run, bool bridge) {
-  if (!has_experts(run)) return run.pass_over("moe-");
-  import_dispatcher(run, bridge);
-  import_grouped_experts(run, bridge);
-  constexpr Name kFactor = "moe-expert-capacity-factor";
-  if (const auto factor = run.number(kFactor); factor && *factor > 0)
-    run.put("training.expert_capacity_factor", JsonNode(*run.find(kFactor)), kFactor);
-  constexpr Name kPadding = "moe-pad-expert-input-to-capacity";
-  if (run.flag(kPadding).value_or(false))
-    run.put("training.expert_capacity_padding", JsonNode(*run.find(kPadding)), kPadding);
-}
-
-/// Momentum and variance have one type here. The types of gradients and parameters are those without the precision-aware optimizer.
-void import_optimizer_types(RunImport& run) {
-  constexpr Name kMomentum = "exp-avg-dtype", kVariance = "exp-avg-sq-dtype";
-  const bool aware = run.flag("use-precision-aware-optimizer").value_or(false);
-  if (aware && says_type(run, kMomentum, "bf16") && says_type(run, kVariance, "bf16")) {
-    run.put("training.optimizer_state_dtype", std::string("bf16"), kMomentum);
-    for (const Name key : {kMomentum, kVariance}) run.take(key);
-  }
-  for (const Name key : {kMomentum, kVariance, kGradients, Name("main-params-dtype")})
-    if (says_type(run, key, "fp32")) run.pass_over(key);
-}
-
 void import_context_parallel(RunImport& run) {
   constexpr std::pair<Name, Name> kTypes[] = {
       {"p2p", "p2p"}, {"all_gather", "all_gather"}, {"allgather", "all_gather"}, {"a2a", "a2a"}};
@@ -480,7 +342,7 @@ void import_adapters(RunImport& run) {
   }
   if (!targets.empty() && targets.size() < std::size(EnumNames<LoraTarget>::table))
     run.put("training.lora_targets", node_of(targets), kTargets);
-  if (has_experts(run)) run.assume("peft: routed experts have no adapters here");
+  if (has_megatron_experts(run)) run.assume("peft: routed experts have no adapters here");
   run.pass_over(kWithoutEffectOfAdapters);
 }
 
@@ -499,7 +361,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   const std::int64_t layers = run.given_count("model.num_layers", 0);
   import_megatron_pipeline(run, layers);
   import_sharding(run, bridge);
-  import_precision(run, bridge);
+  import_megatron_precision(run, bridge);
   if (deepspeed) import_megatron_deepspeed(run);
   const bool whole = run.flag(kWholeConfiguration).value_or(false);
   if (bridge && !whole) assume_of_recipe(run);
@@ -513,8 +375,8 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_adapters(run);
   if (run.flag("no-async-tensor-model-parallel-allreduce").value_or(false))
     run.put_flag("parallel.tp_async_allreduce", false, "no-async-tensor-model-parallel-allreduce");
-  import_expert_work(run, bridge);
-  import_optimizer_types(run);
+  import_megatron_experts(run, bridge);
+  import_megatron_optimizer_types(run);
   import_context_parallel(run);
   import_duration(run);
   if (run.flag("use-tp-pp-dp-mapping").value_or(false))

@@ -7,6 +7,7 @@
 
 #include "sim/cost/rated_precision.hpp"
 #include "sim/io/scenario_fields.hpp"
+#include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 namespace {
@@ -26,6 +27,24 @@ void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag ab
       run.put_flag(row.ours, value.value_or(false) == (row.kind == Kind::flag), row.theirs);
     }
   }
+}
+
+void import_ulysses(RunImport& run, std::string_view key) {
+  const auto ranks = run.count(key);
+  if (!ranks || *ranks <= 1) return;
+  run.put("parallel.cp", *ranks, key);
+  run.put("parallel.cp_comm_type", std::string("a2a"), key);
+}
+
+bool put_schedule(RunImport& run, const std::string& name, std::string_view key) {
+  const ScheduleVariant* const variant = find_schedule(name);
+  if (variant == nullptr) {
+    run.error(key, "unknown schedule (see tracecast schedule --help)");
+    return false;
+  }
+  run.put("parallel.pp_schedule", std::string(variant->name), key);
+  run.put("parallel.vpp", variant->default_chunks, key);
+  return true;
 }
 
 bool says_type(const RunImport& run, std::string_view key, std::string_view type) {

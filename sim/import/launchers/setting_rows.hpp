@@ -31,6 +31,12 @@ enum class AbsentFlag { is_false, is_open };
 /// Puts every row that the launcher has; flags that are not there as `absent` says.
 void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag absent);
 
+/// Ulysses, over the ranks that the setting says: the sequence is divided, and in attention the heads.
+void import_ulysses(RunImport& run, std::string_view key);
+
+/// A schedule by its name, with its usual chunks. Error: unknown, which is false.
+bool put_schedule(RunImport& run, const std::string& name, std::string_view key);
+
 /// Whether a setting names the type of numbers `type` (bf16, fp16, fp32), as we, PyTorch or its module do.
 bool says_type(const RunImport& run, std::string_view key, std::string_view type);
 

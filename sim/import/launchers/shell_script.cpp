@@ -11,6 +11,7 @@
 #include "sim/base/words.hpp"
 #include "sim/import/launchers/plain_scalar.hpp"
 #include "sim/import/launchers/shell_condition.hpp"
+#include "sim/import/launchers/shell_outputs.hpp"
 #include "sim/io/fields.hpp"
 
 namespace tracecast {
@@ -18,29 +19,17 @@ namespace {
 
 using Name = std::string_view;
 
-/// Programs whose words are text.
-constexpr std::array<Name, 4> kWriters{"echo", "printf", "cat", "tee"};
-/// Programs that run the text that they are given.
-constexpr std::array<Name, 9> kShells{"bash", "sh", "zsh", "ssh", "sbatch", "srun", "qsub", "bsub", "xargs"};
-
 bool is_one_of(std::span<const Name> names, Name name) { return std::ranges::find(names, name) != names.end(); }
-
-/// The name of a file without its folder, written in one way.
-std::string file_name(Name word) {
-  std::string name(word.substr(word.rfind('/') + 1));
-  std::erase_if(name, [](char c) { return c == '{' || c == '}'; });
-  return name;
-}
 
 class ScriptReader {
  public:
   void read(const ShellWord& word) {
     if (word.begins > 0) {
-      if (command_) documents_[word.begins] = *command_;
+      outputs_.give_document(word.begins);
       if (branches_.dead()) skipped_.insert(word.begins);
       return;
     }
-    if (is_shown(word.document) || skipped_.contains(word.document)) return;
+    if (outputs_.is_shown(word.document) || skipped_.contains(word.document)) return;
     if (reads_condition_) condition_.push_back(word);
     if (word.ends_line) return end_line(word.text);
     if (owner_.empty() && branches_.is_pattern(word.text)) return end_pattern();
@@ -66,7 +55,8 @@ class ScriptReader {
 
   ShellScript finish() && {
     end_argument();
-    for (std::size_t each = 0; each < script_.commands.size(); ++each) script_.commands[each].is_text = is_text(each);
+    const std::vector<bool> texts = outputs_.texts();
+    for (std::size_t each = 0; each < texts.size(); ++each) script_.commands[each].is_text = texts[each];
     return std::move(script_);
   }
 
@@ -76,14 +66,15 @@ class ScriptReader {
   void end_line(const std::string& text) {
     end_argument();
     branches_.end_command(text);
-    if (owner_.empty()) end_command();
+    if (owner_.empty()) end_command(false);
     begins_command_ = owner_.empty();
     takes_target_ = Target::none;
   }
 
-  void end_command() {
+  /// `pipes`: what it writes goes to the next command.
+  void end_command(bool pipes) {
     command_.reset();
-    feeding_.reset();
+    outputs_.end_command(pipes);
   }
 
   /// Words between commands of a line, and those that send output elsewhere. They end an argument.
@@ -96,24 +87,22 @@ class ScriptReader {
     end_argument();
     if (joins) branches_.join();
     if (ends) {
-      const std::optional<std::size_t> before = command_;
-      end_command();
-      if (word == "|") feeding_ = before;
+      end_command(word == "|");
       begins_command_ = true;
       return true;
     }
     const Name target = word.substr(word.find_last_of("><&") + 1);
     if (target.empty())
       takes_target_ = output ? Target::output : Target::other;
-    else if (output && command_)
-      outputs_[*command_].file = file_name(target);
+    else if (output)
+      outputs_.write_to(target);
     return true;
   }
 
   /// The file after '>'.
   bool takes_target(Name word) {
     const Target target = std::exchange(takes_target_, Target::none);
-    if (target == Target::output && command_) outputs_[*command_].file = file_name(word);
+    if (target == Target::output) outputs_.write_to(word);
     return target != Target::none;
   }
 
@@ -173,37 +162,14 @@ class ScriptReader {
       ShellCommand& made = script_.commands.emplace_back();
       made.program = word.text.substr(word.text.starts_with("(") ? 1 : 0);
       made.line = word.line;
-      outputs_.push_back({.document = word.document});
-      const std::optional<std::size_t> before = std::exchange(feeding_, std::nullopt);
-      if (before) outputs_[*before].feeds = is_one_of(kShells, made.program);
-      if (before && made.program == "tee") feeding_ = before;
+      outputs_.begin_command(made.program, word.document);
     }
     const std::string& program = script_.commands[*command_].program;
     is_program_ = is_new;
     if (is_new) return;
     note_changes(program, word.text);
     if (program == "source" || program == ".") script_.sources[word.line] = word.text;
-    if (!is_one_of(kWriters, program)) mentioned_.insert(file_name(word.text));
-    if (program != "tee" || word.text.starts_with("-")) return;
-    outputs_[*command_].file = file_name(word.text);
-    if (feeding_) outputs_[*feeding_].file = outputs_[*command_].file;
-  }
-
-  /// The text of a document that goes to the terminal.
-  bool is_shown(int document) const {
-    const auto found = documents_.find(document);
-    if (found == documents_.end()) return false;
-    const Output& output = outputs_[found->second];
-    return is_one_of(kWriters, script_.commands[found->second].program) && output.file.empty() && !output.feeds;
-  }
-
-  /// Text that is written, and not run by another command.   Requires is_text of the commands before it
-  bool is_text(std::size_t command) const {
-    const Output& output = outputs_[command];
-    const bool runs = output.feeds || (!output.file.empty() && mentioned_.contains(output.file));
-    if (is_one_of(kWriters, script_.commands[command].program) && !runs) return true;
-    const auto given = documents_.find(output.document);
-    return given != documents_.end() && script_.commands[given->second].is_text;
+    outputs_.add_word(word.text);
   }
 
   // ---- assignments and arguments
@@ -393,7 +359,7 @@ class ScriptReader {
     // torchrun --nnodes 2 pretrain_gpt.py $ARGS: the program and what it is given are no values of the argument before.
     const bool python = text.ends_with(".py");
     if (!quoted && python && owner_.empty()) {
-      script_.commands[*command_].python = file_name(text);
+      script_.commands[*command_].python = shell_file_name(text);
       script_.commands[*command_].line = line;
     }
     const bool apart = !values_.empty() && (python || text.starts_with("$") || text.starts_with("`"));
@@ -523,12 +489,6 @@ class ScriptReader {
     return text_here(found->second);
   }
 
-  /// Where a command's output goes, and which document it is in.
-  struct Output {
-    int document = 0;
-    std::string file = {};
-    bool feeds = false;  ///< a shell
-  };
   enum class Target { none, output, other };
 
   ShellScript script_;
@@ -544,11 +504,8 @@ class ScriptReader {
   ShellNames taken_as_unset_;         ///< by the last use of fixed_
   /// Texts that decide branches.
   ShellLookup fixed_{[this](Name name) { return fixed_text(name); }, [this](Name name) { return is_unset(name); }};
-  std::vector<Output> outputs_;            ///< [command]
+  ShellOutputs outputs_;
   std::optional<std::size_t> command_;     ///< that is read
-  std::optional<std::size_t> feeding_;     ///< the one before '|'
-  std::map<int, std::size_t> documents_;   ///< [here-document] the command that is given it
-  ShellNames mentioned_;                   ///< words of commands that may be files
   ShellContents old_;                      ///< what the variable had that is being assigned
   std::vector<UnknownExpansion> unknown_;  ///< of the word that is read
   std::string owner_;                      ///< the variable whose arguments are read; "": none

@@ -13,7 +13,6 @@
 #include "sim/import/launchers/torchtitan_settings.hpp"
 #include "sim/import/recognise.hpp"
 #include "sim/io/fields.hpp"
-#include "sim/schedule/schedule.hpp"
 
 namespace tracecast {
 namespace {
@@ -142,11 +141,7 @@ void import_pipeline(RunImport& run) {
         fmt::format("has an order of its own, which tracecast schedule --times-from {} runs with the times of "
                     "these stages (elsewhere give --set parallel.pp_schedule=NAME, the nearest by name)",
                     run.file()));
-  const std::string name = !csv.empty() || schedule.empty() ? "1F1B" : schedule;
-  const ScheduleVariant* variant = find_schedule(name);
-  if (variant == nullptr) return run.error(kSchedule, "unknown schedule (see tracecast schedule --help)");
-  run.put("parallel.pp_schedule", std::string(variant->name), kSchedule);
-  run.put("parallel.vpp", variant->default_chunks, kSchedule);
+  if (!put_schedule(run, !csv.empty() || schedule.empty() ? "1F1B" : schedule, kSchedule)) return;
   run.layers_per_stage = {per_stage.value_or(0), std::string(kLayers)};
   if (first > 1 || last > 1) return run.error(first > 1 ? kFirst : kLast, "is not supported (allowed: 0 1)");
   run.put_flag("parallel.account_for_embedding", first == 1, kFirst);

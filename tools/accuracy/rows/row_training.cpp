@@ -10,7 +10,6 @@
 #include "sim/base/words.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/cost/rated_precision.hpp"
-#include "sim/forecast/settings_text.hpp"
 #include "tools/accuracy/rows/gpu_names.hpp"
 #include "tools/accuracy/rows/row_part.hpp"
 
@@ -292,7 +291,7 @@ class TrainingReader : RowPart {
     }
     if (t.dtype == Precision::bf16 && result_.scenario.profile.architecture == "Volta")
       assume("bf16: V100 has no such tensor cores; at the rate of fp16, which is the least that it takes");
-    if (std::string rate = rate_text(result_.scenario.profile, t); few_bits(t.dtype) && !rate.empty())
+    if (std::string rate = rate_text(result_.scenario.profile, t.dtype); few_bits(t.dtype) && !rate.empty())
       assume(std::move(rate));
     if (stack_ != nullptr) {
       drop_unfit_precision(*stack_, t);

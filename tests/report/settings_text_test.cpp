@@ -1,10 +1,9 @@
-#include "sim/forecast/settings_text.hpp"
+#include "sim/report/settings_text.hpp"
 
 #include <algorithm>
 
 #include <catch2/catch.hpp>
 
-#include "sim/cost/rated_precision.hpp"
 #include "tests/support/shipped.hpp"
 #include "tests/support/small_scenario.hpp"
 
@@ -28,35 +27,6 @@ TEST_CASE("settings text: precision names the tensors in higher precision", "[re
       precision_text(model, training) ==
       "precision: linear layers fp8_block but those of attention, the last 2 layers (bf16); embedding, router, output "
       "layer, norms and attention bf16; quantised copies beside 16-bit weights; gradients fp32, optimizer states bf16");
-}
-
-TEST_CASE("settings text: a precision without GPU support uses the rate of another and says so",
-          "[report][precision]") {
-  Profile v100;
-  v100.gpu = "V100";
-  v100.peak_flops = {{Precision::fp32, 15.7e12}, {Precision::fp16, 125e12}};
-  Training training{.dtype = Precision::bf16};
-  CHECK(rate_text(v100, training) == "V100 has no arithmetic in bf16: the rate of fp16 is taken, in times and in MFU");
-  training.dtype = Precision::fp16;
-  CHECK(rate_text(v100, training).empty());
-  Profile h100 = v100;
-  h100.peak_flops = {{Precision::bf16, 989e12}, {Precision::fp8, 1979e12}};
-  training.dtype = Precision::fp8_block;  // runs on fp8's tensor cores
-  CHECK(rate_text(h100, training).empty());
-  CHECK(rated_as(h100, Precision::nvfp4) == Precision::bf16);
-}
-
-TEST_CASE("settings text: only hardware with scales of small blocks has arithmetic in mxfp8", "[report][precision]") {
-  const auto text = [](const char* profile, Precision dtype) {
-    return rate_text(shipped_profile(profile), {.dtype = dtype});
-  };
-  for (const char* gpu : {"h100", "h200", "mi300x", "mi325x"}) {
-    CAPTURE(gpu);
-    CHECK(text(gpu, Precision::mxfp8).find("has no arithmetic in mxfp8: the rate of fp8 is taken") !=
-          std::string::npos);
-    CHECK(text(gpu, Precision::fp8_block).empty());
-  }
-  for (const char* gpu : {"b200", "gb300", "mi355x"}) CHECK(text(gpu, Precision::mxfp8).empty());
 }
 
 TEST_CASE("settings text: attention and its kernel", "[report]") {

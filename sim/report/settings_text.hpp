@@ -13,9 +13,6 @@ namespace tracecast {
 /// "linear layers in fp8_block but attention's (bf16); embedding, router, …": which tensors have which precision.
 std::string precision_text(const Model& model, const Training& training);
 
-/// If the GPU has no arithmetic in the training precision: which rate is used instead; else empty.
-std::string rate_text(const Profile& profile, const Training& training);
-
 /// "fused, kernel cudnn", or unfused attention; and the kernel of the scenario that the GPU does not have.
 std::string attention_text(const Scenario& scenario);
 
@@ -30,9 +27,6 @@ std::string loss_text(const Parallel& parallel, const Training& training);
 
 /// Where the host has 1 % of the step: its time for an operator, and whose it is. From 5 % with a hint to CUDA graphs. Else empty.
 std::string host_text(const Scenario& scenario, const Forecast& forecast);
-
-/// "each flow takes one path through the fabric, by a hash with seed 3 (ECMP)"; empty if traffic is split evenly.
-std::string path_text(const Cluster& cluster);
 
 /// The long links between the sites of the job; empty if it has one site.
 std::string sites_text(const Sites& sites);

@@ -1,15 +1,11 @@
-#include "sim/forecast/settings_text.hpp"
-
-#include <variant>
+#include "sim/report/settings_text.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/cost/attention.hpp"
-#include "sim/cost/rated_precision.hpp"
 #include "sim/graph/slow_groups.hpp"
-#include "sim/network/fabric.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/plan/activations.hpp"
 #include "sim/plan/expert_routing.hpp"
@@ -43,16 +39,6 @@ std::string precision_text(const Model& model, const Training& training) {
   }
   return text + fmt::format("; gradients {}, optimizer states {}", to_string(training.grad_reduce_dtype),
                             to_string(training.optimizer_state_dtype));
-}
-
-std::string rate_text(const Profile& profile, const Training& training) {
-  if (profile.peak_flops.empty()) return "";
-  const Precision rated = rated_as(profile, training.dtype);
-  // Scales of blocks of 128 are applied by kernels, those of MXFP8 by the hardware.
-  const bool same = rated == training.dtype || (rated == Precision::fp8 && training.dtype == Precision::fp8_block);
-  if (same) return "";
-  return fmt::format("{} has no arithmetic in {}: the rate of {} is taken, in times and in MFU",
-                     profile.gpu.empty() ? profile.name : profile.gpu, to_string(training.dtype), to_string(rated));
 }
 
 std::string attention_text(const Scenario& scenario) {
@@ -167,15 +153,6 @@ std::string host_text(const Scenario& scenario, const Forecast& forecast) {
   if (forecast.host_s > kLarge * forecast.step_time_s)
     text += "; CUDA graphs (training.cuda_graphs, cuda_graph_modules) would leave less of it";
   return text;
-}
-
-std::string path_text(const Cluster& cluster) {
-  if (cluster.routing == RoutingPolicy::even) return "";
-  const std::string text =
-      fmt::format("each flow takes one path through the fabric, by a hash with seed {} (ECMP)", cluster.routing_seed);
-  const int links =
-      std::visit([](const auto& fabric) { return fabric.link_count(); }, make_fabric(cluster, FabricDetail::planes));
-  return links > 0 ? text : text + "; this fabric is described as one switch with a single path";
 }
 
 std::string rack_text(const Scenario& scenario) {
