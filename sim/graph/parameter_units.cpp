@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
@@ -32,6 +33,14 @@ Bytes ParameterUnits::gather_bytes(std::int64_t all, std::int64_t trained, std::
     return Bytes{gathered * wide};
   const std::int64_t narrow = std::min(gathered, quantised);
   return Bytes{(gathered - narrow) * wide + std::llround(quantised_size(training.dtype) * static_cast<double>(narrow))};
+}
+
+bool ParameterUnits::separates_experts() const {
+  return !reduces_units(plan_.parallel) || plan_.parallel.ep > 1 || plan_.has_own_expert_tensor_groups();
+}
+
+bool ParameterUnits::has_one_root(const Stage& stage) const {
+  return stage.embedding && stage.head && root_is_one_unit(plan_.parallel);
 }
 
 bool ParameterUnits::has_backward(const Stage& stage, int unit) const {
@@ -71,6 +80,7 @@ Bucket ParameterUnits::unit(const Stage& stage, int unit) const {
   RankParameters& own = bucket.parameters = parameters_of(stage, unit);
   bucket.dense_gathered = gather_bytes(own.dense, own.trained, own.quantised);
   bucket.expert_gathered = gather_bytes(own.experts, own.trained_experts, own.quantised_experts);
+  if (!separates_experts()) bucket.dense_gathered += std::exchange(bucket.expert_gathered, Bytes{});
   if (own.trained < own.quantised) own.quantised = 0;
   if (own.trained_experts < own.quantised_experts) own.quantised_experts = 0;
   return bucket;
@@ -115,7 +125,7 @@ std::int64_t ParameterUnits::bucket_size(const Stage& stage, bool first) const {
   }
   // Megatron-LM's, whose distributed data parallelism has buckets on the first stage only; FSDP has units on all.
   if (parallel.pp > 1 && !stage.embedding && parallel.zero_stage <= 1) return std::numeric_limits<std::int64_t>::max();
-  return or_default(parallel.ddp_bucket_size, std::max<std::int64_t>(40'000'000, 1'000'000LL * parallel.dp));
+  return or_default(parallel.ddp_bucket_size, std::max<std::int64_t>(40'000'000, 1'000'000LL * plan_.gradient_group()));
 }
 
 std::int64_t ParameterUnits::gather_size(const Stage& stage) const {
