@@ -224,7 +224,7 @@ class GraphBuilder {
       const std::size_t first = out.ops.size();
       writer.write(list, [&](const Work& work) { buckets.add(work); });
       number_layer(out, first, stage, index);
-      buckets.unit_done();
+      buckets.unit_done(index);
       if (prefetch) prefetch->after(index);
     };
     std::optional<ActivationCopies> copies;
@@ -237,7 +237,7 @@ class GraphBuilder {
     }
     if (inputs) messages_.send(writer, chunk.index, ChannelSide::send_backward, chunk.send_backward);
     if (stage.embedding && has_weight_gradients(part)) unit(0, context_.pass_work().embedding_backward());
-    buckets.flush_all();
+    buckets.finish();
     last_gradient_events_[key] = buckets.last_events();
     if (has_weight_gradients(part)) out.releases = activation_bytes(context_.model, context_.plan, stage);
   }

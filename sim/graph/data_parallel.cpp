@@ -56,9 +56,11 @@ std::int64_t DataParallel::own_parameters(const Bucket& all) const {
 
 bool DataParallel::gathers_unit(const Stage& stage, int unit, UnitPass pass) const {
   if (!active() || !sharded(3)) return false;
+  if (context_.units.has_one_root(stage) && unit == (pass == UnitPass::backward ? 0 : context_.units.head(stage)))
+    return false;
   if (pass == UnitPass::backward)
     return context_.plan.gathers_again(context_.units.is_root(stage, unit)) && context_.units.has_backward(stage, unit);
-  return pass == UnitPass::first_forward || gathers_every_forward(context_.plan.parallel);
+  return pass == UnitPass::first_forward || gathers_every_forward();
 }
 
 DataParallel::GatherSlots DataParallel::gather_slots(bool backward) const {
@@ -109,6 +111,7 @@ EventRef DataParallel::reduce(TemplateWriter& writer, const GradientBucket& buck
       active() && context_.table.placement(bucket.expert ? Slot::expert_gradients : Slot::gradients).ranks > 1;
   const bool replicas = reduces_over(bucket.expert ? Slot::expert_replicas : Slot::replicas);
   if (!group && !replicas && !offloads()) return {};
+  copy_gradients_in(writer, bucket);
   const EventRef ready = context_.rank_event("gradients ready", bucket.chunk, bucket.index, bucket.every_microbatch);
   writer.mark_as(ready);
   if (servers()) return push(writer, bucket, ready);
@@ -150,9 +153,12 @@ EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const Gradient
 }
 
 void DataParallel::copy_parameters_out(TemplateWriter& writer, const Bucket& gathered, GatherSlots slots) {
-  if (context_.plan.parallel.data_parallel == DataParallelKind::fsdp1) return;
-  const Bytes moved = 2 * ((copies_units(slots.dense) ? gathered.dense_gathered : Bytes{}) +
-                           (copies_units(slots.expert) ? gathered.expert_gathered : Bytes{}));
+  const Parallel& parallel = context_.plan.parallel;
+  const bool views =
+      parallel.data_parallel == DataParallelKind::fsdp1 || (parallel.gathers_in_place && reduces_units());
+  if (views || !sharded(3)) return;
+  const Bytes moved = 2 * ((has_others(slots.dense) ? gathered.dense_gathered : Bytes{}) +
+                           (has_others(slots.expert) ? gathered.expert_gathered : Bytes{}));
   if (moved.count > 0)
     writer.compute({OperatorKind::copy, Pass::forward, Precision::bf16, "parameter_copy",
                     ElementwiseShape{gathered.parameters.total(), moved}});
@@ -160,12 +166,40 @@ void DataParallel::copy_parameters_out(TemplateWriter& writer, const Bucket& gat
 
 void DataParallel::copy_gradients_in(TemplateWriter& writer, const GradientBucket& bucket) {
   const Slot slot = bucket.expert ? Slot::expert_gradients : Slot::gradients;
-  if (!copies_units(slot)) return;
-  const Bytes moved = context_.plan.parallel.data_parallel == DataParallelKind::fsdp1
-                          ? flat_gradient_copies(bucket.parameters, context_.table.placement(slot).ranks)
-                          : Bytes{bucket.parameters * (parameter_bytes() + gradient_bytes())};
-  writer.compute({OperatorKind::copy, Pass::backward, Precision::bf16, "gradient_copy",
-                  ElementwiseShape{bucket.parameters, moved}});
+  if (!has_others(slot)) return;
+  const Bytes moved = gradient_copies(bucket.parameters, context_.table.placement(slot).ranks);
+  if (moved.count > 0)
+    writer.compute({OperatorKind::copy, Pass::backward, Precision::bf16, "gradient_copy",
+                    ElementwiseShape{bucket.parameters, moved}});
+}
+
+Bytes DataParallel::gradient_copies(std::int64_t parameters, int ranks) const {
+  switch (context_.plan.parallel.data_parallel) {
+    case DataParallelKind::deepspeed:
+      return Bytes{parameters * bucket_copies()};
+    case DataParallelKind::ddp:  // divided on the way in, and back behind the reduction
+      return Bytes{parameters * 4 * gradient_bytes()};
+    case DataParallelKind::fsdp1:
+      if (sharded(3)) return flat_gradient_copies(parameters, ranks);
+      break;
+    case DataParallelKind::automatic:
+    case DataParallelKind::parameter_server:
+    case DataParallelKind::async_parameter_server:
+    case DataParallelKind::parameter_averaging:
+      break;
+  }
+  if (!reduces_units()) return {};
+  // The sum of several micro-batches is in the type that is reduced.
+  const bool summed = context_.plan.num_microbatches > 1 && !reduces_every_microbatch();
+  const std::int64_t from = summed ? std::max(parameter_bytes(), gradient_bytes()) : parameter_bytes();
+  return Bytes{parameters * (from + gradient_bytes())};
+}
+
+std::int64_t DataParallel::bucket_copies() const {
+  const std::int64_t own = parameter_bytes(), reduced = reduced_gradient_size(context_.plan.training);
+  const std::int64_t cast = own == reduced ? 0 : own + reduced;
+  // Stage 3 casts before it concatenates and divides, and afterwards its shard alone.
+  return sharded(3) ? 2 * own + cast + 4 * reduced : 6 * own + 2 * cast;
 }
 
 Bytes DataParallel::flat_gradient_copies(std::int64_t parameters, int ranks) const {
@@ -173,11 +207,51 @@ Bytes DataParallel::flat_gradient_copies(std::int64_t parameters, int ranks) con
   const auto cast = [](std::int64_t from, std::int64_t to) { return from == to ? 0 : from + to; };
   // Of the whole gradient: concatenate, cast, divide.
   const std::int64_t whole = 2 * parameter_bytes() + cast(parameter_bytes(), reduced) + 2 * reduced;
-  // Of the reduced shard: divide again, cast, and add to the sum of the micro-batches before.
+  // Of the reduced shard: divide again, cast, and add to the sum of the reductions before.
   const std::int64_t shard = (ranks > 2 ? 2 * reduced : 0) + cast(reduced, updated);
-  const std::int64_t microbatches = context_.plan.num_microbatches;
+  const std::int64_t reductions = reductions_per_step();
   const std::int64_t own = ceil_div(parameters, std::int64_t{ranks});
-  return Bytes{parameters * whole + own * shard + ceil_div(own * 3 * updated * (microbatches - 1), microbatches)};
+  return Bytes{parameters * whole + own * shard + ceil_div(own * 3 * updated * (reductions - 1), reductions)};
+}
+
+namespace {
+
+/// Bytes that the sum of gradients reads and writes of each parameter, in a micro-batch.
+struct GradientSum {
+  std::int64_t first = 0;  ///< of the step
+  std::int64_t later = 0;
+  std::int64_t last = 0;  ///< beside what its reduction copies
+};
+
+}  // namespace
+
+void DataParallel::add_gradients(TemplateWriter& writer, std::int64_t parameters, bool last) {
+  const Plan& plan = context_.plan;
+  const DataParallelKind kind = plan.parallel.data_parallel;
+  const std::int64_t count = plan.num_microbatches;
+  const bool once = !reduces_every_microbatch() && !updates_every_backward();
+  if (!active() || !once || count == 1 || adds_gradients_apart(plan.training)) return;
+  const std::int64_t own = parameter_bytes(), reduced = gradient_bytes();
+  GradientSum sum;
+  if (kind == DataParallelKind::fsdp1 && sharded(3))  // concatenated as one gradient, which autograd adds
+    sum = {2 * own, 2 * own + 3 * own, 3 * own};
+  else if (reduces_units() && own < reduced)  // cast, then added to
+    sum = {own + reduced, own + 2 * reduced, own + 2 * reduced};
+  else if (reduces_units() || kind == DataParallelKind::deepspeed)
+    sum = {0, 3 * own, 3 * own};
+  else if (kind == DataParallelKind::ddp)
+    sum = {0, 3 * reduced, 3 * reduced};
+  const bool apart = reduces_during_backward(true);
+  const std::int64_t others = apart ? sum.first + (count - 2) * sum.later : sum.first + (count - 1) * sum.later;
+  const Bytes moved{apart && last ? parameters * sum.last : parameters * others / (apart ? count - 1 : count)};
+  if (moved.count > 0)
+    writer.compute(
+        {OperatorKind::residual, Pass::backward, Precision::bf16, "gradient_sum", ElementwiseShape{parameters, moved}});
+}
+
+bool DataParallel::clears_gradients() const {
+  const DataParallelKind kind = context_.plan.parallel.data_parallel;
+  return !reduces_units() && kind != DataParallelKind::ddp && kind != DataParallelKind::deepspeed;
 }
 
 int DataParallel::ranks_per_host() const {
@@ -185,24 +259,61 @@ int DataParallel::ranks_per_host() const {
 }
 
 EventRef DataParallel::copy(TemplateWriter& writer, Lane lane, Bytes size, std::vector<EventRef> after,
-                            EventRef arrived) {
+                            EventRef arrived, Bytes beside) {
   return writer.fixed({lane, Traffic::offload, Slot::alone, copy_of(size)},
-                      cost_of(context_.copy_time(size), kCopySpread), std::move(after), arrived);
+                      cost_of(context_.copy_time(size + beside), kCopySpread), std::move(after), arrived);
+}
+
+Bytes DataParallel::beside_copies(const Stage& stage, int unit, UnitPass pass) const {
+  if (context_.cluster.node.link != IntraLink::pcie || !active()) return {};
+  Bytes sum;
+  const auto add = [&](Slot slot, Bytes size) {
+    const int ranks = context_.table.placement(slot).ranks;
+    if (ranks > 1) sum += size * (ranks - 1) / ranks;
+  };
+  const Bucket bucket = context_.units.gathered(stage, unit);
+  if (gathers_unit(stage, unit, pass)) {
+    const GatherSlots slots = gather_slots(pass == UnitPass::backward);
+    add(slots.dense, bucket.dense_gathered);
+    add(slots.expert, bucket.expert_gathered);
+  }
+  if (pass != UnitPass::backward || !reduces_units() || !reduces_every_microbatch()) return sum;
+  add(Slot::gradients, Bytes{bucket.parameters.trained * gradient_bytes()});
+  add(Slot::expert_gradients, Bytes{bucket.parameters.trained_experts * gradient_bytes()});
+  return sum;
 }
 
 EventRef DataParallel::to_host(TemplateWriter& writer, const GradientBucket& bucket, EventRef reduced) {
   Bucket moved;
   (bucket.expert ? moved.parameters.trained_experts : moved.parameters.trained) = bucket.parameters;
-  const Bytes size{own_parameters(moved) * gradient_bytes()};
-  return copy(writer, Lane::to_host, size, {reduced},
-              context_.rank_event("gradients on the host", bucket.chunk, bucket.index, bucket.every_microbatch));
+  const auto event = [&](const char* purpose) {
+    return context_.rank_event(purpose, bucket.chunk, bucket.index, bucket.every_microbatch);
+  };
+  const std::int64_t own = own_parameters(moved);
+  if (context_.plan.parallel.data_parallel != DataParallelKind::deepspeed) {
+    const std::int64_t each = reduces_units() ? updated_bytes() : gradient_bytes();
+    return copy(writer, Lane::to_host, Bytes{own * each}, {reduced}, event("gradients on the host"));
+  }
+  // Stage 3 keeps the sum on the host for one micro-batch, too, and fetches it even then.
+  const std::int64_t times = reductions_per_step();
+  const std::int64_t fetched = parameter_bytes() * (sharded(3) ? times : times - 1);
+  const std::int64_t sent = updated_bytes() + (sharded(3) || times > 1 ? times * parameter_bytes() : 0);
+  EventRef summed = reduced;
+  if (fetched > 0)
+    summed = copy(writer, Lane::from_host, Bytes{own * fetched / times}, {reduced}, event("gradients from the host"));
+  return copy(writer, Lane::to_host, Bytes{own * sent / times}, {summed}, event("gradients on the host"));
 }
 
 EventRef DataParallel::shard_from_host(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
                                        EventRef arrived) {
   const GatherSlots slots = gather_slots(false);
-  const Bytes size = bucket.dense_gathered / std::max(context_.table.placement(slots.dense).ranks, 1) +
-                     bucket.expert_gathered / std::max(context_.table.placement(slots.expert).ranks, 1);
+  const RankParameters& all = bucket.parameters;
+  const auto shard = [&](Slot slot, Bytes gathered, std::int64_t parameters, std::int64_t trained) {
+    const Bytes wide{trained * updated_bytes() + (parameters - trained) * parameter_bytes()};
+    return (reduces_units() ? wide : gathered) / std::max(context_.table.placement(slot).ranks, 1);
+  };
+  const Bytes size = shard(slots.dense, bucket.dense_gathered, all.dense, all.trained) +
+                     shard(slots.expert, bucket.expert_gathered, all.experts, all.trained_experts);
   return copy(writer, Lane::from_host, size, after, arrived);
 }
 
@@ -286,7 +397,7 @@ UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chu
   // Behind forwards that gather nothing on this stream, the first gather of a backward waits for it: else it would run ahead by all
   // of them.
   const Parallel& parallel = data_.context().plan.parallel;
-  const bool follows_none = backward_ && (!gathers_every_forward(parallel) || parallel.reshard_group > 0);
+  const bool follows_none = backward_ && (!data_.gathers_every_forward() || parallel.reshard_group > 0);
   gather_next(follows_none ? std::vector{writer_.mark()} : std::vector<EventRef>{});
   advance();
 }
@@ -314,7 +425,14 @@ void UnitPrefetch::advance() {
 void UnitPrefetch::before(int unit) {
   if (!waits_for(unit)) return;
   for (EventRef event : gathered_[used_]) writer_.wait(event);
-  data_.copy_parameters_out(writer_, data_.context().units.gathered(chunk_.stage, unit), slots_);
+  data_.copy_parameters_out(writer_, gathered_with(unit), slots_);
+}
+
+Bucket UnitPrefetch::gathered_with(int unit) const {
+  const ParameterUnits& units = data_.context().units;
+  Bucket bucket = units.gathered(chunk_.stage, unit);
+  if (!units.has_one_root(chunk_.stage) || !units.is_root(chunk_.stage, unit)) return bucket;
+  return bucket += units.gathered(chunk_.stage, unit == 0 ? units.head(chunk_.stage) : 0);
 }
 
 void UnitPrefetch::after(int unit) {
@@ -333,7 +451,7 @@ void UnitPrefetch::gather_next(const std::vector<EventRef>& after) {
     dense = event("gathered", "gathered again", unit);
     expert = event("experts gathered", "experts gathered again", unit);
   }
-  const Bucket bucket = data_.context().units.gathered(chunk_.stage, unit);
+  const Bucket bucket = gathered_with(unit);
   std::vector<EventRef> ready = after;
   if (data_.offloads_parameters())
     ready = {data_.shard_from_host(writer_, bucket, after, event("shard arrived", "shard arrived again", unit))};
@@ -347,15 +465,21 @@ EventRef UnitPrefetch::event(const char* forward, const char* backward, int unit
 }
 
 void GradientBuckets::add(const Work& work) {
+  made_ += work.parameters;
   if (!active_) return;
-  std::int64_t& waiting = work.expert_parameters ? expert_ : dense_;
+  const bool expert = work.expert_parameters && data_.context().units.separates_experts();
+  std::int64_t& waiting = expert ? expert_ : dense_;
   waiting += work.parameters;
   if (data_.reduces_units()) return;
   if (waiting >= data_.context().units.bucket_size(chunk_.stage, count_ == 0)) flush(work.expert_parameters);
 }
 
-void GradientBuckets::unit_done() {
-  if (data_.reduces_units()) flush_all();
+void GradientBuckets::unit_done(int unit) {
+  data_.add_gradients(writer_, std::exchange(made_, 0), active_);
+  if (!data_.reduces_units()) return;
+  const ParameterUnits& units = data_.context().units;
+  if (!units.has_one_root(chunk_.stage) || !units.is_root(chunk_.stage, unit)) return flush_all();
+  root_ += std::exchange(dense_, 0);
 }
 
 void GradientBuckets::flush_all() {
@@ -364,12 +488,16 @@ void GradientBuckets::flush_all() {
   flush(true);
 }
 
+void GradientBuckets::finish() {
+  dense_ += std::exchange(root_, 0);
+  flush_all();
+}
+
 void GradientBuckets::flush(bool expert) {
   const std::int64_t parameters = std::exchange(expert ? expert_ : dense_, 0);
   if (parameters == 0) return;
   DataParallel::GradientBucket bucket{parameters, expert, chunk_.index, count_, data_.reduces_every_microbatch()};
   if (data_.one_stream_each() && last_was_expert_ == !expert) bucket.after = count_ - 1;
-  data_.copy_gradients_in(writer_, bucket);
   const EventRef reduced = data_.reduce(writer_, bucket);
   if (!reduced.none()) last_[expert ? 1 : 0] = reduced;
   if (!reduced.none() && data_.reduction_blocks()) writer_.wait(reduced);

@@ -35,10 +35,13 @@ class DataParallel {
   }
   /// first_forward: of the chunk in this step.
   enum class UnitPass { forward, first_forward, backward };
-  /// True if this unit is gathered in a pass, as FSDP does.
+  /// True if this unit is gathered in a pass, as FSDP does. A root that is one unit is gathered with its first end.
   bool gathers_unit(const Stage& stage, int unit, UnitPass pass) const;
   /// True if the first forward of a chunk gathers what later ones find.
-  bool gathers_first() const { return active() && sharded(3) && !gathers_every_forward(context_.plan.parallel); }
+  bool gathers_first() const { return active() && sharded(3) && !gathers_every_forward(); }
+  bool gathers_every_forward() const {
+    return tracecast::gathers_every_forward(context_.plan.parallel, context_.plan.num_microbatches);
+  }
   bool reduces_units() const { return tracecast::reduces_units(context_.plan.parallel); }
   bool offloads() const { return context_.plan.training.offload_optimizer; }
   bool offloads_parameters() const { return context_.plan.training.offload_parameters; }
@@ -50,7 +53,9 @@ class DataParallel {
   }
   /// True if gradients are reduced or copied between the backward and the optimizer.
   bool moves_gradients() const { return active() || offloads(); }
-  bool reduces_every_microbatch() const { return tracecast::reduces_every_microbatch(context_.plan.parallel); }
+  bool reduces_every_microbatch() const {
+    return tracecast::reduces_every_microbatch(context_.plan.parallel, context_.plan.num_microbatches);
+  }
   bool reduction_blocks() const { return tracecast::reduction_blocks(context_.plan.parallel); }
   bool reduces_during_backward(bool last) const {
     return moves_gradients() && !mirrored() &&
@@ -94,16 +99,26 @@ class DataParallel {
   };
   EventRef reduce(TemplateWriter& writer, const GradientBucket& bucket);
 
-  /// FSDP2's copies beside its collectives, on the compute stream: every parameter out of what was gathered, every gradient into what
-  /// is reduced. FSDP1's parameters are views of what was gathered; for its gradients see flat_gradient_copies().
-  /// Source: docs/references.md#fsdp-copies
+  /// Copies beside the collectives of FSDP, DeepSpeed and DDP, on the compute stream: every parameter out of what was gathered, every
+  /// gradient into what is reduced. FSDP1's parameters, and those of gathers_in_place, are views of what was gathered.
+  /// Source: docs/references.md#fsdp-copies, docs/references.md#deepspeed-copies, docs/references.md#ddp-buckets
   void copy_parameters_out(TemplateWriter& writer, const Bucket& gathered, GatherSlots slots);
   void copy_gradients_in(TemplateWriter& writer, const GradientBucket& bucket);
+  /// Where gradients are reduced once for several micro-batches: adds those of one backward to the sum. `last`: of the backwards,
+  /// where it is a template of its own.   Source: docs/references.md#gradient-sums
+  void add_gradients(TemplateWriter& writer, std::int64_t parameters, bool last);
+  /// True if all gradients are set to zero behind an update. PyTorch's optimizers, and DeepSpeed, drop them (set_to_none).
+  bool clears_gradients() const;
 
-  /// Copies `size` bytes between this rank and its host, on `lane`. Returns the event at its end, `arrived`.
-  EventRef copy(TemplateWriter& writer, Lane lane, Bytes size, std::vector<EventRef> after, EventRef arrived);
-  /// Offloaded parameters: copies this rank's shard of `bucket` from the host, before it is gathered. Returns its
-  /// event.
+  /// Copies `size` bytes between this rank and its host, on `lane`, while collectives move `beside` over the same port in the same
+  /// direction. Returns the event at its end, `arrived`.
+  EventRef copy(TemplateWriter& writer, Lane lane, Bytes size, std::vector<EventRef> after, EventRef arrived,
+                Bytes beside = {});
+  /// Bytes that the collectives of a unit in one pass send over a GPU's port of a board whose only links are PCIe, and as many that
+  /// they receive; 0 on others.
+  Bytes beside_copies(const Stage& stage, int unit, UnitPass pass) const;
+  /// Offloaded parameters: copies this rank's shard of `bucket` from the host, before it is gathered: with FSDP in the type that is
+  /// updated, with DeepSpeed in the one that computes (docs/references.md#offloading). Returns its event.
   EventRef shard_from_host(TemplateWriter& writer, const Bucket& bucket, const std::vector<EventRef>& after,
                            EventRef arrived);
   /// Offloaded optimizer: the host updates this rank's share of `parameters`, and the new parameters are copied back.
@@ -133,17 +148,23 @@ class DataParallel {
   /// every bucket, of which each rank keeps its part.   Source: docs/references.md#deepspeed-reduction
   bool sums_everywhere() const;
   bool reduces_over(Slot replicas) const { return !averages() && context_.table.placement(replicas).ranks > 1; }
-  /// True if `slot` has other ranks and the framework is PyTorch's FSDP.
-  bool copies_units(Slot slot) const { return reduces_units() && active() && context_.table.placement(slot).ranks > 1; }
+  bool has_others(Slot slot) const { return active() && context_.table.placement(slot).ranks > 1; }
+  /// Bytes that a framework reads and writes of gradients that it reduces over `ranks`, beside the reduction.
+  Bytes gradient_copies(std::int64_t parameters, int ranks) const;
+  /// Of each parameter by DeepSpeed: a copy into the bucket, a division, a concatenation, and casts to the type that is reduced.
+  std::int64_t bucket_copies() const;
   /// Bytes that FSDP1 reads and writes beside the reduction of a unit over `ranks`. The whole gradient is concatenated, cast to
   /// the type it is reduced in, and divided; its reduced shard is divided again, cast back, and added to that of earlier
-  /// micro-batches (the mean over a step, whose first micro-batch adds nothing).   Source: docs/references.md#fsdp-copies
+  /// reductions (the mean over a step, whose first one adds nothing).   Source: docs/references.md#fsdp-copies
   Bytes flat_gradient_copies(std::int64_t parameters, int ranks) const;
   bool asynchronous() const { return context_.plan.parallel.data_parallel == DataParallelKind::async_parameter_server; }
   /// Asynchronous workers push and pull without waiting for each other.
   Slot server_slot() const { return asynchronous() ? Slot::alone : Slot::gradients; }
   EventRef reduce_over_groups(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready);
   EventRef push(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready);
+  int reductions_per_step() const { return reduces_every_microbatch() ? context_.plan.num_microbatches : 1; }
+  /// Reduced gradients go to the host. DeepSpeed fetches the sum of earlier micro-batches, adds them on the GPU, sends the new sum, and
+  /// with the last one the fp32 gradients; here the mean of a step's reductions.   Source: docs/references.md#offloading
   EventRef to_host(TemplateWriter& writer, const GradientBucket& bucket, EventRef reduced);
   GroupCall averaging_call(const Bucket& all) const;
   EventRef averaged_event() const { return context_.rank_event("averaged", 0, 0, false); }
@@ -173,6 +194,8 @@ class UnitPrefetch {
   std::size_t allowed(std::size_t used) const;
   void advance();
   void gather_next(const std::vector<EventRef>& after);
+  /// Of a root that is one unit: both of its ends.
+  Bucket gathered_with(int unit) const;
   bool waits_for(int unit) const { return used_ < units_.size() && units_[used_] == unit; }
 
   DataParallel& data_;
@@ -192,13 +215,15 @@ class GradientBuckets {
       : data_(data), writer_(writer), chunk_(chunk), active_(active) {}
 
   void add(const Work& work);
-  /// After each unit: FSDP reduces unit by unit.
-  void unit_done();
-  void flush_all();
+  /// After each unit: FSDP reduces unit by unit, a root that is one unit at the end.
+  void unit_done(int unit);
+  /// After all units.
+  void finish();
   /// Ends of the last reductions: one of dense, one of expert gradients, if there are any.
   std::vector<EventRef> last_events() const;
 
  private:
+  void flush_all();
   void flush(bool expert);
 
   DataParallel& data_;
@@ -208,6 +233,8 @@ class GradientBuckets {
   int count_ = 0;
   std::int64_t dense_ = 0;
   std::int64_t expert_ = 0;
+  std::int64_t root_ = 0;  ///< dense ones of a root that is one unit
+  std::int64_t made_ = 0;  ///< since the last unit, also where nothing is reduced
   std::optional<bool> last_was_expert_;
   std::array<EventRef, 2> last_;  ///< [expert]
 };

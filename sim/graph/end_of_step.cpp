@@ -265,7 +265,7 @@ std::int32_t EndOfStep::optimizer_template(int pp, const std::vector<Chunk>& chu
         send_copies(writer, chunks);
         move_experts(writer, chunks);
         const std::int64_t held = data_.sharded(2) ? data_.own_parameters(all) : all.trained();
-        writer.compute(optimizer_work("zero_grad", held, data_.gradient_bytes()));
+        if (data_.clears_gradients()) writer.compute(optimizer_work("zero_grad", held, data_.gradient_bytes()));
         if (all.quantised() > 0 && !data_.sharded(3)) writer.compute(quantise_weights(all.quantised()));
         if (!data_.active() || !data_.sharded(1) || data_.sharded(3) || data_.gathers_during_forward()) return;
         for (EventRef event : data_.gather(writer, all, {writer.mark()})) writer.wait(event);

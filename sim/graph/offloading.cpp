@@ -43,6 +43,13 @@ Bytes ActivationCopies::size(int position) const {
   return layer_activation_bytes(context.model, context.plan, chunk_.stage.first_layer + position);
 }
 
+Bytes ActivationCopies::beside(int position) const {
+  const BuildContext& context = data_.context();
+  const int unit = context.units.layer(chunk_.stage, chunk_.stage.first_layer + position);
+  return data_.beside_copies(chunk_.stage, unit,
+                             backward_ ? DataParallel::UnitPass::backward : DataParallel::UnitPass::forward);
+}
+
 int ActivationCopies::end_of_copy(int position) const {
   const int layers = chunk_.stage.num_layers;
   return layers / offloaded_ * (position + 1) - 1 + std::min(position + 1, layers % offloaded_);
@@ -95,7 +102,7 @@ void ActivationCopies::after(int position) {
 void ActivationCopies::copy_out(int position) {
   const EventRef done = event("layer done", position);
   writer_.mark_as(done);
-  data_.copy(writer_, Lane::to_host, size(position), {done}, event(kOnHost, position));
+  data_.copy(writer_, Lane::to_host, size(position), {done}, event(kOnHost, position), beside(position));
 }
 
 void ActivationCopies::wait_at_end(int last) {
@@ -106,7 +113,7 @@ void ActivationCopies::wait_at_end(int last) {
 void ActivationCopies::fetch(int position, EventRef when) {
   std::vector<EventRef> after{event(kOnHost, position)};
   if (!when.none()) after.push_back(when);
-  data_.copy(writer_, Lane::from_host, size(position), std::move(after), event(kBack, position));
+  data_.copy(writer_, Lane::from_host, size(position), std::move(after), event(kBack, position), beside(position));
 }
 
 }  // namespace tracecast

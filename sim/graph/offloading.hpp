@@ -15,7 +15,10 @@
 /// has run, and that of layer i+1 starts then. Backward, layer i is fetched when the backward of end(i) begins, and has come
 /// when that of end(i-1) begins. So L-n+1 layers are on the GPU while the last one runs, and L-n when the loss runs.
 ///
-/// Leaves out: ranks that share a PCIe switch; staging buffers on the host.
+/// On boards whose GPUs have PCIe alone, the gathers and reductions of FSDP's layers cross the same port: a copy takes the time of its
+/// bytes and of those of the collectives of its layer in the same direction, as if both ran all the time.
+///
+/// Leaves out: ranks that share a PCIe switch; other collectives on such a port, and those of NICs; staging buffers on the host.
 /// Source: docs/references.md#offloading
 #pragma once
 
@@ -34,6 +37,8 @@ class ActivationCopies {
  private:
   EventRef event(const char* purpose, int position) const;
   Bytes size(int position) const;
+  /// What the collectives of that layer move over the same port.
+  Bytes beside(int position) const;
   void copy_out(int position);
   /// So that copies of one forward do not queue behind those of the next.
   void wait_at_end(int last);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/precision.hpp"
@@ -27,6 +28,14 @@ Bytes ParameterUnits::gather_bytes(std::int64_t all, std::int64_t trained, std::
     return Bytes{gathered * wide};
   const std::int64_t narrow = std::min(gathered, quantised);
   return Bytes{(gathered - narrow) * wide + std::llround(quantised_size(training.dtype) * static_cast<double>(narrow))};
+}
+
+bool ParameterUnits::separates_experts() const {
+  return !reduces_units(plan_.parallel) || plan_.parallel.ep > 1 || plan_.has_own_expert_tensor_groups();
+}
+
+bool ParameterUnits::has_one_root(const Stage& stage) const {
+  return stage.embedding && stage.head && root_is_one_unit(plan_.parallel);
 }
 
 bool ParameterUnits::has_backward(const Stage& stage, int unit) const {
@@ -66,6 +75,7 @@ Bucket ParameterUnits::unit(const Stage& stage, int unit) const {
   RankParameters& own = bucket.parameters = parameters_of(stage, unit);
   bucket.dense_gathered = gather_bytes(own.dense, own.trained, own.quantised);
   bucket.expert_gathered = gather_bytes(own.experts, own.trained_experts, own.quantised_experts);
+  if (!separates_experts()) bucket.dense_gathered += std::exchange(bucket.expert_gathered, Bytes{});
   if (own.trained < own.quantised) own.quantised = 0;
   if (own.trained_experts < own.quantised_experts) own.quantised_experts = 0;
   return bucket;

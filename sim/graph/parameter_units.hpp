@@ -20,7 +20,7 @@ namespace tracecast {
 struct Bucket {
   int first_unit = 0;
   RankParameters parameters;  ///< quantised: only where all of a unit's quantised ones are trained
-  Bytes dense_gathered;       ///< size of the all-gather
+  Bytes dense_gathered;       ///< size of the all-gather; of all, unless separates_experts()
   Bytes expert_gathered;      ///< of routed experts, which have separate data-parallel groups
   std::int64_t trained() const { return parameters.trained + parameters.trained_experts; }
   std::int64_t quantised() const { return parameters.quantised + parameters.quantised_experts; }
@@ -41,12 +41,16 @@ class ParameterUnits {
     return (stage.embedding && unit == 0) || (stage.head && unit == head(stage));
   }
 
+  /// True if routed experts have collectives of their own. FSDP has one for all parameters of a unit, where each rank holds all experts.
+  bool separates_experts() const;
+  /// True if this stage has both ends of the model, and FSDP gathers and reduces them together.
+  bool has_one_root(const Stage& stage) const;
   /// False for what lies below the first trained layer.
   bool has_backward(const Stage& stage, int unit) const;
 
   Bucket unit(const Stage& stage, int unit) const;
   /// What ZeRO-3 gathers of a unit: without the small tensors that DeepSpeed leaves whole
-  /// (param_persistence_threshold).
+  /// (param_persistence_threshold). Each end of a root that is one unit is counted for itself.
   Bucket gathered(const Stage& stage, int unit) const;
   Bucket stage(const Stage& stage) const;
 

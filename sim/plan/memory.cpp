@@ -159,8 +159,10 @@ double gathered_bytes(const RankShare& share, const Plan& plan) {
     double previous = 0;
     for (std::size_t i = 0; i < units.size(); ++i) {
       const double own = gathered_bytes(units[i], plan);
-      const bool freed_after_forward = plan.gathers_again(is_root(share.stages[chunk], i, units.size()));
-      if (!freed_after_forward || !gathers_every_forward(plan.parallel)) {
+      // The forward of a root that is one unit spans that of all layers, and so does its backward.
+      const bool root = is_root(share.stages[chunk], i, units.size());
+      const bool freed_after_forward = plan.gathers_again(root) && !(root && root_is_one_unit(plan.parallel));
+      if (!freed_after_forward || !gathers_every_forward(plan.parallel, plan.num_microbatches)) {
         kept += own;
         continue;
       }
@@ -191,6 +193,24 @@ RankParameters largest_unit(const RankShare& share, const Plan& plan) {
     }
   }
   return more(largest, root);
+}
+
+/// Gradients of whole units at one time: what is reduced of the largest one; or of layers with FSDP also those that the next layer
+/// makes meanwhile, since its reduction waits for the one before (docs/references.md#fsdp-gradients).
+double unit_gradients(const RankShare& share, const Plan& plan) {
+  const auto reduced = static_cast<double>(element_size(plan.training.grad_reduce_dtype));
+  const auto trained = [](const RankParameters& unit) {
+    return static_cast<double>(unit.trained + unit.trained_experts);
+  };
+  double bytes = reduced * trained(largest_unit(share, plan));
+  if (!reduces_units(plan.parallel)) return bytes;
+  const double made = reduced + static_cast<double>(compute_size(plan.training));
+  for (std::size_t chunk = 0; chunk < share.units.size(); ++chunk) {
+    const std::vector<RankParameters>& units = share.units[chunk];
+    for (std::size_t i = 0; i < units.size(); ++i)
+      if (!is_root(share.stages[chunk], i, units.size())) bytes = std::max(bytes, made * trained(units[i]));
+  }
+  return bytes;
 }
 
 /// What work needs beside what waits for the backward; layers and the loss do not work at the same time.
@@ -238,11 +258,7 @@ double transient_bytes(const Model& model, const Plan& plan, const RankShare& sh
   }
   if (std::any_of(share.stages.begin(), share.stages.end(), [&](const Stage& s) { return attends(model, s); }))
     bytes += rank_bytes(score_buffer(model, plan), plan);
-  if (reduces_every_microbatch(plan.parallel)) {
-    const RankParameters unit = largest_unit(share, plan);
-    bytes += static_cast<double>(unit.trained + unit.trained_experts) *
-             static_cast<double>(element_size(plan.training.grad_reduce_dtype));
-  }
+  if (reduces_every_microbatch(plan.parallel, plan.num_microbatches)) bytes += unit_gradients(share, plan);
   if (plan.parallel.zero_stage == 3) bytes += gathered_bytes(share, plan);
   return bytes + bucket_buffers(plan);
 }

@@ -155,6 +155,9 @@ struct Parallel {
   int reshard_group = 0;
   /// reshard_after_forward of embedding and output layer, the root of FSDP, which keeps them by default.
   bool reshard_root = false;
+  /// The root is one unit, gathered and reduced at one time, as with fsdp1 and reshard_root in any case (trainers that wrap layers and
+  /// then the model). Else its two ends are two (torchtitan).
+  bool joint_root = false;
   /// FSDP2: parameters are freed after the backward. With false they are gathered again only in the next step, or, if the forward
   /// frees them, in the backward.
   bool reshard_after_backward = true;
@@ -176,6 +179,9 @@ struct Parallel {
   /// Parameters are gathered over a communicator of their own, beside the reduction of gradients (FSDP2's
   /// set_separate_reduce_scatter_group, Megatron-LM's --create-all-gather-group). Else both share one, as by default.
   bool separate_gather_group = false;
+  /// zero_stage 3 but for DeepSpeed's: parameters are views of what was gathered, as fsdp1's always are, not copied out of it
+  /// (Megatron-FSDP).
+  bool gathers_in_place = false;
   bool overlap_p2p = true;          ///< sends and receives do not block the compute stream
   bool scatter_gather_p2p = false;  ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
   /// Stages keep their outputs until the backward, each tensor rank a part (DeepSpeed's PipelineEngine); Megatron-LM frees them.
@@ -191,7 +197,7 @@ struct Parallel {
   /// Tiled overlap of GEMMs with tensor-parallel collectives (userbuffers, async TP); not of gathers whose result is quantised by
   /// rows (docs/references.md#narrow-gathers).
   bool tp_comm_overlap = false;
-  std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp) as in Megatron-LM
+  std::int64_t ddp_bucket_size = 0;  ///< elements; 0: max(40e6, 1e6 dp cp) as in Megatron-LM
   DataParallelKind data_parallel = DataParallelKind::automatic;
   int bucket_cap_mb = 0;                         ///< ddp: MiB of gradients; 0: 25
   std::int64_t reduce_bucket_size = 0;           ///< deepspeed, in elements like the next ones; 0: 5e8

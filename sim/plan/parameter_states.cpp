@@ -29,7 +29,8 @@ Bytes weight_copies(const RankParameters& parameters, const Plan& plan) {
 MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& plan, int shards) {
   const int stage = plan.parallel.zero_stage;
   MemoryByKind memory = model_states(trained, plan.training, stage, shards);
-  if (!reduces_every_microbatch(plan.parallel)) memory.gradients = model_states(trained, plan.training, 0, 1).gradients;
+  if (!reduces_every_microbatch(plan.parallel, plan.num_microbatches))
+    memory.gradients = model_states(trained, plan.training, 0, 1).gradients;
   const bool wide = !is_16_bit(plan.training.grad_reduce_dtype);
   if (plan.training.keep_16bit_gradients && wide && compute_size(plan.training) == 2)
     memory.gradients += Bytes{2 * trained};
@@ -98,10 +99,31 @@ Bytes outer_states(const RankParameters& parameters, const Plan& plan) {
   return Bytes{kept + ceil_div(own * bits, std::int64_t{8} * p.averaging_fragments)};
 }
 
+/// Trained parameters whose optimizer states this rank has.
+std::int64_t updated_parameters(const RankParameters& parameters, const Plan& plan) {
+  if (plan.parallel.zero_stage == 0) return parameters.trained + parameters.trained_experts;
+  return ceil_div(parameters.trained, std::int64_t{plan.shard_group()}) +
+         ceil_div(parameters.trained_experts, std::int64_t{expert_shard_group(plan)});
+}
+
+/// Gradients that an offloaded optimizer updates with, beside `moved`, those that the GPU does not keep: with FSDP these as wide as
+/// what is updated; with DeepSpeed fp32 ones, and the 16-bit sum of the micro-batches, which stage 3 has for one, too.
+/// Source: docs/references.md#offloading
+Bytes gradients_on_host(const RankParameters& parameters, const Plan& plan, Bytes moved) {
+  const std::int64_t own = updated_parameters(parameters, plan);
+  const std::int64_t compute = compute_size(plan.training);
+  const std::int64_t wide = plan.training.master_weights ? std::int64_t{4} : compute;
+  if (reduces_units(plan.parallel)) return Bytes{own * wide};
+  if (plan.parallel.data_parallel != DataParallelKind::deepspeed) return moved;
+  const bool sums = plan.parallel.zero_stage == 3 || plan.num_microbatches > 1;
+  return Bytes{own * (wide + (sums ? compute : 0))};
+}
+
 /// DeepSpeed's stages 2 and 3 keep the gradients that a rank updates where it updates them.
 /// Source: docs/references.md#bytes-per-parameter
 bool gradients_wait_on_host(const Plan& plan) {
-  return plan.training.offload_optimizer && plan.parallel.zero_stage >= 2 && reduces_every_microbatch(plan.parallel);
+  return plan.training.offload_optimizer && plan.parallel.zero_stage >= 2 &&
+         reduces_every_microbatch(plan.parallel, plan.num_microbatches);
 }
 
 }  // namespace
@@ -148,10 +170,18 @@ MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan
   memory.gradients = dense.gradients + experts.gradients + copies.gradients;
   memory.optimizer = dense.optimizer + experts.optimizer;
   memory.optimizer += matrix_states(parameters, plan);
-  if (plan.training.offload_optimizer) memory.host = std::exchange(memory.optimizer, Bytes{});
+  if (plan.training.offload_optimizer) {
+    memory.host = std::exchange(memory.optimizer, Bytes{});
+    const Bytes moved = gradients_wait_on_host(plan) ? std::exchange(memory.gradients, Bytes{}) : Bytes{};
+    memory.host += gradients_on_host(parameters, plan, moved);
+  }
   memory.optimizer += outer_states(parameters, plan);
-  if (gradients_wait_on_host(plan)) memory.host += std::exchange(memory.gradients, Bytes{});
-  if (plan.training.offload_parameters) memory.host += std::exchange(memory.weights, Bytes{});
+  if (plan.training.offload_parameters) {
+    memory.host += std::exchange(memory.weights, Bytes{});
+    // FSDP's shards are the master weights themselves, which are counted with the optimizer states.
+    const bool masters = plan.training.master_weights && compute_size(plan.training) == 2;
+    if (reduces_units(plan.parallel) && masters) memory.host -= Bytes{2 * updated_parameters(parameters, plan)};
+  }
   if (has_servers(plan.parallel)) memory.optimizer = Bytes{};
   return memory;
 }

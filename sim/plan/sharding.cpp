@@ -193,7 +193,7 @@ std::int64_t deepspeed_persistence(const Parallel& p) { return or_default(p.para
 
 std::int64_t ddp_bucket_mib(const Parallel& p) { return or_default(p.bucket_cap_mb, 25); }
 std::int64_t megatron_bucket(const Parallel& p) {
-  return or_default(p.ddp_bucket_size, std::max<std::int64_t>(40'000'000, 1'000'000LL * p.dp));
+  return or_default(p.ddp_bucket_size, std::max<std::int64_t>(40'000'000, 1'000'000LL * p.dp * p.cp));
 }
 
 int shard_group_of_host(const Parallel& p, int gpus_per_host, int world_size) {

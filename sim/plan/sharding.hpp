@@ -39,12 +39,12 @@ inline bool stays_gathered_in_pipeline(const Parallel& parallel) {
   return parallel.torch_pipelining && parallel.pp > 1 && parallel.data_parallel != DataParallelKind::deepspeed;
 }
 
-/// FSDP and ZeRO-3 reduce the gradients of every micro-batch, unless they are told to wait; ZeRO-2 too, unless a pipeline makes that
-/// ruinous: then gradients are accumulated whole (Llama 3, arXiv 2407.21783, 3.3.2) and reduced once in a step.
-/// Source: docs/references.md#fsdp-accumulation
-inline bool reduces_every_microbatch(const Parallel& parallel) {
-  const bool waits = (parallel.defer_grad_sync && parallel.data_parallel != DataParallelKind::deepspeed) ||
-                     stays_gathered_in_pipeline(parallel);
+/// FSDP and ZeRO-3 reduce the gradients of every micro-batch, unless they are told to wait for the last one of several; ZeRO-2 too,
+/// unless a pipeline makes that ruinous: then gradients are accumulated whole (Llama 3, arXiv 2407.21783, 3.3.2) and reduced once in
+/// a step.   Source: docs/references.md#fsdp-accumulation
+inline bool reduces_every_microbatch(const Parallel& parallel, int microbatches) {
+  const bool defers = parallel.defer_grad_sync && parallel.data_parallel != DataParallelKind::deepspeed;
+  const bool waits = (defers && microbatches > 1) || stays_gathered_in_pipeline(parallel);
   return (parallel.zero_stage >= 3 && !waits) || (parallel.zero_stage == 2 && parallel.pp == 1);
 }
 
@@ -53,23 +53,32 @@ inline bool reduces_units(const Parallel& parallel) {
   return parallel.zero_stage >= 3 && parallel.data_parallel != DataParallelKind::deepspeed;
 }
 
+/// True if FSDP gathers and reduces all that no layer holds, embedding and output layer, as one unit.
+/// Source: docs/references.md#fsdp-root
+inline bool root_is_one_unit(const Parallel& parallel) {
+  const bool joint = parallel.joint_root || parallel.reshard_root;
+  return reduces_units(parallel) && (parallel.data_parallel == DataParallelKind::fsdp1 || joint);
+}
+
 /// True if multiplications for weight gradients add to fp32 ones. FSDP's write 16 bits, which it copies into what it reduces.
 bool multiplication_adds(const Parallel& parallel, const Training& training);
 
 /// With zero_stage 3: true if a unit is gathered in the forward of every micro-batch, not only in that of the first, which only FSDP
-/// can do. FSDP1 frees nothing in a backward that does not reduce, unless it frees after the forward, too.
+/// can do. FSDP1 frees nothing in a backward that does not reduce, unless it frees after the forward, too. The last backward frees all.
 /// Source: docs/references.md#fsdp-accumulation
-inline bool gathers_every_forward(const Parallel& parallel) {
+inline bool gathers_every_forward(const Parallel& parallel, int microbatches) {
   if (parallel.data_parallel == DataParallelKind::deepspeed) return true;
+  if (stays_gathered_in_pipeline(parallel)) return false;
+  if (microbatches <= 1) return true;
   const bool keeps =
       parallel.data_parallel == DataParallelKind::fsdp1 && parallel.defer_grad_sync && !parallel.reshard_after_forward;
-  return parallel.reshard_after_backward && !keeps && !stays_gathered_in_pipeline(parallel);
+  return parallel.reshard_after_backward && !keeps;
 }
 
 /// DeepSpeed without overlap_comm reduces on the stream that computes: each bucket of every micro-batch blocks it.
 /// Source: docs/references.md#deepspeed-reduction
 inline bool reduction_blocks(const Parallel& parallel) {
-  return parallel.data_parallel == DataParallelKind::deepspeed && reduces_every_microbatch(parallel) &&
+  return parallel.data_parallel == DataParallelKind::deepspeed && reduces_every_microbatch(parallel, 1) &&
          !parallel.overlap_grad_reduce;
 }
 

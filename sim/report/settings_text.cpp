@@ -194,7 +194,7 @@ std::vector<std::string> unused_overlap_texts(const Scenario& scenario) {
   std::vector<std::string> lines;
   Parallel parallel = scenario.parallel;
   parallel.zero_stage = zero_stage_of(parallel);
-  if (!parallel.overlap_grad_reduce && reduces_every_microbatch(parallel) && !reduction_blocks(parallel))
+  if (!parallel.overlap_grad_reduce && reduces_every_microbatch(parallel, 2) && !reduction_blocks(parallel))
     lines.push_back(fmt::format(
         "parallel.overlap_grad_reduce = false has no effect: ZeRO-{} reduces gradients in every micro-batch",
         parallel.zero_stage));

@@ -226,7 +226,7 @@ double BoundTable::reduced_once(const LayoutState& state, const RankParameters& 
   if (state.traffic == nullptr || state.shards || hybrid || state.shape->replicas > 1) return 0;
   const bool sharded = p.zero_stage >= 1;
   const auto occupation = [&](const PortRates& rates, std::int64_t trained) {
-    const double times = reduces_every_microbatch(p) ? static_cast<double>(state.microbatches) : 1;
+    const double times = reduces_every_microbatch(p, 2) ? static_cast<double>(state.microbatches) : 1;
     const auto bytes = static_cast<double>(trained * reduced_gradient_size(training));
     const double reduced = times * bytes * (sharded ? rates.reduce_scatter : rates.all_reduce);
     if (!sharded || training.offload_optimizer) return reduced;
@@ -298,6 +298,7 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
   apply_layout(layout, scenario_, p, state.plan.training);
   p.dp = p.replicas_on(scenario_.cluster.world_size);
   state.microbatches = scenario_.training.global_batch_size / (layout.micro_batch_size * p.dp);
+  state.plan.num_microbatches = static_cast<int>(state.microbatches);
   state.shape = &shape;
   const StageParameters& parameters = parameters_of(layout);
   for (const RankGroup& ranks : shape.ranks) state.held.push_back(parameters.of(ranks.all));

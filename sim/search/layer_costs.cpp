@@ -116,9 +116,9 @@ class OneRank {
     Template written;
     TemplateWriter writer(context_.graph, context_.table, written, {}, false);
     for (int i = 0; i < times; ++i) data.copy_parameters_out(writer, unit, data.gather_slots(false));
-    if (reduced && unit.parameters.trained > 0) data.copy_gradients_in(writer, {unit.parameters.trained, false});
-    if (reduced && unit.parameters.trained_experts > 0)
-      data.copy_gradients_in(writer, {unit.parameters.trained_experts, true});
+    const std::int64_t experts = units().separates_experts() ? unit.parameters.trained_experts : 0;
+    if (reduced && unit.trained() > experts) data.copy_gradients_in(writer, {unit.trained() - experts, false});
+    if (reduced && experts > 0) data.copy_gradients_in(writer, {experts, true});
     writer.finish();
     return time_alone(context_.graph, written).picoseconds;
   }
@@ -164,6 +164,8 @@ struct UnitTraffic {
 UnitTraffic unit_traffic(OneRank& rank, int unit, int pp, bool mirrored) {
   Plan plan = rank.plan();
   plan.parallel.pp = pp;
+  // Both ends of a root are one call, which takes less than two: the output layer's part is left out.
+  if (pp == 1 && unit == rank.units().head(rank.stage()) && rank.units().has_one_root(rank.stage())) return {};
   const Bucket bucket = rank.units().gathered(rank.stage(), unit);
   UnitTraffic sum;
   const auto add = [&](std::int64_t& time, Collective collective, Slot slot, Bytes size, int times) {
@@ -174,20 +176,20 @@ UnitTraffic unit_traffic(OneRank& rank, int unit, int pp, bool mirrored) {
   // After the forward, parameters may be in smaller groups, which are left out here.
   const bool again = plan.gathers_again(rank.units().is_root(rank.stage(), unit)) &&
                      rank.units().has_backward(rank.stage(), unit) && plan.parallel.reshard_group == 0;
-  const int times = (gathers_every_forward(plan.parallel) ? 1 : 0) + (again ? 1 : 0);
+  const int times = (gathers_every_forward(plan.parallel, 2) ? 1 : 0) + (again ? 1 : 0);
   add(sum.time.gathers, Collective::all_gather, Slot::gradients, bucket.dense_gathered, times);
   add(sum.time.expert_gathers, Collective::all_gather, Slot::expert_gradients, bucket.expert_gathered, times);
-  // DeepSpeed fills buckets of several units; what is reduced once is left out.
+  // DeepSpeed fills buckets of several units; what is reduced once in a step of several micro-batches is left out.
   const bool reduced = plan.parallel.data_parallel != DataParallelKind::deepspeed && !mirrored &&
-                       reduces_every_microbatch(plan.parallel);
+                       reduces_every_microbatch(plan.parallel, 2);
   // Copies of gradients may run beside collectives that overlap with weight gradients; those of parameters come between layers.
   const Parallel& p = plan.parallel;
   sum.time.copies = rank.copies(bucket, times, reduced && p.tp * p.cp * p.ep == 1);
   if (!reduced) return sum;
   const std::int64_t size = reduced_gradient_size(plan.training);
-  add(sum.time.reductions, Collective::reduce_scatter, Slot::gradients, Bytes{bucket.parameters.trained * size}, 1);
-  add(sum.time.expert_reductions, Collective::reduce_scatter, Slot::expert_gradients,
-      Bytes{bucket.parameters.trained_experts * size}, 1);
+  const std::int64_t experts = rank.units().separates_experts() ? bucket.parameters.trained_experts : 0;
+  add(sum.time.reductions, Collective::reduce_scatter, Slot::gradients, Bytes{(bucket.trained() - experts) * size}, 1);
+  add(sum.time.expert_reductions, Collective::reduce_scatter, Slot::expert_gradients, Bytes{experts * size}, 1);
   return sum;
 }
 

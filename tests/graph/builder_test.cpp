@@ -171,34 +171,85 @@ TEST_CASE("builder: ZeRO stages move what their formulas say", "[oracle][graph]"
   CHECK(bytes(3, Collective::all_gather) == m * 2 * 2 * n);
 }
 
-TEST_CASE("builder: FSDP copies what it gathers and what it reduces, other frameworks do not", "[oracle][graph]") {
-  const auto bytes = [](DataParallelKind kind, const std::string& name, int dp = 8, int zero = 3) {
-    Scenario scenario = small_scenario(1, 1, dp);
-    scenario.parallel.zero_stage = zero;
-    scenario.parallel.data_parallel = kind;
-    scenario.parallel.reshard_root = zero == 3;
-    const ForecastRun result = run(scenario);
-    std::int64_t sum = 0;
-    for (const ProgramItem& item : result.graph.programs[0])
-      for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
-        if (op.type != OpType::compute || op.payload < 0) continue;
-        const Operator& work = result.graph.operators[static_cast<std::size_t>(op.payload)].op;
-        if (work.name == name) sum += std::get<ElementwiseShape>(work.shape).traffic.count;
-      }
-    return sum;
+namespace {
+
+/// Bytes of the operators of this name in one step of eight micro-batches on eight ranks, for each parameter.
+double moved_per_parameter(const Parallel& parallel, const std::string& name, int dp = 8) {
+  Scenario scenario = small_scenario(1, 1, dp);
+  const int ranks = scenario.parallel.dp;
+  scenario.parallel = parallel;
+  scenario.parallel.dp = ranks;
+  scenario.parallel.reshard_root = parallel.zero_stage == 3;
+  const ForecastRun result = run(scenario);
+  std::int64_t sum = 0;
+  for (const ProgramItem& item : result.graph.programs[0])
+    for (const Op& op : result.graph.templates[static_cast<std::size_t>(item.template_index)].ops) {
+      if (op.type != OpType::compute || op.payload < 0) continue;
+      const Operator& work = result.graph.operators[static_cast<std::size_t>(op.payload)].op;
+      if (work.name == name) sum += std::get<ElementwiseShape>(work.shape).traffic.count;
+    }
+  return static_cast<double>(sum) / static_cast<double>(parameter_count(scenario.model).total());
+}
+
+}  // namespace
+
+TEST_CASE("builder: FSDP, DeepSpeed and DDP copy what they gather and what they reduce", "[oracle][graph]") {
+  const auto gathered = [](DataParallelKind kind, int zero = 3, int dp = 8) {
+    return moved_per_parameter({.zero_stage = zero,
+                                .data_parallel = kind,
+                                .param_persistence_threshold = kind == DataParallelKind::deepspeed ? 1 : 0},
+                               "parameter_copy", dp);
   };
-  const std::int64_t n = parameter_count(small_scenario(1, 1, 8).model).total();
-  const std::int64_t m = 8;                                                      // micro-batches
-  CHECK(bytes(DataParallelKind::automatic, "parameter_copy") == m * 2 * 4 * n);  // before the forward and the backward
-  CHECK(bytes(DataParallelKind::automatic, "gradient_copy") == m * (2 + 4) * n);
-  CHECK(bytes(DataParallelKind::fsdp1, "parameter_copy") == 0);
+  const auto reduced = [](DataParallelKind kind, int zero = 3, int dp = 8) {
+    return moved_per_parameter({.zero_stage = zero,
+                                .data_parallel = kind,
+                                .param_persistence_threshold = kind == DataParallelKind::deepspeed ? 1 : 0},
+                               "gradient_copy", dp);
+  };
+  constexpr double m = 8;                                     // micro-batches
+  CHECK(gathered(DataParallelKind::automatic) == m * 2 * 4);  // before the forward and the backward
+  CHECK(reduced(DataParallelKind::automatic) == m * (2 + 4));
+  CHECK(gathered(DataParallelKind::fsdp1) == 0);
   // Whole: concatenated (2 + 2), cast (2 + 4), divided (4 + 4). The shard: divided again (8), added to others in all but one (12).
-  CHECK(bytes(DataParallelKind::fsdp1, "gradient_copy") == m * (4 + 6 + 8) * n + (m * 8 + (m - 1) * 12) * n / 8);
-  for (const char* name : {"parameter_copy", "gradient_copy"}) {
-    CHECK(bytes(DataParallelKind::deepspeed, name) == 0);
-    CHECK(bytes(DataParallelKind::automatic, name, 1) == 0);
-    CHECK(bytes(DataParallelKind::automatic, name, 8, 1) == 0);
+  CHECK(reduced(DataParallelKind::fsdp1) == Approx(m * (4 + 6 + 8) + (m * 8 + (m - 1) * 12) / 8));
+  CHECK(moved_per_parameter({.zero_stage = 3, .gathers_in_place = true}, "parameter_copy") == 0);
+  CHECK(gathered(DataParallelKind::deepspeed) == m * 2 * 4);
+  // Stage 3: into the bucket (2 + 2), cast (2 + 4), concatenated and divided (4 + 4). Stage 1, once: into the bucket, divided and
+  // flattened (2 + 2), cast there and back (2 + 4).
+  CHECK(reduced(DataParallelKind::deepspeed) == m * (4 + 6 + 8 + 8));
+  CHECK(reduced(DataParallelKind::deepspeed, 1) == 3 * 4 + 2 * 6);
+  CHECK(reduced(DataParallelKind::ddp, 0) == 4 * 4);  // into the bucket and back, fp32
+  CHECK(gathered(DataParallelKind::automatic, 3, 1) == 0);
+  CHECK(reduced(DataParallelKind::automatic, 3, 1) == 0);
+  CHECK(gathered(DataParallelKind::automatic, 1) == 0);
+  CHECK(reduced(DataParallelKind::automatic, 1) == 0);
+}
+
+TEST_CASE("builder: gradients that are reduced once are added up in every micro-batch", "[oracle][graph]") {
+  const auto bytes = [](DataParallelKind kind, int zero, const char* name, bool overlap = true) {
+    return moved_per_parameter(
+        {.zero_stage = zero, .defer_grad_sync = zero == 3, .overlap_grad_reduce = overlap, .data_parallel = kind},
+        name);
+  };
+  // FSDP2: cast to fp32 (2 + 4), then added to seven times (4 + 2 + 4); the sum is copied (4 + 4).
+  CHECK(bytes(DataParallelKind::automatic, 3, "gradient_sum") == Approx(6 + 7 * 10).epsilon(1e-6));
+  CHECK(bytes(DataParallelKind::automatic, 3, "gradient_copy") == 4 + 4);
+  // FSDP1: concatenated in every micro-batch (2 + 2), in 16 bits added in seven (2 + 2 + 2); the last one's is cast and divided.
+  CHECK(bytes(DataParallelKind::fsdp1, 3, "gradient_sum") + bytes(DataParallelKind::fsdp1, 3, "gradient_copy") ==
+        Approx(8 * 4 + 7 * 6 + 6 + 8 + 8.0 / 8).epsilon(1e-6));
+  for (const bool overlap : {true, false}) {
+    CHECK(bytes(DataParallelKind::deepspeed, 1, "gradient_sum", overlap) == Approx(7 * 6).epsilon(1e-6));
+    CHECK(bytes(DataParallelKind::ddp, 0, "gradient_sum", overlap) == Approx(7 * 12).epsilon(1e-6));
   }
+  CHECK(bytes(DataParallelKind::deepspeed, 2, "gradient_sum") == 0);  // reduced in each
+  CHECK(bytes(DataParallelKind::automatic, 1, "gradient_sum") == 0);  // Megatron-LM's multiplications add
+}
+
+TEST_CASE("builder: only Megatron-LM's gradients are set to zero", "[oracle][graph]") {
+  CHECK(moved_per_parameter({}, "zero_grad") == 4);
+  CHECK(moved_per_parameter({.zero_stage = 3}, "zero_grad") == 0);
+  CHECK(moved_per_parameter({.data_parallel = DataParallelKind::ddp}, "zero_grad") == 0);
+  CHECK(moved_per_parameter({.zero_stage = 1, .data_parallel = DataParallelKind::deepspeed}, "zero_grad") == 0);
 }
 
 TEST_CASE("builder: before a step the host gathers two sums of each metric and rank", "[oracle][graph]") {

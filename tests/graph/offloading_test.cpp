@@ -1,5 +1,6 @@
 // Activations and parameters that wait on the host (docs/references.md#offloading).
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -181,15 +182,70 @@ TEST_CASE("offloaded parameters: a rank's shard comes before every gather", "[gr
   scenario.training.offload_parameters = true;
   const ForecastRun all = run(scenario);
   const std::int64_t n = parameter_count(scenario.model).total();
-  // 2 bytes of each parameter of the shard for the forward, the same for the backward; none after the update.
-  CHECK(static_cast<double>(copied(all, Lane::from_host).size.count) == Approx(2 * 2.0 * static_cast<double>(n) / 8));
-  CHECK(copied(optimizer, Lane::from_host).size == Bytes{2 * ((n + 7) / 8)});
-  // DeepSpeed's estimate for stage 3: of 16 bytes the GPU keeps 2, the shard of the 16-bit weights (FSDP would keep 8).
-  CHECK(optimizer.forecast.memory[0].weights == Bytes{2 * ((n + 7) / 8)});
+  const std::int64_t own = (n + 7) / 8;
+  const auto bytes = [&](Bytes size) { return static_cast<double>(size.count) / (static_cast<double>(n) / 8); };
+  // 4 bytes of each parameter of the shard for the forward, the same for the backward; none after the update.
+  CHECK(bytes(copied(all, Lane::from_host).size) == Approx(2 * 4));
+  CHECK(bytes(copied(all, Lane::to_host).size) == Approx(4));
+  CHECK(copied(optimizer, Lane::from_host).size == Bytes{2 * own});
+  // The host has fp32 weights, gradients, momentum and variance, which are all that FSDP has.
+  CHECK(optimizer.forecast.memory[0].weights == Bytes{2 * own});
   CHECK(optimizer.forecast.memory[0].gradients == Bytes{});
   CHECK(all.forecast.memory[0].weights == Bytes{});
-  CHECK(all.forecast.memory[0].host == optimizer.forecast.memory[0].host + optimizer.forecast.memory[0].weights);
-  CHECK(all.timeline.step_time > optimizer.timeline.step_time);
+  CHECK(bytes(all.forecast.memory[0].host) == Approx(16));
+}
+
+TEST_CASE("offloaded gradients of DeepSpeed are added up on the host by way of the GPU", "[graph][memory][oracle]") {
+  const auto moved = [](int stage, int microbatches) {
+    Scenario scenario = small_scenario(1, 1, 8);
+    scenario.training.global_batch_size = 8 * microbatches;
+    scenario.parallel.zero_stage = stage;
+    scenario.parallel.data_parallel = DataParallelKind::deepspeed;
+    scenario.parallel.param_persistence_threshold = 1;
+    scenario.training.offload_optimizer = true;
+    const ForecastRun result = run(scenario);
+    const double own = static_cast<double>(parameter_count(scenario.model).total()) / 8;
+    return std::array{static_cast<double>(copied(result, Lane::to_host).size.count) / own,
+                      static_cast<double>(copied(result, Lane::from_host).size.count) / own,
+                      static_cast<double>(result.forecast.memory[0].host.count) / own};
+  };
+  // Down, up (with 2 bytes of the new parameters), and on the host: fp32 weights, momentum, variance and gradients, and a 16-bit sum.
+  const auto check = [](const std::array<double, 3>& is, double down, double up, double host) {
+    CHECK(is[0] == Approx(down).epsilon(1e-5));
+    CHECK(is[1] == Approx(2 + up).epsilon(1e-5));
+    CHECK(is[2] == Approx(host).epsilon(1e-5));
+  };
+  check(moved(1, 1), 4, 0, 16);
+  check(moved(1, 4), 4, 0, 18);
+  check(moved(2, 1), 4, 0, 16);
+  check(moved(2, 4), 4 + 4 * 2, 3 * 2, 18);
+  check(moved(3, 1), 4 + 2, 2, 18);
+  check(moved(3, 4), 4 + 4 * 2, 4 * 2, 18);
+}
+
+TEST_CASE("copies of activations share PCIe with the collectives of a board without other links",
+          "[graph][network][oracle]") {
+  Scenario scenario = small_scenario(1, 1, 8);
+  scenario.training.global_batch_size = 8;
+  scenario.training.offload_activations = true;
+  scenario.parallel.zero_stage = 3;
+  const auto longest = [&](Lane lane) {
+    const ForecastRun result = run(scenario);
+    Duration most;
+    for (const Template& each : result.graph.templates)
+      for (const Op& op : each.ops)
+        if (op.type == OpType::collective && op.stream == static_cast<StreamId>(lane))
+          most = std::max(most, op.duration);
+    return seconds(most);
+  };
+  const auto rate = static_cast<double>(scenario.cluster.node.pcie.bytes_per_second);
+  const auto kept = static_cast<double>(layer_activation_bytes(scenario.model, run(scenario).plan, 0).count);
+  const auto layer = static_cast<double>(layer_parameters(scenario.model, 0));
+  CHECK(longest(Lane::to_host) == Approx(kept / rate));
+  scenario.cluster.node.link = IntraLink::pcie;
+  // A rank receives and sends 7/8 of the gathered weights, 2 bytes each, and in the backward of the gradients, 4 bytes.
+  CHECK(longest(Lane::to_host) == Approx((kept + 7 * 2 * layer / 8) / rate));
+  CHECK(longest(Lane::from_host) == Approx((kept + 7 * (2 + 4) * layer / 8) / rate));
 }
 
 TEST_CASE("offloading: incompatible settings are reported", "[plan][error]") {

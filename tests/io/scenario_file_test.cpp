@@ -86,6 +86,19 @@ TEST_CASE("scenario: GPUs of another kind have the stack's host and wait for the
   CHECK(other.host.launch == mixed.profile.host.launch);
 }
 
+TEST_CASE("scenario: defaults of a stack that are for one ZeRO stage or one kind of data parallelism", "[io][stack]") {
+  const fs::path file = source_dir() / "scenarios/teaching/zero-3-gpt2.json";
+  const auto parallel = [&](const std::vector<std::string>& overrides) { return read(file, overrides).parallel; };
+  // overlap_comm is off below stage 3, unless the scenario says otherwise.
+  CHECK_FALSE(parallel({"stack=deepspeed", "parallel.zero_stage=2"}).overlap_grad_reduce);
+  CHECK(parallel({"stack=deepspeed", "parallel.zero_stage=3"}).overlap_grad_reduce);
+  CHECK_FALSE(
+      parallel({"stack=deepspeed", "parallel.zero_stage=3", "parallel.overlap_grad_reduce=false"}).overlap_grad_reduce);
+  CHECK(parallel({"stack=megatron-bridge"}).ddp_bucket_size == 128 << 20);
+  CHECK(parallel({"stack=megatron-bridge", "parallel.data_parallel=ddp", "parallel.zero_stage=0"}).ddp_bucket_size ==
+        0);
+}
+
 TEST_CASE("scenario: a job uses equal parts of racks", "[io][racks]") {
   const fs::path file = source_dir() / "scenarios/published/deepseek-v3-2048.json";
   const auto machine = [&](std::vector<std::string> overrides) {

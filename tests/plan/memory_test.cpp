@@ -315,10 +315,9 @@ TEST_CASE("FSDP: two units gathered ahead, one gradient before it is reduced", "
   CHECK(peak(model, plan_of(model, parallel, training, 8)).transient ==
         full_shard.transient + Bytes{2 * 32 * layer / 4});
   parallel.reshard_group = 0;
-  // With the root freed, too, the largest pair is the last layer and the output layer.
+  // A root that is freed between them is one unit, whole in all of the forward and all of the backward.
   parallel.reshard_root = true;
-  CHECK(peak(model, plan_of(model, parallel, training, 8)).transient ==
-        logits + Bytes{2 * (layer + table + 4096) + 4 * root});
+  CHECK(peak(model, plan_of(model, parallel, training, 8)).transient == full_shard.transient);
 
   parallel.reshard_after_forward = false;
   CHECK(peak(model, plan_of(model, parallel, training, 8)).transient == logits + Bytes{2 * total + 4 * root});
@@ -499,6 +498,19 @@ TEST_CASE("DeepSpeed: gradients go through buffers as large as a bucket", "[orac
   CHECK(buffers(0, true) == Bytes{});
   training.keep_16bit_gradients = true;  // BF16_Optimizer
   CHECK(buffers(1, false) == Bytes{});
+}
+
+TEST_CASE("FSDP: a layer makes gradients while those of the one before are reduced", "[oracle][memory]") {
+  Model model = llama3_8b();
+  model.vocab_size = 1024;  // so that layers are the largest units
+  const std::int64_t layer = layer_parameters(model, 0);
+  const auto transient = [&](bool defer) {
+    const Parallel parallel{.zero_stage = 3, .defer_grad_sync = defer};
+    Training training = megatron();
+    training.global_batch_size = 16;
+    return peak(model, plan_of(model, parallel, training, 8)).transient;
+  };
+  CHECK(transient(false) - transient(true) == Bytes{(2 + 4) * layer});
 }
 
 TEST_CASE("DDP: buckets are a second copy of the gradients", "[oracle][memory]") {

@@ -191,6 +191,68 @@ TEST_CASE("FSDP that waits for the last micro-batch reduces once, and keeps whol
   CHECK(gathered() == Bytes{4 * 2 * n});
 }
 
+TEST_CASE("FSDP that waits for the last of one micro-batch waits for nothing", "[requirements][graph][memory]") {
+  Scenario scenario = eight_ranks(DataParallelKind::fsdp1);
+  scenario.parallel.zero_stage = 3;
+  const ForecastRun every = run(scenario);
+  scenario.parallel.defer_grad_sync = true;
+  const ForecastRun last = run(scenario);
+  REQUIRE(last.plan.num_microbatches == 1);
+  CHECK(last.forecast.memory[0] == every.forecast.memory[0]);
+  CHECK(last.timeline.step_time == every.timeline.step_time);
+}
+
+TEST_CASE("Megatron-LM's buckets grow with all ranks that hold the same parameters", "[requirements][graph]") {
+  // 160 million parameters; 64 ranks: buckets of 64 million elements, whatever part of the ranks divides sequences.
+  const auto calls = [](int dp, int cp) {
+    Scenario scenario = small_scenario(1, 1, dp * cp);
+    scenario.parallel.dp = dp;
+    scenario.parallel.cp = cp;
+    scenario.training.seq_length = 1024 * cp;
+    scenario.training.global_batch_size = 64;
+    return total(scenario, Traffic::gradients, Collective::all_reduce).calls;
+  };
+  CHECK(calls(8, 1) > calls(64, 1));
+  CHECK(calls(8, 8) == calls(64, 1));
+}
+
+TEST_CASE("FSDP's root is one unit where trainers wrap layers alone", "[requirements][graph]") {
+  Scenario scenario = eight_ranks(DataParallelKind::fsdp1);
+  scenario.parallel.zero_stage = 3;
+  scenario.parallel.overlap_param_gather = true;
+  const int layers = scenario.model.layers();
+  const std::int64_t n = parameter_count(scenario.model).total();
+  const auto count = [&](Traffic traffic, Collective what) { return total(scenario, traffic, what); };
+  // Layers in the forward and in the backward, the root once; every gradient once.
+  CHECK(count(Traffic::parameters, Collective::all_gather).calls == 2 * layers + 1);
+  CHECK(count(Traffic::gradients, Collective::reduce_scatter).calls == layers + 1);
+  CHECK(count(Traffic::gradients, Collective::reduce_scatter).size == Bytes{4 * n});
+  const Bytes kept = run(scenario).forecast.memory[0].transient;
+  scenario.parallel.reshard_root = true;
+  CHECK(count(Traffic::parameters, Collective::all_gather).calls == 2 * layers + 2);
+  CHECK(count(Traffic::parameters, Collective::all_gather).size == Bytes{2 * 2 * n});
+  CHECK(run(scenario).forecast.memory[0].transient == kept);  // it is whole in both passes
+  scenario.parallel.data_parallel = DataParallelKind::automatic;
+  scenario.parallel.reshard_root = false;  // torchtitan's: embedding and output layer
+  CHECK(count(Traffic::parameters, Collective::all_gather).calls == 2 * layers + 2);
+  CHECK(count(Traffic::gradients, Collective::reduce_scatter).calls == layers + 2);
+  scenario.parallel.joint_root = true;  // AutoModel's
+  CHECK(count(Traffic::parameters, Collective::all_gather).calls == 2 * layers + 1);
+  CHECK(count(Traffic::gradients, Collective::reduce_scatter).calls == layers + 1);
+}
+
+TEST_CASE("FSDP has one collective for a unit whose experts are on every rank", "[requirements][graph]") {
+  Scenario scenario = eight_ranks(DataParallelKind::automatic);
+  scenario.model.moe = MixtureOfExperts{.experts = 8, .topk = 2, .ffn_hidden = 512};
+  scenario.parallel.zero_stage = 3;
+  const int units = scenario.model.layers() + 2;
+  const TrafficCount one = total(scenario, Traffic::gradients, Collective::reduce_scatter);
+  CHECK(one.calls == units);
+  scenario.parallel.ep = 2;  // over other ranks
+  const TrafficCount apart = total(scenario, Traffic::gradients, Collective::reduce_scatter);
+  CHECK(apart.calls == units + scenario.model.layers());
+}
+
 TEST_CASE("DeepSpeed's reductions block the backward without overlap_comm", "[requirements][graph]") {
   Scenario scenario = eight_ranks(DataParallelKind::deepspeed);
   scenario.training.global_batch_size *= 2;

@@ -62,6 +62,11 @@ class ParallelReader : RowPart {
     if (p.zero_stage == 0 && is_ddp()) {
       p.data_parallel = DataParallelKind::ddp;
       p.overlap_grad_reduce = true;
+      p.ddp_bucket_size = 0;
+    } else if (text("framework").starts_with("NeMo 24")) {
+      // NeMo 1 leaves buckets to Megatron-Core, which does not count context ranks (docs/references.md#bucket-elements).
+      p.ddp_bucket_size =
+          std::max<std::int64_t>(40'000'000, 1'000'000LL * p.replicas_on(result_.scenario.cluster.world_size));
     }
     read_stages(p);
     add_shard_overhead(p);
