@@ -16,6 +16,7 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/io/atomic_file.hpp"
 #include "sim/io/files.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
@@ -235,6 +236,9 @@ Result<ExitCode> record_on_gpus(const ProfileOptions& options, const Context& co
 
 Result<ExitCode> record(const ProfileOptions& options, const Context& context) {
   if (const Result<void> fits = check_use(options); !fits) return tl::unexpected(fits.error());
+  // Timing takes minutes: first see that the profile can be written.
+  if (const Result<void> writable = AtomicFile(options.out).finish(); !writable)
+    return tl::unexpected(writable.error());
   if (!options.traces.empty()) return measure_recordings(options);
   if (options.device == "cuda") return record_on_gpus(options, context);
   if (const std::string sentence = missing_for_workers(); !sentence.empty()) return missing(sentence);
