@@ -18,6 +18,7 @@
 #include "sim/import/importers.hpp"
 #include "sim/io/atomic_file.hpp"
 #include "sim/io/files.hpp"
+#include "sim/network/measured_network.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
@@ -172,7 +173,8 @@ Result<ExitCode> measure_recordings(const ProfileOptions& options) {
     traces.push_back({file, std::move(*trace)});
   }
   Result<MeasuredProfile> measured =
-      measured_profile(traces, run->graph, scenario->profile, {.least_matched = options.least_matched / 100});
+      measured_profile(traces, run->graph, scenario->profile, {.least_matched = options.least_matched / 100},
+                       link_of_gpu(scenario->cluster.node));
   if (!measured) return tl::unexpected(measured.error());
   Profile& profile = measured->profile;
   profile.name = std::filesystem::path(options.out).stem().string();

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantile.hpp"
+#include "sim/cost/costs.hpp"
 #include "sim/cost/plausible.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/engine/gpu_sharing.hpp"
@@ -71,8 +72,8 @@ std::vector<std::int64_t> own_begins(const Trace& trace) {
 
 class Measurer {
  public:
-  Measurer(const StepGraph& graph, const Profile& base, const MatchLimits& limits)
-      : graph_(graph), base_(base), limits_(limits), speeds_(speeds_beside_collectives(graph, base)) {
+  Measurer(const StepGraph& graph, const Profile& base, const MatchLimits& limits, Bandwidth link)
+      : graph_(graph), base_(base), limits_(limits), link_(link), speeds_(speeds_beside_collectives(graph, base)) {
     for (const CostedOperator& each : graph.operators) names_.insert(each.op.name);
     for (std::size_t i = 0; i < graph.collectives.size(); ++i) {
       const CollectiveCall& call = graph.collectives[i].call;
@@ -123,11 +124,12 @@ class Measurer {
     if (auto ok = check_sizes(file); !ok) return tl::unexpected(ok.error());
     base.kind = "recorded";
     wait_for_slowest(base, 1, 0);  // launch time of the profile, not of the slowest host in the recorded job
-    base.in_training = {};
-    base.in_training.fit.data = "recorded inside a training step";
+    base.in_training.fit.data += "; recorded operators are divided by them";
+    base.in_training.slowest_gpu = 1;
     leave_out_seldom();
     for (auto& [key, samples] : samples_)
       if (const auto ok = write(base, samples, file); !ok) return tl::unexpected(ok.error());
+    divide_by_factors(base);
     if (const auto ok = write_collectives(base, file); !ok) return tl::unexpected(ok.error());
     for (const auto& [kernel, time] : unmatched_) result_.unmatched.push_back({kernel.first, time, kernel.second});
     std::stable_sort(result_.unmatched.begin(), result_.unmatched.end(),
@@ -450,6 +452,18 @@ class Measurer {
     return {};
   }
 
+  /// A forecast multiplies measured times by the in-training factor of their class, which a time recorded in a step contains.
+  void divide_by_factors(Profile& profile) const {
+    InTraining known = profile.in_training;
+    known.fit = {};
+    if (known == InTraining{}) return;
+    Profile one = profile;
+    for (MeasuredOperator& each : one.measured) each.seconds = 1;
+    const Costs factors(std::move(one));
+    for (MeasuredOperator& each : profile.measured)
+      if (samples_.contains(key_of(each.op))) each.seconds /= seconds(factors.of(each.op).duration);
+  }
+
   Result<void> write_collectives(Profile& profile, const std::string& file) const {
     for (const auto& [key, calls] : calls_) {
       std::vector<double> times;
@@ -458,8 +472,8 @@ class Measurer {
       std::erase_if(profile.measured_collectives, [&key = key](const MeasuredCollective& m) {
         return std::tuple(m.collective, m.ranks, m.size.count) == key;
       });
-      profile.measured_collectives.push_back(
-          {collective, ranks, Bytes{bytes}, median(times), relative_spread(times), static_cast<int>(times.size())});
+      profile.measured_collectives.push_back({collective, ranks, Bytes{bytes}, median(times), relative_spread(times),
+                                              static_cast<int>(times.size()), 1, link_});
       if (const auto fault = why_impossible(profile, profile.measured_collectives.back()))
         return fail({file, 0, fmt::format("{} of {} bytes over {} ranks", to_string(collective), bytes, ranks), "",
                      fmt::format("{}: the transfers are not those of the scenario", *fault)});
@@ -470,6 +484,7 @@ class Measurer {
   const StepGraph& graph_;
   const Profile& base_;
   MatchLimits limits_;
+  Bandwidth link_;
   std::int64_t sized_ = 0;  ///< multiplications whose sizes were recorded
   std::int64_t sized_matched_ = 0;
   std::vector<Speeds> speeds_;  ///< [collective of the graph]
@@ -491,9 +506,9 @@ class Measurer {
 }  // namespace
 
 Result<MeasuredProfile> measured_profile(std::span<const NamedTrace> traces, const StepGraph& graph, Profile base,
-                                         const MatchLimits& limits) {
+                                         const MatchLimits& limits, Bandwidth link) {
   TRACECAST_ASSERT(!traces.empty(), "at least one trace is required");
-  Measurer measurer(graph, base, limits);
+  Measurer measurer(graph, base, limits, link);
   for (const NamedTrace& trace : traces)
     if (const auto ok = measurer.add(trace); !ok) return tl::unexpected(ok.error());
   return measurer.finish(std::move(base), traces.front().file);

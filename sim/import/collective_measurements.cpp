@@ -70,7 +70,10 @@ Result<ProfileWithCollectives> with_collectives(Profile base, const CollectiveMe
       ++result.left_out;
       continue;
     }
-    if (between) m.network = network;
+    if (between)
+      m.network = network;
+    else if (machine != nullptr)
+      m.network = link_of_gpu(machine->node);
     m.nodes = call.nodes;
     auto fault = why_impossible(base, m);
     if (!fault && m.ranks > 1 && !between) fault = above_links(m, links);

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/cost/costs.hpp"
 #include "sim/import/kernel_names.hpp"
 #include "tests/support/results.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
@@ -119,6 +120,25 @@ TEST_CASE("profile from a recording: the common time of kernels that overlap on 
   REQUIRE(measured);
   CHECK(measured->time == Duration{2'600'000});
   CHECK(find(*measured, OperatorKind::gemm, Pass::forward, "fc2")->seconds == Approx(2.6e-6));
+}
+
+TEST_CASE("profile from a recording: what was recorded is forecast as recorded, the rest with its in-training factor",
+          "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  made.range("fc2", [&] { made.kernel("gemm", 2'000'000); });
+  const std::vector<NamedTrace> traces{{"t", made.trace()}};
+  Profile base;
+  base.peak_flops = {{Precision::bf16, 989e12}};
+  base.in_training = {.gemm = 1.25, .softmax = 0.7};
+  const Profile profile =
+      value_of(measured_profile(traces, run.graph, base, {.least_matched = 0, .most_of_forecast = 1e9})).profile;
+  CHECK(profile.in_training.softmax == 0.7);
+  Operator fc2 = profile.measured.at(0).op;
+  CHECK(seconds(Costs(profile).of(fc2).duration) == Approx(2e-3));
+  // fp16 was not recorded: its model and factor are the base's.
+  fc2.precision = Precision::fp16;
+  CHECK(Costs(profile).of(fc2).duration == Costs(base).of(fc2).duration);
 }
 
 TEST_CASE("profile from a recording: a range with an operator's name is that operator", "[tracer][profile-from]") {
@@ -280,6 +300,12 @@ TEST_CASE("profile from a recording: of a collective the rank that came last cou
   CHECK(all_reduce.ranks == 8);
   CHECK(all_reduce.samples == 2);
   CHECK(all_reduce.seconds == Approx(3.5e-6));  // of 3 and 4 us
+  CHECK(all_reduce.network == Bandwidth{});
+  const std::vector<NamedTrace> late_alone{{"t", late.trace()}};
+  const Bandwidth link{450'000'000'000};
+  const auto on_links =
+      measured_profile(late_alone, run.graph, Profile{}, {.least_matched = 0, .most_of_forecast = 1e9}, link);
+  CHECK(on_links.value().profile.measured_collectives[0].network == link);
 }
 
 TEST_CASE("profile from a recording: NCCL's kernels without sizes are the step's collectives in order",
