@@ -1,6 +1,7 @@
 /// `tracecast compare`: compares a forecast with an executed step or with another forecast.
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -27,17 +28,21 @@ struct CompareOptions {
   std::string html;
 };
 
-/// A timeline or a step graph; or recordings, one per rank.
-Result<StepRecord> read_actual(const CompareOptions& options, const StepRecord& forecast) {
+/// A timeline or a step graph; or recordings, one per rank. Of some ranks only, `forecast` becomes that of these.
+Result<StepRecord> read_actual(const CompareOptions& options, StepRecord& forecast) {
   const Result<bool> recorded = is_recording(options.actual.front());
   if (!recorded) return tl::unexpected(recorded.error());
-  if (*recorded) return read_recorded_step(options.actual, options.step, forecast);
+  if (*recorded) {
+    Result<StepRecord> actual = read_recorded_step(options.actual, options.step, forecast);
+    if (actual) forecast = with_recorded_ranks(std::move(forecast), *actual);
+    return actual;
+  }
   if (options.actual.size() == 1) return read_any_step(options.actual.front());
   return fail_key("ACTUAL", options.actual.front(), "not a recording: several files must be recordings of one run");
 }
 
 Result<ExitCode> run(const CompareOptions& options, const Context& context) {
-  const Result<StepRecord> forecast = read_any_step(options.forecast);
+  Result<StepRecord> forecast = read_any_step(options.forecast);
   if (!forecast) return tl::unexpected(forecast.error());
   const Result<StepRecord> actual = read_actual(options, *forecast);
   if (!actual) return tl::unexpected(actual.error());

@@ -50,6 +50,7 @@ Result<StepEvidence> evidence_of(const DiagnoseOptions& options, const Scenario&
     if (!record) return tl::unexpected(record.error());
     if (evidence.step_s == 0) evidence.step_s = record->seconds_to_compare();
     evidence.record = std::move(*record);
+    evidence.some_ranks = is_recording(options.actual.front()).value_or(false);
   }
   if (evidence.step_s == 0 && scenario.measured) evidence.step_s = scenario.measured->step_time_s;
   if (evidence.step_s > 0) return evidence;

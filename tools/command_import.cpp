@@ -89,9 +89,10 @@ Run add_import_options(CLI::App& app) {
                  "for measured collectives: add them to this profile (a shipped profile or a profile file)")
       ->type_name("PROFILE");
   app.add_option("--model", options->model, "for a run: a shipped model or a model file")->type_name("MODEL");
-  app.add_option("--topology", options->topology,
-                 "for a run, to time the transfers of a Chakra trace or a SimAI workload, and for collectives between "
-                 "hosts: a shipped machine or a topology file")
+  app.add_option(
+         "--topology", options->topology,
+         "for a run, to time the transfers of a Chakra trace or a SimAI workload, and for measured collectives, "
+         "whose table then names it: a shipped machine or a topology file")
       ->type_name("MACHINE");
   app.add_option("--gpus", options->gpus,
                  "number of GPUs of a run, or of a Chakra trace or SimAI workload if the file does not say")

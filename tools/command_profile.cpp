@@ -16,7 +16,9 @@
 #include "sim/base/quantity_text.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/io/atomic_file.hpp"
 #include "sim/io/files.hpp"
+#include "sim/network/measured_network.hpp"
 #include "tools/command_rows.hpp"
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
@@ -171,7 +173,8 @@ Result<ExitCode> measure_recordings(const ProfileOptions& options) {
     traces.push_back({file, std::move(*trace)});
   }
   Result<MeasuredProfile> measured =
-      measured_profile(traces, run->graph, scenario->profile, {.least_matched = options.least_matched / 100});
+      measured_profile(traces, run->graph, scenario->profile, {.least_matched = options.least_matched / 100},
+                       link_of_gpu(scenario->cluster.node));
   if (!measured) return tl::unexpected(measured.error());
   Profile& profile = measured->profile;
   profile.name = std::filesystem::path(options.out).stem().string();
@@ -235,6 +238,9 @@ Result<ExitCode> record_on_gpus(const ProfileOptions& options, const Context& co
 
 Result<ExitCode> record(const ProfileOptions& options, const Context& context) {
   if (const Result<void> fits = check_use(options); !fits) return tl::unexpected(fits.error());
+  // Timing takes minutes: first see that the profile can be written.
+  if (const Result<void> writable = AtomicFile(options.out).finish(); !writable)
+    return tl::unexpected(writable.error());
   if (!options.traces.empty()) return measure_recordings(options);
   if (options.device == "cuda") return record_on_gpus(options, context);
   if (const std::string sentence = missing_for_workers(); !sentence.empty()) return missing(sentence);

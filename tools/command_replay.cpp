@@ -130,16 +130,9 @@ Result<Replay> read_all(const ReplayOptions& options, std::vector<std::string>& 
   const auto step = options.step < 0 ? std::nullopt : std::optional(options.step);
   const Result<std::vector<Trace>> traces = read_recordings(options.files, notes);
   if (!traces) return tl::unexpected(traces.error());
-  std::vector<Replay> replays;
-  for (std::size_t i = 0; i < traces->size(); ++i) {
-    Result<Replay> replay = replay_graph((*traces)[i], step, options.files[i]);
-    if (!replay) return replay;
-    replays.push_back(std::move(*replay));
-  }
-  if (replays.size() == 1) return std::move(replays[0]);
-  Replay joined = join_ranks(std::move(replays));
-  notes.insert(notes.end(), joined.notes.begin(), joined.notes.end());
-  return joined;
+  Result<Replay> replay = replay_ranks(*traces, options.files, step ? rank_steps(*traces) : RankSteps{}, step);
+  if (replay) notes.insert(notes.end(), replay->notes.begin(), replay->notes.end());
+  return replay;
 }
 
 std::string name_of(const std::vector<std::string>& files) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -194,7 +195,12 @@ class ImportWriter {
     std::string summary = summary_of(options_.file, measured.format,
                                      {{"calls measured", static_cast<std::int64_t>(measured.calls.size())}});
     if (!measured.gpu.empty()) summary += fmt::format("  GPU {}\n", measured.gpu);
-    if (options_.into.empty()) return deliver(to_csv(measured), summary, measured.notes);
+    if (options_.into.empty()) {
+      if (!options_.topology.empty())
+        if (const Result<Cluster> machine = named_topology(options_.topology); !machine)
+          return tl::unexpected(machine.error());
+      return deliver(to_csv(measured, options_.topology), summary, measured.notes);
+    }
     const Result<ProfileWithCollectives> made = put_into_profile(options_, measured);
     if (!made) return tl::unexpected(made.error());
     summary += fmt::format(
@@ -252,8 +258,13 @@ class ImportWriter {
 Result<void> save_recording(const std::string& path, const Trace& trace) {
   AtomicFile file(path);
   if (Result<void> opened = file.finish(); !opened) return opened;
-  if (!write_trace(file.partial(), trace)) return fail({path, 0, "", "", "cannot be written (is the disk full?)"});
-  return file.commit();
+  const bool packs = fs::path(path).extension() == ".gz";
+  const fs::path plain = file.partial().string() + (packs ? ".plain" : "");
+  Result<void> written = fail({path, 0, "", "", "cannot be written (is the disk full?)"});
+  if (write_trace(plain, trace)) written = packs ? pack(plain, path) : file.commit();
+  std::error_code ignored;
+  if (packs) fs::remove(plain, ignored);
+  return written;
 }
 
 Result<ExitCode> import_with(const Importer& importer, const ImportOptions& options, const std::string& content,
@@ -298,25 +309,21 @@ Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std
   const Result<std::vector<Trace>> read = read_recordings(files, notes);
   if (!read) return tl::unexpected(read.error());
   for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
-  const std::vector<Trace>& traces = *read;
-  std::vector<std::int64_t> common = recorded_steps(traces.front());
-  for (const Trace& trace : traces) {
-    const std::vector<std::int64_t> steps = recorded_steps(trace);
-    std::erase_if(common,
-                  [&steps](std::int64_t each) { return std::find(steps.begin(), steps.end(), each) == steps.end(); });
-  }
+  const RankSteps steps = rank_steps(*read);
+  const std::vector<std::int64_t> common = steps.common();
   std::optional<std::int64_t> chosen;
   if (step >= 0) chosen = step;
   if (step < 0 && !common.empty()) chosen = common.size() > 1 ? common[common.size() - 2] : common.back();
-  std::vector<Replay> replays;
-  for (std::size_t i = 0; i < traces.size(); ++i) {
-    Result<Replay> replay = replay_graph(traces[i], chosen, files[i]);
-    if (!replay) return tl::unexpected(replay.error());
-    replays.push_back(std::move(*replay));
-  }
-  const Replay all = replays.size() == 1 ? std::move(replays[0]) : join_ranks(std::move(replays));
-  for (const std::string& note : all.notes) fmt::print(stderr, "note: {}\n", note);
-  return simulated(all.graph, files.front()).map([&forecast](const StepRecord& record) {
+  const Result<Replay> all = replay_ranks(*read, files, steps, chosen);
+  if (!all) return tl::unexpected(all.error());
+  notes = all->notes;
+  std::int64_t ranks = 0;
+  for (const StepRank& rank : forecast.ranks) ranks += rank.multiplicity;
+  if (const auto recorded = static_cast<std::int64_t>(all->graph.ranks.size()); recorded < ranks)
+    notes.push_back(fmt::format("ranks recorded: {} of {}; they are compared with the forecast of the same ranks",
+                                recorded, ranks));
+  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+  return simulated(all->graph, files.front()).map([&forecast](const StepRecord& record) {
     return named_as(record, forecast);
   });
 }

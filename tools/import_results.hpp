@@ -26,7 +26,7 @@ struct ImportOptions {
   std::vector<std::string> overrides;
 };
 
-/// Writes a recording to a file, which is replaced at the end. Errors: the file cannot be written.
+/// Writes a recording to a file, packed with gzip if its name ends with .gz, which is replaced at the end. Errors: the file cannot be written.
 Result<void> save_recording(const std::string& path, const Trace& trace);
 
 /// Reads `content`, that of options.file, and writes the result: a topology, trace, timeline, scenario, table or model.

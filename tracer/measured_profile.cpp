@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/quantile.hpp"
+#include "sim/cost/costs.hpp"
 #include "sim/cost/plausible.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/engine/gpu_sharing.hpp"
@@ -46,10 +48,32 @@ Duration time_of(const TraceKernel& kernel) {
   return {std::clamp<std::int64_t>(kernel.end_ns - kernel.start_ns, 1, kLongest) * 1000};
 }
 
+/// [kernel] when it began, or the kernel before it on its stream ended: with programmatic dependent launch a kernel begins while that one
+/// still runs, and waits for it. Else their common time would count twice.
+std::vector<std::int64_t> own_begins(const Trace& trace) {
+  std::vector<std::size_t> order(trace.kernels.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto place = [&trace](std::size_t i) {
+    const TraceKernel& k = trace.kernels[i];
+    return std::tuple(k.device, k.stream, k.start_ns, k.end_ns);
+  };
+  std::ranges::sort(order, {}, place);
+  std::vector<std::int64_t> begins(order.size());
+  std::int64_t ended = 0;  // on this stream
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const TraceKernel& kernel = trace.kernels[order[i]];
+    const TraceKernel& before = trace.kernels[order[i > 0 ? i - 1 : 0]];
+    if (i == 0 || before.device != kernel.device || before.stream != kernel.stream) ended = INT64_MIN;
+    begins[order[i]] = std::min(std::max(kernel.start_ns, ended), kernel.end_ns);
+    ended = std::max(ended, kernel.end_ns);
+  }
+  return begins;
+}
+
 class Measurer {
  public:
-  Measurer(const StepGraph& graph, const Profile& base, const MatchLimits& limits)
-      : graph_(graph), base_(base), limits_(limits), speeds_(speeds_beside_collectives(graph, base)) {
+  Measurer(const StepGraph& graph, const Profile& base, const MatchLimits& limits, Bandwidth link)
+      : graph_(graph), base_(base), limits_(limits), link_(link), speeds_(speeds_beside_collectives(graph, base)) {
     for (const CostedOperator& each : graph.operators) names_.insert(each.op.name);
     for (std::size_t i = 0; i < graph.collectives.size(); ++i) {
       const CollectiveCall& call = graph.collectives[i].call;
@@ -65,6 +89,7 @@ class Measurer {
                    "is not in the file, nor in another one given (allowed: one such file, taken for rank 0 and on)"});
     const bool sizes_known = collectives_with_sizes(trace);
     const ConcurrentTransfers transfers = transfers_with_sizes(trace);
+    begins_ = own_begins(trace);
     std::int32_t number = std::max(0, trace.header.rank);
     for (const auto& [device, steps] : steps_of_devices(trace, names_)) {
       const auto rank = std::find_if(graph_.ranks.begin(), graph_.ranks.end(),
@@ -99,11 +124,12 @@ class Measurer {
     if (auto ok = check_sizes(file); !ok) return tl::unexpected(ok.error());
     base.kind = "recorded";
     wait_for_slowest(base, 1, 0);  // launch time of the profile, not of the slowest host in the recorded job
-    base.in_training = {};
-    base.in_training.fit.data = "recorded inside a training step";
+    base.in_training.fit.data += "; recorded operators are divided by them";
+    base.in_training.slowest_gpu = 1;
     leave_out_seldom();
     for (auto& [key, samples] : samples_)
       if (const auto ok = write(base, samples, file); !ok) return tl::unexpected(ok.error());
+    divide_by_factors(base);
     if (const auto ok = write_collectives(base, file); !ok) return tl::unexpected(ok.error());
     for (const auto& [kernel, time] : unmatched_) result_.unmatched.push_back({kernel.first, time, kernel.second});
     std::stable_sort(result_.unmatched.begin(), result_.unmatched.end(),
@@ -232,7 +258,8 @@ class Measurer {
       Duration time;
       double alone = 0;  // seconds
       for (const std::int32_t index : step[i].kernels) {
-        const TraceKernel& kernel = trace.kernels[static_cast<std::size_t>(index)];
+        TraceKernel kernel = trace.kernels[static_cast<std::size_t>(index)];
+        kernel.start_ns = begins_[static_cast<std::size_t>(index)];
         time += time_of(kernel);
         alone += has_length(kernel) ? transfers.alone(kernel, use) * 1e-9 : seconds(time_of(kernel));
         if (place.op < 0) unmatched_[{short_kernel_name(kernel.name), place.match}] += time_of(kernel);
@@ -300,10 +327,54 @@ class Measurer {
   }
   static std::int64_t count(const Samples& samples) { return static_cast<std::int64_t>(samples.seconds.size()); }
 
-  /// Whether a group of this many ranks is on one host; unknown for groups that the step does not have.
-  bool on_one_host(int ranks) const {
-    return std::any_of(graph_.communicators.begin(), graph_.communicators.end(),
-                       [ranks](const Communicator& c) { return c.placement.ranks == ranks && c.placement.nodes == 1; });
+  /// What the scenario says of the groups of a rank: whether all with so many ranks are on one host, and all that make such a call.
+  struct Hosts {
+    std::map<int, bool> by_ranks;
+    std::map<CallKey, bool> by_call;
+  };
+  Hosts hosts_of(std::int32_t number) const {
+    Hosts hosts;
+    const auto rank = std::ranges::find(graph_.ranks, number, &Rank::representative);
+    if (rank == graph_.ranks.end()) return hosts;
+    const auto note = [](auto& map, const auto& key, const GroupPlacement& group) {
+      bool& all = map.try_emplace(key, true).first->second;
+      all = all && group.nodes == 1;
+    };
+    for (const std::int32_t group : rank->communicators)
+      if (group >= 0) note(hosts.by_ranks, placement_of(group).ranks, placement_of(group));
+    for (const std::int32_t payload : expected_step(graph_, *rank).collectives) {
+      const CostedCollective& each = graph_.collectives[static_cast<std::size_t>(payload)];
+      const std::int32_t group = rank->communicators[static_cast<std::size_t>(each.slot)];
+      if (group < 0) continue;
+      const GroupPlacement& placed = placement_of(group);
+      note(hosts.by_call, CallKey{each.call.collective, placed.ranks, each.call.size.count}, placed);
+    }
+    return hosts;
+  }
+  const GroupPlacement& placement_of(std::int32_t group) const {
+    return graph_.communicators[static_cast<std::size_t>(group)].placement;
+  }
+
+  /// Whether a recorded call stays on one host. A recording may not say so: then groups are told apart by their number of ranks and
+  /// what they call, and what is not certain counts as across hosts.
+  bool on_one_host(const TraceCollective& c, const CallKey& key, const Hosts& hosts) const {
+    if (c.nodes > 0) return c.nodes == 1;
+    if (c.peer >= 0) return share_a_host(c.rank, c.peer);
+    if (const auto call = hosts.by_call.find(key); call != hosts.by_call.end()) return call->second;
+    const auto ranks = hosts.by_ranks.find(c.ranks);
+    return ranks != hosts.by_ranks.end() && ranks->second;
+  }
+
+  /// Whether a group on one host has both ranks.
+  bool share_a_host(std::int32_t a, std::int32_t b) const {
+    return std::ranges::any_of(graph_.communicators, [&](const Communicator& group) {
+      const auto has = [&](std::int32_t number) {
+        return std::ranges::any_of(group.members, [&](std::int32_t member) {
+          return graph_.ranks[static_cast<std::size_t>(member)].representative == number;
+        });
+      };
+      return group.placement.nodes == 1 && has(a) && has(b);
+    });
   }
 
   /// False: the trace has none that were timed.
@@ -313,6 +384,7 @@ class Measurer {
     for (const TraceCollective& c : trace.collectives)
       if (c.launch != 0 && !is_half_of_exchange(c, trace.collectives)) ++in_kernel[c.launch];
     bool any = false;
+    const Hosts hosts = hosts_of(std::max(0, trace.header.rank));
     std::map<Call, std::int64_t> calls;
     for (const TraceCollective& c : trace.collectives) {
       const auto collective = collective_of(c.name);
@@ -329,9 +401,8 @@ class Measurer {
         call.to = c.name == "Recv" ? c.rank : c.peer;
       }
       call.again = calls[call]++;
-      const bool one_host = c.nodes > 0 ? c.nodes == 1 : on_one_host(c.ranks);
-      shortest({*collective, message ? 2 : c.ranks, bytes}, call, static_cast<double>(c.end_ns - c.start_ns) * 1e-9,
-               one_host);
+      const CallKey key{*collective, message ? 2 : c.ranks, bytes};
+      shortest(key, call, static_cast<double>(c.end_ns - c.start_ns) * 1e-9, on_one_host(c, key, hosts));
     }
     return any;
   }
@@ -346,7 +417,7 @@ class Measurer {
       const CostedCollective& call = graph_.collectives[static_cast<std::size_t>(payload)];
       const std::int32_t group = expected.rank->communicators[static_cast<std::size_t>(call.slot)];
       if (group < 0) continue;
-      const GroupPlacement& placement = graph_.communicators[static_cast<std::size_t>(group)].placement;
+      const GroupPlacement& placement = placement_of(group);
       const Duration time = time_of(trace.kernels[static_cast<std::size_t>(kernels[i])]);
       shortest(
           {call.call.collective, placement.ranks, call.call.size.count},
@@ -381,6 +452,18 @@ class Measurer {
     return {};
   }
 
+  /// A forecast multiplies measured times by the in-training factor of their class, which a time recorded in a step contains.
+  void divide_by_factors(Profile& profile) const {
+    InTraining known = profile.in_training;
+    known.fit = {};
+    if (known == InTraining{}) return;
+    Profile one = profile;
+    for (MeasuredOperator& each : one.measured) each.seconds = 1;
+    const Costs factors(std::move(one));
+    for (MeasuredOperator& each : profile.measured)
+      if (samples_.contains(key_of(each.op))) each.seconds /= seconds(factors.of(each.op).duration);
+  }
+
   Result<void> write_collectives(Profile& profile, const std::string& file) const {
     for (const auto& [key, calls] : calls_) {
       std::vector<double> times;
@@ -389,8 +472,8 @@ class Measurer {
       std::erase_if(profile.measured_collectives, [&key = key](const MeasuredCollective& m) {
         return std::tuple(m.collective, m.ranks, m.size.count) == key;
       });
-      profile.measured_collectives.push_back(
-          {collective, ranks, Bytes{bytes}, median(times), relative_spread(times), static_cast<int>(times.size())});
+      profile.measured_collectives.push_back({collective, ranks, Bytes{bytes}, median(times), relative_spread(times),
+                                              static_cast<int>(times.size()), 1, link_});
       if (const auto fault = why_impossible(profile, profile.measured_collectives.back()))
         return fail({file, 0, fmt::format("{} of {} bytes over {} ranks", to_string(collective), bytes, ranks), "",
                      fmt::format("{}: the transfers are not those of the scenario", *fault)});
@@ -401,6 +484,7 @@ class Measurer {
   const StepGraph& graph_;
   const Profile& base_;
   MatchLimits limits_;
+  Bandwidth link_;
   std::int64_t sized_ = 0;  ///< multiplications whose sizes were recorded
   std::int64_t sized_matched_ = 0;
   std::vector<Speeds> speeds_;  ///< [collective of the graph]
@@ -408,6 +492,7 @@ class Measurer {
   std::set<std::string> names_;
   bool has_unranked_ = false;
   std::map<std::int32_t, std::string> file_of_;  ///< [rank]
+  std::vector<std::int64_t> begins_;             ///< own_begins() of the trace at hand
   MeasuredProfile result_;
   std::map<Key, Samples> samples_;
   std::int64_t impossible_ = 0;           ///< of the samples that were left out
@@ -421,9 +506,9 @@ class Measurer {
 }  // namespace
 
 Result<MeasuredProfile> measured_profile(std::span<const NamedTrace> traces, const StepGraph& graph, Profile base,
-                                         const MatchLimits& limits) {
+                                         const MatchLimits& limits, Bandwidth link) {
   TRACECAST_ASSERT(!traces.empty(), "at least one trace is required");
-  Measurer measurer(graph, base, limits);
+  Measurer measurer(graph, base, limits, link);
   for (const NamedTrace& trace : traces)
     if (const auto ok = measurer.add(trace); !ok) return tl::unexpected(ok.error());
   return measurer.finish(std::move(base), traces.front().file);

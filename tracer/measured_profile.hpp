@@ -77,11 +77,12 @@ struct NamedTrace {
   Trace trace;
 };
 
-/// `base` provides the models for everything not measured; its in-training factors become 1, since a step was recorded.
-/// `graph`: of the recorded scenario, with every rank (unfolded).
+/// `base` provides the models for everything not measured, with its in-training factors. What was recorded contains them: its times are
+/// divided by them, and a forecast multiplies them again.
+/// `graph`: of the recorded scenario, with every rank (unfolded). `link`: of its GPUs inside a host (link_of_gpu()); 0: not known.
 /// Requires at least one trace. Errors: no compute kernels; a rank that the graph does not have, or in two files; a step with too many kernels and
 /// operators to align; a recording that is refused as above.
 Result<MeasuredProfile> measured_profile(std::span<const NamedTrace> traces, const StepGraph& graph, Profile base,
-                                         const MatchLimits& limits = {});
+                                         const MatchLimits& limits = {}, Bandwidth link = {});
 
 }  // namespace tracecast

@@ -28,8 +28,18 @@ Bytes bytes_of(const TraceCollective& call) {
 std::optional<std::pair<std::uint64_t, std::int64_t>> name_of_calls(const std::vector<const TraceCollective*>& calls) {
   const TraceCollective& first = *calls.front();
   constexpr std::int64_t kNumbers = kMaxSequence + 1;  // NCCL counts each function by itself
-  const auto kind = static_cast<std::int64_t>(collective_of(first.name).value_or(Collective::all_reduce));
-  if (first.sequence < 0) return std::pair(first.communicator, -1 - kind);
+  const Collective collective = collective_of(first.name).value_or(Collective::all_reduce);
+  const auto kind = static_cast<std::int64_t>(collective);
+  const auto group_of = [&first](int from, int to) {
+    const auto pair = static_cast<std::uint64_t>(from) << 32U | static_cast<std::uint64_t>(to);
+    return first.communicator ^ (pair * 0x9E3779B97F4A7C15U);
+  };
+  if (first.sequence < 0) {
+    if (collective != Collective::send_recv) return std::pair(first.communicator, -1 - kind);
+    if (first.peer < 0 || calls.size() > 1) return std::nullopt;
+    const bool sends = first.name == "Send";
+    return std::pair(sends ? group_of(first.rank, first.peer) : group_of(first.peer, first.rank), -1 - kind);
+  }
   if (first.nodes == 0) return std::pair(first.communicator, kind * kNumbers + first.sequence);  // another profiler
   if (first.peer < 0) {
     if (calls.size() > 1) return std::nullopt;
@@ -41,10 +51,8 @@ std::optional<std::pair<std::uint64_t, std::int64_t>> name_of_calls(const std::v
     if (each->peer != first.peer) return std::nullopt;
     if ((each->name == "Send") == (each->rank < each->peer)) named = each;
   }
-  const auto low = static_cast<std::uint64_t>(std::min(first.rank, first.peer));
-  const auto high = static_cast<std::uint64_t>(std::max(first.rank, first.peer));
   const bool upwards = (named->name == "Send") == (named->rank < named->peer);
-  return std::pair(first.communicator ^ ((low << 32U | high) * 0x9E3779B97F4A7C15U),
+  return std::pair(group_of(std::min(first.rank, first.peer), std::max(first.rank, first.peer)),
                    (kind * 2 + (upwards ? 0 : 1)) * kNumbers + named->sequence);
 }
 

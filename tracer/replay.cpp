@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -35,6 +37,10 @@ class Builder {
                     return r.name.starts_with("autograd::engine") || r.name.find("Backward") != std::string::npos;
                   }),
         threads_(trace) {
+    for (const TraceKernel& kernel : trace.kernels) {
+      const auto [name, added] = transfers_by_name_.try_emplace(kernel.name);
+      if (added) name->second = transfer_kernel(kernel.name);
+    }
     graph_.streams.push_back({"compute"});
     graph_.microbatches = 1;
   }
@@ -77,7 +83,7 @@ class Builder {
 
  private:
   bool is_transfer(const RecordedWork& work) const {
-    return work.kernel >= 0 && !nccl_kernel(name_of(work)).name.empty();
+    return work.kernel >= 0 && !transfers_by_name_.at(name_of(work)).name.empty();
   }
   const std::string& name_of(const RecordedWork& work) const {
     return work.kernel >= 0 ? trace_.kernels[static_cast<std::size_t>(work.kernel)].name
@@ -303,7 +309,7 @@ class Builder {
   void fill_collective(Op& op, const Node& node) {
     op.type = OpType::collective;
     CostedCollective entry;
-    entry.call.collective = nccl_kernel(name_of(node.work)).collective().value_or(Collective::all_reduce);
+    entry.call.collective = transfers_by_name_.at(name_of(node.work)).collective().value_or(Collective::all_reduce);
     entry.cost.duration = op.duration;
     entry.cost.provenance = Provenance::measured;
     int ranks = std::clamp(trace_.header.ranks, 2, 1 << 24);
@@ -313,9 +319,15 @@ class Builder {
     for (const TraceCollective* call : calls) entry.call.size += bytes_of(*call);
     if (!calls.empty()) {
       entry.call.collective = collective_of(calls.front()->name).value_or(entry.call.collective);
-      recorded.message_without_number = calls.front()->sequence < 0 && entry.call.collective == Collective::send_recv;
+      const bool message = calls.front()->peer >= 0;
       ranks = std::clamp(calls.front()->ranks, 1, 1 << 24);
-      if (const auto name = name_of_calls(calls)) std::tie(recorded.group, recorded.sequence) = *name;
+      recorded.members = message ? 2 : ranks;
+      if (const auto name = name_of_calls(calls))
+        std::tie(recorded.group, recorded.sequence) = *name;
+      else if (entry.call.collective == Collective::send_recv && !message)
+        recorded.alone = "messages whose other rank was not recorded";
+    } else if (nccl_kernel(name_of(node.work)).name.empty()) {
+      recorded.alone = "transfers of other libraries than NCCL";
     }
     entry.traffic = traffic_of(entry.call.collective);
     calls_.push_back(recorded);
@@ -344,6 +356,7 @@ class Builder {
   CoveredTime optimizer_;
   CoveredTime backward_;
   BackwardThreads threads_;
+  std::unordered_map<std::string_view, NcclKernel> transfers_by_name_;  ///< of all kernels: thousands have few names
   StepGraph graph_;
   std::vector<ProgramItem> program_;
   Template open_;
@@ -383,9 +396,10 @@ Result<void> check_clocks(const Trace& trace, const std::string& file) {
   return check(trace.calls, "call", [](const TraceCall& c) { return c.name; });
 }
 
+using Windows = std::map<std::int64_t, StepWindow>;
+
 /// Errors: a step that the trace does not have.
-Result<StepWindow> window_of(const std::map<std::int64_t, StepWindow>& windows, std::optional<std::int64_t> step,
-                             const std::string& file) {
+Result<StepWindow> window_of(const Windows& windows, std::optional<std::int64_t> step, const std::string& file) {
   if (!step) return StepWindow{};
   if (const auto found = windows.find(*step); found != windows.end()) return found->second;
   std::vector<std::int64_t> numbers;
@@ -395,25 +409,18 @@ Result<StepWindow> window_of(const std::map<std::int64_t, StepWindow>& windows, 
                                : fmt::format("not a step of the trace (allowed: {})", fmt::join(numbers, " "))});
 }
 
-}  // namespace
-
-std::vector<std::int64_t> recorded_steps(const Trace& trace) {
-  std::vector<std::int64_t> numbers;
-  for (const auto& [number, window] : step_windows(trace)) numbers.push_back(number);
-  return numbers;
-}
-
-Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step, const std::string& file) {
+Result<Replay> replay_windows(const Trace& trace, const Windows& windows, std::optional<std::int64_t> step,
+                              bool ends_elsewhere, const std::string& file) {
   if (!in_range(trace)) return fail({file, 0, "", "", "has a time out of range (allowed: nanoseconds below 2^62)"});
   if (auto ok = check_clocks(trace, file); !ok) return tl::unexpected(ok.error());
-  const auto windows = step ? step_windows(trace) : std::map<std::int64_t, StepWindow>{};
   const Result<StepWindow> window = window_of(windows, step, file);
   if (!window) return tl::unexpected(window.error());
   const std::vector<RecordedWork> all = recorded_work(trace);
   LaunchedWork work = launched_in(trace, all, *window);
   if (work.devices.empty()) return fail({file, 0, "", "", step ? "has no GPU work in that step" : "has no GPU work"});
-  const RecordedStepTimes times = step ? times_of(trace, all, windows, *step, work)
-                                       : RecordedStepTimes{work.launched, work.launched, work.end - work.launched};
+  RecordedStepTimes times{work.launched, work.launched, work.end - work.launched};
+  if (step) times = times_of(trace, all, windows, *step, work);
+  if (ends_elsewhere) times = {work.begin, work.begin, work.end - work.begin};
   const std::int64_t origin = times.begin;
   if (work.end - origin > kLongest || times.length > kLongest)
     return fail({file, 0, "", "", "lasts longer than 100 days"});
@@ -434,6 +441,62 @@ Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step
   replay.calls = builder.take_calls();
   replay.recorded = duration_of(times.length);
   return replay;
+}
+
+/// Recordings that call the step by another number.
+void note_shifts(const RankSteps& steps, std::int64_t step, const std::vector<std::string>& files,
+                 std::vector<std::string>& notes) {
+  std::map<std::int64_t, std::vector<std::string>> shifted;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (steps.shifts[i] != 0) shifted[step + steps.shifts[i]].push_back(files[i]);
+  for (const auto& [number, of_files] : shifted)
+    notes.push_back(fmt::format("step {} of {} is step {} of {}{}, whose recording{} began at another step", step,
+                                files.front(), number, of_files.front(),
+                                of_files.size() > 1 ? fmt::format(" and {} more", of_files.size() - 1) : "",
+                                of_files.size() > 1 ? "s" : ""));
+}
+
+/// Collectives with ranks that were not recorded.
+void note_absent(Replay& replay) {
+  std::size_t absent = 0;
+  for (std::size_t i = 0; i < replay.calls.size(); ++i) {
+    const auto slot = static_cast<std::size_t>(replay.graph.collectives[i].slot);
+    if (static_cast<std::size_t>(replay.calls[i].members) > replay.graph.communicators[slot].members.size()) ++absent;
+  }
+  if (absent > 0)
+    replay.notes.push_back(
+        fmt::format("calls of collectives that were not matched with all their ranks: {} of {}; their times may "
+                    "include waiting",
+                    absent, replay.calls.size()));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> recorded_steps(const Trace& trace) {
+  std::vector<std::int64_t> numbers;
+  for (const auto& [number, window] : step_windows(trace)) numbers.push_back(number);
+  return numbers;
+}
+
+Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step, const std::string& file) {
+  return replay_windows(trace, step ? step_windows(trace) : Windows{}, step, false, file);
+}
+
+Result<Replay> replay_ranks(std::span<const Trace> traces, const std::vector<std::string>& files,
+                            const RankSteps& steps, std::optional<std::int64_t> step) {
+  const auto has_next = [step](const Windows& windows) { return step && windows.contains(*step + 1); };
+  const bool any_has_next = std::ranges::any_of(steps.windows, has_next);
+  std::vector<Replay> replays;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    const Windows windows = step ? steps.windows[i] : Windows{};
+    Result<Replay> replay = replay_windows(traces[i], windows, step, any_has_next && !has_next(windows), files[i]);
+    if (!replay) return replay;
+    replays.push_back(std::move(*replay));
+  }
+  Replay all = replays.size() == 1 ? std::move(replays[0]) : join_ranks(std::move(replays));
+  if (step) note_shifts(steps, *step, files, all.notes);
+  note_absent(all);
+  return all;
 }
 
 }  // namespace tracecast

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@
 #include "sim/base/units.hpp"
 #include "sim/graph/step_graph.hpp"
 #include "sim/io/trace.hpp"
+#include "tracer/rank_steps.hpp"
 
 namespace tracecast {
 
@@ -43,9 +45,10 @@ inline constexpr const char* kRecordedPause = "gap";
 struct RecordedCall {
   std::uint64_t group = UINT64_MAX;  ///< communicator; UINT64_MAX: not recorded
   std::int64_t sequence =
-      0;         ///< within the communicator; below 0: not recorded, calls of the same number are in their order
-  Duration end;  ///< since the begin of the step
-  bool message_without_number = false;
+      0;            ///< within the communicator; below 0: not recorded, calls of the same number are in their order
+  Duration end;     ///< since the begin of the step
+  int members = 0;  ///< ranks that take part; 0: not known
+  const char* alone = nullptr;  ///< what it is, if it cannot be identified on other ranks
 };
 
 struct Replay {
@@ -56,7 +59,8 @@ struct Replay {
   std::int64_t waits = 0;           ///< inferred events between streams
   std::int64_t syncs = 0;           ///< host calls that waited for the GPU
   std::int64_t met = 0;             ///< collectives in which ranks of several recordings met
-  std::vector<std::string> notes;   ///< calls of several recordings that could not be matched, and why
+  std::vector<std::string>
+      notes;  ///< what was assumed, and calls of several recordings that could not be matched, and why
 };
 
 /// Numbers of the whole steps (tracer/step_windows.hpp), ascending.
@@ -73,5 +77,12 @@ Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step
 /// Clocks of hosts differ: recordings are shifted so that on average their common collectives end together.
 /// Requires at least one replay. Rank numbers that several recordings have are given out anew, from 0.
 Replay join_ranks(std::vector<Replay> replays);
+
+/// Recordings of ranks of one run, one or several, as one replay. `step`: by the number of the first recording; `steps`: those of the
+/// recordings (rank_steps()), needed if a step is given. A rank that did not record the step after it, which others did, counts
+/// from its first work in the step to its last: when the step ended the others know.
+/// Requires at least one trace. Errors: as replay_graph().
+Result<Replay> replay_ranks(std::span<const Trace> traces, const std::vector<std::string>& files,
+                            const RankSteps& steps, std::optional<std::int64_t> step);
 
 }  // namespace tracecast

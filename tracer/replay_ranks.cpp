@@ -67,14 +67,14 @@ void append(StepGraph& to, StepGraph from) {
   }
 }
 
-/// Without messages whose numbers were not recorded: a call sends to one rank or receives from another, so their order says nothing.
+/// Without calls that other ranks cannot know.
 std::map<std::uint64_t, Group> groups_of(const StepGraph& graph, const std::vector<RecordedCall>& calls,
                                          std::set<std::string>& notes) {
   std::map<std::uint64_t, Group> groups;
   std::map<std::tuple<std::int32_t, std::uint64_t, std::int64_t>, std::int64_t> again;
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    if (calls[i].message_without_number) {
-      notes.insert("messages without sequence numbers were not matched across ranks");
+    if (calls[i].alone != nullptr) {
+      notes.insert(fmt::format("{} were not matched across ranks", calls[i].alone));
       continue;
     }
     const std::int32_t slot = graph.collectives[i].slot;

@@ -45,7 +45,7 @@ std::vector<std::size_t> behind_optimizers(const Trace& trace, std::span<const R
   std::size_t message = kNone;  // first message behind the optimizer
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const std::string& name = trace.kernels[static_cast<std::size_t>(kernels[i].kernel)].name;
-    if (const NcclKernel transfer = nccl_kernel(name); !transfer.name.empty()) {
+    if (const NcclKernel transfer = transfer_kernel(name); !transfer.name.empty()) {
       if (transfer.collective() == Collective::send_recv) message = std::min(message, i);
       continue;
     }

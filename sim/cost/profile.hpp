@@ -126,14 +126,15 @@ struct MeasuredCollective {
   double spread = 0;  ///< relative standard deviation
   int samples = 0;
   int nodes = 1;
-  Bandwidth
-      network{};  ///< of all NICs of a host, one direction: between hosts the measurement holds for these; 0 on one host
+  /// One direction, of all NICs of a host, or on one host of a GPU's link to the others: what the measurement holds for. 0: on one
+  /// host any.
+  Bandwidth network{};
   bool operator==(const MeasuredCollective&) const = default;
 };
 
 /// Isolated kernels run faster than the same kernels inside a training step (clocks, caches, concurrent kernels); one factor
-/// on time per class of operator (docs/references.md#in-training-factors). Named, printed, and 1 for profiles recorded
-/// inside a step. The optimizer has none: its efficiency is measured in training.
+/// on time per class of operator (docs/references.md#in-training-factors). Named and printed. Operators that were recorded
+/// inside a step are stored divided by it. The optimizer has none: its efficiency is measured in training.
 struct InTraining {
   double gemm = 1;      ///< 16 and 32 bit
   double gemm_fp8 = 1;  ///< per-tensor scales, and mxfp8

@@ -26,10 +26,15 @@ std::string work_name(const StepWork& work) {
   return has_pass ? work.kind + " " + work.pass : work.kind;
 }
 
+std::int64_t all_ranks(const StepRecord& record) {
+  std::int64_t total = 0;
+  for (const StepRank& rank : record.ranks) total += rank.multiplicity;
+  return total;
+}
+
 /// Weight of each rank of a record in the mean.
 std::vector<double> weights(const StepRecord& record) {
-  double total = 0;
-  for (const StepRank& rank : record.ranks) total += rank.multiplicity;
+  const auto total = static_cast<double>(all_ranks(record));
   std::vector<double> result;
   for (const StepRank& rank : record.ranks) result.push_back(rank.multiplicity / total);
   return result;
@@ -253,6 +258,26 @@ int pipeline_ranks(const StepRecord& record) {
 const StepRank& rank_for(const StepRecord& record, const StepRank& rank) {
   const std::vector<const StepRank*> found = candidates(record, rank);
   return found.empty() ? record.ranks.front() : **std::ranges::max_element(found, {}, &StepRank::multiplicity);
+}
+
+StepRecord with_recorded_ranks(StepRecord forecast, const StepRecord& recorded) {
+  if (all_ranks(recorded) >= all_ranks(forecast)) return forecast;
+  std::vector<std::int32_t> stands_for(forecast.ranks.size(), 0);
+  for (const StepRank& rank : recorded.ranks)
+    stands_for[static_cast<std::size_t>(&rank_for(forecast, rank) - forecast.ranks.data())] += rank.multiplicity;
+  std::vector<std::int32_t> moved(forecast.ranks.size(), -1);  // index among those that are kept
+  std::vector<StepRank> kept;
+  for (std::size_t r = 0; r < forecast.ranks.size(); ++r) {
+    if (stands_for[r] == 0) continue;
+    moved[r] = static_cast<std::int32_t>(kept.size());
+    kept.push_back(std::move(forecast.ranks[r]));
+    kept.back().multiplicity = stands_for[r];
+  }
+  forecast.ranks = std::move(kept);
+  std::erase_if(forecast.spans,
+                [&moved](const StepSpan& span) { return moved[static_cast<std::size_t>(span.rank)] < 0; });
+  for (StepSpan& span : forecast.spans) span.rank = moved[static_cast<std::size_t>(span.rank)];
+  return forecast;
 }
 
 Result<Comparison> compare(const StepRecord& forecast, const StepRecord& actual, double tolerance) {

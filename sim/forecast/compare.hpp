@@ -44,6 +44,10 @@ struct Comparison {
 /// `tolerance`: relative error of the step time. Errors: records of different scenarios or numbers of pipeline ranks.
 Result<Comparison> compare(const StepRecord& forecast, const StepRecord& actual, double tolerance);
 
+/// Recordings may be of some ranks only. `forecast` with the ranks alone that those of `recorded` correspond to, each with as many as
+/// it stands for; unchanged if the recorded ranks are as many as all of the forecast.
+StepRecord with_recorded_ranks(StepRecord forecast, const StepRecord& recorded);
+
 /// The rank of `record` that corresponds to `rank` of another record: by number, else the class of its pipeline rank that it may be in
 /// (the largest of several, which one is not in the file), else the first.
 const StepRank& rank_for(const StepRecord& record, const StepRank& rank);

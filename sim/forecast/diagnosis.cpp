@@ -214,7 +214,8 @@ class Diagnoser {
     if (!healthy) return tl::unexpected(healthy.error());
     if (evidence_.record) {
       const StepRecord record = record_of(*healthy);
-      if (const Result<Comparison> same = compare(record, *evidence_.record, 1); !same)
+      const StepRecord known = evidence_.some_ranks ? with_recorded_ranks(record, *evidence_.record) : record;
+      if (const Result<Comparison> same = compare(known, *evidence_.record, 1); !same)
         return tl::unexpected(same.error());
       rank_ = slowest(record);
     } else {
@@ -298,15 +299,20 @@ class Diagnoser {
     cause.misfit = misfit(*run, 1);
     const std::optional<double> density = log_density(row, cause, out);
     if (!density) return;
+    cause.explains = std::abs(std::log(out.measured_s / cause.step_s)) <= 3 * error_of(row, cause, out);
     scores_.push_back(-cause.misfit / 2 + *density);
     out.causes.push_back(std::move(cause));
   }
 
+  /// Standard deviation of the logarithm of a step that was simulated with a cause.
+  static double error_of(const CauseRow& row, const DiagnosedCause& cause, const Diagnosis& d) {
+    return row.largest == 0 ? std::hypot(kStepError, kEffectError * std::log(cause.step_s / d.forecast_s)) : kStepError;
+  }
+
   /// Of the logarithm of the measured time (diagnosis.hpp).
   std::optional<double> log_density(const CauseRow& row, const DiagnosedCause& cause, const Diagnosis& d) const {
-    const double effect = std::log(cause.step_s / d.forecast_s);
     const double rest = std::log(d.measured_s / cause.step_s);
-    if (row.largest == 0) return log_normal(rest, std::hypot(kStepError, kEffectError * effect)) - row.scale;
+    if (row.largest == 0) return log_normal(rest, error_of(row, cause, d)) - row.scale;
     const double unit = row.name == std::string("late_data") ? d.forecast_s : 1;
     const double x = std::log1p(cause.size / unit);
     const Result<ForecastRun> further = step(with(row, unit * std::expm1((1 + kFurther) * x)), false);

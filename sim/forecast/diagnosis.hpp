@@ -33,6 +33,7 @@ namespace tracecast {
 struct StepEvidence {
   double step_s = 0;
   std::optional<StepRecord> record;
+  bool some_ranks = false;  ///< the record may be of recordings of some ranks
 };
 
 struct DiagnosedCause {
@@ -43,6 +44,8 @@ struct DiagnosedCause {
   double step_s = 0;  ///< simulated with it
   double misfit = 0;
   double likelihood = 0;
+  bool explains =
+      true;  ///< the simulated time is the measured one, within three standard deviations of what simulations err
 };
 
 struct Diagnosis {

@@ -39,14 +39,16 @@ std::optional<std::string> above_links(const MeasuredCollective& measured, doubl
 
 }  // namespace
 
-std::string to_csv(const CollectiveMeasurements& measurements) {
-  std::string text = "collective,ranks,nodes,bytes,time_us,busbw_gb_s,spread,samples\n";
+std::string to_csv(const CollectiveMeasurements& measurements, const std::string& topology) {
+  const std::string machine = topology.empty() ? "" : topology + ",";
+  std::string text = topology.empty() ? "" : "topology,";
+  text += "collective,ranks,nodes,bytes,time_us,busbw_gb_s,spread,samples\n";
   for (const MeasuredCall& call : measurements.calls) {
     const MeasuredCollective& m = call.measured;
     text +=
-        fmt::format("{},{},{},{},{:.3f},{:.3f},{:.4f},{}\n", to_string(m.collective), m.ranks, call.nodes, m.size.count,
-                    m.seconds * 1e6, bus_bandwidth(m.collective, m.ranks, m.size, from_seconds(m.seconds)) * 1e-9,
-                    m.spread, m.samples);
+        fmt::format("{}{},{},{},{},{:.3f},{:.3f},{:.4f},{}\n", machine, to_string(m.collective), m.ranks, call.nodes,
+                    m.size.count, m.seconds * 1e6,
+                    bus_bandwidth(m.collective, m.ranks, m.size, from_seconds(m.seconds)) * 1e-9, m.spread, m.samples);
   }
   return text;
 }
@@ -68,7 +70,10 @@ Result<ProfileWithCollectives> with_collectives(Profile base, const CollectiveMe
       ++result.left_out;
       continue;
     }
-    if (between) m.network = network;
+    if (between)
+      m.network = network;
+    else if (machine != nullptr)
+      m.network = link_of_gpu(machine->node);
     m.nodes = call.nodes;
     auto fault = why_impossible(base, m);
     if (!fault && m.ranks > 1 && !between) fault = above_links(m, links);

@@ -40,8 +40,8 @@ Result<CollectiveMeasurements> read_nccl_tests(std::string_view text, const std:
 /// Errors: no record; a line that is none (with its number); the summary CSV of the exporter, which names no collective.
 Result<CollectiveMeasurements> read_nccl_inspector(std::string_view text, const std::string& file);
 
-/// As CSV: collective, ranks, nodes, bytes, time_us, busbw_gb_s, spread, samples.
-std::string to_csv(const CollectiveMeasurements& measurements);
+/// As CSV: collective, ranks, nodes, bytes, time_us, busbw_gb_s, spread, samples; with a `topology` this is the first column.
+std::string to_csv(const CollectiveMeasurements& measurements, const std::string& topology = "");
 
 /// A profile whose collectives are the measured ones.
 struct ProfileWithCollectives {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -16,70 +17,73 @@ bool contains_any(std::string_view text, std::initializer_list<std::string_view>
 }
 
 /// The first that fits decides: "softmax_backward" of cross-entropy before softmax, attention before the GEMMs in it.
-constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {{"flash", OperatorKind::attention},
-                                                                {"fmha", OperatorKind::attention},
-                                                                {"attention", OperatorKind::attention},
-                                                                {"sdpa", OperatorKind::attention},
-                                                                {"dot_do_o", OperatorKind::attention},
-                                                                {"cross_entropy", OperatorKind::cross_entropy},
-                                                                {"crossentropy", OperatorKind::cross_entropy},
-                                                                {"nll_loss", OperatorKind::cross_entropy},
-                                                                {"log_softmax", OperatorKind::cross_entropy},
-                                                                {"logsoftmax", OperatorKind::cross_entropy},
-                                                                {"grouped_gemm", OperatorKind::grouped_gemm},
-                                                                {"splitkreduce", OperatorKind::gemm},
-                                                                {"gemm", OperatorKind::gemm},
-                                                                {"cutlass", OperatorKind::gemm},
-                                                                {"xmma", OperatorKind::gemm},
-                                                                {"nvjet", OperatorKind::gemm},
-                                                                {"cijk_", OperatorKind::gemm},
-                                                                {"convert_dq", OperatorKind::attention},
-                                                                {"convert", OperatorKind::cast},
-                                                                {"conversion", OperatorKind::cast},
-                                                                {"scudnn_", OperatorKind::gemm},
-                                                                {"hcudnn_", OperatorKind::gemm},
-                                                                {"icudnn_", OperatorKind::gemm},
-                                                                {"_5x_cudnn_", OperatorKind::gemm},
-                                                                {"88cudnn_", OperatorKind::gemm},
-                                                                {"84cudnn_", OperatorKind::gemm},
-                                                                {"16cudnn_", OperatorKind::gemm},
-                                                                {"gemv", OperatorKind::gemm},
-                                                                {"cublaslt", OperatorKind::gemm},
-                                                                {"conv", OperatorKind::gemm},
-                                                                {"squared_norm", OperatorKind::optimizer},
-                                                                {"grad_norm", OperatorKind::optimizer},
-                                                                {"multi_tensor", OperatorKind::optimizer},
-                                                                {"multitensor", OperatorKind::optimizer},
-                                                                {"adam", OperatorKind::optimizer},
-                                                                {"softmax", OperatorKind::softmax},
-                                                                {"layer_norm", OperatorKind::norm},
-                                                                {"layernorm", OperatorKind::norm},
-                                                                {"rms_norm", OperatorKind::norm},
-                                                                {"rmsnorm", OperatorKind::norm},
-                                                                {"batchnorm", OperatorKind::norm},
-                                                                {"batch_norm", OperatorKind::norm},
-                                                                {"_norm_", OperatorKind::norm},
-                                                                {"norm_forward", OperatorKind::norm},
-                                                                {"norm_backward", OperatorKind::norm},
-                                                                {"gammabetabackward", OperatorKind::norm},
-                                                                {"embedding", OperatorKind::embedding},
-                                                                {"rope", OperatorKind::rope},
-                                                                {"rotary", OperatorKind::rope},
-                                                                {"gelu", OperatorKind::activation},
-                                                                {"silu", OperatorKind::activation},
-                                                                {"swiglu", OperatorKind::activation},
-                                                                {"relu", OperatorKind::activation},
-                                                                {"dgrad", OperatorKind::gemm},
-                                                                {"wgrad", OperatorKind::gemm},
-                                                                {"permute", OperatorKind::permute},
-                                                                {"topk", OperatorKind::permute},
-                                                                {"quantize", OperatorKind::cast},
-                                                                {"cast", OperatorKind::cast},
-                                                                {"transpose", OperatorKind::cast},
-                                                                {"copy", OperatorKind::copy},
-                                                                {"memcpy", OperatorKind::copy},
-                                                                {"memset", OperatorKind::copy},
-                                                                {"fill", OperatorKind::copy}};
+constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {
+    {"flash", OperatorKind::attention},
+    {"fmha", OperatorKind::attention},
+    {"attention", OperatorKind::attention},
+    {"sdpa", OperatorKind::attention},
+    {"dot_do_o", OperatorKind::attention},
+    {"cross_entropy", OperatorKind::cross_entropy},
+    {"crossentropy", OperatorKind::cross_entropy},
+    {"nll_loss", OperatorKind::cross_entropy},
+    {"log_softmax", OperatorKind::cross_entropy},
+    {"logsoftmax", OperatorKind::cross_entropy},
+    {"grouped_gemm", OperatorKind::grouped_gemm},
+    {"splitkreduce", OperatorKind::gemm},
+    {"gemm", OperatorKind::gemm},
+    {"cutlass", OperatorKind::gemm},
+    {"xmma", OperatorKind::gemm},
+    {"nvjet", OperatorKind::gemm},
+    {"cijk_", OperatorKind::gemm},
+    {"convert_dq", OperatorKind::attention},
+    {"convert", OperatorKind::cast},
+    {"conversion", OperatorKind::cast},
+    {"scudnn_", OperatorKind::gemm},
+    {"hcudnn_", OperatorKind::gemm},
+    {"icudnn_", OperatorKind::gemm},
+    {"_5x_cudnn_", OperatorKind::gemm},
+    {"88cudnn_", OperatorKind::gemm},
+    {"84cudnn_", OperatorKind::gemm},
+    {"16cudnn_", OperatorKind::gemm},
+    {"gemv", OperatorKind::gemm},
+    {"cublaslt", OperatorKind::gemm},
+    {"conv", OperatorKind::gemm},
+    {"squared_norm", OperatorKind::optimizer},
+    {"grad_norm", OperatorKind::optimizer},
+    // Of torch._foreach_copy_, with which FSDP2 packs what it gathers.
+    {"copyfunctor", OperatorKind::copy},
+    {"multi_tensor", OperatorKind::optimizer},
+    {"multitensor", OperatorKind::optimizer},
+    {"adam", OperatorKind::optimizer},
+    {"softmax", OperatorKind::softmax},
+    {"layer_norm", OperatorKind::norm},
+    {"layernorm", OperatorKind::norm},
+    {"rms_norm", OperatorKind::norm},
+    {"rmsnorm", OperatorKind::norm},
+    {"batchnorm", OperatorKind::norm},
+    {"batch_norm", OperatorKind::norm},
+    {"_norm_", OperatorKind::norm},
+    {"norm_forward", OperatorKind::norm},
+    {"norm_backward", OperatorKind::norm},
+    {"gammabetabackward", OperatorKind::norm},
+    {"embedding", OperatorKind::embedding},
+    {"rope", OperatorKind::rope},
+    {"rotary", OperatorKind::rope},
+    {"gelu", OperatorKind::activation},
+    {"silu", OperatorKind::activation},
+    {"swiglu", OperatorKind::activation},
+    {"relu", OperatorKind::activation},
+    {"dgrad", OperatorKind::gemm},
+    {"wgrad", OperatorKind::gemm},
+    {"permute", OperatorKind::permute},
+    {"topk", OperatorKind::permute},
+    {"quantize", OperatorKind::cast},
+    {"cast", OperatorKind::cast},
+    {"transpose", OperatorKind::cast},
+    {"copy", OperatorKind::copy},
+    {"memcpy", OperatorKind::copy},
+    {"memset", OperatorKind::copy},
+    {"fill", OperatorKind::copy}};
 
 constexpr std::pair<std::string_view, Collective> kCollectives[] = {{"allreduce", Collective::all_reduce},
                                                                     {"allgather", Collective::all_gather},
@@ -90,6 +94,30 @@ constexpr std::pair<std::string_view, Collective> kCollectives[] = {{"allreduce"
                                                                     {"sendrecv", Collective::send_recv},
                                                                     {"send", Collective::send_recv},
                                                                     {"recv", Collective::send_recv}};
+
+/// Kernels of other libraries than NCCL that move data between GPUs: words of which a name has both, and the collective. DeepEP,
+/// its HybridEP, Userbuffers of Transformer Engine, symmetric memory of PyTorch, NVSHMEM. The first that fits decides.
+struct TransferWords {
+  std::string_view library;
+  std::string_view function;
+  const char* collective;
+};
+constexpr TransferWords kTransfers[] = {{"deep_ep", "dispatch_layout", ""},  // counts tokens
+                                        {"deep_ep", "dispatch", "AllToAll"},
+                                        {"deep_ep", "combine", "AllToAll"},
+                                        {"deep_ep", "barrier", "AllToAll"},
+                                        {"hybrid_ep", "dispatch", "AllToAll"},
+                                        {"hybrid_ep", "combine", "AllToAll"},
+                                        {"userbuffers", "_rs", "ReduceScatter"},
+                                        {"userbuffers", "_ag", "AllGather"},
+                                        {"userbuffers", "sum", "AllReduce"},
+                                        {"userbuffers", "", "SendRecv"},
+                                        {"multimem_", "all_reduce", "AllReduce"},
+                                        {"multimem_", "all_gather", "AllGather"},
+                                        {"multimem_", "reduce_scatter", "ReduceScatter"},
+                                        {"one_shot_", "all_reduce", "AllReduce"},
+                                        {"two_shot_", "all_reduce", "AllReduce"},
+                                        {"nvshmem", "", "SendRecv"}};
 
 /// The name of a global function in mangled form: "_Z40ncclDevKernel_…", its length before it. Empty: not such a name.
 std::string_view mangled_name(std::string_view name) {
@@ -180,6 +208,17 @@ NcclKernel nccl_kernel(std::string_view name) {
     if (std::find(kAlgorithms.begin(), kAlgorithms.end(), word) != kAlgorithms.end()) kernel.algorithm = word;
     if (std::find(kProtocols.begin(), kProtocols.end(), word) != kProtocols.end()) kernel.protocol = word;
   }
+  return kernel;
+}
+
+NcclKernel transfer_kernel(std::string_view name) {
+  NcclKernel kernel = nccl_kernel(name);
+  if (!kernel.name.empty()) return kernel;
+  const std::string text = lower_case(name);
+  const auto found = std::ranges::find_if(kTransfers, [&text](const TransferWords& words) {
+    return contains(text, words.library) && contains(text, words.function);
+  });
+  if (found != std::end(kTransfers)) kernel.name = found->collective;
   return kernel;
 }
 

@@ -43,6 +43,10 @@ struct NcclKernel {
 };
 NcclKernel nccl_kernel(std::string_view name);
 
+/// A kernel that moves data between GPUs: NCCL's, or one of DeepEP, NVSHMEM, Transformer Engine (Userbuffers) or PyTorch (symmetric
+/// memory), of which only the collective is known. `name` is empty for any other kernel.
+NcclKernel transfer_kernel(std::string_view name);
+
 /// The collective of a name in any spelling: "allreduce", "AllReduce", "_allgather_base", "reduce_scatter_tensor".
 std::optional<Collective> collective_of(std::string_view name);
 

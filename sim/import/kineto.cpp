@@ -222,6 +222,11 @@ class Recorder {
     const std::int64_t out = argument(event, "Out msg nelems", 0);
     c.count = std::clamp<std::int64_t>(std::max(in, out), 0, kMaxCollectiveBytes);
     c.sequence = std::clamp<std::int64_t>(argument(event, "Seq"), -1, kMaxSequence);
+    if (c.name == "send" ||
+        c.name == "recv") {  // named as NCCL does; their Seq counts the rank's own messages of the group
+      c.name = c.name == "send" ? "Send" : "Recv";
+      c.sequence = -1;
+    }
     c.start_ns = start;
     c.end_ns = end;
     result_.trace.collectives.push_back(std::move(c));

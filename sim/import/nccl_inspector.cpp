@@ -3,7 +3,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -54,6 +56,7 @@ class InspectorReader {
       sums_.add(call.collective, call.ranks, call.nodes, call.bytes, call.seconds);
       if (call.recorded < call.ranks) ++waiting;
     }
+    const std::int64_t alone = add_messages();
     if (sums_.empty())
       return fail({file_, 0, "", "", "has no record of a collective with its size and time (coll_perf, p2p_perf)"});
     CollectiveMeasurements result;
@@ -73,6 +76,11 @@ class InspectorReader {
           fmt::format("{} collectives lack records of some of their ranks: their times may include waiting for others "
                       "(give the files of all processes)",
                       waiting));
+    if (alone > 0)
+      result.notes.push_back(
+          fmt::format("{} messages lack the record of the other end, or it has another number of them: their times may "
+                      "include waiting for it (give the files of all processes)",
+                      alone));
     if (cut_) result.notes.emplace_back("the last line is cut and was left out");
     return result;
   }
@@ -118,8 +126,16 @@ class InspectorReader {
     const std::int64_t size = bytes * parts;
     if (collective && !agrees(perf, {known->second, members, Bytes{size}, us * 1e-6, 0, 1})) return true;
     const auto hosts = static_cast<int>(std::max<std::int64_t>(1, nodes));
-    const std::int64_t number = collective ? integer(perf, "coll_sn", std::int64_t{1} << 60) : -1;
+    const std::int64_t number = integer(perf, collective ? "coll_sn" : "p2p_sn", std::int64_t{1} << 60);
     const auto id = header.find("id");
+    if (known->second == Collective::send_recv && id != header.end() && id->is_string()) {
+      const std::int64_t rank = integer(header, "rank", 1 << 24);
+      const std::int64_t peer = integer(perf, "p2p_peer", 1 << 24);
+      const bool sends = text == "Send";
+      Messages& pair = messages_[{id->get<std::string>(), sends ? rank : peer, sends ? peer : rank}];
+      (sends ? pair.sent : pair.received).push_back({number, size, hosts, us * 1e-6});
+      return true;
+    }
     if (number < 0 || id == header.end() || !id->is_string()) {
       sums_.add(known->second, members, hosts, size, us * 1e-6);
       return true;
@@ -136,6 +152,26 @@ class InspectorReader {
     call->second.seconds = std::min(call->second.seconds, us * 1e-6);
     ++call->second.recorded;
     return true;
+  }
+
+  /// Both ends of a message last until the later one is there, so the shorter time counts. `p2p_sn` counts a rank's own messages: those
+  /// from one rank to another are paired in its order. Returns the number of messages whose other end is not known.
+  std::int64_t add_messages() {
+    std::int64_t alone = 0;
+    for (auto& [pair, both] : messages_) {
+      std::ranges::stable_sort(both.sent, {}, &End::number);
+      std::ranges::stable_sort(both.received, {}, &End::number);
+      const auto alike = [](const End& a, const End& b) { return a.bytes == b.bytes; };
+      if (std::ranges::equal(both.sent, both.received, alike)) {
+        for (std::size_t i = 0; i < both.sent.size(); ++i)
+          add(both.sent[i], std::min(both.sent[i].seconds, both.received[i].seconds));
+        continue;
+      }
+      for (const std::vector<End>* ends : {&both.sent, &both.received})
+        for (const End& each : *ends) add(each, each.seconds);
+      alone += static_cast<std::int64_t>(both.sent.size() + both.received.size());
+    }
+    return alone;
   }
 
   /// The inspector's size is NCCL's count times the type: of all-gather and reduce-scatter the share of one rank.
@@ -171,6 +207,19 @@ class InspectorReader {
     double seconds;
     int recorded;  ///< by so many ranks
   };
+  /// What one of the ranks of a message recorded of it.
+  struct End {
+    std::int64_t number;
+    std::int64_t bytes;
+    int nodes;
+    double seconds;
+  };
+  struct Messages {
+    std::vector<End> sent;
+    std::vector<End> received;
+  };
+  void add(const End& end, double seconds) { sums_.add(Collective::send_recv, 2, end.nodes, end.bytes, seconds); }
+
   using Name = std::pair<std::string, std::pair<Collective, std::int64_t>>;  ///< communicator, function and its number
 
   std::string file_;
@@ -178,6 +227,7 @@ class InspectorReader {
   MeasurementSums sums_;
   std::map<std::pair<Name, std::int64_t>, std::int64_t> times_of_rank_;  ///< [name, rank] a number may come again
   std::map<std::pair<Name, std::int64_t>, Call> calls_;                  ///< [name, repetition]
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, Messages> messages_;  ///< [communicator, from, to]
   std::int64_t others_ = 0;
   std::int64_t host_timed_ = 0;
   std::int64_t of_any_host_ = 0;

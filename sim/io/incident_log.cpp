@@ -137,7 +137,7 @@ class LogReader {
     if (!effect.empty() && effect != "crash" && effect != "hang")
       return add_error("effect", effect, "is unknown (allowed: crash hang)");
     if (cell["component"].empty()) return add_error("component", "", "is empty");
-    groups_[{cell["component"], effect == "hang" ? Effect::hang : Effect::crash}].push_back(
+    groups_[{lower_case(cell["component"]), effect == "hang" ? Effect::hang : Effect::crash}].push_back(
         {*time - *start_, cell["part"]});
   }
 

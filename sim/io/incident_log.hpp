@@ -9,9 +9,9 @@
 ///     2025-01-03T04:05,gpu,node17/3,crash
 ///     2025-01-09T11:30,software,,hang
 ///
-/// `time` is a date, or date and time (UTC), or hours since the start; `component` is a word (the known ones are those
-/// of Component; lines are grouped by the word and the effect); `part`, optional, names the part uniquely; `effect`,
-/// optional, is crash or hang. docs/formats/incidents.md.
+/// `time` is a date, or date and time (UTC), or hours since the start; `component` is a word, in upper or lower case (the
+/// known ones are those of Component; lines are grouped by the word and the effect); `part`, optional, names the part
+/// uniquely; `effect`, optional, is crash or hang. docs/formats/incidents.md.
 #pragma once
 
 #include <filesystem>

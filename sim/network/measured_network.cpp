@@ -85,21 +85,31 @@ CollectiveCost with_algorithm(CollectiveCost measured, const CollectiveCost& mod
   return measured;
 }
 
-/// The hosts of a cluster, as far as measurements between hosts depend on them.
+/// The hosts of a cluster, as far as measurements depend on them.
 struct Hosts {
+  Bandwidth link;           ///< of a GPU inside its host; 0: measurements on one host are used for any
   Bandwidth network;        ///< 0: measurements between hosts are not used
   double nics_per_gpu = 0;  ///< next to each
 };
 
 Hosts hosts_of(const Cluster* cluster) {
-  if (cluster == nullptr || cluster->faults != NetworkFaults{}) return {};
-  return {network_of_host(cluster->node), static_cast<double>(cluster->node.nics) / cluster->node.gpus_per_host};
+  if (cluster == nullptr) return {};
+  Hosts hosts{.link = link_of_gpu(cluster->node), .network = {}};
+  if (cluster->faults != NetworkFaults{}) return hosts;
+  hosts.network = network_of_host(cluster->node);
+  hosts.nics_per_gpu = static_cast<double>(cluster->node.nics) / cluster->node.gpus_per_host;
+  return hosts;
 }
 
 bool same_rate(Bandwidth a, Bandwidth b) {
   const auto x = static_cast<double>(a.bytes_per_second);
   const auto y = static_cast<double>(b.bytes_per_second);
   return std::abs(x - y) <= 0.01 * std::max(x, y);
+}
+
+/// Whether a measurement on one host was made on GPUs with links of this rate, as far as known.
+bool is_of_link(const MeasuredCollective& measured, Bandwidth link) {
+  return measured.network.bytes_per_second == 0 || link.bytes_per_second == 0 || same_rate(measured.network, link);
 }
 
 /// Of two measurements of one size the slower: messages among eight ranks and between two are one curve.
@@ -113,7 +123,8 @@ class MeasuredNetwork final : public NetworkModel {
   MeasuredNetwork(std::unique_ptr<NetworkModel> model, const std::vector<MeasuredCollective>& measured, Hosts hosts)
       : model_(std::move(model)), hosts_(hosts) {
     for (const MeasuredCollective& each : measured)
-      if (each.nodes == 1 || (hosts.network.bytes_per_second > 0 && same_rate(each.network, hosts.network)))
+      if (each.nodes == 1 ? is_of_link(each, hosts.link)
+                          : hosts.network.bytes_per_second > 0 && same_rate(each.network, hosts.network))
         keep_slowest(curves_[curve_key(each.collective, each.ranks, each.nodes)], each);
   }
 
@@ -147,6 +158,10 @@ class MeasuredNetwork final : public NetworkModel {
 
 Bandwidth network_of_host(const NodeSpec& node) {
   return node.gpus == node.gpus_per_host ? Bandwidth{node.nic_rate.bytes_per_second * node.nics} : Bandwidth{};
+}
+
+Bandwidth link_of_gpu(const NodeSpec& node) {
+  return node.link == IntraLink::pcie || node.link == IntraLink::none ? node.pcie : node.gpu_link;
 }
 
 std::unique_ptr<NetworkModel> with_measurements(std::unique_ptr<NetworkModel> model,

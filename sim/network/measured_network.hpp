@@ -2,7 +2,7 @@
 /// Measured collectives, which take precedence over a model.
 ///
 /// A profile may hold times of collectives by number of ranks and hosts, and size. A call on a group inside one scale-up domain
-/// takes its time from those on one host with as many ranks; a call between hosts from those with as many ranks and hosts, if
+/// takes its time from those on one host with as many ranks, unless they were measured on GPUs with links of another rate; a call between hosts from those with as many ranks and hosts, if
 ///
 ///   - they were measured with NICs of the same rate in each host, and every host of the cluster is a scale-up domain of its own;
 ///   - the group has as many ranks on each host, and the NICs next to them for itself;
@@ -29,13 +29,16 @@
 
 namespace tracecast {
 
-/// `cluster`: whose NICs decide about measurements between hosts; nullptr: those are not used.
+/// `cluster`: whose links and NICs decide which measurements hold; nullptr: all of one host, none between hosts.
 std::unique_ptr<NetworkModel> with_measurements(std::unique_ptr<NetworkModel> model,
                                                 std::vector<MeasuredCollective> measured,
                                                 const Cluster* cluster = nullptr);
 
 /// Rate of all NICs of a host, one direction; 0: no NICs, or a scale-up domain has several hosts.
 Bandwidth network_of_host(const NodeSpec& node);
+
+/// Rate of a GPU's link to the others of its host, one direction: NVLink or xGMI, else PCIe.
+Bandwidth link_of_gpu(const NodeSpec& node);
 
 /// The analytic model of the cluster, with precedence for the profile's measured collectives.
 std::unique_ptr<NetworkModel> make_network(const Cluster& cluster, const Profile& profile);

@@ -30,6 +30,10 @@ std::string evidence_text(const Diagnosis& d) {
 
 std::string answer(const Diagnosis& d) {
   if (d.measured_s <= d.forecast_s) return "The run is not slower than its forecast.";
+  const std::span likeliest = std::span(d.causes).first(static_cast<std::size_t>(d.indistinguishable));
+  if (std::ranges::none_of(likeliest, &DiagnosedCause::explains))
+    return fmt::format("None of the causes explains the measured step. The likeliest one, {}, takes {}.",
+                       d.causes.front().what, time_text(d.causes.front().step_s));
   if (d.indistinguishable == 1) return fmt::format("Most likely {}.", d.causes.front().what);
   return fmt::format("The evidence does not tell the first {} causes apart; give a recording or a timeline of the run.",
                      d.indistinguishable);
@@ -70,6 +74,7 @@ std::string diagnosis_json(const std::string& scenario, const Diagnosis& d) {
                              {"what", cause.what},
                              {"size", cause.size},
                              {"step_s", cause.step_s},
+                             {"explains", cause.explains},
                              {"misfit", cause.misfit},
                              {"likelihood", cause.likelihood},
                              {"check", cause.check}});

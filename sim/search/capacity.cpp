@@ -16,8 +16,10 @@
 
 #include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
+#include "sim/cost/costs.hpp"
 #include "sim/graph/perturbation.hpp"
 #include "sim/model/scaling.hpp"
+#include "sim/network/measured_network.hpp"
 #include "sim/network/sites.hpp"
 #include "sim/search/uncertainty.hpp"
 
@@ -136,6 +138,37 @@ void for_each_profile(Scenario& scenario, const std::function<void(Profile&)>& c
   for (Perturbation::OtherGpus& each : scenario.perturbation.gpus) change(each.profile);
 }
 
+/// Measured times are of the GPU as it is. On a changed one they are as much shorter as those of its model.
+void rescale_operators(Profile& changed, const Profile& before) {
+  if (changed.measured.empty()) return;
+  const auto modelled = [](Profile profile) {
+    profile.measured.clear();
+    return Costs(std::move(profile));
+  };
+  const Costs now = modelled(changed);
+  const Costs then = modelled(before);
+  for (MeasuredOperator& each : changed.measured) {
+    const Duration was = then.of(each.op).duration;
+    if (was > Duration{}) each.seconds *= seconds(now.of(each.op).duration) / seconds(was);
+  }
+}
+
+/// Likewise of collectives on one host.
+void rescale_collectives(Profile& profile, const Cluster& changed, const Cluster& before) {
+  const auto now = make_analytic_network(changed, profile.architecture);
+  const auto then = make_analytic_network(before, profile.architecture);
+  for (MeasuredCollective& each : profile.measured_collectives) {
+    if (each.nodes != 1 || each.ranks < 2 || each.ranks > std::min(before.node.gpus, before.world_size)) continue;
+    std::vector<int> members(static_cast<std::size_t>(each.ranks));
+    std::iota(members.begin(), members.end(), 0);
+    const GroupPlacement group = place(before, members, 1);
+    const CollectiveCall call{each.collective, each.size};
+    const Duration was = then->cost(call, group).duration;
+    if (was > Duration{}) each.seconds *= seconds(now->cost(call, group).duration) / seconds(was);
+    if (each.network.bytes_per_second > 0) each.network = link_of_gpu(changed.node);
+  }
+}
+
 void add_network_upgrades(std::vector<UpgradeRule>& rules, const Cluster& cluster) {
   if (cluster.node.nics > 0)
     rules.push_back({"2x NIC rate", "NICs", [](Scenario& s) {
@@ -153,8 +186,11 @@ void add_gpu_link_upgrade(std::vector<UpgradeRule>& rules, const NodeSpec& node)
   if (node.gpus < 2) return;
   const bool pcie = node.link == IntraLink::pcie || node.link == IntraLink::none;
   const std::string name = pcie ? "PCIe" : node.link == IntraLink::xgmi ? "xGMI" : "NVLink";
-  rules.push_back({fmt::format("2x {} rate", name), name,
-                   [pcie](Scenario& s) { scale(pcie ? s.cluster.node.pcie : s.cluster.node.gpu_link, 2); }});
+  rules.push_back({fmt::format("2x {} rate", name), name, [pcie](Scenario& s) {
+                     const Cluster before = s.cluster;
+                     scale(pcie ? s.cluster.node.pcie : s.cluster.node.gpu_link, 2);
+                     for_each_profile(s, [&](Profile& gpu) { rescale_collectives(gpu, s.cluster, before); });
+                   }});
 }
 
 /// The multiple of `factor` with the largest power of two that differs from the batch by at most a quarter; if there is none,
@@ -372,7 +408,13 @@ std::vector<UpgradeRule> upgrades_of(const Cluster& cluster) {
   add_network_upgrades(rules, cluster);
   add_gpu_link_upgrade(rules, cluster.node);
   const auto add_gpu = [&](const char* what, const char* limit, void (*change)(Profile&)) {
-    rules.push_back({what, limit, [change](Scenario& s) { for_each_profile(s, change); }});
+    rules.push_back({what, limit, [change](Scenario& s) {
+                       for_each_profile(s, [change](Profile& gpu) {
+                         const Profile before = gpu;
+                         change(gpu);
+                         rescale_operators(gpu, before);
+                       });
+                     }});
   };
   add_gpu("1.5x GPU memory", "memory", [](Profile& gpu) { gpu.memory.count = gpu.memory.count / 2 * 3; });
   add_gpu("1.5x memory bandwidth", "compute", [](Profile& gpu) { gpu.memory_bandwidth *= 1.5; });

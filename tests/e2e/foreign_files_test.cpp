@@ -1,4 +1,5 @@
 // Files of other programs given to commands that do not import them.
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -54,6 +55,30 @@ TEST_CASE("replay: a rank is given once, all of one run, and what was left out i
   CHECK(other.code == 2);
   CHECK(other.err ==
         (sandbox.path() / "d.json").string() + ": ranks = 4: is another run than that of " + first + ", which has 2\n");
+}
+
+TEST_CASE("import: a recording is packed if its name says so", "[e2e][import]") {
+  const Sandbox sandbox;
+  const std::string sample = (source_dir() / "docs/formats/samples/kineto.json").string();
+  for (const char* name : {"plain.trace", "packed.trace.gz"}) {
+    REQUIRE(sandbox.run("tracecast import kineto " + sample + " -o " + name).code == 0);
+    CHECK(sandbox.run(std::string("tracecast replay --step 3 --json ") + name).code == 0);
+  }
+  const auto first_byte = [&](const char* name) {
+    std::ifstream file(sandbox.path() / name, std::ios::binary);
+    return file.get();
+  };
+  CHECK(first_byte("packed.trace.gz") == 0x1F);
+  CHECK(first_byte("plain.trace") == '{');
+  for (const auto& each : std::filesystem::directory_iterator(sandbox.path()))
+    CHECK(each.path().string().find(".partial") == std::string::npos);
+}
+
+TEST_CASE("profile: a place that cannot be written is said before anything is timed", "[e2e][error]") {
+  const Sandbox sandbox;
+  const Outcome outcome = sandbox.run("tracecast profile --suite full --passes 100000 --out nowhere/mine.json");
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err == "nowhere/mine.json: cannot be written (does the folder exist, and is it writable?)\n");
 }
 
 TEST_CASE("foreign files: every command names the format and the command that reads it", "[e2e][import]") {

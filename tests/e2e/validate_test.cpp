@@ -5,6 +5,7 @@
 
 #include "sim/report/text.hpp"
 #include "tests/e2e/shell.hpp"
+#include "tests/support/paths.hpp"
 
 using namespace tracecast;
 using Json = nlohmann::json;
@@ -96,11 +97,57 @@ TEST_CASE("validate: tables of kernels and collectives, several or a folder of t
   CHECK(json["rows"].size() == 2);
   CHECK(json["rows"][1]["table"] == 1);
   CHECK(json["groups"][0]["group"] == "all");
+  // A profile's file is looked for beside the table, as that of a scenario beside it.
+  std::filesystem::copy_file(source_dir() / "kernels/profiles/a100.json", sandbox.path() / "tables/mine.json");
+  file("c.csv", "profile,op,m,n,k,precision,time_us\nmine.json,gemm,4096,4096,4096,bf16,520\n");
+  const Outcome beside = sandbox.run("tracecast validate --kernels tables/c.csv --json");
+  CAPTURE(beside.err);
+  CHECK(beside.code == 0);
+  CHECK(Json::parse(beside.out)["rows"].size() == 1);
   const Outcome other = sandbox.run("tracecast validate --kernels tables/notes.csv");
   CHECK(other.code == 2);
   CHECK(other.err.starts_with("tables/notes.csv:1: unknown columns of a table of operators"));
   const Outcome swapped = sandbox.run("tracecast validate --collectives tables/a.csv");
   CHECK(swapped.err.starts_with("tables/a.csv:1: unknown columns of a table of collectives"));
+}
+
+TEST_CASE("validate: measured collectives that import writes are compared on their hosts", "[e2e]") {
+  const Sandbox sandbox;
+  std::ofstream(sandbox.path() / "two.csv")
+      << "collective,ranks,nodes,bytes,time_us\nall_reduce,4,2,1073741824,11000\nall_reduce,4,1,1073741824,11000\n";
+  const Outcome bare = sandbox.run("tracecast validate --collectives two.csv");
+  CHECK(bare.code == 2);
+  CHECK(bare.err ==
+        "two.csv:1: has no column topology, the machine that was measured (tracecast import --topology MACHINE writes "
+        "it)\n");
+  std::ofstream(sandbox.path() / "named.csv")
+      << "topology,collective,ranks,nodes,bytes,time_us\ndgx-h100,all_reduce,4,2,1073741824,11000\n"
+      << "dgx-h100,all_reduce,4,1,1073741824,11000\n";
+  const Json rows = Json::parse(sandbox.run("tracecast validate --collectives named.csv --json").out)["rows"];
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["predicted_us"].get<double>() > 1.5 * rows[1]["predicted_us"].get<double>());
+  const std::filesystem::path sample = source_dir() / "docs/formats/samples/nccl-tests.txt";
+  REQUIRE(sandbox.run("tracecast import nccl-tests " + sample.string() + " --topology dgx-h100 -o mine.csv").code == 0);
+  const Outcome own = sandbox.run("tracecast validate --collectives mine.csv");
+  CHECK(own.code == 0);
+  CHECK(own.out.find("dgx-h100") != std::string::npos);
+  const Outcome unknown = sandbox.run("tracecast import nccl-tests " + sample.string() + " --topology dgx-h10");
+  CHECK(unknown.code == 2);
+  CHECK(unknown.out.empty());
+}
+
+TEST_CASE("validate: a table that names shipped models needs no columns of their shape", "[e2e]") {
+  const Sandbox sandbox;
+  std::ofstream(sandbox.path() / "named.csv")
+      << "id,model_name,seq_len,global_batch_seqs,gpu,gpu_count,framework,zero_stage,micro_batch,step_time_s\n"
+      << "a,Llama-3.1-8B,8192,32,H100,8,torchtitan,3,1,6.1\n";
+  const Outcome named = sandbox.run("tracecast validate named.csv --json");
+  CAPTURE(named.err);
+  CHECK(named.code == 0);
+  CHECK(Json::parse(named.out)["rows"][0]["predicted_step_time_s"].get<double>() > 1);
+  std::ofstream(sandbox.path() / "nameless.csv") << "id,seq_len,global_batch_seqs,gpu,gpu_count\na,8192,32,H100,8\n";
+  CHECK(sandbox.run("tracecast validate nameless.csv").err ==
+        "nameless.csv:1: layers: not a column of the table; runs cannot be forecast without it\n");
 }
 
 TEST_CASE("calibrate: runs like the measured ones are corrected, others are not", "[e2e]") {

@@ -88,6 +88,28 @@ TEST_CASE("compare: a rank of an unfolded step is compared with the class that i
   }
 }
 
+TEST_CASE("compare: recordings of some ranks are compared with the forecast of these", "[report]") {
+  const StepRecord forecast = record(4);
+  const std::size_t only = GENERATE(0U, 3U);
+  StepRecord recorded = stretched(forecast, 1);
+  recorded.ranks = {forecast.ranks[only]};
+  std::erase_if(recorded.spans, [only](const StepSpan& span) { return span.rank != static_cast<std::int32_t>(only); });
+  for (StepSpan& span : recorded.spans) span.rank = 0;
+  const Comparison c = compare(with_recorded_ranks(forecast, recorded), recorded, 0).value();
+  CHECK(c.ranks.size() == 1);
+  CHECK(c.waits.size() == 1);
+  CHECK(c.works.size() > 3);
+  for (const Difference& d : c.largest) CHECK(d.share == 0);
+  for (const Difference& d : c.phases) CHECK(d.share == 0);
+  // Of as many ranks nothing is left out, also where a class stands for several.
+  CHECK(with_recorded_ranks(forecast, forecast) == forecast);
+  StepRecord folded = forecast;
+  folded.ranks.front().multiplicity = 8;
+  const StepRecord two = with_recorded_ranks(folded, forecast);
+  REQUIRE(two.ranks.size() == 4);
+  CHECK(two.ranks.front().multiplicity == 1);
+}
+
 TEST_CASE("compare: where a rank may be in several classes the largest counts, and no cause is named", "[report]") {
   StepRecord all = record(1);
   all.ranks[0].time.bubble = {all.step_time.picoseconds / 4};

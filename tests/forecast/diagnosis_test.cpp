@@ -185,6 +185,30 @@ TEST_CASE("diagnosis: a run with a scale for each row may have fallen back to 16
   CHECK(std::ranges::count(d.causes, "no_narrow_precision", &DiagnosedCause::name) == 1);
 }
 
+TEST_CASE("diagnosis: a cause that takes a part of the measured time does not explain it", "[forecast][diagnosis]") {
+  const Scenario healthy = healthy_runs().front();
+  StepEvidence evidence;
+  evidence.step_s = 2 * with_spans(healthy).forecast.step_time_s;
+  const Diagnosis d = diagnose(healthy, evidence, {}).value();
+  for (const DiagnosedCause& cause : d.causes) {
+    INFO(cause.what);
+    if (cause.name == "recompute_full" || cause.name == "recompute_selective") CHECK_FALSE(cause.explains);
+    if (cause.name == "slow_rank" || cause.name == "late_data") CHECK(cause.explains);
+  }
+}
+
+TEST_CASE("diagnosis: of a recording of one stage of a pipeline that rank is compared", "[forecast][diagnosis]") {
+  const Scenario healthy = healthy_runs().front();
+  Scenario slow = healthy;
+  slow.perturbation.slow_ranks.push_back({{0, 0}, 1.5});
+  StepEvidence evidence = measured(slow, 3);
+  evidence.record->ranks.resize(1);
+  std::erase_if(evidence.record->spans, [](const StepSpan& span) { return span.rank > 0; });
+  CHECK_FALSE(diagnose(healthy, evidence, {}));  // another layout
+  evidence.some_ranks = true;
+  CHECK(diagnose(healthy, evidence, {}).value().causes.front().name == "slow_rank");
+}
+
 TEST_CASE("diagnosis: routing may be more uneven than the scenario's law", "[forecast][diagnosis][moe]") {
   Scenario healthy = healthy_runs().back();
   healthy.training.expert_routing = ExpertRouting::skewed;

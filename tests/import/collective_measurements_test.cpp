@@ -84,6 +84,12 @@ TEST_CASE("nccl-tests: what several hosts measured goes into a profile for group
   base.memory_bandwidth = 3350e9;
   const auto with = value_of(with_collectives(base, read, &machine));
   CHECK(with.taken_between == 1);
+  const CollectiveMeasurements on_one{"nccl-tests", "", {{{Collective::all_reduce, 8, 1_GiB, 5e-3, 0, 1}, 1}}, {}};
+  const auto kept = [&](const Cluster* where) {
+    return value_of(with_collectives(base, on_one, where)).profile.measured_collectives.front().network;
+  };
+  CHECK(kept(&machine) == machine.node.gpu_link);
+  CHECK(kept(nullptr) == Bandwidth{});
   CHECK(with.left_out == 0);
   REQUIRE(with.profile.measured_collectives.size() == 1);
   const MeasuredCollective& m = with.profile.measured_collectives[0];

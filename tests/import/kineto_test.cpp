@@ -106,6 +106,22 @@ TEST_CASE("kineto: calls of several streams are in the order of time, with the n
   CHECK(trace.collectives[2].sequence == 8);
 }
 
+TEST_CASE("kineto: messages have NCCL's names and no number, since each rank counts its own", "[tracer][kineto]") {
+  const auto message = [](const std::string& name, const std::string& peer, int ts) {
+    return R"({"ph":"X","cat":"kernel","name":"ncclDevKernel_SendRecv","pid":0,"tid":20,"ts":)" + std::to_string(ts) +
+           R"(,"dur":2,"args":{"Collective name":")" + name +
+           R"(","Group size":4,"dtype":"BFloat16","Process Group Name":"3","Seq":7,")" + peer + R"(":2}})";
+  };
+  const Trace trace = kineto(message("send", "Dst Rank", 10) + "," + message("recv", "Src Rank", 20));
+  REQUIRE(trace.collectives.size() == 2);
+  CHECK(trace.collectives[0].name == "Send");
+  CHECK(trace.collectives[1].name == "Recv");
+  for (const TraceCollective& each : trace.collectives) {
+    CHECK(each.peer == 2);
+    CHECK(each.sequence == -1);
+  }
+}
+
 TEST_CASE("kineto: each damage has its sentence", "[tracer][kineto][error]") {
   CHECK(complaint("{}") == "t.json: traceEvents: is missing: expected a trace of PyTorch's profiler");
   CHECK(complaint("{\"traceEvents\":[\n{\"ph\":") ==

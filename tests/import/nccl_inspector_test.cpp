@@ -101,8 +101,29 @@ TEST_CASE("nccl-inspector: of messages in communicators of several hosts it is n
   CHECK(read->calls[0].measured.seconds == Approx(40e-6));
   CHECK(read->calls[1].nodes == 2);
   CHECK(read->calls[1].measured.seconds == Approx(90e-6));
-  CHECK(read->notes == std::vector<std::string>{"1 messages in communicators of several hosts were left out: a record "
-                                                "does not say whether both ranks are on one host"});
+  CHECK(read->notes ==
+        std::vector<std::string>{"1 messages in communicators of several hosts were left out: a record does not say "
+                                 "whether both ranks are on one host",
+                                 "2 messages lack the record of the other end, or it has another number of them: their "
+                                 "times may include waiting for it (give the files of all processes)"});
+}
+
+TEST_CASE("nccl-inspector: of a message the end that came last counts", "[io][nccl-inspector]") {
+  // p2p_sn counts each rank's own messages: rank 1 has received another one before.
+  const auto message = [](int rank, const char* function, int number, int peer, int us) {
+    return fmt::format(R"({{"header":{{"id":"0xa","rank":{},"n_ranks":4,"nnodes":1}},"p2p_perf":{{"p2p":"{}",)"
+                       R"("p2p_sn":{},"p2p_peer":{},"p2p_msg_size_bytes":1048576,"p2p_exec_time_us":{}}}}}{})",
+                       rank, function, number, peer, us, "\n");
+  };
+  const std::string sent = message(0, "Send", 2, 1, 24) + message(0, "Send", 1, 1, 20) + message(2, "Send", 1, 1, 22);
+  const std::string received =
+      message(1, "Recv", 1, 2, 900) + message(1, "Recv", 2, 0, 1'000) + message(1, "Recv", 3, 0, 18);
+  const auto read = read_nccl_inspector(sent + received, "t");
+  REQUIRE(read);
+  REQUIRE(read->calls.size() == 1);
+  CHECK(read->calls[0].measured.samples == 3);
+  CHECK(read->calls[0].measured.seconds == Approx(20e-6));  // of 20, 18 and 22
+  CHECK(read->notes.empty());
 }
 
 TEST_CASE("nccl-inspector: ranks that disagree on the size, and times of the host", "[io][nccl-inspector][error]") {

@@ -36,6 +36,18 @@ TEST_CASE("an incident log becomes rates with intervals", "[io][reliability]") {
   CHECK(interruption_rate_s(log.model, log.machine, {}) * log.duration_s == Approx(3));
 }
 
+TEST_CASE("a component of an incident log may be in upper case", "[io][reliability]") {
+  const auto log_of = [](const char* gpu, const char* nic) {
+    return parse_incident_log(kHead + fmt::format("time,component\n10,gpu\n20,{}\n30,{}\n", gpu, nic), "log.csv")
+        .value();
+  };
+  const IncidentLog upper = log_of("GPU", "NIC");
+  CHECK(upper.model == log_of("gpu", "nic").model);
+  REQUIRE(upper.model.kinds.size() == 2);
+  CHECK(upper.model.kinds[0].per == RateUnit::gpu);
+  CHECK(upper.model.kinds[1].per == RateUnit::gpu);
+}
+
 TEST_CASE("save and load: a log written from a Weibull fleet gives back its law", "[property][io][reliability]") {
   const Law law{LawKind::weibull, 40 * 86400.0, 0.7};
   std::string text = kHead + "time,component,part\n";

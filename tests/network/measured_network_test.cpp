@@ -124,6 +124,23 @@ TEST_CASE("measured network: a message takes the time of one that many ranks sen
     CHECK(with_measurements(std::make_unique<OneSecond>(), both)->cost(message, group(2)).duration == 3_us);
 }
 
+TEST_CASE("measured network: on one host, a time holds for links of the rate that it was measured on", "[network]") {
+  Cluster cluster = dgx_h100(8);
+  const Bandwidth link = cluster.node.gpu_link;
+  const auto duration = [&cluster](Bandwidth measured_on) {
+    return with_measurements(std::make_unique<OneSecond>(),
+                             {{Collective::all_reduce, 8, 1_KiB, 2e-6, 0.1, 5, 1, measured_on}}, &cluster)
+        ->cost(all_reduce(1_KiB), group(8))
+        .duration;
+  };
+  CHECK(duration(link) == 2_us);
+  cluster.node.gpu_link = {25'000'000'000};
+  CHECK(duration(link) == 1_s);
+  CHECK(duration({}) == 2_us);      // of a profile that does not say
+  cluster.faults.lost_rails = {0};  // concerns measurements between hosts only
+  CHECK(duration(cluster.node.gpu_link) == 2_us);
+}
+
 TEST_CASE("measured network: between hosts, a time holds for even groups with their own NICs and no slow tier",
           "[network]") {
   const Cluster cluster = dgx_h100(16);

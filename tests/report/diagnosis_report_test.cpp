@@ -17,3 +17,14 @@ TEST_CASE("A diagnosis marks causes that explain a part of the difference", "[re
   d.causes.push_back({"recompute_full", "every layer is recomputed", "the launcher", 0, 1.3, 0, 0});
   CHECK(says_part());
 }
+
+TEST_CASE("A diagnosis says that no cause explains the measured step", "[report][diagnosis]") {
+  Diagnosis d{.measured_s = 2, .forecast_s = 1, .band = {}, .ranks_known = 8, .causes = {}, .indistinguishable = 1};
+  d.causes.push_back({"recompute_full", "every layer is recomputed", "the launcher", 0, 1.3, 0, 1, false});
+  d.causes.push_back({"late_data", "every step begins 1 s late", "the loader", 1, 2, 0, 0});
+  CHECK(diagnosis_page("run", d, {.width = 400})
+            .find("None of the causes explains the measured step. The likeliest one, every layer is recomputed, takes "
+                  "1.30 s.") != std::string::npos);
+  d.causes[0].explains = true;
+  CHECK(diagnosis_page("run", d, {.width = 400}).find("Most likely every layer is recomputed.") != std::string::npos);
+}

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/cost/costs.hpp"
 #include "sim/network/sites.hpp"
 #include "sim/search/capacity.hpp"
 #include "tests/search/outcomes.hpp"
@@ -63,6 +64,27 @@ double site_oversubscription(const Scenario& scenario) {
 }
 
 }  // namespace
+
+TEST_CASE("upgrades: measured times become shorter as those of the model do", "[search]") {
+  Scenario before = shipped_scenario("tensor-parallel");
+  Operator gemm{OperatorKind::gemm, Pass::forward, Precision::bf16, "qkv", GemmShape{8192, 8192, 8192}};
+  const MeasuredOperator measured{gemm, 2 * seconds(Costs(before.profile).of(gemm).duration), 0.01, 5};
+  before.profile.measured = {measured};
+  const Bandwidth link = before.cluster.node.gpu_link;
+  before.profile.measured_collectives = {{Collective::all_reduce, 8, Bytes{1 << 30}, 5e-3, 0.01, 5, 1, link}};
+  const auto operator_s = [](const Scenario& s) { return s.profile.measured.front().seconds; };
+  const auto collective_s = [](const Scenario& s) { return s.profile.measured_collectives.front().seconds; };
+  const Scenario cores = upgraded(before, "1.5x tensor-core rate");
+  CHECK(operator_s(cores) < measured.seconds / 1.3);
+  CHECK(operator_s(cores) > measured.seconds / 1.51);
+  CHECK(collective_s(cores) == 5e-3);
+  CHECK(operator_s(upgraded(before, "1.5x GPU memory")) == measured.seconds);
+  const Scenario links = upgraded(before, "2x NVLink rate");
+  CHECK(operator_s(links) == measured.seconds);
+  CHECK(collective_s(links) < 5e-3 / 1.4);
+  CHECK(collective_s(links) > 5e-3 / 2.01);
+  CHECK(links.profile.measured_collectives.front().network == links.cluster.node.gpu_link);
+}
 
 TEST_CASE("upgrades: faster NICs leave the links between sites as they are", "[search]") {
   const Scenario before = shipped_scenario("llama3-70b-two-sites");

@@ -133,3 +133,30 @@ TEST_CASE("kernel names: passes, norms of gradients, and names in unnamed namesp
   CHECK(short_kernel_name("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<int>(long)") ==
         "at::native::multi_tensor_apply_kernel");
 }
+
+TEST_CASE("kernel names: FSDP2 packs with a multi-tensor copy, which is not an optimizer", "[tracer][names]") {
+  CHECK(kernel_kind("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<…TensorListMetadata<2>, "
+                    "at::native::(anonymous namespace)::CopyFunctor<c10::BFloat16, float, 2, 1, 1>, …>(…)") ==
+        OperatorKind::copy);
+  CHECK(kernel_kind("_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi2EEENS1_"
+                    "11CopyFunctorIN3c108BFloat16EfLi2ELi1ELi1EEEEvv") == OperatorKind::copy);
+}
+
+TEST_CASE("kernel names: transfers of other libraries than NCCL have a collective", "[tracer][names]") {
+  const auto collective = [](const char* name) {
+    CHECK(nccl_kernel(name).name.empty());
+    return transfer_kernel(name).collective();
+  };
+  CHECK(collective("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*)") == Collective::all_to_all);
+  CHECK(collective("void deep_ep::internode_ll::combine<true, 7168>(void*)") == Collective::all_to_all);
+  CHECK(collective("_ZN7deep_ep9intranode22cached_notify_dispatchILi8EEEvPKi") == Collective::all_to_all);
+  CHECK(collective("void userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<8>(int)") == Collective::reduce_scatter);
+  CHECK(collective("void userbuffers_fp16_sum_inplace_gpu_rw_ag<8>(int)") == Collective::all_gather);
+  CHECK(collective("void userbuffers_fp16_sum_inplace_gpu_rr<8>(int)") == Collective::all_reduce);
+  CHECK(collective("kuserbuffers_pushsend(int, int*)") == Collective::send_recv);
+  CHECK(collective("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)") ==
+        Collective::all_reduce);
+  CHECK(transfer_kernel("void deep_ep::layout::get_dispatch_layout<256>(long*)").name.empty());
+  CHECK(transfer_kernel("nvjet_sm90_tst_128x256_64x4_bf16").name.empty());
+  CHECK(transfer_kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgs)").algorithm == "RING");
+}

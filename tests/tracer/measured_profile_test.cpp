@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "sim/cost/costs.hpp"
 #include "sim/import/kernel_names.hpp"
 #include "tests/support/results.hpp"
 #include "tests/tracer/recorded_ranks.hpp"
@@ -103,6 +104,41 @@ TEST_CASE("profile from a recording: sizes of a range decide where the order doe
         std::vector<UnmatchedKernels>{{"nvjet_bf16", Duration{1'000'000}, Match::no_such_sizes},
                                       {"splitKreduce_kernel", Duration{500'000}, Match::no_such_sizes}});
   CHECK(other->time_by_match[static_cast<std::size_t>(Match::by_sizes)] == Duration{});
+}
+
+TEST_CASE("profile from a recording: the common time of kernels that overlap on a stream counts once",
+          "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  made.range("fc2", [&] { made.kernel("gemm", 2'000).kernel("my_epilogue", 1'000); });
+  // Launched with programmatic dependent launch, the second begins 400 ns before the first ends.
+  TraceKernel& second = made.trace().kernels[1];
+  const std::int64_t shift = second.start_ns - made.trace().kernels[0].end_ns + 400;
+  second.start_ns -= shift;
+  second.end_ns -= shift;
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  CHECK(measured->time == Duration{2'600'000});
+  CHECK(find(*measured, OperatorKind::gemm, Pass::forward, "fc2")->seconds == Approx(2.6e-6));
+}
+
+TEST_CASE("profile from a recording: what was recorded is forecast as recorded, the rest with its in-training factor",
+          "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  made.range("fc2", [&] { made.kernel("gemm", 2'000'000); });
+  const std::vector<NamedTrace> traces{{"t", made.trace()}};
+  Profile base;
+  base.peak_flops = {{Precision::bf16, 989e12}};
+  base.in_training = {.gemm = 1.25, .softmax = 0.7};
+  const Profile profile =
+      value_of(measured_profile(traces, run.graph, base, {.least_matched = 0, .most_of_forecast = 1e9})).profile;
+  CHECK(profile.in_training.softmax == 0.7);
+  Operator fc2 = profile.measured.at(0).op;
+  CHECK(seconds(Costs(profile).of(fc2).duration) == Approx(2e-3));
+  // fp16 was not recorded: its model and factor are the base's.
+  fc2.precision = Precision::fp16;
+  CHECK(Costs(profile).of(fc2).duration == Costs(base).of(fc2).duration);
 }
 
 TEST_CASE("profile from a recording: a range with an operator's name is that operator", "[tracer][profile-from]") {
@@ -264,6 +300,12 @@ TEST_CASE("profile from a recording: of a collective the rank that came last cou
   CHECK(all_reduce.ranks == 8);
   CHECK(all_reduce.samples == 2);
   CHECK(all_reduce.seconds == Approx(3.5e-6));  // of 3 and 4 us
+  CHECK(all_reduce.network == Bandwidth{});
+  const std::vector<NamedTrace> late_alone{{"t", late.trace()}};
+  const Bandwidth link{450'000'000'000};
+  const auto on_links =
+      measured_profile(late_alone, run.graph, Profile{}, {.least_matched = 0, .most_of_forecast = 1e9}, link);
+  CHECK(on_links.value().profile.measured_collectives[0].network == link);
 }
 
 TEST_CASE("profile from a recording: NCCL's kernels without sizes are the step's collectives in order",
@@ -317,6 +359,53 @@ TEST_CASE("profile from a recording: groups across hosts are left to the network
   CHECK(measured->collectives_matched == 1);
   CHECK(measured->collectives_across_hosts == 1);
   CHECK(measured->profile.measured_collectives.empty());
+}
+
+TEST_CASE(
+    "profile from a recording: groups of as many ranks on one host and across hosts are told apart by their calls",
+    "[tracer][profile-from]") {
+  // tp 8 is on one host, dp 8 on eight hosts.
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(64, {"parallel.zero_stage=1"}));
+  const auto size_in = [&run](int nodes) {
+    for (const CostedCollective& each : run.graph.collectives) {
+      const std::int32_t group = run.graph.ranks.front().communicators[static_cast<std::size_t>(each.slot)];
+      const GroupPlacement& placed = run.graph.communicators[static_cast<std::size_t>(group)].placement;
+      if (each.call.collective == Collective::reduce_scatter && placed.ranks == 8 && placed.nodes == nodes)
+        return each.call.size.count;
+    }
+    FAIL("no reduce-scatter over " << nodes << " hosts");
+    return std::int64_t{0};
+  };
+  HandMade made(0, 64);
+  made.kernel("gemm");
+  for (const std::int64_t bytes : {size_in(1), size_in(8), std::int64_t{6'666}})
+    made.collective("ReduceScatter", bytes / 2, bytes, 5'000'000);
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  CHECK(measured->collectives_matched == 3);
+  CHECK(measured->collectives_across_hosts == 2);  // also the one of a size that the scenario does not have
+  REQUIRE(measured->profile.measured_collectives.size() == 1);
+  CHECK(measured->profile.measured_collectives[0].size.count == size_in(1));
+}
+
+TEST_CASE("profile from a recording: of a message without a number the end that came last counts",
+          "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade sender(0, 8);
+  HandMade receiver(1, 8);
+  sender.kernel("gemm").collective("Send", 1'024, -1, 3'000).collective("Send", 1'024, -1, 5'000);
+  receiver.kernel("gemm").collective("Recv", 1'024, -1, 900'000).collective("Recv", 1'024, -1, 800'000);
+  for (TraceCollective& each : sender.trace().collectives) each.peer = 1;
+  for (TraceCollective& each : receiver.trace().collectives) {
+    each.rank = 1;
+    each.peer = 0;
+  }
+  const Result<MeasuredProfile> measured = measure(run.graph, {sender.trace(), receiver.trace()});
+  REQUIRE(measured);
+  REQUIRE(measured->profile.measured_collectives.size() == 1);
+  CHECK(measured->profile.measured_collectives[0].ranks == 2);
+  CHECK(measured->profile.measured_collectives[0].samples == 2);
+  CHECK(measured->profile.measured_collectives[0].seconds == Approx(4e-6));
 }
 
 TEST_CASE("profile from a recording: another GPU, another model or impossible rates are refused",

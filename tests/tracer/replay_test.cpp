@@ -317,14 +317,24 @@ TEST_CASE("replay: calls without numbers are not matched if one is missing, and 
                                "to 3 of them"});
 }
 
-TEST_CASE("replay: messages without numbers do not meet", "[tracer][replay]") {
+TEST_CASE("replay: messages without numbers meet in the order in which one rank sends to the other",
+          "[tracer][replay]") {
   std::vector<Trace> traces{without_numbers(0, 2, false), without_numbers(1, 2, false)};
   for (int rank = 0; rank < 2; ++rank)
     for (TraceCollective& each : traces[static_cast<std::size_t>(rank)].collectives) {
       each.name = rank == 0 ? "Send" : "Recv";
       each.peer = 1 - rank;
     }
+  CHECK(joined(traces).met == 2);
+  // The other way round they are other messages.
+  for (TraceCollective& each : traces[1].collectives) each.name = "Send";
   CHECK(joined(traces).met == 0);
+  // Without the other rank their order says nothing.
+  for (Trace& trace : traces)
+    for (TraceCollective& each : trace.collectives) each.peer = -1;
+  CHECK(joined(traces).met == 0);
+  CHECK(joined(traces).notes ==
+        std::vector<std::string>{"messages whose other rank was not recorded were not matched across ranks"});
 }
 
 TEST_CASE("replay: calls that ranks made in different orders are not matched, and a note says so", "[tracer][replay]") {
@@ -336,4 +346,80 @@ TEST_CASE("replay: calls that ranks made in different orders are not matched, an
   CHECK(both.met == 0);
   CHECK(both.notes == std::vector<std::string>{
                           "calls of a group that its ranks made in different orders were not matched across ranks"});
+}
+
+namespace {
+
+/// Steps [first, first + steps) of 200 us on a rank: 100 us of gemm, an all-reduce of 50 us with its number, 40 us of adam, then nothing.
+Trace steps_from(int rank, int first, int steps, bool ranges = false) {
+  Trace trace;
+  trace.header.rank = rank;
+  trace.header.ranks = 2;
+  for (int step = first; step < first + steps; ++step) {
+    const std::int64_t now = 200'000 * step;
+    launch(trace, "gemm", 7, now, now + 1'000, now + 101'000);
+    launch(trace, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 20, now + 500, now + 101'000, now + 151'000);
+    trace.collectives.push_back(
+        {"AllReduce", "BFloat16", "RING", "LL", 77, rank, 2, -1, 1024, step, now + 101'000, now + 151'000});
+    launch(trace, "adam", 7, now + 600, now + 151'000, now + 191'000);
+    if (ranges) trace.ranges.push_back({"ProfilerStep#" + std::to_string(step), "", 1, step, now, now + 199'999});
+  }
+  return trace;
+}
+
+Result<Replay> replayed_step(const std::vector<Trace>& traces, std::int64_t step) {
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < traces.size(); ++i) files.push_back("r" + std::to_string(i));
+  return replay_ranks(traces, files, rank_steps(traces), step);
+}
+
+}  // namespace
+
+TEST_CASE("replay: ranks that began to record at different steps are joined at the same step", "[tracer][replay]") {
+  const std::vector<Trace> traces{steps_from(0, 3, 3), steps_from(1, 4, 3)};
+  const RankSteps steps = rank_steps(traces);
+  CHECK(steps.shifts == std::vector<std::int64_t>{0, -1});
+  CHECK(steps.common() == std::vector<std::int64_t>{2, 3});
+  const Replay second = value_of(replayed_step(traces, 2));
+  CHECK(second.met == 1);
+  CHECK(second.recorded == 200_us);
+  CHECK(second.notes ==
+        std::vector<std::string>{"step 2 of r0 is step 1 of r1, whose recording began at another step"});
+  CHECK(error_text(replayed_step(traces, 1)) == "r1: step = 1: not a step of the trace (allowed: 2 3 4)");
+}
+
+TEST_CASE("replay: where a step ends is known from the ranks that recorded the next one", "[tracer][replay]") {
+  const bool ranges = GENERATE(false, true);
+  const std::vector<Trace> traces{steps_from(0, 1, 2, ranges), steps_from(1, ranges ? 1 : 2, ranges ? 3 : 2, ranges)};
+  const Replay last_of_rank_0 = value_of(replayed_step(traces, 2));
+  CHECK(last_of_rank_0.met == 1);
+  CHECK(last_of_rank_0.recorded == 200_us);  // not 10 us of rank 0 before it, and 10 us of rank 1 behind it
+  CHECK(simulate(last_of_rank_0.graph)->step_time == 200_us);
+}
+
+TEST_CASE("replay: calls whose other ranks were not recorded are counted", "[tracer][replay]") {
+  std::vector<Trace> traces{steps_from(0, 1, 2), steps_from(1, 1, 2)};
+  CHECK(value_of(replayed_step(traces, 1)).notes.empty());
+  for (Trace& trace : traces)
+    for (TraceCollective& each : trace.collectives) each.ranks = 3;
+  const std::vector<std::string> both{
+      "calls of collectives that were not matched with all their ranks: 2 of 2; their times may include waiting"};
+  CHECK(value_of(replayed_step(traces, 1)).notes == both);
+  traces.pop_back();
+  CHECK(value_of(replayed_step(traces, 1)).notes.front().find(": 1 of 1;") != std::string::npos);
+}
+
+TEST_CASE("replay: transfers of other libraries than NCCL are communication that no other rank shares",
+          "[tracer][replay]") {
+  std::vector<Trace> traces{steps_from(0, 1, 1), steps_from(1, 1, 1)};
+  for (Trace& trace : traces) {
+    trace.collectives.clear();
+    trace.kernels[1].name = "void deep_ep::intranode::dispatch<8>(int)";
+  }
+  const Replay both = joined(traces);
+  CHECK(both.met == 0);
+  CHECK(both.notes == std::vector<std::string>{"transfers of other libraries than NCCL were not matched across ranks"});
+  const Timeline timeline = value_of(simulate(both.graph));
+  CHECK(timeline.ranks[0].compute + timeline.ranks[0].optimizer == 140_us);
+  CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::expert_parallel)] == 50_us);
 }

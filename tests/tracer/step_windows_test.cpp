@@ -90,6 +90,18 @@ TEST_CASE("steps: a known optimizer ends a step, whatever repeats", "[tracer][st
   CHECK(windows.begin()->second.begin == trace.calls[step.size() - 10].start_ns);
 }
 
+TEST_CASE("steps: copies of FSDP2 before each layer do not end a step", "[tracer][steps]") {
+  const std::vector<std::int32_t> step = step_of(1, 3);
+  const auto name = [](std::int32_t id) {
+    return id == 5   ? "multi_tensor_apply_kernel<FusedAdam>"
+           : id == 4 ? "multi_tensor_apply_kernel<CopyFunctor>"
+                     : "gemm";
+  };
+  const auto windows = step_windows(trace_of(steps_of(3, step), name));
+  REQUIRE(windows.size() == 3);
+  CHECK(windows.at(2).end - windows.at(2).begin == static_cast<std::int64_t>(step.size()) * 1'000);
+}
+
 TEST_CASE("steps: a step with unknown kernels is cut out of a recording with what belongs to it", "[tracer][steps]") {
   const std::vector<std::int32_t> step = step_of(4, 3);
   const auto name = [](std::int32_t id) { return "kernel " + std::to_string(id); };

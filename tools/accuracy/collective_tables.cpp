@@ -90,6 +90,9 @@ void read_own(TableFields& fields, const CsvTable& table, Samples& out) {
   sample.ranks = ranks_of(fields, "ranks");
   if (!table.text(fields.row(), "ranks_per_domain").empty())
     sample.ranks_per_domain = ranks_of(fields, "ranks_per_domain");
+  if (!table.text(fields.row(), "nodes").empty()) sample.nodes = ranks_of(fields, "nodes");
+  if (sample.nodes > 0 && sample.ranks % sample.nodes != 0)
+    fields.add_error("nodes", "must divide the number of ranks");
   sample.seconds = fields.positive("time_us") * 1e-6;
   out.push_back(std::move(sample));
 }
@@ -210,10 +213,13 @@ const Format* format_of(const CsvTable& table) {
 
 }  // namespace
 
-std::vector<int> ranks_of_group(const Cluster& cluster, int ranks, int ranks_per_domain) {
-  const int in_domain = ranks_per_domain > 0 ? ranks_per_domain : cluster.node.gpus;
-  std::vector<int> all(static_cast<std::size_t>(ranks));
-  for (int i = 0; i < ranks; ++i) all[static_cast<std::size_t>(i)] = i / in_domain * cluster.node.gpus + i % in_domain;
+std::vector<int> ranks_of_group(const Cluster& cluster, const CollectiveSample& sample) {
+  int in_domain = cluster.node.gpus;
+  if (sample.nodes > 0 && cluster.node.gpus == cluster.node.gpus_per_host) in_domain = sample.ranks / sample.nodes;
+  if (sample.ranks_per_domain > 0) in_domain = sample.ranks_per_domain;
+  std::vector<int> all(static_cast<std::size_t>(sample.ranks));
+  for (int i = 0; i < sample.ranks; ++i)
+    all[static_cast<std::size_t>(i)] = i / in_domain * cluster.node.gpus + i % in_domain;
   return all;
 }
 
@@ -223,8 +229,11 @@ Result<Samples> read_collectives(const CsvTable& table) {
   const Format* format = format_of(table);
   if (format == nullptr)
     return fail({table.file(), 1, "", "",
-                 "unknown columns of a table of collectives (allowed: "
-                 "topology,collective,ranks,bytes,time_us and the tables of docs/formats/runs.md)"});
+                 has_all(table, {"collective", "ranks", "bytes", "time_us"})
+                     ? "has no column topology, the machine that was measured (tracecast import --topology MACHINE "
+                       "writes it)"
+                     : "unknown columns of a table of collectives (allowed: "
+                       "topology,collective,ranks,bytes,time_us and the tables of docs/formats/runs.md)"});
   Samples samples;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     TableFields fields(table, row);

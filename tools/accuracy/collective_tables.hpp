@@ -22,14 +22,16 @@ struct CollectiveSample {
   std::string topology;  ///< file stem in topologies/; "": there is none for the machine
   int ranks = 0;
   int ranks_per_domain = 0;  ///< 0: all of a domain's GPUs, as far as there are ranks
+  int nodes = 0;             ///< hosts, with as many ranks on each; 0: not said
   CollectiveCall call;       ///< with the algorithm that was forced, if one was
   double seconds = 0;
   bool guessed = false;  ///< unknown machine: the reference system of its GPU is used
   std::string excluded;  ///< why it does not count ("its source calls the settings bad"); "": it counts
 };
 
-/// The ranks of a group that has `ranks_per_domain` of them in each scale-up domain, as CollectiveSample counts.
-std::vector<int> ranks_of_group(const Cluster& cluster, int ranks, int ranks_per_domain);
+/// The ranks of a sample's group on its machine: `ranks_per_domain` in each scale-up domain; else, if each host is a domain, as many on
+/// each of its `nodes`; else all of a domain's GPUs.
+std::vector<int> ranks_of_group(const Cluster& cluster, const CollectiveSample& sample);
 
 /// True if the table has the columns of one of them.
 bool is_collective_table(const CsvTable& table);

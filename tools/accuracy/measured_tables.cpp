@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -154,7 +156,8 @@ class Machines {
     std::string column;   ///< of the field that the problem is in
   };
   const Machine& find(const CollectiveSample& sample) {
-    const auto [found, is_new] = machines_.try_emplace({sample.topology, sample.ranks, sample.ranks_per_domain});
+    const auto [found, is_new] =
+        machines_.try_emplace({sample.topology, sample.ranks, sample.ranks_per_domain, sample.nodes});
     if (is_new) make(found->second, sample);
     return found->second;
   }
@@ -169,7 +172,9 @@ class Machines {
     if (!cluster) return set_problem("topology", "unknown topology");
     if (sample.ranks_per_domain > cluster->node.gpus)
       return set_problem("ranks_per_domain", "is more than a scale-up domain has");
-    const std::vector<int> members = ranks_of_group(*cluster, sample.ranks, sample.ranks_per_domain);
+    if (sample.nodes > 0 && sample.ranks / sample.nodes > cluster->node.gpus_per_host)
+      return set_problem("nodes", "is too few hosts for so many ranks");
+    const std::vector<int> members = ranks_of_group(*cluster, sample);
     cluster->world_size = members.back() + 1;
     const std::int64_t most =
         cluster->max_nodes > 0 ? std::int64_t{cluster->max_nodes} * cluster->node.gpus : std::int64_t{1} << 20;
@@ -183,7 +188,7 @@ class Machines {
   }
 
   const RowLibrary* library_;
-  std::map<std::tuple<std::string, int, int>, Machine> machines_;
+  std::map<std::tuple<std::string, int, int, int>, Machine> machines_;
 };
 
 void add_to(SampleErrors& errors, const MeasuredSample& sample, std::vector<double>& absolute) {
@@ -225,6 +230,13 @@ SampleErrors errors_of(const std::string& group, const std::string& excluded,
   return errors;
 }
 
+/// A file beside the table if there is one, as of a scenario; else in the working directory.
+std::string beside(const CsvTable& table, const std::string& file) {
+  const std::filesystem::path path = std::filesystem::path(table.file()).parent_path() / file;
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored) ? path.string() : file;
+}
+
 }  // namespace
 
 Result<std::vector<MeasuredSample>> validate_kernels(const CsvTable& table, const RowLibrary& library) {
@@ -235,7 +247,7 @@ Result<std::vector<MeasuredSample>> validate_kernels(const CsvTable& table, cons
   std::vector<MeasuredSample> samples;
   for (const MeasuredKernel& kernel : *measured) {
     const bool is_file = own_form && kernel.gpu.ends_with(".json");
-    std::string profile = kernel.gpu;
+    std::string profile = is_file ? beside(table, kernel.gpu) : kernel.gpu;
     CostsByProfile::Pair* costs = own_form ? costs_by_profile.find(profile, kernel.kernel) : nullptr;
     if (costs == nullptr && !is_file) {
       profile = profile_of_gpu(kernel.gpu);

@@ -284,7 +284,9 @@ std::vector<std::vector<RowForecast>> validate_each(const CsvTable& table, const
 Result<std::vector<RowForecast>> validate(const CsvTable& table, const RowLibrary& library,
                                           const ValidateOptions& options) {
   if (const Result<void> ok = check_columns(table); !ok) return tl::unexpected(ok.error());
-  for (const char* column : {"layers", "hidden", "heads", "seq_len", "global_batch_seqs", "gpu", "gpu_count"})
+  std::vector<const char*> required{"seq_len", "global_batch_seqs", "gpu", "gpu_count"};
+  if (!table.has("model_name")) required.insert(required.begin(), {"layers", "hidden", "heads"});
+  for (const char* column : required)
     if (!table.has(column))
       return fail({table.file(), 1, column, "", "not a column of the table; runs cannot be forecast without it"});
   return std::move(validate_each(table, library, {options.factors}, options).front());

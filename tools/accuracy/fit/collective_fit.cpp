@@ -130,7 +130,7 @@ std::string sources_of(const std::vector<Machine>& machines) {
 }
 
 GroupPlacement placement_of(const Cluster& cluster, const CollectiveSample& sample) {
-  const std::vector<int> ranks = ranks_of_group(cluster, sample.ranks, sample.ranks_per_domain);
+  const std::vector<int> ranks = ranks_of_group(cluster, sample);
   Cluster sized = cluster;
   sized.world_size = ranks.back() + 1;
   return place(sized, ranks, 1);
@@ -201,10 +201,10 @@ std::vector<PreparedSample> prepare(const Cluster& cluster, const std::vector<co
   std::map<Curve, double> weights;
   const auto own_weight = [](const CollectiveSample& s) { return s.call.size.count > 1 << 20 ? 2.0 : 1.0; };
   for (const CollectiveSample* sample : samples) weights[curve_of(*sample)] += own_weight(*sample);
-  std::map<std::pair<int, int>, GroupPlacement> groups;
+  std::map<std::tuple<int, int, int>, GroupPlacement> groups;
   std::vector<PreparedSample> prepared;
   for (const CollectiveSample* sample : samples) {
-    const auto [found, added] = groups.try_emplace({sample->ranks, sample->ranks_per_domain});
+    const auto [found, added] = groups.try_emplace({sample->ranks, sample->ranks_per_domain, sample->nodes});
     if (added) found->second = placement_of(cluster, *sample);
     prepared.push_back({sample, found->second, own_weight(*sample) / weights[curve_of(*sample)]});
   }
