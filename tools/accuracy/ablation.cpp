@@ -258,7 +258,7 @@ const std::vector<LeftOut>& rules() {
        no_stack_change,
        "recipes and cuDNN's kernels"},
       {"fp8-attention",
-       "attention of recipes in MXFP8 in 16 bit",
+       "attention is in 16 bit in recipes of MXFP8",
        no_fp8_attention,
        {},
        no_stack_change,
@@ -291,20 +291,24 @@ const std::vector<LeftOut>& rules() {
       {"shard-ranks", "InternEvo's optimizer sends no parameters rank by rank", keep_all, {}, no_shard_ranks},
       {"step-overhead", "no constant time per step", no_step_overhead},
       {"weight-gradient", "weight gradients take what other GEMMs of their shape take", no_weight_gradient},
-      {"board-power", "GPUs of one die and more or less power (H100, B300, GB300) compute as fast", no_board_power},
+      {"board-power", "GPUs of one die with more or less power (H100, B300, GB300) are equally fast", no_board_power},
       {"popular-experts", "a learned router fills all experts equally", no_popular_experts},
-      {"virtual-stages", "none where they are not reported (two where interleaving is), not one layer each", no_chunks},
+      {"virtual-stages",
+       "no virtual stages where they are not reported (two where interleaving is), in place of one for each layer",
+       no_chunks},
   };
   return kRules;
 }
 
-Result<std::vector<Ablation>> ablate(const CsvTable& table, const RowLibrary& library, const ValidateOptions& options) {
+Result<std::vector<Ablation>> ablate(const CsvTable& table, const RowLibrary& library, const ValidateOptions& options,
+                                     const std::vector<LeftOut>& left_out) {
   std::vector<Ablation> lines;
   std::vector<RowForecast> whole;
-  for (const LeftOut& effect : effects()) {
+  for (const LeftOut& effect : left_out) {
     ValidateOptions without = options;
     without.change = effect.change;
     without.forecast = effect.forecast;
+    without.bands = false;
     Result<std::vector<RowForecast>> rows = validate(table, library, without);
     if (!rows) return tl::unexpected(rows.error());
     if (lines.empty()) whole = *rows;
