@@ -299,8 +299,10 @@ void add_predict_output(CLI::App& app, PredictOptions& options, CLI::Option* swe
   app.add_option("--csv", options.sweep.csv, "with --sweep: write one line per point to this file")
       ->type_name("FILE")
       ->needs(sweep);
-  app.add_option("--svg", options.sweep.svg,
-                 "with --sweep of one key (a curve; of cluster.world_size strong and weak scaling) or two (a heat map)")
+  app.add_option(
+         "--svg", options.sweep.svg,
+         "with --sweep of one key (a curve, over names bars; of cluster.world_size strong and weak scaling) or two (a "
+         "heat map)")
       ->type_name("FILE")
       ->needs(sweep);
   add_html(app, options.html);

@@ -23,15 +23,18 @@ int recorded_on(const Profile& profile) {
   return gpus;
 }
 
+bool has_own_kernels(const Profile& profile) { return !profile.measured.empty(); }
+
 double slower(const Profile& profile, int ranks, double spread) {
   const bool cpu = !profile.overlap;
   if (cpu) return 1;
-  const bool own_kernels = !profile.measured.empty();
-  if (!own_kernels) return 1 + spread * largest_of(ranks) - kGpuSpread * largest_of(kFittedTo);
+  if (!has_own_kernels(profile)) return 1 + spread * largest_of(ranks) - kGpuSpread * largest_of(kFittedTo);
   return 1 + spread * std::max(0.0, largest_of(ranks) - largest_of(recorded_on(profile)));
 }
 
 }  // namespace
+
+int gpus_of_factors(const Profile& profile) { return has_own_kernels(profile) ? recorded_on(profile) : kFittedTo; }
 
 void wait_for_slowest(Profile& profile, int ranks, double spread) {
   TRACECAST_ASSERT(ranks >= 1, "a job has a rank");

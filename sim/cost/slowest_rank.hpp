@@ -26,6 +26,9 @@ namespace tracecast {
 /// One standard deviation between GPUs of one kind, relative.
 inline constexpr double kGpuSpread = 0.02;
 
+/// How many GPUs the slowest one's delay is of that the times of `profile` contain: 64 of fitted ones, the recorded ones.
+int gpus_of_factors(const Profile& profile);
+
 /// Kernels (`in_training.slowest_gpu`) and host of `profile` as the slowest of `ranks` has them, in place of another job's.
 /// Requires   ranks >= 1, spread from 0 to 0.2; 0: all GPUs have the speed of the mean one
 void wait_for_slowest(Profile& profile, int ranks, double spread);

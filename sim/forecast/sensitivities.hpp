@@ -79,7 +79,7 @@ struct Sensitivities {
 /// Share of the spread of kernels that remains in a whole step: a step has many shapes of each kind, whose errors
 /// partly cancel, and their common level is fitted to whole runs. The spread of transfers remains fully: a machine has
 /// one network, which is specified and not fitted. Chosen together with the spreads of whole runs so that the 90 %
-/// bands of held-out sources contain 85 to 95 % of the runs (docs/validation/accuracy.md).
+/// bands of held-out sources contain about nine of ten runs (docs/validation/accuracy.md has the shares).
 inline constexpr double kKernelsTogether = 0.5;
 
 /// Host times differ from stack to stack by about 30 % (docs/references.md#in-training-host: 26 and 52 launches at 32

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "sim/cost/rated_precision.hpp"
+#include "sim/cost/slowest_rank.hpp"
 #include "sim/network/fabric.hpp"
 #include "sim/report/settings_text.hpp"
 
@@ -18,8 +19,23 @@ std::string provenance(const Forecast& f, const TextStyle& style) {
   return fmt::format("compute time: {}", fmt::join(parts, separator(style)));
 }
 
+/// Of in-training factors, whose residual is chosen by the number of runs (Fit). 0: the profile was recorded in steps.
 std::string fitted(const Fit& fit) {
-  return fit.data.empty() ? "" : fmt::format(" (fitted on {}, residual {})", fit.data, percent(fit.residual));
+  if (fit.data.empty()) return "";
+  if (fit.residual == 0) return fmt::format(" ({})", fit.data);
+  return fmt::format(" (fitted on {}, taken to be off by {})", fit.data, percent(fit.residual, 0));
+}
+
+/// By how much the delay of this job's slowest GPU differs from that which the profile has (slowest_rank.hpp).
+std::string slowest_gpu_text(const Scenario& s) {
+  const auto of = [](int gpus) {
+    return gpus == 1 ? "one GPU" : fmt::format("the slowest of {} GPUs", number(gpus, 1));
+  };
+  return fmt::format(
+      "kernels and host take {:.3g} times that: the profile has the delay of {}, this job that of {} "
+      "(cluster.gpu_spread {:g})",
+      s.profile.in_training.slowest_gpu, of(gpus_of_factors(s.profile)),
+      s.gpu_spread == 0 ? "the mean GPU" : of(s.cluster.world_size), s.gpu_spread);
 }
 
 /// "1.26 (gemm)", or "0.947 (fp8 gemm), 1.26 (other gemm)".
@@ -67,10 +83,7 @@ std::vector<std::string> sources_of_numbers(const Scenario& s, const Forecast& f
       fmt::format("kernels take {}, {:.3g} (attention), {:.3g} (memory-bound) times as long inside a step as alone{}",
                   gemm_factors(s), in.attention, in.memory, fitted(in.fit)));
   lines.push_back(host_text(s, f));
-  if (in.slowest_gpu != 1)
-    lines.push_back(
-        fmt::format("kernels and host take {:.3g} times that: the slowest of {} GPUs (cluster.gpu_spread {:g})",
-                    in.slowest_gpu, number(s.cluster.world_size, 1), s.gpu_spread));
+  if (in.slowest_gpu != 1) lines.push_back(slowest_gpu_text(s));
   if (s.power_limit < 1)
     lines.push_back(
         fmt::format("GPUs may draw {:.3g} % of their rated power (cluster.power_limit): kernels that compute run at "

@@ -74,8 +74,8 @@ struct Guideline {
 };
 Guideline guideline(const Scenario& scenario);
 
-/// What such guides advise against in a layout, a sentence each: stages outside of 2 to 8, tensor parallelism beyond a
-/// node, fewer than 4 micro-batches per stage.
+/// What such guides advise against in a layout, a sentence each: more than 8 stages, tensor parallelism beyond a node,
+/// fewer than 4 micro-batches per stage.
 std::vector<std::string> against_rules(int tp, int pp, std::int64_t microbatches, int node_gpus);
 
 }  // namespace tracecast

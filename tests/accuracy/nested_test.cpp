@@ -185,6 +185,8 @@ TEST_CASE("nested: no run is in the training part of its own fold", "[accuracy]"
   CHECK(json["ways"]["source"]["rows"].size() == scored(nested.plain).size());
   CHECK(json["worst"]["dense"] >= json["ways"]["stack"]["dense"]["error"]);
   CHECK(nested_page(report, true).find("| generation, dense | 3 |") != std::string::npos);
+  CHECK(nested_page(report, true).find("| blocking | BLOOM's launches do not wait for kernels | none |") !=
+        std::string::npos);
   CHECK(nested_page(report, false).find("Worst of the four ways: dense") == 0);
 }
 

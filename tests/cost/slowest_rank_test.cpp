@@ -52,6 +52,12 @@ TEST_CASE("slowest rank: kernels and host slow with the size of the job", "[orac
   CHECK(profile.host.launch == Approx(1e-4 * (1 - 0.02 * 2.33669)));
 }
 
+TEST_CASE("slowest rank: a profile has the delay of 64 GPUs, or of those that it was recorded on", "[cost]") {
+  CHECK(gpus_of_factors(fitted_gpu()) == 64);
+  CHECK(gpus_of_factors(recorded_gpu(1)) == 1);
+  CHECK(gpus_of_factors(recorded_gpu(8)) == 8);
+}
+
 TEST_CASE("slowest rank: a larger spread never makes a job faster", "[property][cost]") {
   const int ranks = GENERATE(1, 2, 8, 32, 63, 64, 1024, 16'384);
   for (const Profile& profile : {fitted_gpu(), recorded_gpu(1), recorded_gpu(8)})

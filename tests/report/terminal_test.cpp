@@ -73,6 +73,32 @@ TEST_CASE("the page says whose host time and which loss it assumes", "[report][t
   CHECK(says("loss: PyTorch's"));
 }
 
+TEST_CASE("the page says how far in-training factors may be off, and whose delay they have", "[report][terminal]") {
+  Scenario scenario = sample::scenario();
+  const auto line = [&](const std::string& begin) {
+    for (const std::string& each : assumptions(scenario, sample::forecast()))
+      if (each.starts_with(begin)) return each.substr(begin.size());
+    return std::string();
+  };
+  // A residual that was chosen is not called one.
+  const std::string factors =
+      "kernels take 1.1 (gemm), 1 (attention), 1.2 (memory-bound) times as long inside a step as alone";
+  CHECK(line(factors) == " (fitted on twelve runs, taken to be off by 5 %)");
+  scenario.profile.in_training.fit = {.data = "recorded as steps run"};
+  CHECK(line(factors) == " (recorded as steps run)");
+
+  CHECK(line("kernels and host take ").empty());
+  scenario.profile.in_training.slowest_gpu = 0.963;
+  scenario.gpu_spread = 0.02;
+  CHECK(line("kernels and host take ") ==
+        "0.963 times that: the profile has the delay of the slowest of 64 GPUs, this job that of the slowest of 16 "
+        "GPUs (cluster.gpu_spread 0.02)");
+  scenario.gpu_spread = 0;
+  CHECK(line("kernels and host take ").ends_with(", this job that of the mean GPU (cluster.gpu_spread 0)"));
+  scenario.profile.measured.emplace_back();
+  CHECK(line("kernels and host take ").starts_with("0.963 times that: the profile has the delay of one GPU, this job"));
+}
+
 TEST_CASE("the page says what each axis asks of its links, and which asks too much", "[report][terminal]") {
   Forecast f = sample::forecast();
   CHECK_FALSE(contains(page(f), "Bandwidth"));

@@ -231,7 +231,7 @@ const std::vector<LeftOut>& rules() {
            "the model's config.json"),
       rule("fused-experts", "activations of experts are kernels of their own", no_fused_experts,
            "recipes and cuDNN's kernels"),
-      rule("fp8-attention", "attention of recipes in MXFP8 in 16 bit", no_fp8_attention, "recipes, cuDNN's kernels"),
+      rule("fp8-attention", "attention is in 16 bit in recipes of MXFP8", no_fp8_attention, "recipes, cuDNN's kernels"),
       rule("expert-launches", "Megatron-Bridge's grouped multiplications cost the host one call", no_expert_launches,
            "Transformer Engine's source, its benchmark"),
       rule("expert-overlap", "no computation hides the exchange of experts", no_expert_overlap,
@@ -247,21 +247,25 @@ const std::vector<LeftOut>& rules() {
       rule("shard-ranks", "InternEvo's optimizer sends no parameters rank by rank", no_shard_ranks),
       rule("step-overhead", "no constant time per step", no_step_overhead),
       rule("weight-gradient", "weight gradients take what other GEMMs of their shape take", no_weight_gradient),
-      rule("board-power", "GPUs of one die and more or less power (H100, B300, GB300) compute as fast", no_board_power),
+      rule("board-power", "GPUs of one die with more or less power (H100, B300, GB300) are equally fast",
+           no_board_power),
       rule("popular-experts", "a learned router fills all experts equally", no_popular_experts),
-      rule("virtual-stages", "none where they are not reported (two where interleaving is), not one layer each",
+      rule("virtual-stages",
+           "no virtual stages where they are not reported (two where interleaving is), in place of one for each layer",
            no_chunks),
   };
   return kRules;
 }
 
-Result<std::vector<Ablation>> ablate(const CsvTable& table, const RowLibrary& library, const ValidateOptions& options) {
+Result<std::vector<Ablation>> ablate(const CsvTable& table, const RowLibrary& library, const ValidateOptions& options,
+                                     const std::vector<LeftOut>& left_out) {
   std::vector<Ablation> lines;
   std::vector<RowForecast> whole;
-  for (const LeftOut& effect : effects()) {
+  for (const LeftOut& effect : left_out) {
     ValidateOptions without = options;
     without.change = effect.change;
     without.forecast = effect.forecast;
+    without.bands = false;
     Result<std::vector<RowForecast>> rows = validate(table, library, without);
     if (!rows) return tl::unexpected(rows.error());
     if (lines.empty()) whole = *rows;

@@ -42,9 +42,10 @@ struct Ablation {
   double largest_shift = 0;  ///< the largest median of one source
 };
 
-/// One line per effect.
+/// One line per effect, the first of which is the whole model. The lines point to `left_out`.
 /// Errors: those of validate.
-Result<std::vector<Ablation>> ablate(const CsvTable& table, const RowLibrary& library, const ValidateOptions& options);
+Result<std::vector<Ablation>> ablate(const CsvTable& table, const RowLibrary& library, const ValidateOptions& options,
+                                     const std::vector<LeftOut>& left_out = effects());
 
 /// A Markdown table.
 std::string ablation_page(const std::vector<Ablation>& lines);

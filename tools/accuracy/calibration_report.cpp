@@ -105,8 +105,8 @@ std::string decision_table(const CsvTable& table, const std::vector<RowForecast>
   text += fmt::format("| cost of choosing the forecast's best layout | {} groups | {} %; the best in {} |\n",
                       choice.groups, percent_number(choice.mean), choice.best);
   text += fmt::format(
-      "| own cluster: corrected by the three most similar runs | {} rows of {} sources, {} without | {} % before, {} % "
-      "after |\n",
+      "| own cluster: corrected by the three most similar runs | {} rows of {} sources; {} more have fewer than three "
+      "similar runs | {} % before, {} % after |\n",
       own.rows, own.sources, own.without_similar, percent_number(own.before), percent_number(own.after));
   return text;
 }

@@ -1,7 +1,7 @@
 /// \file
 /// Errors of forecasts, summed up over rows of a table of runs.
 ///
-/// The measure is that of docs/formats/runs.md: median absolute error of the step time per source, then the mean over
+/// The measure is that of docs/validation/accuracy.md: median absolute error of the step time per source, then the mean over
 /// sources. Sources with fewer than three rows are pooled into one.
 #pragma once
 

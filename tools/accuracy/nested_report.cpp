@@ -100,12 +100,12 @@ std::string change_text(const std::array<double, 2>& score) {
 }
 
 std::string rule_table(const Nested& nested, bool markdown) {
-  std::vector<Cells> lines{{"rule", "evidence outside the table", "rows", "used in folds"}};
+  std::vector<Cells> lines{{"rule", "forecast without it", "evidence outside the table", "rows", "used in folds"}};
   for (const Way& way : nested.ways) lines.front().push_back(way.name);
   lines.front().emplace_back("experts, source");
   for (const RuleScore& rule : nested.rules) {
-    Cells line{rule.rule->name, *rule.rule->evidence == '\0' ? "none" : rule.rule->evidence, std::to_string(rule.rows),
-               fmt::format("{} of {}", rule.folds_used, rule.folds)};
+    Cells line{rule.rule->name, rule.rule->left_out, *rule.rule->evidence == '\0' ? "none" : rule.rule->evidence,
+               std::to_string(rule.rows), fmt::format("{} of {}", rule.folds_used, rule.folds)};
     for (const Way& way : nested.ways) line.push_back(change_text(rule.dense.at(way.name)));
     line.push_back(change_text(rule.experts.at("source")));
     lines.push_back(std::move(line));
@@ -216,7 +216,7 @@ std::string nested_page(const NestedReport& report, bool markdown) {
   text += title("Rules", markdown);
   text += fmt::format(
       "{} rules with evidence outside the table, {} without; {} factors that runs determine.\nDense error with the "
-      "rule, and what leaving it out adds (first order).\n\n",
+      "rule, and by how much it grows without it; the factors are fitted again, approximately (first order).\n\n",
       count_rules(true), count_rules(false), nested.free_factors);
   text += rule_table(nested, markdown);
   text += title("Factors", markdown) + factor_table(nested, markdown);

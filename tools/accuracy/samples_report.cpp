@@ -47,7 +47,8 @@ std::string samples_page(const std::vector<MeasuredSample>& samples, bool collec
                   collectives ? "" : mean_text(e.held_out), collectives ? "" : mean_text(e.large));
     if (!e.factor.empty()) factors[e.group] = factor_text(e);
   }
-  if (!factors.empty()) text += "\n" + heading("In-training factors (in_training of the profile)", style) + "\n";
+  if (!factors.empty())
+    text += "\n" + heading("In-training factors: in_training x the clock of a sustained load", style) + "\n";
   for (const auto& [group, factor] : factors) text += table.row(group, factor);
   for (const auto& [reason, count] : skipped_samples(samples)) text += fmt::format("  {} skipped: {}\n", count, reason);
   return text;
