@@ -30,7 +30,7 @@ MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& p
   const int stage = plan.parallel.zero_stage;
   MemoryByKind memory = model_states(trained, plan.training, stage, shards);
   if (!reduces_every_microbatch(plan.parallel, plan.num_microbatches))
-    memory.gradients = model_states(trained, plan.training, 0, 1).gradients;
+    memory.gradients = std::max(memory.gradients, model_states(trained, plan.training, 0, 1).gradients);
   const bool wide = !is_16_bit(plan.training.grad_reduce_dtype);
   if (plan.training.keep_16bit_gradients && wide && compute_size(plan.training) == 2)
     memory.gradients += Bytes{2 * trained};

@@ -94,9 +94,8 @@ TEST_CASE("scenario: defaults of a stack that are for one ZeRO stage or one kind
   CHECK(parallel({"stack=deepspeed", "parallel.zero_stage=3"}).overlap_grad_reduce);
   CHECK_FALSE(
       parallel({"stack=deepspeed", "parallel.zero_stage=3", "parallel.overlap_grad_reduce=false"}).overlap_grad_reduce);
-  CHECK(parallel({"stack=megatron-bridge"}).ddp_bucket_size == 128 << 20);
-  CHECK(parallel({"stack=megatron-bridge", "parallel.data_parallel=ddp", "parallel.zero_stage=0"}).ddp_bucket_size ==
-        0);
+  CHECK(parallel({"stack=nemo-2025"}).ddp_bucket_size == 128 << 20);
+  CHECK(parallel({"stack=nemo-2025", "parallel.data_parallel=ddp", "parallel.zero_stage=0"}).ddp_bucket_size == 0);
 }
 
 TEST_CASE("scenario: a job uses equal parts of racks", "[io][racks]") {

@@ -513,6 +513,15 @@ TEST_CASE("FSDP: a layer makes gradients while those of the one before are reduc
   CHECK(transient(false) - transient(true) == Bytes{(2 + 4) * layer});
 }
 
+TEST_CASE("FSDP that defers on one GPU ends with gradients as wide as its weights", "[oracle][memory]") {
+  const Model model = llama3_8b();
+  const Parallel parallel{.zero_stage = 3, .defer_grad_sync = true};
+  const std::int64_t total = parameter_count(model).total();
+  // The sums of micro-batches have 2 bytes; what is left after the reduction has 4 on each of the ranks that share them.
+  CHECK(peak(model, plan_of(model, parallel, zero_paper(), 1)).gradients == Bytes{4 * total});
+  CHECK(peak(model, plan_of(model, parallel, zero_paper(), 8)).gradients == Bytes{2 * total});
+}
+
 TEST_CASE("DDP: buckets are a second copy of the gradients", "[oracle][memory]") {
   const Model model = llama3_8b();
   Parallel parallel;

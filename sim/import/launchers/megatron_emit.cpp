@@ -96,7 +96,7 @@ void emit_sharding(Settings& said, RunSettings& settings, const Scenario& scenar
     said.push_back({"data-parallel-sharding-strategy", kStrategies.at(static_cast<std::size_t>(stage))});
     said.push_back({"ckpt-format", "fsdp_dtensor"});
   }
-  settings.take("parallel.gathers_in_place");
+  if (stage == 3) settings.list_unless(p.gathers_in_place, "parallel.gathers_in_place");
   const bool gather = scenario.parallel.overlap_param_gather;
   settings.list_unless(!dealt || !gather, "parallel.overlap_param_gather");
   if (stage > 0 && gather && !dealt) said.push_back({"overlap-param-gather"});

@@ -117,6 +117,11 @@ void import_nemo_fsdp(RunImport& run) {
   run.pass_over("fsdp-sharded-checkpoint fsdp-use-orig-params");
 }
 
+void import_megatron_fsdp(RunImport& run, int stage, Name key) {
+  run.put("parallel.zero_stage", stage, key);
+  if (stage == 3) run.put_flag("parallel.gathers_in_place", true, key);
+}
+
 /// The strategy is Megatron FSDP's. Configurations set it beside the distributed optimizer, too, which does not read it.
 void import_sharding(RunImport& run, bool bridge) {
   constexpr std::pair<Name, int> kStrategies[] = {
@@ -132,7 +137,7 @@ void import_sharding(RunImport& run, bool bridge) {
   else if (run.flag("use-torch-fsdp2").value_or(false))
     import_torch_fsdp2(run);
   else if (strategy && fsdp)
-    run.put("parallel.zero_stage", *strategy, kStrategy);
+    import_megatron_fsdp(run, *strategy, kStrategy);
   else if (distributed.value_or(bridge))
     run.put("parallel.zero_stage", 1, "use-distributed-optimizer");
   if (strategy && !fsdp) run.assume(fmt::format("{} has no effect without use-megatron-fsdp", kStrategy));

@@ -56,6 +56,19 @@ TEST_CASE("row words: stages of ZeRO", "[accuracy]") {
   CHECK(row(",framework", ",PyTorch DDP").value().scenario.parallel.data_parallel == DataParallelKind::ddp);
 }
 
+TEST_CASE("row words: what recipes of Megatron-Core set for buckets and sharded parameters", "[accuracy]") {
+  const auto parallel = [](const std::string& columns, const std::string& values) {
+    return row(columns, values).value().scenario.parallel;
+  };
+  CHECK(parallel(",framework", ",NeMo 25.04").ddp_bucket_size == 128 << 20);
+  CHECK(parallel(",framework", ",Megatron-Bridge 26.02").ddp_bucket_size == 128 << 20);
+  CHECK(parallel(",framework", ",NeMo 24.12").ddp_bucket_size == 40'000'000);
+  CHECK(parallel(",framework", ",Megatron-LM").ddp_bucket_size == 0);
+  CHECK(parallel(",framework,zero_stage", ",Megatron-Bridge 26.02,3").gathers_in_place);
+  CHECK_FALSE(parallel(",framework,zero_stage", ",Megatron-Bridge 26.02,1").gathers_in_place);
+  CHECK_FALSE(parallel(",framework", ",torchtitan").gathers_in_place);
+}
+
 TEST_CASE("row words: Megatron-LM is that of its year", "[accuracy]") {
   CHECK(named("Megatron-LM") == "Megatron-LM");
   CHECK(named("Megatron-LM", ",source", ",SC21 (arXiv 2104.04473)") == "Megatron-LM (2021)");

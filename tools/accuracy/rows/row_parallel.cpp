@@ -63,16 +63,26 @@ class ParallelReader : RowPart {
       p.data_parallel = DataParallelKind::ddp;
       p.overlap_grad_reduce = true;
       p.ddp_bucket_size = 0;
-    } else if (text("framework").starts_with("NeMo 24")) {
-      // NeMo 1 leaves buckets to Megatron-Core, which does not count context ranks (docs/references.md#bucket-elements).
-      p.ddp_bucket_size =
-          std::max<std::int64_t>(40'000'000, 1'000'000LL * p.replicas_on(result_.scenario.cluster.world_size));
+    } else {
+      set_buckets(p);
     }
+    const bool megatron_fsdp = is_bridge() || runs("megatron-core") || runs("megatron-moe");
+    p.gathers_in_place = p.gathers_in_place || (p.zero_stage == 3 && megatron_fsdp);
     read_stages(p);
     add_shard_overhead(p);
   }
 
  private:
+  /// NeMo 2 and Megatron-Bridge set them; NeMo 1 leaves them to Megatron-Core, which does not count context ranks.
+  /// Source: docs/references.md#bucket-elements
+  void set_buckets(Parallel& p) const {
+    if (text("framework").starts_with("NeMo 24"))
+      p.ddp_bucket_size =
+          std::max<std::int64_t>(40'000'000, 1'000'000LL * p.replicas_on(result_.scenario.cluster.world_size));
+    else if (is_bridge() || runs("megatron-core"))
+      p.ddp_bucket_size = 128 << 20;
+  }
+
   /// False, and an error, if they do not divide the GPUs.
   bool read_degrees(Parallel& p) {
     const int world = result_.scenario.cluster.world_size;
