@@ -52,7 +52,8 @@ struct Question {
   std::optional<LossLaw> law;
   ModelBudget optimal;
   std::vector<DeviceGroup> devices;
-  double dies = 1;  ///< devices of a module
+  double dies = 1;             ///< devices of a module
+  const char* device = "GPU";  ///< what --gpus counts
 };
 
 /// The GPU of a machine, or the module that has several of them (MI250X: two dies) if `modules`.
@@ -163,6 +164,7 @@ Result<Question> read_question(ScalingOptions options) {
   if (!devices) return tl::unexpected(devices.error());
   question.devices = std::move(*devices);
   question.dies = dies_of_module(options);
+  if (options.modules) question.device = "module";
   return question;
 }
 
@@ -189,8 +191,9 @@ std::string machine_lines(const Question& question, double days) {
   for (const DeviceGroup& group : question.devices)
     text += fmt::format("  {:<11}  {:g} x {}, peak {:.4g} TFLOP/s each\n", text.empty() ? "machine" : "", group.count,
                         group.device, group.peak_flops * 1e-12);
-  text += fmt::format("  days         {:.4g}\n  rate         {:.4g} TFLOP/s per GPU, {:.1f} % of the peak{}\n", days,
-                      rate.flops_per_device * 1e-12, 100 * rate.utilisation, warning(rate.utilisation));
+  text +=
+      fmt::format("  days         {:.4g}\n  rate         {:.4g} TFLOP/s per {}, {:.1f} % of the peak{}\n", days,
+                  rate.flops_per_device * 1e-12, question.device, 100 * rate.utilisation, warning(rate.utilisation));
   if (question.dies > 1)
     text += fmt::format("  modules      these are dies, {:g} to a module; as modules (--modules): {:.1f} %\n",
                         question.dies, 100 * rate.utilisation / question.dies);
@@ -267,12 +270,14 @@ Json machine_json(const Question& question, double days) {
   const SustainedRate rate = sustained_rate(question.compute, days, question.devices);
   Json parts = Json::array();
   double gpus = 0;
+  std::string names;
   for (const DeviceGroup& group : question.devices) {
     gpus += group.count;
+    names += (names.empty() ? "" : " + ") + group.device;
     parts.push_back({{"gpu", group.device}, {"gpus", group.count}, {"peak_flops_per_s", group.peak_flops}});
   }
   const double equal = equal_work_peak(question.devices);
-  return {{"gpu", question.devices.front().device},
+  return {{"gpu", names},
           {"gpus", gpus},
           {"days", days},
           {"flops_per_s", rate.flops},
@@ -323,7 +328,8 @@ std::string tables(const TextStyle& style) {
     text += without_trailing_blanks(line) + "\n";
     if (!claim.note.empty()) notes += paragraph(pad_right(claim.machine, 14), claim.note, style);
   }
-  return text + "each GPU or module: the rate that it needs for these FLOPs, and its share of the peak\n" +
+  return text +
+         paragraph("", "each GPU or module: the rate that it needs for these FLOPs, and its share of the peak", style) +
          "! outside the 10 to 60 % of the peak that training sustains\n" + notes;
 }
 

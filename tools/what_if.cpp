@@ -234,6 +234,7 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data, RecentS
         {"mean", report.goodput.goodput.mean},
         {"low", report.goodput.goodput.low},
         {"high", report.goodput.goodput.high},
+        {"histories", report.goodput.histories},
         {"days", seconds(report.spec.horizon) / kSecondsPerDay},
         {"interruptions", report.goodput.interruptions.mean},
         {"mtbf_hours", std::isfinite(report.mtbf_s) ? Json(report.mtbf_s / kSecondsPerHour) : Json(nullptr)},

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/network/sites.hpp"
@@ -10,31 +12,54 @@
 namespace tracecast {
 namespace {
 
-/// The graph with one slower rank, and all ranks of its class with it. Ranks share templates and programs, so this rank gets copies.
-StepGraph with_slow_rank(StepGraph graph, std::size_t rank, int speed_percent) {
-  if (graph.ranks[rank].first_batch >= 0) {               // its times are not those of its templates
-    std::int32_t& slowdown = graph.ranks[rank].slowdown;  // beyond that of the scenario's perturb.slow_rank
-    slowdown =
-        static_cast<std::int32_t>(std::min<std::int64_t>(std::int64_t{slowdown} * 100 / speed_percent, INT32_MAX));
-    return graph;
+/// Slower ranks of a graph. Ranks share templates and programs, so slower ones get copies.
+class SlowRanks {
+ public:
+  SlowRanks(StepGraph& graph, int speed_percent) : graph_(&graph), speed_percent_(speed_percent) {}
+
+  void add(Rank& rank) {
+    if (rank.first_batch < 0) {
+      rank.program = program_of(rank.program);
+      return;
+    }
+    // Its times are not those of its templates. This comes on top of the scenario's perturb.slow_rank.
+    rank.slowdown = static_cast<std::int32_t>(
+        std::min<std::int64_t>(std::int64_t{rank.slowdown} * 100 / speed_percent_, INT32_MAX));
   }
-  std::map<std::int32_t, std::int32_t> slow_templates;
-  const auto slowed = [&](std::int32_t index) {
-    const auto [entry, fresh] = slow_templates.try_emplace(index, static_cast<std::int32_t>(graph.templates.size()));
+
+ private:
+  std::int32_t program_of(std::int32_t healthy) {
+    const auto [entry, fresh] = programs_.try_emplace(healthy, static_cast<std::int32_t>(graph_->programs.size()));
     if (!fresh) return entry->second;
-    Template copy = graph.templates[static_cast<std::size_t>(index)];
-    for (Op& op : copy.ops)
-      if (op.type == OpType::compute) op.duration = {op.duration.picoseconds * 100 / speed_percent};
-    graph.templates.push_back(std::move(copy));
+    std::vector<ProgramItem> program = graph_->programs[static_cast<std::size_t>(healthy)];
+    for (ProgramItem& item : program) item.template_index = template_of(item.template_index);
+    graph_->programs.push_back(std::move(program));
+    graph_->first_layers.resize(graph_->programs.size());
+    graph_->first_layers.back() = graph_->first_layers[static_cast<std::size_t>(healthy)];
     return entry->second;
-  };
-  const auto healthy = static_cast<std::size_t>(graph.ranks[rank].program);
-  std::vector<ProgramItem> program = graph.programs[healthy];
-  for (ProgramItem& item : program) item.template_index = slowed(item.template_index);
-  graph.ranks[rank].program = static_cast<std::int32_t>(graph.programs.size());
-  graph.programs.push_back(std::move(program));
-  graph.first_layers.resize(graph.programs.size());
-  graph.first_layers.back() = graph.first_layers[healthy];
+  }
+
+  std::int32_t template_of(std::int32_t healthy) {
+    const auto [entry, fresh] = templates_.try_emplace(healthy, static_cast<std::int32_t>(graph_->templates.size()));
+    if (!fresh) return entry->second;
+    Template copy = graph_->templates[static_cast<std::size_t>(healthy)];
+    for (Op& op : copy.ops)
+      if (op.type == OpType::compute) op.duration = {op.duration.picoseconds * 100 / speed_percent_};
+    graph_->templates.push_back(std::move(copy));
+    return entry->second;
+  }
+
+  StepGraph* graph_;
+  int speed_percent_;
+  std::map<std::int32_t, std::int32_t> programs_;
+  std::map<std::int32_t, std::int32_t> templates_;
+};
+
+/// The graph with one slower pipeline rank, in every replica.
+StepGraph with_slow_pipeline_rank(StepGraph graph, int pp_rank, int speed_percent) {
+  SlowRanks slow(graph, speed_percent);
+  for (Rank& rank : graph.ranks)
+    if (rank.pp_rank == pp_rank) slow.add(rank);
   return graph;
 }
 
@@ -57,6 +82,14 @@ void degrade(Cluster& cluster, const MachineState& state) {
   for (FabricTier& tier : cluster.tiers) tier.oversubscription *= 100.0 / state.uplink_speed_percent;
 }
 
+/// The batch of a ramp is not that of the scenario's file.
+Error of_ramp(Error error) {
+  for (Diagnostic& each : error.diagnostics)
+    if (each.key == "training.global_batch_size")
+      each = {"", 0, "run.batch_ramp", "", fmt::format("global_batch = {}: {}", each.value, each.message)};
+  return error;
+}
+
 }  // namespace
 
 int replicas_of(const Scenario& scenario) {
@@ -67,25 +100,37 @@ int replicas_of(const Scenario& scenario) {
 EngineStepTimes::EngineStepTimes(Scenario scenario, bool keep_batch, double healthy_step_s, const ForecastRun* known)
     : scenario_(std::move(scenario)), keep_batch_(keep_batch), healthy_step_s_(healthy_step_s), known_(known) {}
 
-Result<Duration> EngineStepTimes::engine_time(const Scenario& scenario, int gpu_speed_percent) const {
+Result<EngineStepTimes::Step> EngineStepTimes::engine_step(const Scenario& scenario, const Slow& slow) const {
   const Result<ForecastRun> run = forecast(scenario);
   if (!run) return tl::unexpected(located(run.error(), scenario));
-  return engine_time(scenario, *run, gpu_speed_percent);
+  return engine_step(scenario, *run, slow);
 }
 
-Result<Duration> EngineStepTimes::engine_time(const Scenario& scenario, const ForecastRun& run,
-                                              int gpu_speed_percent) const {
+Result<EngineStepTimes::Step> EngineStepTimes::engine_step(const Scenario& scenario, const ForecastRun& run,
+                                                           const Slow& slow) const {
   // Beyond the simulated step: the other steps of a period of local SGD do not average.
   const Duration step = run.forecast.averaging ? from_seconds(run.forecast.step_time_s) : run.timeline.step_time;
-  if (gpu_speed_percent == 100) return step;
-  Duration slowest;
-  for (std::size_t rank = 0; rank < run.graph.ranks.size(); ++rank) {
+  if (slow.speed_percent == 100) return Step{step};
+  Step slowest;
+  for (int pp_rank = 0; pp_rank < run.plan.parallel.pp; ++pp_rank) {
+    if (slow.pp_rank && *slow.pp_rank != pp_rank) continue;
     const Result<Timeline> timeline =
-        simulate(with_slow_rank(run.graph, rank, gpu_speed_percent), run.network, engine_of(scenario, {}));
+        simulate(with_slow_pipeline_rank(run.graph, pp_rank, slow.speed_percent), run.network, engine_of(scenario, {}));
     if (!timeline) return tl::unexpected(timeline.error());
-    slowest = std::max(slowest, timeline->step_time);
+    if (timeline->step_time > slowest.time) slowest = {timeline->step_time, pp_rank};
   }
-  return slowest + (step - run.timeline.step_time);
+  slowest.time = slowest.time + (step - run.timeline.step_time);
+  return slowest;
+}
+
+/// Without lost replicas the step has few classes, so that all pipeline ranks can be tried.
+Result<EngineStepTimes::Step> EngineStepTimes::with_all_replicas(const Scenario& scenario,
+                                                                 const MachineState& state) const {
+  MachineState known = state;
+  known.gpu_speed_percent = 100;
+  const Slow slow{state.gpu_speed_percent, {}};
+  return known_ != nullptr && known == MachineState{} ? engine_step(scenario, *known_, slow)
+                                                      : engine_step(scenario, slow);
 }
 
 Result<StepTime> EngineStepTimes::of(const MachineState& state) const {
@@ -93,22 +138,25 @@ Result<StepTime> EngineStepTimes::of(const MachineState& state) const {
   if (state.global_batch > 0) scenario.training.global_batch_size = state.global_batch;
   const std::int64_t full_batch = scenario.training.global_batch_size;
   degrade(scenario.cluster, state);  // with all nodes, by which the sites are divided
-  if (state.lost_replicas > 0) drop_replicas(scenario, replicas_of(scenario), state.lost_replicas, keep_batch_);
-  MachineState whole = state;
-  whole.gpu_speed_percent = 100;
-  const Result<Duration> time = known_ != nullptr && whole == MachineState{}
-                                    ? engine_time(scenario, *known_, state.gpu_speed_percent)
-                                    : engine_time(scenario, state.gpu_speed_percent);
-  if (!time) return tl::unexpected(time.error());
-  const std::int64_t sequences = keep_batch_ ? full_batch : scenario.training.global_batch_size;
-  StepTime step{*time, sequences * scenario.training.seq_length};
-  if (healthy_step_s_ > 0) {
-    const Result<Duration> healthy =
-        known_ != nullptr ? engine_time(scenario_, *known_, 100) : engine_time(scenario_, 100);
-    if (!healthy) return tl::unexpected(healthy.error());
-    step.time = from_seconds(seconds(*time) / seconds(*healthy) * healthy_step_s_);
+  Result<Step> step{Step{}};
+  if (state.lost_replicas == 0 || state.gpu_speed_percent < 100) {
+    MachineState whole = state;
+    whole.lost_replicas = 0;
+    step = with_all_replicas(scenario, whole);
   }
-  return step;
+  if (step && state.lost_replicas > 0) {
+    drop_replicas(scenario, replicas_of(scenario), state.lost_replicas, keep_batch_);
+    step = engine_step(scenario, {state.gpu_speed_percent, step->slow_pp_rank});
+  }
+  if (!step) return tl::unexpected(state.global_batch > 0 ? of_ramp(std::move(step.error())) : step.error());
+  const std::int64_t sequences = keep_batch_ ? full_batch : scenario.training.global_batch_size;
+  StepTime result{step->time, sequences * scenario.training.seq_length};
+  if (healthy_step_s_ > 0) {
+    const Result<Step> healthy = with_all_replicas(scenario_, {});
+    if (!healthy) return tl::unexpected(healthy.error());
+    result.time = from_seconds(seconds(step->time) / seconds(healthy->time) * healthy_step_s_);
+  }
+  return result;
 }
 
 }  // namespace tracecast

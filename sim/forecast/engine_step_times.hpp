@@ -5,12 +5,15 @@
 ///                   to whole micro-batches (tokens count once)
 ///   slow GPU        all compute of one pipeline rank takes 1/speed as long, in every replica: others wait for a slow
 ///                   one at their next common collective, so that one slow replica costs as much as many.
-///                   The slow pipeline rank is the one that costs most.
+///                   The slow pipeline rank is the one that costs most; with lost replicas, the one that costs most
+///                   without them, since a machine that lost some has thousands of classes of ranks.
 ///   lost rail       every node has one NIC less: exact if each rail is a separate switch
 ///   slow link       every NIC runs at that speed: an upper bound, since only rings through the link are slow
 ///   slow uplink     oversubscription above the nodes increases by 1/speed
 ///   batch ramp      the scenario with that global batch
 #pragma once
+
+#include <optional>
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/scenario.hpp"
@@ -32,8 +35,17 @@ class EngineStepTimes final : public StepTimes {
   Result<StepTime> of(const MachineState& state) const override;
 
  private:
-  Result<Duration> engine_time(const Scenario& scenario, int gpu_speed_percent) const;
-  Result<Duration> engine_time(const Scenario& scenario, const ForecastRun& run, int gpu_speed_percent) const;
+  struct Slow {
+    int speed_percent = 100;          ///< of one pipeline rank
+    std::optional<int> pp_rank = {};  ///< that rank; nothing: the one that costs most
+  };
+  struct Step {
+    Duration time;
+    std::optional<int> slow_pp_rank = {};
+  };
+  Result<Step> engine_step(const Scenario& scenario, const Slow& slow) const;
+  Result<Step> engine_step(const Scenario& scenario, const ForecastRun& run, const Slow& slow) const;
+  Result<Step> with_all_replicas(const Scenario& scenario, const MachineState& state) const;
 
   Scenario scenario_;
   bool keep_batch_;

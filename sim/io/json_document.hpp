@@ -99,8 +99,6 @@ class ObjectReader {
   std::vector<ObjectReader> get_objects(const std::string& key);
   /// Keys that are allowed but not read.
   void ignore(const std::string& key);
-  /// A key that was read, but is not allowed after all.
-  void forget(const std::string& key);
   /// `key` had another name in earlier versions: a member `old_name` is read in its place. Having both is an error.
   void accept_old_name(const std::string& old_name, const std::string& key);
 

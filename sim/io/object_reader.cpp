@@ -256,8 +256,6 @@ void ObjectReader::ignore(const std::string& key) {
   if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
 }
 
-void ObjectReader::forget(const std::string& key) { std::erase(known_, key); }
-
 void ObjectReader::accept_old_name(const std::string& old_name, const std::string& key) {
   if (node_->find(old_name) == nullptr) return;
   ignore(old_name);

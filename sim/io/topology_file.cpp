@@ -48,12 +48,12 @@ std::vector<KeyTable> topology_keys() {
 
 namespace {
 
-void need_only(ObjectReader& reader, bool needed, std::initializer_list<const char*> keys) {
+/// `condition`: when they are needed; without it they have no effect.
+void need_only(ObjectReader& reader, bool needed, std::initializer_list<const char*> keys, std::string_view condition) {
   for (const char* key : keys) {
-    if (!needed)
-      reader.forget(key);
-    else if (reader.get_node(key) == nullptr)
-      reader.error(key, "is missing");
+    const bool given = reader.get_node(key) != nullptr;
+    if (needed && !given) reader.error(key, "is missing");
+    if (!needed && given) reader.error(key, fmt::format("has no effect: it is for {}", condition));
   }
 }
 
@@ -65,8 +65,8 @@ void read_node(ObjectReader& reader, NodeSpec& node) {
   if (node.gpus_per_host == 0) node.gpus_per_host = node.gpus;
   if (node.gpus % node.gpus_per_host != 0)
     reader.error("gpus_per_host", fmt::format("does not divide node.gpus = {}", node.gpus));
-  need_only(reader, has_gpu_links(node), {"gpu_link"});
-  need_only(reader, node.nics > 0, {"nic_rate", "nic_latency"});
+  need_only(reader, has_gpu_links(node), {"gpu_link"}, "GPUs that node.link connects directly");
+  need_only(reader, node.nics > 0, {"nic_rate", "nic_latency"}, "nodes with node.nics above 0");
   if (node.nvls && node.link != IntraLink::nvswitch) reader.error("nvls", "needs node.link = \"nvswitch\"");
   reader.finish();
 }

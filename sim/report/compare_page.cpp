@@ -163,10 +163,13 @@ std::string activity_letters(const StepRecord& record, std::size_t rank, double 
 
 std::string comparison_page(const Comparison& c, const StepRecord& forecast, const StepRecord& actual,
                             const TextStyle& style) {
+  const std::string error = signed_percent(c.error);
   std::string text =
-      fmt::format("{}: forecast {} ({}), actual {} ({}), error {}\n", c.scenario, time_text(c.forecast_s),
-                  to_string(c.forecast_origin), time_text(c.actual_s), to_string(c.actual_origin),
-                  paint(signed_percent(c.error), c.within() ? Colour::green : Colour::red, style));
+      paragraph("",
+                fmt::format("{}: forecast {} ({}), actual {} ({}), error {}", c.scenario, time_text(c.forecast_s),
+                            to_string(c.forecast_origin), time_text(c.actual_s), to_string(c.actual_origin), error),
+                style);
+  text.replace(text.rfind(error), error.size(), paint(error, c.within() ? Colour::green : Colour::red, style));
   if (actual.repeats)
     text +=
         fmt::format("  lower quartile of {} repeats, which spread by {}\n", actual.repeats->count, percent(c.spread));

@@ -29,7 +29,7 @@ std::string section(std::string_view id, std::string_view title, const std::stri
 }
 
 std::string figure(const std::string& svg) {
-  return svg.empty() ? "" : "<figure tabindex=\"0\">" + svg + "</figure>\n";
+  return svg.empty() ? "" : "<figure class=\"wide\" tabindex=\"0\">" + svg + "</figure>\n";
 }
 
 std::string list(const std::vector<std::string>& items) {

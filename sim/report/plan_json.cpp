@@ -258,7 +258,10 @@ Json upgrades_json(const std::vector<Upgrade>& upgrades) {
 Json likely_sizes_json(const CapacityPlan& plan) {
   Json sizes = Json::array();
   for (const LikelySize& each : likely_sizes(plan))
-    sizes.push_back({{"topology", each.topology}, {"probability", each.probability}, {"gpus", each.gpus}});
+    sizes.push_back({{"topology", each.topology},
+                     {"probability", each.probability},
+                     {"gpus", each.gpus ? Json(*each.gpus) : Json(nullptr)},
+                     {"most_likely", {{"gpus", each.most_likely}, {"probability", each.most}}}});
   return sizes;
 }
 

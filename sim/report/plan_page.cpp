@@ -297,16 +297,21 @@ std::string_view last_by(Objective objective) {
   return objective == Objective::cost ? ", which come last, by time" : "";
 }
 
-/// "dgx-h100: 8,192 for 50 %, 8,192 for 80 %, more than were searched for 95 %"
+/// "dgx-h100: 8,192 for 50 %, 16,384 for 80 %, none for 95 % (at most 91 %, with 16,384)"
 std::string size_lines(const CapacityPlan& plan, const TextStyle& style) {
-  std::map<std::string, std::string> of_machine;
-  for (const LikelySize& each : likely_sizes(plan)) {
-    std::string& text = of_machine[each.topology];
-    text += fmt::format("{}{} for {}", text.empty() ? "" : ", ",
-                        each.gpus > 0 ? number(each.gpus, 1) : "more than were searched", percent(each.probability, 0));
-  }
+  std::map<std::string, std::vector<LikelySize>> of_machine;
+  for (LikelySize& each : likely_sizes(plan)) of_machine[each.topology].push_back(std::move(each));
   std::string text;
-  for (const auto& [topology, sizes] : of_machine) text += paragraph("  ", topology + ": " + sizes, style);
+  for (const auto& [topology, sizes] : of_machine) {
+    std::vector<std::string> parts;
+    for (const LikelySize& each : sizes)
+      parts.push_back(
+          fmt::format("{} for {}", each.gpus ? number(*each.gpus, 1) : "none", percent(each.probability, 0)));
+    const LikelySize& last = sizes.back();
+    const std::string most =
+        last.gpus ? "" : fmt::format(" (at most {}, with {})", percent(last.most, 0), number(last.most_likely, 1));
+    text += paragraph("  ", fmt::format("{}: {}{}", topology, fmt::join(parts, ", "), most), style);
+  }
   return text;
 }
 

@@ -321,9 +321,11 @@ std::vector<LikelySize> likely_sizes(const CapacityPlan& plan) {
   }
   for (const auto& [topology, of_size] : by_machine) {
     if (of_size.size() < 2) continue;
+    const auto& [most_likely, most] = *std::ranges::max_element(of_size, {}, &std::pair<const int, double>::second);
     for (const double probability : {0.5, 0.8, 0.95}) {
       const auto found = std::ranges::find_if(of_size, [&](const auto& each) { return each.second >= probability; });
-      sizes.push_back({topology, probability, found == of_size.end() ? 0 : found->first});
+      const std::optional<int> gpus = found == of_size.end() ? std::nullopt : std::optional(found->first);
+      sizes.push_back({topology, probability, gpus, most, most_likely});
     }
   }
   return sizes;

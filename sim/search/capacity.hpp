@@ -143,7 +143,9 @@ struct MachineOutcome {
 struct LikelySize {
   std::string topology;
   double probability = 0;
-  int gpus = 0;  ///< fewest of the sizes that were searched; 0: none of them
+  std::optional<int> gpus;  ///< fewest of the sizes that were searched; nothing: none of them
+  double most = 0;          ///< highest probability of these sizes. With a budget it may fall with the GPUs
+  int most_likely = 0;      ///< the size that has it
 };
 
 struct CapacityPlan {

@@ -132,6 +132,8 @@ TEST_CASE("scaling: dies and modules of MI250X give the answers of the tables",
     return 0.0;
   };
   const auto modules = machine("--topology frontier --gpus 37888 --days 75 --modules");
+  CHECK(sandbox.run("tracecast scaling --flops 3e24 --topology frontier --gpus 37888 --days 75 --modules")
+            .out.find(" TFLOP/s per module, ") != std::string::npos);
   CHECK(modules["utilisation"].get<double>() == Approx(0.319).margin(0.0005));
   CHECK(modules["utilisation"].get<double>() == Approx(claimed("Frontier")).epsilon(1e-3));
   CHECK(machine("--topology lumi --gpus 20480 --days 140 --modules")["utilisation"].get<double>() ==
@@ -164,6 +166,7 @@ TEST_CASE("scaling: ABCI's A100 and V100 together, with batches by speed and wit
   CHECK(machine["equal_work"]["peak_flops_per_s"].get<double>() == Approx(664e15).epsilon(1e-3));
   CHECK(machine["equal_work"]["utilisation"].get<double>() == Approx(0.679).margin(0.0005));
   CHECK(machine["parts"].size() == 2);
+  CHECK(machine["gpu"] == "a100-40gb + v100-16gb");
   const std::string text = sandbox.run(both + " --days 770").out;
   CHECK(text.find("450.9 of 843.5 PFLOP/s") != std::string::npos);
   // At 40 % of the peak: 3e25 / (0.4 x 843.5e15) s.

@@ -95,6 +95,9 @@ TEST_CASE("Broken topologies are one error message", "[error][io][network]") {
         "machine.json:6: node.link = \"nvlink\": is unknown (allowed: nvswitch nvlink-mesh pcie xgmi none)");
   CHECK(error_of("\"gpus\": 8,", "\"gpus\": 8, \"gpus_per_host\": 3,") ==
         "machine.json:5: node.gpus_per_host = 3: does not divide node.gpus = 8");
+  CHECK(error_of("\"nvswitch\"", "\"pcie\"") ==
+        "machine.json:7: node.gpu_link = \"300 GB/s\": has no effect: it is "
+        "for GPUs that node.link connects directly");
   CHECK(error_of("\"200 Gb/s\"", "\"0 Gb/s\"") == "machine.json:9: node.nic_rate = \"0 Gb/s\": must be more than 0");
   CHECK(error_of("\"link\": \"nvswitch\",", "\"link\": \"nvlink-mesh\", \"nvls\": true,") ==
         "machine.json:6: node.nvls = true: needs node.link = \"nvswitch\"");

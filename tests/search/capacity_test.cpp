@@ -199,8 +199,25 @@ TEST_CASE("capacity: the GPUs that make a date likely", "[search]") {
   const std::vector<LikelySize> sizes = likely_sizes(plan);  // 100 GPUs need a day; 200 are at 0.55 days +- 13.6 %
   REQUIRE(sizes.size() == 3);
   CHECK(sizes[0].gpus == 200);
-  CHECK(sizes[1].gpus == 0);  // 74 % likely
-  CHECK(sizes[2].gpus == 0);
+  CHECK(!sizes[1].gpus);
+  CHECK(!sizes[2].gpus);
+  CHECK(sizes[2].most_likely == 200);
+  CHECK(sizes[2].most == Approx(0.74).margin(0.01));
+}
+
+TEST_CASE("capacity: with a budget, more GPUs may be less likely to keep it", "[search]") {
+  std::vector<MachineOutcome> machines;
+  for (const auto& [gpus, step] : {std::pair(100, 10.0), std::pair(200, 5.5)}) {  // 200 cost a tenth more
+    machines.push_back(machine("fast", gpus, {evaluation(step, 1, 0.1)}));
+    machines.back().facts = {{.goodput = 1, .step_p5_s = step * 0.8, .step_p95_s = step / 0.8}};
+  }
+  const Economics economics = prices();
+  const std::vector<LikelySize> sizes =
+      likely_sizes(rank_candidates(machines, Objective::time, {.tokens = 8.64e9, .budget_usd = 7200}, &economics));
+  REQUIRE(sizes.size() == 3);
+  CHECK(!sizes[2].gpus);
+  CHECK(sizes[2].most_likely == 100);
+  CHECK(sizes[2].most == Approx(0.5).margin(0.05));
 }
 
 TEST_CASE("capacity: in time and within the budget at once is less likely than either", "[search]") {

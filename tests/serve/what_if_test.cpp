@@ -7,7 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/random.hpp"
+#include "sim/base/units.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/forecast/goodput_forecast.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/results.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
@@ -121,6 +125,14 @@ TEST_CASE("what if: failures cost goodput, days and money", "[serve]") {
   CHECK(with["goodput"]["interval_s"].get<double>() == Approx(1200).margin(7));  // whole steps
   CHECK(with["job"]["days"].get<double>() * goodput == Approx(without["job"]["days"].get<double>()));
   CHECK(with["job"]["cost_usd"]["typical"] > without["job"]["cost_usd"]["typical"]);
+  // The command that the page shows has so many histories, all of them simulated.
+  GoodputRequest job{.scenario = shipped_scenario("llama3-405b-16k")};
+  job.failures = value_of(read_failure_file(source_dir() / "scenarios/failures/llama3-54-days.json",
+                                            {"recovery.spares=16", "checkpoint.interval=20 min"}));
+  job.mtbf_s = 3 * kSecondsPerHour;
+  job.options.max_histories = with["goodput"]["histories"].get<int>();
+  job.options.half_width = 0;
+  CHECK(value_of(forecast_goodput(job)).goodput.goodput.mean == goodput);
 }
 
 TEST_CASE("what if: whole hosts and spare nodes are paid", "[serve]") {
