@@ -1,7 +1,9 @@
 /// `tracecast goodput`: what failures, checkpoints and restarts leave of a run's throughput.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -19,6 +21,7 @@
 #include "tools/named_files.hpp"
 #include "tools/option_checks.hpp"
 #include "tools/progress.hpp"
+#include "tools/short_options.hpp"
 #include "tools/sweep_predict.hpp"
 
 namespace tracecast::cli {
@@ -76,20 +79,49 @@ std::string ramp_json(const std::string& text) {
   return "[" + list + "]";
 }
 
-/// Translates the short options to keys of the failure file.
-std::vector<std::string> failure_overrides(const GoodputCommandOptions& options) {
-  std::vector<std::string> overrides;
+std::vector<ShortOption> short_options(const GoodputCommandOptions& options) {
+  std::vector<ShortOption> all;
   if (options.checkpoint == "off")
-    overrides.emplace_back("checkpoint.mode=\"off\"");
+    all.push_back({"--checkpoint", "off", "checkpoint.mode", "\"off\""});
   else if (!options.checkpoint.empty())
-    overrides.push_back("checkpoint.interval=\"" + options.checkpoint + "\"");
-  if (options.spares >= 0) overrides.push_back(fmt::format("recovery.spares={}", options.spares));
-  if (options.until > 0) overrides.push_back(fmt::format("run.target_tokens={:.0f}", options.until));
-  if (!options.ramp.empty()) overrides.push_back("run.batch_ramp=" + ramp_json(options.ramp));
-  if (!options.spikes.empty()) overrides.push_back("run.spikes_at_tokens=[" + options.spikes + "]");
+    all.push_back({"--checkpoint", options.checkpoint, "checkpoint.interval", "\"" + options.checkpoint + "\""});
+  if (options.spares >= 0) {
+    const std::string count = std::to_string(options.spares);
+    all.push_back({"--spares", count, "recovery.spares", count});
+  }
+  if (options.until > 0) {
+    const std::string tokens = fmt::format("{:.0f}", options.until);
+    all.push_back({"--until", tokens, "run.target_tokens", tokens});
+  }
+  if (!options.ramp.empty()) all.push_back({"--ramp", options.ramp, "run.batch_ramp", ramp_json(options.ramp)});
+  if (!options.spikes.empty())
+    all.push_back({"--spikes", options.spikes, "run.spikes_at_tokens", "[" + options.spikes + "]"});
+  return all;
+}
+
+/// An interval and no checkpoints at all contradict each other, although their keys differ.
+Result<void> check_checkpoint(const GoodputCommandOptions& options) {
+  if (options.checkpoint.empty()) return {};
+  const bool off = options.checkpoint == "off";
+  for (const std::string& each : options.overrides)
+    if (off ? key_of(each) == "checkpoint.interval" : each == "checkpoint.mode=off")
+      return fail_key("--checkpoint", options.checkpoint,
+                      fmt::format("contradicts --set {} (allowed: one of them)", each));
+  return {};
+}
+
+/// The failure file with what replaces its values.
+Result<FailureFile> failure_file(const GoodputCommandOptions& options) {
+  const std::vector<ShortOption> short_ones = short_options(options);
+  if (Result<void> once = check_given_once(short_ones, options.overrides); !once) return tl::unexpected(once.error());
+  if (Result<void> once = check_checkpoint(options); !once) return tl::unexpected(once.error());
+  std::vector<std::string> overrides;
+  for (const ShortOption& each : short_ones) overrides.push_back(each.key + "=" + each.value);
   for (const std::string& each : options.overrides)
     if (concerns_failures(each)) overrides.push_back(each);
-  return overrides;
+  Result<FailureFile> failures = named_failure_model(options.failures, overrides);
+  if (!failures) return tl::unexpected(named_by_option(std::move(failures.error()), short_ones));
+  return failures;
 }
 
 Result<GoodputRequest> load(const GoodputCommandOptions& options) {
@@ -101,7 +133,7 @@ Result<GoodputRequest> load(const GoodputCommandOptions& options) {
   if (options.failures == "none")
     return fail_key("--failures", "none",
                     "leaves nothing to simulate: without failures, `tracecast predict` is the forecast");
-  const Result<FailureFile> failures = named_failure_model(options.failures, failure_overrides(options));
+  const Result<FailureFile> failures = failure_file(options);
   if (!failures) return tl::unexpected(failures.error());
   const Result<double> mtbf = time_option("--mtbf", options.mtbf, 60, 1e12);
   if (!mtbf) return tl::unexpected(mtbf.error());
@@ -134,16 +166,20 @@ Result<GoodputRequest> load(const GoodputCommandOptions& options) {
   return request;
 }
 
-Result<GoodputForecast> report_of(GoodputRequest request, const Context& context) {
+/// `options`: from which the request is, for the names in errors.
+Result<GoodputForecast> report_of(GoodputRequest request, const GoodputCommandOptions& options,
+                                  const Context& context) {
   Progress progress("simulating histories", context.show_progress);
   request.options.progress = [&](int done, int of) { progress.update(done, of); };
-  return forecast_goodput(request);
+  Result<GoodputForecast> report = forecast_goodput(request);
+  if (!report) return tl::unexpected(named_by_option(std::move(report.error()), short_options(options)));
+  return report;
 }
 
 Result<GoodputForecast> report_of(const GoodputCommandOptions& options, const Context& context) {
   Result<GoodputRequest> request = load(options);
   if (!request) return tl::unexpected(request.error());
-  return report_of(std::move(*request), context);
+  return report_of(std::move(*request), options, context);
 }
 
 struct Sweep {
@@ -176,13 +212,44 @@ GoodputCommandOptions at(GoodputCommandOptions options, const std::string& key, 
   return options;
 }
 
+/// A value that is given once for all points would be ignored, and so would what is for one forecast.
+Result<void> check_sweep(const GoodputCommandOptions& options, const Sweep& sweep) {
+  const std::map<std::string, std::string> long_names{
+      {"checkpoint", "checkpoint.interval"}, {"spares", "recovery.spares"}, {"gpus", "cluster.world_size"}};
+  const auto found = long_names.find(sweep.key);
+  const std::string& key = found == long_names.end() ? sweep.key : found->second;
+  std::vector<std::pair<std::string, std::string>> given;  // key, how
+  for (const ShortOption& each : short_options(options)) given.emplace_back(each.key, each.option);
+  for (const std::string& each : options.overrides) given.emplace_back(key_of(each), "--set " + each);
+  if (!options.mtbf.empty()) given.emplace_back("mtbf", "--mtbf");
+  if (options.checkpoint == "off") given.emplace_back("checkpoint.interval", "--checkpoint");
+  for (const auto& [its_key, how] : given)
+    if (its_key == key)
+      return fail_key("--sweep", options.sweep, fmt::format("contradicts {} (allowed: one of them)", how));
+  for (const auto& [name, is_given] : {std::pair("--html", !options.html.empty()), {"--history", options.history}})
+    if (is_given) return fail_key(name, "", "is for one forecast (allowed with --sweep: --out --json)");
+  return {};
+}
+
+/// A key that nothing has may be meant as one of the short names.
+Error with_short_names(Error error, const std::string& key) {
+  for (Diagnostic& each : error.diagnostics)
+    if (each.file == "--set" && each.key == key) {
+      each.file = "--sweep";
+      if (each.message.starts_with("unknown key"))
+        each.message += "; mtbf, checkpoint, spares and gpus are allowed as well";
+    }
+  return error;
+}
+
 Result<ExitCode> sweep(const GoodputCommandOptions& options, const Context& context) {
   const Result<Sweep> asked = parse_sweep(options.sweep);
   if (!asked) return tl::unexpected(asked.error());
+  if (const Result<void> checked = check_sweep(options, *asked); !checked) return tl::unexpected(checked.error());
   std::vector<SweepPoint> points;
   for (const std::string& value : asked->values) {
     Result<GoodputForecast> report = report_of(at(options, asked->key, value), context);
-    if (!report) return tl::unexpected(report.error());
+    if (!report) return tl::unexpected(with_short_names(std::move(report.error()), asked->key));
     points.push_back({value, std::move(*report)});
   }
   if (!options.out.empty()) {
@@ -192,24 +259,17 @@ Result<ExitCode> sweep(const GoodputCommandOptions& options, const Context& cont
     if (const Result<void> written = folder.commit(); !written) return tl::unexpected(written.error());
   }
   fmt::print("{}", options.json ? sweep_json(asked->key, points) : sweep_page(asked->key, points, context.style));
-  return ExitCode::done;
+  const bool any = std::ranges::any_of(points, [](const SweepPoint& point) { return point.report.fits_memory(); });
+  return any ? ExitCode::done : ExitCode::no;
 }
 
 Result<ExitCode> goodput(const GoodputCommandOptions& options, const Context& context) {
-  if (!options.sweep.empty()) {
-    if (!options.html.empty())
-      return fail_key("--html", options.html, "shows one forecast and no --sweep; --out draws that");
-    return sweep(options, context);
-  }
+  if (!options.sweep.empty()) return sweep(options, context);
   Result<GoodputRequest> request = load(options);
   if (!request) return tl::unexpected(request.error());
   const std::string scenario = to_json(request->scenario);
-  const Result<GoodputForecast> report = report_of(std::move(*request), context);
+  const Result<GoodputForecast> report = report_of(std::move(*request), options, context);
   if (!report) return tl::unexpected(report.error());
-  if (!options.html.empty()) {
-    const std::string page = goodput_html(*report, scenario, {context.command, "tracecast " + version()});
-    if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
-  }
   if (!options.out.empty()) {
     OutputFolder folder(options.out);
     folder.write("goodput.json", goodput_json(*report));
@@ -219,8 +279,12 @@ Result<ExitCode> goodput(const GoodputCommandOptions& options, const Context& co
     folder.write("distribution.svg", distribution_svg(*report));
     if (const Result<void> written = folder.commit(); !written) return tl::unexpected(written.error());
   }
+  if (!options.html.empty()) {
+    const std::string page = goodput_html(*report, scenario, {context.command, "tracecast " + version()});
+    if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
+  }
   fmt::print("{}", options.json ? goodput_json(*report) : goodput_page(*report, context.style, options.history));
-  return ExitCode::done;
+  return report->fits_memory() ? ExitCode::done : ExitCode::no;
 }
 
 void add_run(CLI::App& app, GoodputCommandOptions& options) {

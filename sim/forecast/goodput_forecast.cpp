@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include <boost/math/distributions/normal.hpp>
 #include <fmt/format.h>
 
 #include "sim/base/quantile.hpp"
@@ -32,7 +33,7 @@ int writers_of(const Parallel& p, int ranks, int replicas) {
 CheckpointShape shape_of(const GoodputForecast& result, const Plan& plan, int replicas) {
   const int given = result.checkpoint.bytes_per_parameter;
   return {given > 0 ? Bytes{given * result.saved.parameters} : result.saved.total(), plan.world_size,
-          writers_of(plan.parallel, plan.world_size, replicas)};
+          writers_of(plan.parallel, plan.world_size, replicas), result.machine.nodes()};
 }
 
 /// The storage of the failure model, else that of the topology, else an assumed one.
@@ -107,13 +108,30 @@ bool ends_at_goal(const GoodputForecast& result, double tokens) {
          std::abs(static_cast<double>(result.spec.course.target_tokens) - tokens) < 1;
 }
 
-/// Standard deviation of the logarithm of the days: of the step's time, and of the goodput over so many days.
-double deviation_of_days(const GoodputForecast& result, const Band& step, bool at_goal) {
-  const double histories = standard_deviation(result.goodput.walls_s) / result.goodput.wall_s.mean;
-  if (at_goal) return std::hypot(deviation_of(step.p5_s, step.p95_s), histories);
-  const double goodput = standard_deviation(result.goodput.goodputs) / result.goodput.goodput.mean *
-                         std::sqrt(result.goodput.wall_s.mean / kSecondsPerDay / std::max(result.goal_days, 1.0));
-  return std::hypot(deviation_of(step.p5_s, step.p95_s), goodput);
+/// Goodputs of jobs of so many days: those of the histories, which scatter more in a shorter job and less in a longer one.
+/// None is more than 1, since no job is faster than the healthy machine.
+std::vector<double> goodputs_over(const Goodput& goodput, double days) {
+  constexpr double kLowest = 0.01;  // as in search/uncertainty.cpp
+  const double mean = goodput.goodput.mean;
+  const double scatter = std::sqrt(goodput.wall_s.mean / kSecondsPerDay / days);
+  std::vector<double> values;
+  for (const double each : goodput.goodputs)
+    values.push_back(std::clamp(mean + scatter * (each - mean), std::min(kLowest, mean), 1.0));
+  return values;
+}
+
+/// All products of the values and the log-normal distribution of the step around `middle`. A band of zeros: a measured step,
+/// which has no distribution.
+std::vector<double> times_step(const std::vector<double>& values, const Band& step, double middle) {
+  constexpr int kPoints = 64;  // of the same probability
+  const double sigma = deviation_of(step.p5_s, step.p95_s);
+  std::vector<double> products;
+  for (int i = 0; i < (sigma > 0 ? kPoints : 1); ++i) {
+    const double factor =
+        sigma > 0 ? middle * std::exp(sigma * quantile(boost::math::normal(), (i + 0.5) / kPoints)) : middle;
+    for (const double value : values) products.push_back(factor * value);
+  }
+  return products;
 }
 
 /// Of the tokens that the histories trained on average; if none, of the first ones.
@@ -139,10 +157,11 @@ Result<void> add_goal(GoodputForecast& result, const GoodputRequest& request, co
   const Result<double> healthy_s = healthy_time_s(result.spec.course, steps, with_padding);
   if (!healthy_s) return tl::unexpected(healthy_s.error());
   result.goal_days = (at_goal ? result.goodput.wall_s.mean : *healthy_s / g.mean) / kSecondsPerDay;
-  const double middle = result.goal_days * (step.p50_s > 0 ? step.p50_s / seconds(result.healthy.time) : 1);
-  const double tail = std::exp(kEightyPercent * deviation_of_days(result, step, at_goal));
-  result.goal_days_p10 = middle / tail;
-  result.goal_days_p90 = middle * tail;
+  std::vector<double> days = at_goal ? result.goodput.walls_s : goodputs_over(result.goodput, result.goal_days);
+  for (double& each : days) each = (at_goal ? each : *healthy_s / each) / kSecondsPerDay;
+  days = times_step(days, step, step.p50_s > 0 ? step.p50_s / seconds(result.healthy.time) : 1);
+  result.goal_days_p10 = quantile(days, 0.1);
+  result.goal_days_p90 = quantile(days, 0.9);
   result.goal_gpu_hours = result.goal_days * 24 * result.machine.gpus;
   const int spares = result.spec.recovery.spares * result.machine.gpus_per_node;
   const PaidGpus paid = paid_gpus(Term::on_demand, request.scenario.cluster.node, result.machine.gpus, spares);
@@ -162,10 +181,12 @@ void add_resume(GoodputForecast& result, const GoodputRequest& request) {
   result.resume = resume;
 }
 
-/// With elastic continuation: does the job roll back when a node is lost, because it held states that no other node has?
-void set_rollback(GoodputForecast& result, const GoodputRequest& request, const Plan& plan) {
+/// With elastic continuation: how long does a replica take to leave or rejoin, and does the job roll back when a node is lost,
+/// because it held states that no other node has?
+void set_elastic(GoodputForecast& result, const GoodputRequest& request, const Plan& plan) {
   RecoveryPolicy& recovery = result.spec.recovery;
   if (recovery.elastic == Elastic::off) return;
+  if (!result.reconfigure_given) recovery.reconfigure = restart_time(recovery, result.machine, SpareState::hot);
   result.states_survive =
       states_survive_node(plan, request.scenario.model.moe.has_value(), result.machine.gpus_per_node);
   if (!result.rollback_given) recovery.elastic_rollback = !result.states_survive;
@@ -178,14 +199,21 @@ void describe_job(GoodputForecast& result, const GoodputRequest& request, const 
   result.checkpoint = request.failures.checkpoint;
   result.spares_given = request.failures.spares_given;
   result.rollback_given = request.failures.rollback_given;
+  result.reconfigure_given = request.failures.reconfigure_given;
   result.spec = spec_of(request, plan);
   result.machine = result.spec.machine;
-  set_rollback(result, request, plan);
+  set_elastic(result, request, plan);
   set_storage(result, request.scenario.cluster);
   result.saved = saved_state(request.scenario.model, request.scenario.training, request.scenario.parallel);
   result.shape = shape_of(result, plan, result.spec.replicas);
   result.spec.checkpoint.tiers = make_tiers(result.checkpoint, result.shape);
   result.fits = request.fits;
+}
+
+MemoryNeed memory_of(const Forecast& step) {
+  const auto pp_rank = static_cast<std::size_t>(step.tightest_pp_rank);
+  return {step.fits_gpus,       step.fits,      step.memory[pp_rank].total(),
+          step.memory_capacity, step.host_used, step.host_capacity};
 }
 
 /// The interval between checkpoints, and the goodput that it has in closed form.   Requires the time of a step
@@ -196,7 +224,7 @@ void choose_interval(GoodputForecast& result) {
   add_closed_forms(result);
   result.spec.checkpoint.interval_steps = interval_steps_of(result);
   result.interval_s = static_cast<double>(result.spec.checkpoint.interval_steps) * seconds(result.healthy.time);
-  if (result.interval_s > 0 && rate > 0)
+  if (result.interval_s > 0 && rate > 0 && result.spec.recovery.elastic == Elastic::off)
     result.closed_goodput = segment_goodput(
         result.interval_s, {result.mtbf_s, mean_stall_s(result.spec.checkpoint.tiers), result.restart_s});
 }
@@ -248,6 +276,7 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   const ForecastRun& step = own ? *own : *request.step;
   GoodputForecast result;
   describe_job(result, request, step.plan);
+  if (request.step_time_s == 0) result.memory = memory_of(step.forecast);
   const bool keep_batch = result.spec.recovery.elastic == Elastic::keep_batch;
   const EngineStepTimes engine(request.scenario, keep_batch, request.step_time_s, &step);
   const CachedStepTimes steps(engine);

@@ -110,6 +110,7 @@ class FailureFileReader {
     read_fields(root, file_);
     const JsonNode* recovery = document.root.find("recovery");
     file_.spares_given = recovery != nullptr && recovery->find("spares") != nullptr;
+    file_.reconfigure_given = recovery != nullptr && recovery->find("reconfigure") != nullptr;
     file_.rollback_given = recovery != nullptr && recovery->find("elastic_rollback") != nullptr;
     for (ObjectReader& kind : root.get_objects("kinds")) read_kind(kind);
     if (std::optional<ObjectReader> course = root.get_object("run")) read_course(*course);

@@ -26,9 +26,10 @@ struct FailureFile {
   FailureModel model;
   Observed observed;
   RecoveryPolicy recovery;
-  bool spares_given = false;      ///< else as many as the job needs: enough_spares()
-  bool rollback_given = false;    ///< recovery.elastic_rollback; else as the layout says
-  CheckpointSettings checkpoint;  ///< without storage: the topology's is used
+  bool spares_given = false;       ///< else as many as the job needs: enough_spares()
+  bool rollback_given = false;     ///< recovery.elastic_rollback; else as the layout says
+  bool reconfigure_given = false;  ///< recovery.reconfigure; else as long as a hot spare takes to join
+  CheckpointSettings checkpoint;   ///< without storage: the topology's is used
   TrainingCourse course;
   bool operator==(const FailureFile&) const = default;
 };

@@ -56,6 +56,7 @@ std::vector<CheckpointTier> make_tiers(const CheckpointSettings& settings, const
   storage.persist = write;
   storage.every = settings.storage_every;
   CheckpointTier memory{.name = "memory", .keep = 2, .stall = copy, .load = copy, .survives = Survives::restart};
+  if (shape.nodes == 1) return {memory, storage};
   CheckpointTier peer{.name = "peer", .keep = 2, .survives = Survives::one_node};
   peer.persist = peer.load = job_time(seconds_for(share_of(settings, shape), settings.peer_copy));
   return {memory, peer, storage};

@@ -15,10 +15,10 @@ namespace tracecast {
 
 enum class CheckpointMode {
   off,
-  sync,    ///< the job waits until storage has everything
-  async,   ///< the job waits for the copy to the hosts; the write to storage runs in the background
-  tiered,  ///< as async, and copies stay in the memory of the host and of a peer; storage gets every n-th
-  rank0,   ///< synchronous, through one writer
+  sync,   ///< the job waits until storage has everything
+  async,  ///< the job waits for the copy to the hosts; the write to storage runs in the background
+  tiered,  ///< as async, and copies stay in the memory of the host and of a peer, if there is one; storage gets every n-th
+  rank0,  ///< synchronous, through one writer
 };
 template <>
 struct EnumNames<CheckpointMode> {
@@ -50,6 +50,7 @@ struct CheckpointShape {
   Bytes size;
   int ranks = 1;    ///< of the job
   int writers = 1;  ///< ranks with a distinct shard: with ZeRO those of a shard group, without those of one replica
+  int nodes = 1;    ///< of the job: on a single one no peer has a copy
 };
 
 /// max(share of a writer / its rate, all bytes / rate of the file system) + metadata. With rank0 one rank writes all.

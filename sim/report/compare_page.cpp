@@ -169,7 +169,7 @@ std::string comparison_page(const Comparison& c, const StepRecord& forecast, con
                 fmt::format("{}: forecast {} ({}), actual {} ({}), error {}", c.scenario, time_text(c.forecast_s),
                             to_string(c.forecast_origin), time_text(c.actual_s), to_string(c.actual_origin), error),
                 style);
-  text.replace(text.rfind(error), error.size(), paint(error, c.within() ? Colour::green : Colour::red, style));
+  text = paint_first(text, error, c.within() ? Colour::green : Colour::red, style);
   if (actual.repeats)
     text +=
         fmt::format("  lower quartile of {} repeats, which spread by {}\n", actual.repeats->count, percent(c.spread));

@@ -28,6 +28,18 @@ Json in_days(Estimate e) {
 
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+/// null where the forecast has 0 for what it does not know.
+Json above_zero(double value) { return value > 0 ? Json(value) : Json(nullptr); }
+
+Json json_of(const MemoryNeed& memory) {
+  Json out = {{"fits", memory.fits}, {"peak_gib", gib(memory.peak)}, {"capacity_gib", gib(memory.capacity)}};
+  if (memory.host_capacity > Bytes{}) {
+    out["host_used_gib"] = gib(memory.host_used);
+    out["host_capacity_gib"] = gib(memory.host_capacity);
+  }
+  return out;
+}
+
 Json checkpoint_json(const GoodputForecast& r) {
   Json tiers = Json::array();
   for (const CheckpointTier& t : r.spec.checkpoint.tiers)
@@ -46,10 +58,10 @@ Json checkpoint_json(const GoodputForecast& r) {
               {"interval_s", r.interval_s},
               {"interval_steps", r.spec.checkpoint.interval_steps},
               {"tiers", tiers},
-              {"young_s", r.young_s},
-              {"daly_s", r.daly_s},
-              {"optimal_s", r.optimal_s},
-              {"closed_form_goodput", r.closed_goodput}};
+              {"young_s", above_zero(r.young_s)},
+              {"daly_s", above_zero(r.daly_s)},
+              {"optimal_s", above_zero(r.optimal_s)},
+              {"closed_form_goodput", above_zero(r.closed_goodput)}};
   if (r.best) {
     Json trials = Json::array();
     for (const IntervalTrial& t : r.best->trials)
@@ -134,7 +146,10 @@ Json report_json(const GoodputForecast& r) {
     out["elastic"] = {{"mode", to_string(recovery.elastic)},
                       {"rollback", recovery.elastic_rollback},
                       {"rollback_given", r.rollback_given},
-                      {"states_survive", r.states_survive}};
+                      {"states_survive", r.states_survive},
+                      {"reconfigure_s", seconds(recovery.reconfigure)},
+                      {"reconfigure_given", r.reconfigure_given}};
+  if (r.memory) out["memory"] = json_of(*r.memory);
   if (!r.fits.empty()) out["fits"] = fits_json(r);
   if (r.resume)
     out["resume"] = {{"from", json_of(r.resume->from)},
@@ -149,7 +164,7 @@ Json report_json(const GoodputForecast& r) {
     out["to_finish"] = {{"tokens", r.goal_tokens},
                         {"days", {{"mean", r.goal_days}, {"p10", r.goal_days_p10}, {"p90", r.goal_days_p90}}},
                         {"gpu_hours", r.goal_gpu_hours},
-                        {"usd", r.goal_usd}};
+                        {"usd", above_zero(r.goal_usd)}};
   return out;
 }
 

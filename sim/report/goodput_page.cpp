@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -45,12 +46,29 @@ std::string histories(const GoodputForecast& r, const TextStyle& style) {
                                               percent(std::min(1.0, g.high), 2), count)
                                 : fmt::format("{}, {}, which gives no interval", mean, count),
                           style);
-  text.replace(text.find(mean), mean.size(), paint(mean, Colour::bold, style));
+  text = paint_first(text, mean, Colour::bold, style);
   if (!known) return text;
   return text + fact("one history",
                      fmt::format("90 % of them between {} and {}", percent(quantile(r.goodput.goodputs, 0.05), 2),
                                  percent(quantile(r.goodput.goodputs, 0.95), 2)),
                      style);
+}
+
+/// Empty if it fits.
+std::string memory_text(const GoodputForecast& r) {
+  if (r.fits_memory()) return "";
+  const MemoryNeed& memory = *r.memory;
+  if (!memory.fits_gpus)
+    return fmt::format("does not fit: the peak is {:.1f} of {:.1f} GiB, so this job cannot run", gib(memory.peak),
+                       gib(memory.capacity));
+  return fmt::format("does not fit the host: {} of {} GiB, so this job cannot run", number(gib(memory.host_used)),
+                     number(gib(memory.host_capacity)));
+}
+
+/// How long a replica takes to leave, and why.
+std::string reconfigure_text(const GoodputForecast& r) {
+  return fmt::format("a replica leaves or rejoins in {} ({})", duration_in_words(seconds(r.spec.recovery.reconfigure)),
+                     r.reconfigure_given ? "recovery.reconfigure" : "communicators and warm-up");
 }
 
 /// How the job goes on without a lost node, and whether the layout allows that.
@@ -60,9 +78,11 @@ std::string elastic_text(const GoodputForecast& r) {
   const char* holders =
       r.states_survive ? "other nodes hold the states of a lost node" : "no other node holds the states of a lost node";
   const char* does = recovery.elastic_rollback ? "rolls back to the last checkpoint" : "goes on without a rollback";
-  if (as_layout) return fmt::format("{}; {} in this layout: the job {}", to_string(recovery.elastic), holders, does);
-  return fmt::format("{}; the job {}, as recovery.elastic_rollback says, although {} in this layout",
-                     to_string(recovery.elastic), does, holders);
+  const std::string rollback =
+      as_layout
+          ? fmt::format("{} in this layout: the job {}", holders, does)
+          : fmt::format("the job {}, as recovery.elastic_rollback says, although {} in this layout", does, holders);
+  return fmt::format("{}; {}; {}", to_string(recovery.elastic), rollback, reconfigure_text(r));
 }
 
 std::string to_finish(const GoodputForecast& r) {
@@ -75,7 +95,9 @@ std::string to_finish(const GoodputForecast& r) {
 }
 
 std::string answer(const GoodputForecast& r, const TextStyle& style) {
-  std::string text = histories(r, style);
+  std::string text;
+  if (!r.fits_memory()) text += paint_first(fact("memory", memory_text(r), style), "does not fit", Colour::red, style);
+  text += histories(r, style);
   text += fact(
       "step",
       fmt::format("{} healthy; {} tokens/s, {} including failures{}", to_text(r.healthy.time), number(r.tokens_per_s()),
@@ -87,8 +109,9 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
                style);
   if (std::isfinite(r.mtbf_s))
     text += fact("restart",
-                 fmt::format("{} after a crash, of which communicators {}; {} spare node{}, {}{}",
+                 fmt::format("{} after a crash{}, of which communicators {}; {} spare node{}, {}{}",
                              duration_in_words(r.restart_s),
+                             r.spec.recovery.elastic == Elastic::off ? "" : " that stops the whole job",
                              duration_in_words(seconds(communicator_time(r.spec.recovery, r.machine))),
                              number(r.spec.recovery.spares, 1), r.spec.recovery.spares == 1 ? "" : "s",
                              to_string(r.spec.recovery.spare_state), r.spares_given ? "" : " (for 99.9 % of the time)"),
@@ -161,8 +184,9 @@ std::string checkpoints(const GoodputForecast& r, const TextStyle& style) {
                fmt::format("{} ({} steps)", duration_in_words(r.interval_s), r.spec.checkpoint.interval_steps), style);
   if (r.optimal_s > 0)
     text += fact("best in closed form",
-                 fmt::format("Young {}, Daly {}, exact {}", duration_in_words(r.young_s), duration_in_words(r.daly_s),
-                             duration_in_words(r.optimal_s)),
+                 fmt::format("Young {}, Daly {}, exact {}{}", duration_in_words(r.young_s), duration_in_words(r.daly_s),
+                             duration_in_words(r.optimal_s),
+                             r.spec.recovery.elastic == Elastic::off ? "" : ", if every failure stopped the whole job"),
                  style);
   if (r.best) {
     const double step = seconds(r.healthy.time);
@@ -335,19 +359,75 @@ std::string goodput_page(const GoodputForecast& r, const TextStyle& style, bool 
          causes(r, history, style) + fits(r, style) + states(r, style) + (history ? timeline(r, style) : "");
 }
 
-std::string sweep_page(const std::string& key, const std::vector<SweepPoint>& points, const TextStyle& style) {
-  const TextTable table({-16, 9, 8, 8, 8, 8}, 0);
-  std::string text = table.row(pad_right(key, 16), "goodput", "+-", "lost", "waiting", "stops");
+namespace {
+
+/// A column of the table of a sweep: its head, and a cell for each point.
+using SweepColumn = std::vector<std::string>;
+
+/// The most important ones first.
+std::vector<SweepColumn> sweep_columns(const std::string& key, const std::vector<SweepPoint>& points) {
+  std::vector<SweepColumn> table;
+  const auto add = [&](std::string_view head, auto cell) {
+    SweepColumn& column = table.emplace_back(1, std::string(head));
+    for (const SweepPoint& p : points) column.push_back(cell(p.report));
+  };
+  const auto any = [&](auto has) {
+    return std::ranges::any_of(points, [&](const SweepPoint& p) { return has(p.report); });
+  };
+  const auto share = [](const GoodputForecast& r, TimeCategory what) {
+    return percent(r.goodput.share[static_cast<std::size_t>(what)], 2);
+  };
+  add("goodput", [](const GoodputForecast& r) { return percent(r.goodput.goodput.mean, 2); });
+  add("+-", [](const GoodputForecast& r) {
+    const Estimate& g = r.goodput.goodput;
+    return g.has_interval() ? percent((g.high - g.low) / 2, 2) : "-";
+  });
+  add("tokens/s", [](const GoodputForecast& r) { return number(r.effective_tokens_per_s); });
+  if (any([](const GoodputForecast& r) { return r.goal_days > 0; }))
+    add("days", [](const GoodputForecast& r) { return r.goal_days > 0 ? number(r.goal_days, 3) : "-"; });
+  if (any([](const GoodputForecast& r) { return r.goal_usd > 0; }))
+    add("USD", [](const GoodputForecast& r) { return r.goal_usd > 0 ? number(r.goal_usd) : "-"; });
+  if (any([](const GoodputForecast& r) { return r.resume.has_value(); }))
+    add("resume", [](const GoodputForecast& r) { return duration_in_words(r.resume->slices_s); });
+  add("stops", [](const GoodputForecast& r) { return fmt::format("{:.1f}", r.goodput.interruptions.mean); });
+  if (!key.ends_with("spares"))
+    add("spares", [](const GoodputForecast& r) { return number(r.spec.recovery.spares, 1); });
+  add("step", [](const GoodputForecast& r) { return to_text(r.healthy.time); });
+  add("lost", [&](const GoodputForecast& r) { return share(r, TimeCategory::lost); });
+  add("waiting", [&](const GoodputForecast& r) { return share(r, TimeCategory::waiting); });
+  return table;
+}
+
+int width_of(const SweepColumn& column) { return columns(std::ranges::max(column, {}, columns)); }
+
+/// What the table does not say.
+std::string sweep_notes(const std::vector<SweepPoint>& points, const TextStyle& style) {
+  std::string text;
+  std::set<std::string> unknown;
   for (const SweepPoint& p : points) {
-    const Goodput& g = p.report.goodput;
-    const auto share = [&](TimeCategory s) { return percent(g.share[static_cast<std::size_t>(s)], 2); };
-    text += table.line(pad_right(p.value, 16), percent(g.goodput.mean, 2),
-                       g.goodput.has_interval() ? percent((g.goodput.high - g.goodput.low) / 2, 2) : "-",
-                       share(TimeCategory::lost), share(TimeCategory::waiting),
-                       fmt::format("{:.1f}", g.interruptions.mean)) +
-            "  " + bar(g.goodput.mean, std::clamp(style.width - 66, 8, 40), style) + "\n";
+    const GoodputForecast& r = p.report;
+    if (!r.fits_memory()) text += paragraph("  ! ", fmt::format("{}: {}", p.value, memory_text(r)), style);
+    if (r.goal_tokens > 0 && r.goal_days == 0) unknown.insert(r.why_no_goal());
   }
+  for (const std::string& why : unknown) text += paragraph("  ", "days to finish are not known where " + why, style);
+  if (std::ranges::any_of(points, [](const SweepPoint& p) { return !p.report.spares_given; }))
+    text += paragraph("  ", "spares: enough for 99.9 % of the time", style);
   return text;
+}
+
+}  // namespace
+
+std::string sweep_page(const std::string& key, const std::vector<SweepPoint>& points, const TextStyle& style) {
+  SweepColumn values{key.substr(key.rfind('.') + 1)};
+  for (const SweepPoint& p : points) values.push_back(p.value + (p.report.fits_memory() ? "" : " !"));
+  std::vector<std::string> lines;
+  for (const std::string& value : values) lines.push_back("  " + pad_right(value, width_of(values)));
+  for (const SweepColumn& column : sweep_columns(key, points)) {
+    if (columns(lines[0]) + 2 + width_of(column) > style.width) break;
+    for (std::size_t i = 0; i < lines.size(); ++i) lines[i] += "  " + pad_left(column[i], width_of(column));
+  }
+  return fmt::format("{}{}\n{}", heading(fmt::format("{}: {}", points.front().report.scenario, key), style),
+                     fmt::join(lines, "\n"), sweep_notes(points, style));
 }
 
 }  // namespace tracecast

@@ -61,6 +61,11 @@ std::string paint(std::string_view text, Colour colour, const TextStyle& style) 
   return fmt::format("{}{}\x1b[0m", escape(colour), text);
 }
 
+std::string paint_first(std::string text, std::string_view words, Colour colour, const TextStyle& style) {
+  const std::size_t at = text.find(words);
+  return at == std::string::npos ? text : text.replace(at, words.size(), paint(words, colour, style));
+}
+
 int columns(std::string_view text) {
   return static_cast<int>(std::count_if(text.begin(), text.end(), begins_code_point));
 }

@@ -24,6 +24,9 @@ enum class Colour { red, green, yellow, blue, magenta, cyan, grey, bold };
 /// `text` in a colour, or unchanged if the style has no colour.
 std::string paint(std::string_view text, Colour colour, const TextStyle& style);
 
+/// `text` with these words in a colour, where they first occur: after a paragraph is wrapped, which may have divided them.
+std::string paint_first(std::string text, std::string_view words, Colour colour, const TextStyle& style);
+
 /// Columns that `text` (UTF-8, no escape sequences) takes.
 int columns(std::string_view text);
 

@@ -59,7 +59,7 @@ TEST_CASE("levels of each mode", "[reliability]") {
   settings.host_copy = 20_GBps;
   settings.peer_copy = 10_GBps;
   settings.storage_every = 4;
-  const CheckpointShape shape{kSize, 10, 10};
+  const CheckpointShape shape{kSize, 10, 10, 2};
   settings.mode = CheckpointMode::off;
   CHECK(make_tiers(settings, shape).empty());
   settings.mode = CheckpointMode::async;
@@ -76,4 +76,8 @@ TEST_CASE("levels of each mode", "[reliability]") {
   CHECK(tiered[2].survives == Survives::anything);
   CHECK(tiered[2].every == 4);
   CHECK(mean_stall_s(tiered) == Approx(0.07));
+  const std::vector<CheckpointTier> one_node = make_tiers(settings, {kSize, 10, 10, 1});
+  REQUIRE(one_node.size() == 2);  // nothing survives the loss of the only node but storage
+  CHECK(one_node[0] == tiered[0]);
+  CHECK(one_node[1] == tiered[2]);
 }

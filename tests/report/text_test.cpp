@@ -88,3 +88,11 @@ TEST_CASE("days are shown in smaller units where they have too many zeros", "[re
   CHECK(given_days(1) == "1 day");
   CHECK(given_days(0.5) == "0.5 days");
 }
+
+TEST_CASE("words in a wrapped paragraph are painted, unless the wrapping divided them", "[report]") {
+  const TextStyle wide{.width = 40, .colour = true};
+  CHECK(paint_first(paragraph("", "it does not fit", wide), "not fit", Colour::red, wide) ==
+        "it does " + paint("not fit", Colour::red, wide) + "\n");
+  const TextStyle narrow{.width = 12, .colour = true};
+  CHECK(paint_first(paragraph("", "it does not fit", narrow), "not fit", Colour::red, narrow) == "it does not\nfit\n");
+}

@@ -1,0 +1,62 @@
+// `tracecast goodput` as a user runs it: options that contradict each other, exit codes, files.
+#include <filesystem>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "tests/e2e/shell.hpp"
+
+using namespace tracecast;
+
+TEST_CASE("goodput: a value that is given twice is refused, not chosen", "[e2e][goodput]") {
+  const Sandbox sandbox;
+  const auto error = [&](const std::string& options) {
+    return complaint_of(sandbox, "tracecast goodput llama3-405b-16k --no-best --histories 2 --days 1 " + options);
+  };
+  CHECK(error("--spares 4 --set recovery.spares=8") ==
+        "--spares = 4: contradicts --set recovery.spares=8 (allowed: one of them)\n");
+  CHECK(error("--checkpoint '20 min' --set checkpoint.interval='5 min'") ==
+        "--checkpoint = 20 min: contradicts --set checkpoint.interval=5 min (allowed: one of them)\n");
+  CHECK(error("--checkpoint off --set checkpoint.mode=async") ==
+        "--checkpoint = off: contradicts --set checkpoint.mode=async (allowed: one of them)\n");
+  CHECK(error("--checkpoint off --set checkpoint.interval='5 min'") ==
+        "--checkpoint = off: contradicts --set checkpoint.interval=5 min (allowed: one of them)\n");
+  CHECK(error("--checkpoint '20 min' --set checkpoint.mode=off") ==
+        "--checkpoint = 20 min: contradicts --set checkpoint.mode=off (allowed: one of them)\n");
+  CHECK(error("--mtbf '3 h' --sweep mtbf='6 h'") == "--sweep = mtbf=6 h: contradicts --mtbf (allowed: one of them)\n");
+  CHECK(error("--set recovery.spares=2 --sweep spares=4,8") ==
+        "--sweep = spares=4,8: contradicts --set recovery.spares=2 (allowed: one of them)\n");
+  CHECK(error("--history --sweep spares=4,8") ==
+        "--history: is for one forecast (allowed with --sweep: --out --json)\n");
+  CHECK(sandbox
+            .run("tracecast goodput llama3-405b-16k --no-best --histories 2 --days 1 --checkpoint '20 min' "
+                 "--set checkpoint.mode=async")
+            .code == 0);
+}
+
+TEST_CASE("goodput: errors name the option that was typed", "[e2e][goodput]") {
+  const Sandbox sandbox;
+  const auto error = [&](const std::string& options) {
+    return complaint_of(sandbox, "tracecast goodput llama3-405b-16k --no-best --histories 2 --days 1 " + options);
+  };
+  CHECK(error("--checkpoint none") == "--checkpoint = none: is not a time with a unit (for example \"6334.6 h\")\n");
+  CHECK(error("--ramp 5") == "--ramp = 5: global_batch is not an integer\n");
+  CHECK(error("--ramp 0=3") ==
+        "--ramp = 0=3: global_batch = 3: is not a multiple of micro_batch_size 1 x dp 128 = 128 "
+        "(nearest: 128)\n");
+  CHECK(error("--sweep foo=1").find("mtbf, checkpoint, spares and gpus are allowed as well") != std::string::npos);
+}
+
+TEST_CASE("goodput: a job that does not fit is a no, and a folder that cannot be written leaves no page",
+          "[e2e][goodput]") {
+  const Sandbox sandbox;
+  CHECK(sandbox.run("tracecast goodput llama3-405b-1024 --no-best --histories 2 --set parallel.zero_stage=0").code ==
+        1);
+  CHECK(
+      sandbox.run("tracecast goodput llama3-405b-1024 --no-best --histories 2 --sweep parallel.zero_stage=0,3").code ==
+      0);
+  CHECK(
+      sandbox.run("tracecast goodput llama2-7b-abci --no-best --histories 2 --html page.html --out /proc/none").code ==
+      2);
+  CHECK_FALSE(std::filesystem::exists(sandbox.path() / "page.html"));
+}
