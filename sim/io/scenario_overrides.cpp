@@ -105,14 +105,16 @@ void check_fp8_attention(Scenario& scenario, std::vector<Diagnostic>& errors) {
   const bool may_have_it = training.dtype == Precision::fp8 || training.dtype == Precision::mxfp8;
   if (!training.fp8_attention || has_kernel || !may_have_it) return;
   const KeyLocation& place = scenario.locations["training.fp8_attention"];
+  const std::string kernel = training.attention_kernel.empty() && !scenario.profile.attention.empty()
+                                 ? scenario.profile.attention.front().kernel
+                                 : training.attention_kernel;
   if (on_another_machine(scenario) && place.file == scenario.locations[""].file) {
     training.fp8_attention = false;
     return;
   }
-  errors.push_back(
-      {place.file, place.line, "training.fp8_attention", "true",
-       fmt::format("the profile {} has no attention in {}{}", scenario.profile.name, to_string(training.dtype),
-                   training.attention_kernel.empty() ? "" : " of kernel " + training.attention_kernel)});
+  errors.push_back({place.file, place.line, "training.fp8_attention", "true",
+                    fmt::format("the profile {} has no attention in {}{}", scenario.profile.name,
+                                to_string(training.dtype), kernel.empty() ? "" : " of kernel " + kernel)});
 }
 
 }  // namespace tracecast

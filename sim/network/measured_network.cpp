@@ -107,11 +107,6 @@ bool same_rate(Bandwidth a, Bandwidth b) {
   return std::abs(x - y) <= 0.01 * std::max(x, y);
 }
 
-/// Whether a measurement on one host was made on GPUs with links of this rate, as far as known.
-bool is_of_link(const MeasuredCollective& measured, Bandwidth link) {
-  return measured.network.bytes_per_second == 0 || link.bytes_per_second == 0 || same_rate(measured.network, link);
-}
-
 /// Of two measurements of one size the slower: messages among eight ranks and between two are one curve.
 void keep_slowest(Curve& curve, const MeasuredCollective& measured) {
   const auto [known, added] = curve.try_emplace(measured.size.count, measured);
@@ -158,6 +153,10 @@ class MeasuredNetwork final : public NetworkModel {
 
 Bandwidth network_of_host(const NodeSpec& node) {
   return node.gpus == node.gpus_per_host ? Bandwidth{node.nic_rate.bytes_per_second * node.nics} : Bandwidth{};
+}
+
+bool is_of_link(const MeasuredCollective& measured, Bandwidth link) {
+  return measured.network.bytes_per_second == 0 || link.bytes_per_second == 0 || same_rate(measured.network, link);
 }
 
 Bandwidth link_of_gpu(const NodeSpec& node) {

@@ -2,7 +2,8 @@
 /// Measured collectives, which take precedence over a model.
 ///
 /// A profile may hold times of collectives by number of ranks and hosts, and size. A call on a group inside one scale-up domain
-/// takes its time from those on one host with as many ranks, unless they were measured on GPUs with links of another rate; a call between hosts from those with as many ranks and hosts, if
+/// takes its time from those on one host with as many ranks, unless they were measured on GPUs with links of another rate; a call
+/// between hosts from those with as many ranks and hosts, if
 ///
 ///   - they were measured with NICs of the same rate in each host, and every host of the cluster is a scale-up domain of its own;
 ///   - the group has as many ranks on each host, and the NICs next to them for itself;
@@ -39,6 +40,8 @@ Bandwidth network_of_host(const NodeSpec& node);
 
 /// Rate of a GPU's link to the others of its host, one direction: NVLink or xGMI, else PCIe.
 Bandwidth link_of_gpu(const NodeSpec& node);
+/// Whether a measurement on one host was made on GPUs with links of this rate, as far as known.
+bool is_of_link(const MeasuredCollective& measured, Bandwidth link);
 
 /// The analytic model of the cluster, with precedence for the profile's measured collectives.
 std::unique_ptr<NetworkModel> make_network(const Cluster& cluster, const Profile& profile);

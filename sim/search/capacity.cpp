@@ -159,6 +159,7 @@ void rescale_collectives(Profile& profile, const Cluster& changed, const Cluster
   const auto then = make_analytic_network(before, profile.architecture);
   for (MeasuredCollective& each : profile.measured_collectives) {
     if (each.nodes != 1 || each.ranks < 2 || each.ranks > std::min(before.node.gpus, before.world_size)) continue;
+    if (!is_of_link(each, link_of_gpu(before.node))) continue;  // the model was used, and is
     std::vector<int> members(static_cast<std::size_t>(each.ranks));
     std::iota(members.begin(), members.end(), 0);
     const GroupPlacement group = place(before, members, 1);

@@ -166,6 +166,7 @@ void Assembler::fit_attention_kernels(const Gpu& gpu, Profile& profile) {
                          &table("kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz")};
   if (profile.name == "rtx-pro-6000") tables.serving_rtx_pro = &table(kRtxProAttention);
   profile.attention = attention_models(gpu.architecture, tables);
+  keep_fa2_rate(profile.attention, kFa2BlackwellPeak, peak_of(profile, Precision::bf16).flops);
   mark_attention_of_others(gpu, profile);
 }
 
@@ -226,6 +227,7 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
     for (double* share : {&model.forward_efficiency, &model.backward_efficiency})
       *share = std::max(*share, std::min(kMost, *share * gpu.attention));
   }
+  keep_fa2_rate(profile.attention, peak_of(base, Precision::bf16).flops, peak_of(profile, Precision::bf16).flops);
   if (own_attention) fit_attention_kernels(gpu, profile);
   for (auto& [key, model] : profile.memory_bound) model.fit = transferred(model.fit, base.name);
 }

@@ -41,6 +41,11 @@ inline constexpr double kAttentionT0 = 4e-6;
 /// Empty for other architectures.
 std::vector<AttentionModel> attention_models(const std::string& architecture, const AttentionTables& tables);
 
+/// FlashAttention 2 on data-centre Blackwell runs at one rate, whatever the peak: from shares of the peak `before` to those of `peak`.
+void keep_fa2_rate(std::vector<AttentionModel>& models, double before, double peak);
+/// Of B200 in 16 bit: the one that attention_models() gives its shares of.
+inline constexpr double kFa2BlackwellPeak = 2250e12;
+
 /// The GPU whose kernels `data` of a model names, as a profile is called; "": that of the profile.
 std::string attention_measured_on(const std::string& data);
 

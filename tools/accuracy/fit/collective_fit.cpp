@@ -61,7 +61,8 @@ bool any(const std::vector<Machine>& machines, Predicate predicate) {
 void add_inside(const std::vector<Machine>& machines, const CollectiveTuning& start, std::vector<Free>& free) {
   free.push_back(factor(&CollectiveTuning::intra_bandwidth, start, 0.4, 1.3));
   free.push_back(factor(&CollectiveTuning::base_latency, start, 0.2, 5));
-  free.push_back(factor(&CollectiveTuning::hop_latency, start, 0.5, 3));
+  // Few nodes tell little of a hop, of which a ring over many has thousands.
+  free.push_back(factor(&CollectiveTuning::hop_latency, start, any(machines, many_nodes) ? 0.2 : 0.5, 3));
   free.push_back(factor(&CollectiveTuning::mid_size, start, 1, 4));
   free.push_back(limit(&CollectiveTuning::mid_limit));
   free.push_back(copies());

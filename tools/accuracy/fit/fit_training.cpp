@@ -94,11 +94,12 @@ Result<bool> has_other_peaks(const fs::path& folder, const Profile& profile) {
 Result<void> take_factors_of_base(const fs::path& file, Profile& profile) {
   const Result<std::optional<Profile>> base = read_base(file.parent_path(), profile);
   if (!base) return tl::unexpected(base.error());
-  if (!*base) return {};
-  profile.in_training = (*base)->in_training;
-  profile.in_training.fit = {
-      fmt::format("those of {}, whose kernels are taken: docs/references.md#in-training-factors", (*base)->gpu), 0,
-      residual_of(0)};
+  std::string whose = "no run of this architecture: Ampere's of docs/references.md#in-training-factors";
+  if (*base) {
+    profile.in_training = (*base)->in_training;
+    whose = fmt::format("those of {}, whose kernels are taken: docs/references.md#in-training-factors", (*base)->gpu);
+  }
+  profile.in_training.fit = {whose, 0, residual_of(0)};
   return write_file(file, to_json(profile));
 }
 

@@ -76,7 +76,7 @@ class ParallelReader : RowPart {
   /// NeMo 2 and Megatron-Bridge set them; NeMo 1 leaves them to Megatron-Core, which does not count context ranks.
   /// Source: docs/references.md#bucket-elements
   void set_buckets(Parallel& p) const {
-    if (text("framework").starts_with("NeMo 24"))
+    if (framework_.starts_with("NeMo 24"))
       p.ddp_bucket_size =
           std::max<std::int64_t>(40'000'000, 1'000'000LL * p.replicas_on(result_.scenario.cluster.world_size));
     else if (is_bridge() || runs("megatron-core"))
