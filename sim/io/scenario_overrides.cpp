@@ -105,9 +105,12 @@ void check_fp8_attention(Scenario& scenario, std::vector<Diagnostic>& errors) {
   const bool may_have_it = training.dtype == Precision::fp8 || training.dtype == Precision::mxfp8;
   if (!training.fp8_attention || has_kernel || !may_have_it) return;
   const KeyLocation& place = scenario.locations["training.fp8_attention"];
-  const std::string kernel = training.attention_kernel.empty() && !scenario.profile.attention.empty()
-                                 ? scenario.profile.attention.front().kernel
-                                 : training.attention_kernel;
+  // The kernel is named if the scenario does, or if another one of the profile has it.
+  std::string kernel = training.attention_kernel;
+  if (kernel.empty() && std::ranges::any_of(attention_kernels(scenario.profile), [&](const std::string& other) {
+        return has_attention_in(scenario.profile, other, training.dtype);
+      }))
+    kernel = scenario.profile.attention.front().kernel;
   if (on_another_machine(scenario) && place.file == scenario.locations[""].file) {
     training.fp8_attention = false;
     return;

@@ -77,6 +77,8 @@ void read_aiconfigurator_gemm(TableFields& fields, Kernels& out) {
   kernel.held_out = held_out_weight(shape.n, shape.k);
   // vLLM never writes to its bf16 weights, and zeros draw less power: 5 to 12 % faster (docs/references.md#gemm-zeros).
   if (fields.text("src").starts_with("vllm")) kernel.excluded = "operands of zeros";
+  // The same figures, row by row, as in the table of GB300 (docs/references.md#gemm-fit).
+  if (kernel.gpu.starts_with("B300") && fields.text("src").starts_with("sglang")) kernel.excluded = "of GB300";
   kernel.loop = aiconfigurator_loop(fields.text("src"));
   out.push_back(std::move(kernel));
 }
