@@ -28,14 +28,15 @@ struct CompareOptions {
   std::string html;
 };
 
-/// A timeline or a step graph; or recordings, one per rank. Of some ranks only, `forecast` becomes that of these.
+/// A timeline or a step graph; or recordings, one per rank. Of some known ranks only, `forecast` becomes that of these.
 Result<StepRecord> read_actual(const CompareOptions& options, StepRecord& forecast) {
   const Result<bool> recorded = is_recording(options.actual.front());
   if (!recorded) return tl::unexpected(recorded.error());
   if (*recorded) {
-    Result<StepRecord> actual = read_recorded_step(options.actual, options.step, forecast);
-    if (actual) forecast = with_recorded_ranks(std::move(forecast), *actual);
-    return actual;
+    Result<RecordedRanks> actual = read_recorded_step(options.actual, options.step, forecast);
+    if (!actual) return tl::unexpected(actual.error());
+    if (actual->named) forecast = with_recorded_ranks(std::move(forecast), actual->record);
+    return std::move(actual->record);
   }
   if (options.actual.size() == 1) return read_any_step(options.actual.front());
   return fail_key("ACTUAL", options.actual.front(), "not a recording: several files must be recordings of one run");

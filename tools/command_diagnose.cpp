@@ -27,8 +27,8 @@ struct DiagnoseOptions {
   std::string svg;
 };
 
-/// The step record of --actual, in the words of the forecast.
-Result<StepRecord> read_actual(const DiagnoseOptions& options, const Scenario& scenario) {
+/// The step record of --actual, in the words of the forecast; `some_ranks`: whether it may be of some known ranks only.
+Result<StepRecord> read_actual(const DiagnoseOptions& options, const Scenario& scenario, bool& some_ranks) {
   const Result<bool> recorded = is_recording(options.actual.front());
   if (!recorded) return tl::unexpected(recorded.error());
   if (!*recorded && options.actual.size() > 1)
@@ -38,19 +38,21 @@ Result<StepRecord> read_actual(const DiagnoseOptions& options, const Scenario& s
   spans.record_spans = true;
   const Result<ForecastRun> run = forecast(scenario, spans);
   if (!run) return tl::unexpected(run.error());
-  return read_recorded_step(options.actual, options.step,
-                            record_of(run->graph, run->timeline, scenario.name, StepOrigin::simulated));
+  Result<RecordedRanks> ranks = read_recorded_step(
+      options.actual, options.step, record_of(run->graph, run->timeline, scenario.name, StepOrigin::simulated));
+  if (!ranks) return tl::unexpected(ranks.error());
+  some_ranks = ranks->named;
+  return std::move(ranks->record);
 }
 
 Result<StepEvidence> evidence_of(const DiagnoseOptions& options, const Scenario& scenario) {
   StepEvidence evidence;
   evidence.step_s = options.measured_s;
   if (!options.actual.empty()) {
-    Result<StepRecord> record = read_actual(options, scenario);
+    Result<StepRecord> record = read_actual(options, scenario, evidence.some_ranks);
     if (!record) return tl::unexpected(record.error());
     if (evidence.step_s == 0) evidence.step_s = record->seconds_to_compare();
     evidence.record = std::move(*record);
-    evidence.some_ranks = is_recording(options.actual.front()).value_or(false);
   }
   if (evidence.step_s == 0 && scenario.measured) evidence.step_s = scenario.measured->step_time_s;
   if (evidence.step_s > 0) return evidence;

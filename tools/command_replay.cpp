@@ -46,27 +46,49 @@ struct ReplayedStep {
   StepGraph graph;
   std::string summary;               ///< of the page
   nlohmann::ordered_json described;  ///< of --json
+  std::vector<RecordedCall> calls;   ///< [collective of the graph] of a recording
 };
 
+/// What a span ran, as the page names it; "" if nothing.
+std::string name_of(const ReplayedStep& step, const Op& op) {
+  const auto payload = static_cast<std::size_t>(op.payload);
+  switch (op.type) {
+    case OpType::compute:
+      return op.payload < 0 ? "" : step.graph.operators[payload].op.name;
+    case OpType::collective:
+      if (!step.calls.empty() && !step.calls[payload].kernel.empty()) return step.calls[payload].kernel;
+      return fmt::format("nccl {}", to_string(step.graph.collectives[payload].call.collective));
+    case OpType::send:
+      return "nccl send";
+    case OpType::receive:
+      return "nccl receive";
+    case OpType::host_sync:
+      break;
+  }
+  return "";
+}
+
 /// Time of all streams by operation, largest first.
-std::vector<std::pair<std::string, Duration>> time_by_name(const StepRecord& record) {
+std::vector<std::pair<std::string, Duration>> time_by_name(const ReplayedStep& step, const Timeline& timeline) {
   std::map<std::string, Duration> sums;
-  for (const StepSpan& span : record.spans) {
-    const StepWork& work = record.works[static_cast<std::size_t>(span.work)];
-    sums[work.transfer ? "nccl " + work.name : work.name] += span.end - span.start;
+  for (const Span& span : timeline.spans) {
+    const Template& part = step.graph.templates[static_cast<std::size_t>(span.template_index)];
+    const std::string name = name_of(step, part.ops[static_cast<std::size_t>(span.op)]);
+    if (!name.empty()) sums[name] += span.end - span.start;
   }
   std::vector<std::pair<std::string, Duration>> sorted(sums.begin(), sums.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   return sorted;
 }
 
-std::string longest_operations(const StepRecord& record, Duration step_time, const TextStyle& style) {
+std::string longest_operations(const ReplayedStep& step, const Timeline& timeline, const TextStyle& style) {
   constexpr std::size_t kMaxNames = 12;
   std::string text = '\n' + heading("Longest operations, all streams together", style);
-  const auto names = time_by_name(record);
+  const auto names = time_by_name(step, timeline);
   for (std::size_t i = 0; i < std::min(kMaxNames, names.size()); ++i)
-    text += fmt::format("  {:>10}  {:>7}  {}\n", to_text(names[i].second),
-                        percent(seconds(names[i].second) / std::max(1e-12, seconds(step_time))), names[i].first);
+    text +=
+        fmt::format("  {:>10}  {:>7}  {}\n", to_text(names[i].second),
+                    percent(seconds(names[i].second) / std::max(1e-12, seconds(timeline.step_time))), names[i].first);
   return text;
 }
 
@@ -87,7 +109,7 @@ ReplayedStep described(Replay replay, const Timeline& timeline, const std::vecto
                               {"waits_of_the_host", replay.syncs},
                               {"collectives_in_which_ranks_meet", replay.met},
                               {"notes", notes}};
-  return {std::move(replay.graph), std::move(summary), std::move(json)};
+  return {std::move(replay.graph), std::move(summary), std::move(json), std::move(replay.calls)};
 }
 
 ReplayedStep described(const ImportedGraph& step, StepGraph graph, const Timeline& timeline) {
@@ -98,14 +120,14 @@ ReplayedStep described(const ImportedGraph& step, StepGraph graph, const Timelin
                               {"nodes", step.nodes.size()},
                               {"replayed_s", seconds(timeline.step_time)},
                               {"notes", step.notes}};
-  return {std::move(graph), std::move(summary), std::move(json)};
+  return {std::move(graph), std::move(summary), std::move(json), {}};
 }
 
-std::string json_of(const ReplayedStep& step, const StepRecord& record) {
-  nlohmann::ordered_json out{{"recording", record.scenario}};
+std::string json_of(const ReplayedStep& step, const Timeline& timeline, const std::string& recording) {
+  nlohmann::ordered_json out{{"recording", recording}};
   out.update(step.described);
   nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
-  for (const auto& [name, time] : time_by_name(record)) by_name[name] = seconds(time);
+  for (const auto& [name, time] : time_by_name(step, timeline)) by_name[name] = seconds(time);
   out["seconds_by_name"] = by_name;
   return json_file(out);
 }
@@ -147,11 +169,11 @@ Result<ExitCode> show(const ReplayOptions& options, const ReplayedStep& step, co
     if (const Result<void> written = write_all(options, step, timeline, record); !written)
       return tl::unexpected(written.error());
   if (options.json)
-    fmt::print("{}", json_of(step, record));
+    fmt::print("{}", json_of(step, timeline, record.scenario));
   else
     fmt::print("{}\n{}\n{}{}", record.scenario, paragraph("  ", step.summary, context.style),
                rank_times(record, "Where the time went", context.style),
-               longest_operations(record, timeline.step_time, context.style));
+               longest_operations(step, timeline, context.style));
   return ExitCode::done;
 }
 

@@ -303,8 +303,8 @@ Result<std::vector<Trace>> read_recordings(const std::vector<std::string>& files
   return traces;
 }
 
-Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std::int64_t step,
-                                      const StepRecord& forecast) {
+Result<RecordedRanks> read_recorded_step(const std::vector<std::string>& files, std::int64_t step,
+                                         const StepRecord& forecast) {
   std::vector<std::string> notes;
   const Result<std::vector<Trace>> read = read_recordings(files, notes);
   if (!read) return tl::unexpected(read.error());
@@ -319,12 +319,14 @@ Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std
   notes = all->notes;
   std::int64_t ranks = 0;
   for (const StepRank& rank : forecast.ranks) ranks += rank.multiplicity;
+  const bool named = std::ranges::all_of(*read, [](const Trace& trace) { return trace.header.rank >= 0; });
   if (const auto recorded = static_cast<std::int64_t>(all->graph.ranks.size()); recorded < ranks)
-    notes.push_back(fmt::format("ranks recorded: {} of {}; they are compared with the forecast of the same ranks",
-                                recorded, ranks));
+    notes.push_back(fmt::format("ranks recorded: {} of {}; {}", recorded, ranks,
+                                named ? "they are compared with the forecast of the same ranks"
+                                      : "not all say which they are, so they are compared with the forecast of all"));
   for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
-  return simulated(all->graph, files.front()).map([&forecast](const StepRecord& record) {
-    return named_as(record, forecast);
+  return simulated(all->graph, files.front()).map([&](const StepRecord& record) {
+    return RecordedRanks{named_as(record, forecast), named};
   });
 }
 

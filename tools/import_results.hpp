@@ -26,7 +26,8 @@ struct ImportOptions {
   std::vector<std::string> overrides;
 };
 
-/// Writes a recording to a file, packed with gzip if its name ends with .gz, which is replaced at the end. Errors: the file cannot be written.
+/// Writes a recording to a file, packed with gzip if its name ends with .gz, which is replaced at the end. Errors: the file cannot be
+/// written.
 Result<void> save_recording(const std::string& path, const Trace& trace);
 
 /// Reads `content`, that of options.file, and writes the result: a topology, trace, timeline, scenario, table or model.
@@ -47,9 +48,15 @@ Result<bool> is_recording(const std::string& path);
 /// Errors: a rank twice, or runs of different numbers of ranks, as far as the files say.
 Result<std::vector<Trace>> read_recordings(const std::vector<std::string>& files, std::vector<std::string>& notes);
 
+/// A recorded step that can be compared with its forecast.
+struct RecordedRanks {
+  StepRecord record;
+  bool named = false;  ///< all recordings say of which rank they are; others are numbered from 0
+};
+
 /// One step of recordings of one run, a file per rank, in the words of its forecast (tracer/named_record.hpp). `step` below 0: the last
 /// but one that all files have, whose end the next one shows; everything if no steps are found.
-Result<StepRecord> read_recorded_step(const std::vector<std::string>& files, std::int64_t step,
-                                      const StepRecord& forecast);
+Result<RecordedRanks> read_recorded_step(const std::vector<std::string>& files, std::int64_t step,
+                                         const StepRecord& forecast);
 
 }  // namespace tracecast::cli

@@ -111,6 +111,7 @@ class Measurer {
                                    steps[i].work.size(), expected.operators.size())});
         take(trace, steps[i].work, *places, expected,
              sizes_known ? transfers : transfers_of(trace, steps[i].collectives, *calls, expected));
+        take_other_transfers(trace, steps[i].other_transfers);
         if (!sizes_known) take_collectives(trace, steps[i].collectives, *calls, expected, i);
         ++result_.steps;
       }
@@ -124,8 +125,8 @@ class Measurer {
     if (auto ok = check_sizes(file); !ok) return tl::unexpected(ok.error());
     base.kind = "recorded";
     wait_for_slowest(base, 1, 0);  // launch time of the profile, not of the slowest host in the recorded job
-    base.in_training.fit.data += "; recorded operators are divided by them";
     base.in_training.slowest_gpu = 1;
+    say_divided(base.in_training);
     leave_out_seldom();
     for (auto& [key, samples] : samples_)
       if (const auto ok = write(base, samples, file); !ok) return tl::unexpected(ok.error());
@@ -293,6 +294,18 @@ class Measurer {
     if (all > 0) result_.fullest_step = std::max(result_.fullest_step, seen / all);
   }
 
+  /// A profile does not have their times, so they count as kernels without a match.
+  void take_other_transfers(const Trace& trace, const std::vector<std::int32_t>& kernels) {
+    for (const std::int32_t index : kernels) {
+      TraceKernel kernel = trace.kernels[static_cast<std::size_t>(index)];
+      kernel.start_ns = begins_[static_cast<std::size_t>(index)];
+      unmatched_[{short_kernel_name(kernel.name), Match::other_library}] += time_of(kernel);
+      ++result_.kernels;
+      result_.time += time_of(kernel);
+      result_.time_by_match[static_cast<std::size_t>(Match::other_library)] += time_of(kernel);
+    }
+  }
+
   static bool is_large(OperatorKind kind) { return is_multiplication(kind) || kind == OperatorKind::attention; }
 
   void sample(const Operator& op, double time, bool part_of_the_last) {
@@ -359,11 +372,14 @@ class Measurer {
   /// what they call, and what is not certain counts as across hosts.
   bool on_one_host(const TraceCollective& c, const CallKey& key, const Hosts& hosts) const {
     if (c.nodes > 0) return c.nodes == 1;
-    if (c.peer >= 0) return share_a_host(c.rank, c.peer);
+    if (c.peer >= 0) return share_a_host(rank_of(c), c.peer);
     if (const auto call = hosts.by_call.find(key); call != hosts.by_call.end()) return call->second;
     const auto ranks = hosts.by_ranks.find(c.ranks);
     return ranks != hosts.by_ranks.end() && ranks->second;
   }
+
+  /// The one recording that may not name its rank is taken for rank 0.
+  static int rank_of(const TraceCollective& c) { return std::max(0, c.rank); }
 
   /// Whether a group on one host has both ranks.
   bool share_a_host(std::int32_t a, std::int32_t b) const {
@@ -397,8 +413,8 @@ class Measurer {
       const bool message = *collective == Collective::send_recv;
       Call call{c.communicator, *collective, c.sequence, -1, -1, 0};
       if (message && c.peer >= 0) {
-        call.from = c.name == "Recv" ? c.peer : c.rank;
-        call.to = c.name == "Recv" ? c.rank : c.peer;
+        call.from = c.name == "Recv" ? c.peer : rank_of(c);
+        call.to = c.name == "Recv" ? rank_of(c) : c.peer;
       }
       call.again = calls[call]++;
       const CallKey key{*collective, message ? 2 : c.ranks, bytes};
@@ -452,11 +468,21 @@ class Measurer {
     return {};
   }
 
+  static bool has_factors(InTraining known) {
+    known.fit = {};
+    return known != InTraining{};
+  }
+
+  /// Once, also if `known` is of a profile that was itself recorded.
+  static void say_divided(InTraining& known) {
+    const std::string words = "recorded operators are divided by them";
+    if (!has_factors(known) || known.fit.data.find(words) != std::string::npos) return;
+    known.fit.data += known.fit.data.empty() ? words : "; " + words;
+  }
+
   /// A forecast multiplies measured times by the in-training factor of their class, which a time recorded in a step contains.
   void divide_by_factors(Profile& profile) const {
-    InTraining known = profile.in_training;
-    known.fit = {};
-    if (known == InTraining{}) return;
+    if (!has_factors(profile.in_training)) return;
     Profile one = profile;
     for (MeasuredOperator& each : one.measured) each.seconds = 1;
     const Costs factors(std::move(one));

@@ -55,7 +55,7 @@ struct MatchLimits {
 struct MeasuredProfile {
   Profile profile;
   std::int64_t steps = 0;    ///< of all ranks
-  std::int64_t kernels = 0;  ///< compute kernels of all traces
+  std::int64_t kernels = 0;  ///< compute kernels of all traces, and transfers of other libraries than NCCL
   std::int64_t matched = 0;
   Duration time;  ///< of those kernels
   Duration matched_time;
@@ -80,8 +80,8 @@ struct NamedTrace {
 /// `base` provides the models for everything not measured, with its in-training factors. What was recorded contains them: its times are
 /// divided by them, and a forecast multiplies them again.
 /// `graph`: of the recorded scenario, with every rank (unfolded). `link`: of its GPUs inside a host (link_of_gpu()); 0: not known.
-/// Requires at least one trace. Errors: no compute kernels; a rank that the graph does not have, or in two files; a step with too many kernels and
-/// operators to align; a recording that is refused as above.
+/// Requires at least one trace. Errors: no compute kernels; a rank that the graph does not have, or in two files; a step with too many
+/// kernels and operators to align; a recording that is refused as above.
 Result<MeasuredProfile> measured_profile(std::span<const NamedTrace> traces, const StepGraph& graph, Profile base,
                                          const MatchLimits& limits = {}, Bandwidth link = {});
 

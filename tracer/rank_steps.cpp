@@ -54,11 +54,10 @@ std::map<Pair, std::map<std::int64_t, std::int64_t>> votes_of(std::span<const Tr
 }
 
 /// Relative to the first recording, through those that share calls; 0 for what shares none.
-std::vector<std::int64_t> shifts_of(std::span<const Trace> traces, const std::vector<Windows>& windows) {
-  std::vector<std::int64_t> shifts(traces.size(), 0);
-  std::vector<bool> known(traces.size(), false);
-  known[0] = true;
-  const auto votes = votes_of(traces, windows);
+void find_shifts(std::span<const Trace> traces, RankSteps& steps) {
+  std::vector<std::int64_t>& shifts = steps.shifts;
+  std::vector<bool>& known = steps.placed;
+  const auto votes = votes_of(traces, steps.windows);
   for (bool changed = true; std::exchange(changed, false);)
     for (const auto& [pair, of_pair] : votes) {
       const auto [a, b] = pair;
@@ -71,7 +70,6 @@ std::vector<std::int64_t> shifts_of(std::span<const Trace> traces, const std::ve
         shifts[a] = shifts[b] - shift;
       known[a] = known[b] = changed = true;
     }
-  return shifts;
 }
 
 }  // namespace
@@ -88,7 +86,9 @@ RankSteps rank_steps(std::span<const Trace> traces) {
   RankSteps steps;
   for (const Trace& trace : traces) steps.windows.push_back(step_windows(trace));
   steps.shifts.assign(traces.size(), 0);
-  if (traces.size() > 1) steps.shifts = shifts_of(traces, steps.windows);
+  steps.placed.assign(traces.size(), false);
+  steps.placed[0] = true;
+  if (traces.size() > 1) find_shifts(traces, steps);
   for (std::size_t i = 0; i < traces.size(); ++i) {
     if (steps.shifts[i] == 0) continue;
     Windows numbered;

@@ -36,7 +36,7 @@ std::optional<std::pair<std::uint64_t, std::int64_t>> name_of_calls(const std::v
   };
   if (first.sequence < 0) {
     if (collective != Collective::send_recv) return std::pair(first.communicator, -1 - kind);
-    if (first.peer < 0 || calls.size() > 1) return std::nullopt;
+    if (first.peer < 0 || first.rank < 0 || calls.size() > 1) return std::nullopt;
     const bool sends = first.name == "Send";
     return std::pair(sends ? group_of(first.rank, first.peer) : group_of(first.peer, first.rank), -1 - kind);
   }

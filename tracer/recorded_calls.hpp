@@ -28,7 +28,7 @@ class RecordedCalls {
 Bytes bytes_of(const TraceCollective& call);
 
 /// Group and sequence number by which other ranks know a kernel's calls; none for a kernel that runs several collectives, and for a
-/// message whose other rank was not recorded. Calls whose number was not recorded have one below 0 for each kind of collective;
+/// message of which one of the two ranks is not known. Calls whose number was not recorded have one below 0 for each kind of collective;
 /// messages without a number are a group for each rank that sends and rank that receives.
 /// Requires at least one call.
 std::optional<std::pair<std::uint64_t, std::int64_t>> name_of_calls(const std::vector<const TraceCollective*>& calls);

@@ -57,7 +57,8 @@ class Grouping {
   void append(const RecordedWork& work, RecordedStep& step) const {
     const TraceKernel& kernel = trace_.kernels[static_cast<std::size_t>(work.kernel)];
     const std::string& name = kernel.name;
-    if (!transfer_kernel(name).name.empty()) return step.collectives.push_back(work.kernel);
+    if (!nccl_kernel(name).name.empty()) return step.collectives.push_back(work.kernel);
+    if (!transfer_kernel(name).name.empty()) return step.other_transfers.push_back(work.kernel);
     KernelGroup group;
     group.kernels.push_back(work.kernel);
     group.traits.kind = kernel_kind(name);

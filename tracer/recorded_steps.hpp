@@ -45,8 +45,9 @@ struct KernelGroup {
 
 /// One step of one GPU. The first and the last of a recording may be parts of one.
 struct RecordedStep {
-  std::vector<KernelGroup> work;          ///< in the order of launch
-  std::vector<std::int32_t> collectives;  ///< NCCL kernels
+  std::vector<KernelGroup> work;              ///< in the order of launch
+  std::vector<std::int32_t> collectives;      ///< NCCL kernels
+  std::vector<std::int32_t> other_transfers;  ///< kernels of other libraries that move data between GPUs
 };
 
 /// [device][step], as tracer/step_windows.hpp divides them; devices in ascending order. `operator_names`: a range with one of these

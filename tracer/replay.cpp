@@ -322,16 +322,20 @@ class Builder {
       const bool message = calls.front()->peer >= 0;
       ranks = std::clamp(calls.front()->ranks, 1, 1 << 24);
       recorded.members = message ? 2 : ranks;
+      if (message && calls.size() == 1) recorded.direction = calls.front()->name == "Send" ? 1 : -1;
       if (const auto name = name_of_calls(calls))
         std::tie(recorded.group, recorded.sequence) = *name;
+      else if (message && calls.front()->rank < 0)
+        recorded.alone = "messages of recordings that do not name their rank";
       else if (entry.call.collective == Collective::send_recv && !message)
         recorded.alone = "messages whose other rank was not recorded";
     } else if (nccl_kernel(name_of(node.work)).name.empty()) {
       recorded.alone = "transfers of other libraries than NCCL";
+      recorded.kernel = short_kernel_name(name_of(node.work));
     }
     entry.traffic = traffic_of(entry.call.collective);
-    calls_.push_back(recorded);
     entry.slot = communicator(recorded.group, ranks, op.stream);
+    calls_.push_back(std::move(recorded));
     op.payload = static_cast<std::int32_t>(graph_.collectives.size());
     graph_.collectives.push_back(entry);
   }
@@ -443,6 +447,10 @@ Result<Replay> replay_windows(const Trace& trace, const Windows& windows, std::o
   return replay;
 }
 
+std::string and_more(const std::vector<std::string>& files) {
+  return files.size() > 1 ? fmt::format("{} and {} more", files.front(), files.size() - 1) : files.front();
+}
+
 /// Recordings that call the step by another number.
 void note_shifts(const RankSteps& steps, std::int64_t step, const std::vector<std::string>& files,
                  std::vector<std::string>& notes) {
@@ -450,10 +458,34 @@ void note_shifts(const RankSteps& steps, std::int64_t step, const std::vector<st
   for (std::size_t i = 0; i < files.size(); ++i)
     if (steps.shifts[i] != 0) shifted[step + steps.shifts[i]].push_back(files[i]);
   for (const auto& [number, of_files] : shifted)
-    notes.push_back(fmt::format("step {} of {} is step {} of {}{}, whose recording{} began at another step", step,
-                                files.front(), number, of_files.front(),
-                                of_files.size() > 1 ? fmt::format(" and {} more", of_files.size() - 1) : "",
-                                of_files.size() > 1 ? "s" : ""));
+    notes.push_back(fmt::format("step {} of {} is step {} of {}, whose recording{} began at another step", step,
+                                files.front(), number, and_more(of_files), of_files.size() > 1 ? "s" : ""));
+}
+
+/// Recordings of which nothing says that they call the step by the same number.
+void note_unplaced(const RankSteps& steps, std::int64_t step, const std::vector<std::string>& files,
+                   std::vector<std::string>& notes) {
+  std::vector<std::string> unplaced;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (!steps.placed[i]) unplaced.push_back(files[i]);
+  if (!unplaced.empty())
+    notes.push_back(
+        fmt::format("no numbered call says which step of {} is step {} of {}: taken to have the same number",
+                    and_more(unplaced), step, files.front()));
+}
+
+/// Errors: a step that some recordings do not have.
+Result<void> check_common(const RankSteps& steps, std::int64_t step, const std::vector<std::string>& files) {
+  const std::vector<std::int64_t> common = steps.common();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (steps.windows[i].empty() || steps.windows[i].contains(step)) continue;
+    return fail({files[i], 0, "step", std::to_string(step),
+                 fmt::format("not a step of the trace{} (allowed: {})",
+                             steps.shifts[i] != 0 ? ", by the numbers of " + files.front() : "",
+                             common.empty() ? "none, the recordings have no step in common"
+                                            : fmt::format("{}", fmt::join(common, " ")))});
+  }
+  return {};
 }
 
 /// Collectives with ranks that were not recorded.
@@ -484,6 +516,8 @@ Result<Replay> replay_graph(const Trace& trace, std::optional<std::int64_t> step
 
 Result<Replay> replay_ranks(std::span<const Trace> traces, const std::vector<std::string>& files,
                             const RankSteps& steps, std::optional<std::int64_t> step) {
+  if (step && traces.size() > 1)
+    if (const Result<void> common = check_common(steps, *step, files); !common) return tl::unexpected(common.error());
   const auto has_next = [step](const Windows& windows) { return step && windows.contains(*step + 1); };
   const bool any_has_next = std::ranges::any_of(steps.windows, has_next);
   std::vector<Replay> replays;
@@ -495,6 +529,7 @@ Result<Replay> replay_ranks(std::span<const Trace> traces, const std::vector<std
   }
   Replay all = replays.size() == 1 ? std::move(replays[0]) : join_ranks(std::move(replays));
   if (step) note_shifts(steps, *step, files, all.notes);
+  if (step) note_unplaced(steps, *step, files, all.notes);
   note_absent(all);
   return all;
 }

@@ -45,10 +45,12 @@ inline constexpr const char* kRecordedPause = "gap";
 struct RecordedCall {
   std::uint64_t group = UINT64_MAX;  ///< communicator; UINT64_MAX: not recorded
   std::int64_t sequence =
-      0;            ///< within the communicator; below 0: not recorded, calls of the same number are in their order
-  Duration end;     ///< since the begin of the step
-  int members = 0;  ///< ranks that take part; 0: not known
+      0;              ///< within the communicator; below 0: not recorded, calls of the same number are in their order
+  Duration end;       ///< since the begin of the step
+  int members = 0;    ///< ranks that take part; 0: not known
+  int direction = 0;  ///< of one message: 1 sent, -1 received
   const char* alone = nullptr;  ///< what it is, if it cannot be identified on other ranks
+  std::string kernel = {};      ///< of another library than NCCL: its name, shortened
 };
 
 struct Replay {

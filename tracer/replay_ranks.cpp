@@ -88,7 +88,13 @@ std::map<std::uint64_t, Group> groups_of(const StepGraph& graph, const std::vect
   return groups;
 }
 
-bool same_collective(const StepGraph& graph, const std::vector<Part>& parts) {
+/// A message has one rank that sends it and one that receives it.
+bool same_collective(const StepGraph& graph, const std::vector<RecordedCall>& calls, const std::vector<Part>& parts) {
+  const auto in_direction = [&](int direction) {
+    return std::ranges::count_if(
+        parts, [&](const Part& part) { return calls[static_cast<std::size_t>(part.payload)].direction == direction; });
+  };
+  if (in_direction(1) > 1 || in_direction(-1) > 1) return false;
   return std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
     return graph.collectives[static_cast<std::size_t>(part.payload)].call.collective ==
            graph.collectives[static_cast<std::size_t>(parts.front().payload)].call.collective;
@@ -118,7 +124,8 @@ std::set<std::int64_t> miscounted(const Group& group, std::set<std::string>& not
 }
 
 /// The calls that all ranks of a group made. None if ranks made them in different orders: they could deadlock.
-std::vector<CallKey> common_calls(const StepGraph& graph, const Group& group, std::set<std::string>& notes) {
+std::vector<CallKey> common_calls(const StepGraph& graph, const std::vector<RecordedCall>& calls, const Group& group,
+                                  std::set<std::string>& notes) {
   if (group.ranks.size() < 2) return {};
   const std::set<std::int64_t> left_out = miscounted(group, notes);
   std::vector<CallKey> first;
@@ -126,7 +133,7 @@ std::vector<CallKey> common_calls(const StepGraph& graph, const Group& group, st
     std::vector<CallKey> common;
     for (const CallKey& key : group.order.at(rank)) {
       const std::vector<Part>& parts = group.calls.at(key);
-      if (parts.size() != group.ranks.size() || !same_collective(graph, parts)) continue;
+      if (parts.size() != group.ranks.size() || !same_collective(graph, calls, parts)) continue;
       if (left_out.contains(std::get<1>(key))) continue;
       common.push_back(key);
     }
@@ -161,7 +168,7 @@ class Joiner {
         if (op.type == OpType::collective) durations_[static_cast<std::size_t>(op.payload)] = op.duration;
     std::set<std::string> notes;
     for (const auto& [number, group] : groups_of(result_.graph, result_.calls, notes))
-      meet(group, common_calls(result_.graph, group, notes));
+      meet(group, common_calls(result_.graph, result_.calls, group, notes));
     result_.notes.assign(notes.begin(), notes.end());
     for (Template& part : result_.graph.templates)
       for (Op& op : part.ops)

@@ -56,7 +56,8 @@ const char* to_string(Match match) {
                                             "the step has no such operator in this pass",
                                             "the step multiplies no matrices of these sizes",
                                             "the step has no operator of this kind",
-                                            "the step has fewer of this kind, or in another order"};
+                                            "the step has fewer of this kind, or in another order",
+                                            "a transfer of another library than NCCL, which a profile does not have"};
   return kTexts[static_cast<std::size_t>(match)];
 }
 

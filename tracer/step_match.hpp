@@ -43,8 +43,9 @@ enum class Match : std::uint8_t {
   no_such_sizes,  ///< the step multiplies no matrices of these sizes
   no_such_kind,   ///< the step has no operator of this kind
   too_many,       ///< the step has fewer of this kind, or in another order
+  other_library,  ///< a transfer, but not NCCL's
 };
-inline constexpr int kMatches = 7;
+inline constexpr int kMatches = 8;
 inline bool is_matched(Match match) { return match <= Match::by_kind; }
 const char* to_string(Match match);
 

@@ -132,6 +132,7 @@ class Recorder {
     name_kernels_without_call();
     // Events of several streams may be written one stream after the other. Calls without numbers are known by their order.
     std::ranges::stable_sort(trace.collectives, {}, &TraceCollective::start_ns);
+    for (TraceCollective& each : trace.collectives) each.rank = trace.header.rank;
     trace.records = static_cast<std::int64_t>(trace.kernels.size() + trace.copies.size() + trace.calls.size() +
                                               trace.ranges.size() + trace.collectives.size() + trace.externals.size() +
                                               trace.operators.size());
@@ -214,7 +215,6 @@ class Recorder {
     c.algorithm = kernel.algorithm;
     c.protocol = kernel.protocol;
     c.communicator = communicator(event);
-    c.rank = std::max(0, header().rank);
     c.ranks = static_cast<int>(std::clamp<std::int64_t>(argument(event, "Group size", 1), 1, 1 << 24));
     c.peer = static_cast<int>(
         std::clamp<std::int64_t>(argument(event, "Dst Rank", argument(event, "Src Rank")), -1, 1 << 24));

@@ -78,8 +78,8 @@ class InspectorReader {
                       waiting));
     if (alone > 0)
       result.notes.push_back(
-          fmt::format("{} messages lack the record of the other end, or it has another number of them: their times may "
-                      "include waiting for it (give the files of all processes)",
+          fmt::format("{} messages lack the record of the other end, or follow one whose ends differ in size: their "
+                      "times may include waiting for it (give the files of all processes)",
                       alone));
     if (cut_) result.notes.emplace_back("the last line is cut and was left out");
     return result;
@@ -155,21 +155,19 @@ class InspectorReader {
   }
 
   /// Both ends of a message last until the later one is there, so the shorter time counts. `p2p_sn` counts a rank's own messages: those
-  /// from one rank to another are paired in its order. Returns the number of messages whose other end is not known.
+  /// from one rank to another are paired in its order, up to the first whose sizes differ (a file may be cut or begin late). Returns the
+  /// number of messages whose other end is not known.
   std::int64_t add_messages() {
     std::int64_t alone = 0;
     for (auto& [pair, both] : messages_) {
       std::ranges::stable_sort(both.sent, {}, &End::number);
       std::ranges::stable_sort(both.received, {}, &End::number);
-      const auto alike = [](const End& a, const End& b) { return a.bytes == b.bytes; };
-      if (std::ranges::equal(both.sent, both.received, alike)) {
-        for (std::size_t i = 0; i < both.sent.size(); ++i)
-          add(both.sent[i], std::min(both.sent[i].seconds, both.received[i].seconds));
-        continue;
-      }
-      for (const std::vector<End>* ends : {&both.sent, &both.received})
-        for (const End& each : *ends) add(each, each.seconds);
-      alone += static_cast<std::int64_t>(both.sent.size() + both.received.size());
+      auto [sent, received] = std::ranges::mismatch(both.sent, both.received, {}, &End::bytes, &End::bytes);
+      for (std::size_t i = 0; i < static_cast<std::size_t>(sent - both.sent.begin()); ++i)
+        add(both.sent[i], std::min(both.sent[i].seconds, both.received[i].seconds));
+      alone += (both.sent.end() - sent) + (both.received.end() - received);
+      for (; sent != both.sent.end(); ++sent) add(*sent, sent->seconds);
+      for (; received != both.received.end(); ++received) add(*received, received->seconds);
     }
     return alone;
   }

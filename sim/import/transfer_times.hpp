@@ -13,7 +13,8 @@
 namespace tracecast {
 
 /// Collectives and messages without a time take that of the network, without other traffic; a note counts them. Collectives run over
-/// their group of a run of `ranks` (0: those that the file says), if the file describes its groups, else over all. A message takes the time between its two ranks; one whose ranks are not in the file keeps none.
+/// their group of a run of `ranks` (0: those that the file says), if the file describes its groups, else over all. A message takes the
+/// time between its two ranks; one whose ranks are not in the file keeps none.
 /// Errors: a step whose sizes may mean anything (ImportedGraph::sizes); ranks that the file does not say, contradicts, or that the
 /// machine does not have; a message of a rank that is not among them; those of check_durations.
 Result<void> time_transfers(ImportedGraph& step, Cluster cluster, const Profile& profile, int ranks,

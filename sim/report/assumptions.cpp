@@ -19,7 +19,7 @@ std::string provenance(const Forecast& f, const TextStyle& style) {
   return fmt::format("compute time: {}", fmt::join(parts, separator(style)));
 }
 
-/// Of in-training factors, whose residual is chosen by the number of runs (Fit). 0: the profile was recorded in steps.
+/// Of in-training factors, whose residual is chosen by the number of runs (Fit). 0: they were not fitted.
 std::string fitted(const Fit& fit) {
   if (fit.data.empty()) return "";
   if (fit.residual == 0) return fmt::format(" ({})", fit.data);

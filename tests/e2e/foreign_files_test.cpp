@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/shell.hpp"
+#include "tests/support/files.hpp"
 #include "tests/support/paths.hpp"
 
 using namespace tracecast;
@@ -143,6 +144,40 @@ TEST_CASE("foreign files: replay runs a step graph, its transfers timed by a mac
   const Outcome page = sandbox.run("tracecast replay astra.json --topology dgx-h100 --gpus 16 --out replayed");
   CHECK(page.out.find("Chakra execution trace: 4 nodes, simulated ") != std::string::npos);
   CHECK(sandbox.run("tracecast compare replayed replayed").code == 0);
+}
+
+TEST_CASE("foreign files: only a recording that names its rank is compared with the forecast of that rank",
+          "[e2e][kineto]") {
+  const Sandbox sandbox;
+  std::string recording = content_of(source_dir() / "docs/formats/samples/kineto.json");
+  std::ofstream(sandbox.path() / "named.json") << recording;
+  const std::string rank = R"("rank": 0, )";
+  REQUIRE(recording.find(rank) != std::string::npos);
+  recording.erase(recording.find(rank), rank.size());
+  std::ofstream(sandbox.path() / "unnamed.json") << recording;
+  REQUIRE(sandbox.run("tracecast predict pipeline-1f1b --out pp").code == 0);
+  const Outcome named = sandbox.run("tracecast compare pp named.json");
+  CHECK(named.out.find("Largest disagreements") != std::string::npos);
+  CHECK(named.err.find("ranks recorded: 1 of 4; they are compared with the forecast of the same ranks") !=
+        std::string::npos);
+  const std::string refusal = "different layouts: 4 and 1 pipeline ranks";
+  const Outcome unnamed = sandbox.run("tracecast compare pp unnamed.json");
+  CHECK(unnamed.code == 2);
+  CHECK(unnamed.err.find("ranks recorded: 1 of 4; not all say which they are") != std::string::npos);
+  CHECK(unnamed.err.find(refusal) != std::string::npos);
+  CHECK(sandbox.run("tracecast diagnose pipeline-1f1b --actual unnamed.json").err.find(refusal) != std::string::npos);
+}
+
+TEST_CASE("foreign files: of another library than NCCL a replay names the kernels", "[e2e][kineto]") {
+  const Sandbox sandbox;
+  std::ofstream(sandbox.path() / "r.json")
+      << R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "void deep_ep::intranode::dispatch<8>", "pid": 0,)"
+         R"( "tid": 7, "ts": 5, "dur": 2, "args": {}}, {"ph": "X", "cat": "kernel", "name": )"
+         R"("ncclDevKernel_AllGather_RING_LL", "pid": 0, "tid": 7, "ts": 8, "dur": 2, "args": {}}]})";
+  const auto json = nlohmann::json::parse(sandbox.run("tracecast replay r.json --json").out);
+  CHECK(json["seconds_by_name"].contains("deep_ep::intranode::dispatch"));
+  CHECK(json["seconds_by_name"].contains("nccl all_gather"));
+  CHECK_FALSE(json["seconds_by_name"].contains("nccl all_to_all"));
 }
 
 TEST_CASE("foreign files: of a scenario's model that is not modelled the error names the part", "[e2e][hugging-face]") {

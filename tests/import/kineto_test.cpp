@@ -117,9 +117,14 @@ TEST_CASE("kineto: messages have NCCL's names and no number, since each rank cou
   CHECK(trace.collectives[0].name == "Send");
   CHECK(trace.collectives[1].name == "Recv");
   for (const TraceCollective& each : trace.collectives) {
+    CHECK(each.rank == -1);
     CHECK(each.peer == 2);
     CHECK(each.sequence == -1);
   }
+  // The file may name its rank before or behind its events.
+  CHECK(
+      kineto(message("send", "Dst Rank", 10), R"("distributedInfo":{"rank":3,"world_size":4},)").collectives[0].rank ==
+      3);
 }
 
 TEST_CASE("kineto: each damage has its sentence", "[tracer][kineto][error]") {

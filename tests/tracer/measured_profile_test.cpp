@@ -338,6 +338,46 @@ TEST_CASE("profile from a recording: a kernel of NCCL is never an operator", "[t
   CHECK(measured->profile.measured[0].op.kind == OperatorKind::gemm);
 }
 
+TEST_CASE("profile from a recording: transfers of other libraries are kernels without a match",
+          "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  const bool sizes = GENERATE(false, true);
+  HandMade made;
+  made.kernel("nvjet_sm90_tst_128x256_64x4_bf16", 1'000);
+  if (sizes) made.collective("AllReduce", 1'024, 1, 5'000);
+  made.kernel("void deep_ep::intranode::combine<8>(int)", 3'000);
+  const Result<MeasuredProfile> measured = measure(run.graph, {made.trace()});
+  REQUIRE(measured);
+  CHECK(measured->kernels == 2);
+  CHECK(measured->matched == 1);
+  CHECK(measured->time == Duration{4'000'000});
+  CHECK(measured->collectives == (sizes ? 1 : 0));
+  REQUIRE(measured->unmatched.size() == 1);
+  CHECK(measured->unmatched[0] ==
+        UnmatchedKernels{"deep_ep::intranode::combine", Duration{3'000'000}, Match::other_library});
+  CHECK(error_text(measure(run.graph, {made.trace()}, {.least_matched = 0.5, .most_of_forecast = 1e9}))
+            .find("only 25.0 %") != std::string::npos);
+}
+
+TEST_CASE("profile from a recording: it says once that times are divided by factors, if there are any",
+          "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  made.kernel("nvjet_sm90_tst_128x256_64x4_bf16", 1'000'000'000);
+  const std::vector<NamedTrace> named{{"t", made.trace()}};
+  const MatchLimits limits{.least_matched = 0, .most_of_forecast = 1e9};
+  Profile base;
+  base.peak_flops = {{Precision::bf16, 989e12}};
+  CHECK(value_of(measured_profile(named, run.graph, base, limits)).profile.in_training.fit.data.empty());
+  base.in_training.gemm = 1.5;
+  Profile first = value_of(measured_profile(named, run.graph, base, limits)).profile;
+  CHECK(first.in_training.fit.data == "recorded operators are divided by them");
+  CHECK(value_of(measured_profile(named, run.graph, first, limits)).profile.in_training.fit == first.in_training.fit);
+  base.in_training.fit.data = "3 runs";
+  first = value_of(measured_profile(named, run.graph, base, limits)).profile;
+  CHECK(first.in_training.fit.data == "3 runs; recorded operators are divided by them");
+}
+
 TEST_CASE("profile from a recording: the sum of split multiplications belongs to them", "[tracer][profile-from]") {
   const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
   HandMade made;

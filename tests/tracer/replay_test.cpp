@@ -337,6 +337,36 @@ TEST_CASE("replay: messages without numbers meet in the order in which one rank 
         std::vector<std::string>{"messages whose other rank was not recorded were not matched across ranks"});
 }
 
+TEST_CASE("replay: messages of recordings that do not name their rank are not matched", "[tracer][replay]") {
+  std::vector<Trace> traces{without_numbers(0, 2, false), without_numbers(1, 2, false)};
+  for (int rank = 0; rank < 2; ++rank)
+    for (TraceCollective& each : traces[static_cast<std::size_t>(rank)].collectives) {
+      each.name = rank == 0 ? "Send" : "Recv";
+      each.rank = -1;
+      each.peer = 1 - rank;
+    }
+  CHECK(joined(traces).met == 0);
+  CHECK(joined(traces).notes ==
+        std::vector<std::string>{"messages of recordings that do not name their rank were not matched across ranks"});
+}
+
+TEST_CASE("replay: two ranks that send are not the ends of one message", "[tracer][replay]") {
+  std::vector<Trace> traces{without_numbers(0, 2, false), without_numbers(1, 2, false)};
+  for (Trace& trace : traces)
+    for (TraceCollective& each : trace.collectives) {
+      each.name = "Send";
+      each.rank = 0;
+      each.peer = 2;
+    }
+  CHECK(joined(traces).met == 0);
+  for (TraceCollective& each : traces[1].collectives) {
+    each.name = "Recv";
+    each.rank = 2;
+    each.peer = 0;
+  }
+  CHECK(joined(traces).met == 2);
+}
+
 TEST_CASE("replay: calls that ranks made in different orders are not matched, and a note says so", "[tracer][replay]") {
   std::vector<Trace> traces{without_numbers(0, 2, false), without_numbers(1, 2, false)};
   for (std::size_t rank = 0; rank < 2; ++rank)
@@ -385,7 +415,18 @@ TEST_CASE("replay: ranks that began to record at different steps are joined at t
   CHECK(second.recorded == 200_us);
   CHECK(second.notes ==
         std::vector<std::string>{"step 2 of r0 is step 1 of r1, whose recording began at another step"});
-  CHECK(error_text(replayed_step(traces, 1)) == "r1: step = 1: not a step of the trace (allowed: 2 3 4)");
+  CHECK(error_text(replayed_step(traces, 1)) ==
+        "r1: step = 1: not a step of the trace, by the numbers of r0 (allowed: 2 3)");
+  CHECK(error_text(replayed_step(traces, 4)) == "r0: step = 4: not a step of the trace (allowed: 2 3)");
+}
+
+TEST_CASE("replay: a note names recordings that no numbered call places", "[tracer][replay]") {
+  std::vector<Trace> traces{steps_from(0, 1, 2), steps_from(1, 2, 2)};
+  for (TraceCollective& each : traces[1].collectives) each.sequence = -1;
+  CHECK(rank_steps(traces).placed == std::vector<bool>{true, false});
+  const std::vector<std::string> notes = value_of(replayed_step(traces, 1)).notes;
+  CHECK(std::ranges::count(
+            notes, "no numbered call says which step of r1 is step 1 of r0: taken to have the same number") == 1);
 }
 
 TEST_CASE("replay: where a step ends is known from the ranks that recorded the next one", "[tracer][replay]") {
@@ -419,6 +460,7 @@ TEST_CASE("replay: transfers of other libraries than NCCL are communication that
   const Replay both = joined(traces);
   CHECK(both.met == 0);
   CHECK(both.notes == std::vector<std::string>{"transfers of other libraries than NCCL were not matched across ranks"});
+  CHECK(both.calls.front().kernel == "deep_ep::intranode::dispatch");
   const Timeline timeline = value_of(simulate(both.graph));
   CHECK(timeline.ranks[0].compute + timeline.ranks[0].optimizer == 140_us);
   CHECK(timeline.ranks[0].exposed[static_cast<std::size_t>(Traffic::expert_parallel)] == 50_us);
