@@ -1,8 +1,9 @@
 /// `tracecast goodput`: what failures, checkpoints and restarts leave of a run's throughput.
 #include <algorithm>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,7 @@
 
 #include "sim/base/parallel_for.hpp"
 #include "sim/base/words.hpp"
-#include "sim/io/files.hpp"
+#include "sim/io/atomic_file.hpp"
 #include "sim/io/output_folder.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/goodput_svg.hpp"
@@ -37,7 +38,7 @@ struct GoodputCommandOptions {
   std::string step_time;
   int spares = -1;
   double tokens = 0;
-  double until = 0;
+  std::string until;
   std::string ramp;
   std::string spikes;
   double price = 0;
@@ -67,14 +68,25 @@ Result<double> time_option(const std::string& name, const std::string& text, dou
   return *value;
 }
 
-/// "0=16,1e9=32" as the failure file's list. Other text is passed on, and the reader of the file reports it.
+/// A number, or a word that the reader of the file reports.
+std::string number_json(std::string_view text) {
+  return parse_number<double>(text) ? std::string(text) : fmt::format("\"{}\"", text);
+}
+
+std::string spikes_json(const std::string& text) {
+  std::string list;
+  for (const std::string_view point : split(text)) list += (list.empty() ? "" : ", ") + number_json(point);
+  return "[" + list + "]";
+}
+
+/// "0=16,1e9=32" as the failure file's list.
 std::string ramp_json(const std::string& text) {
   std::string list;
   for (const std::string_view step : split(text)) {
     const std::size_t equals = std::min(step.find('='), step.size());
-    const std::string_view batch = equals < step.size() ? step.substr(equals + 1) : "null";
+    const std::string batch = equals < step.size() ? number_json(step.substr(equals + 1)) : "null";
     list += fmt::format(R"({}{{"from_tokens": {}, "global_batch": {}}})", list.empty() ? "" : ", ",
-                        step.substr(0, equals), batch);
+                        number_json(step.substr(0, equals)), batch);
   }
   return "[" + list + "]";
 }
@@ -89,38 +101,42 @@ std::vector<ShortOption> short_options(const GoodputCommandOptions& options) {
     const std::string count = std::to_string(options.spares);
     all.push_back({"--spares", count, "recovery.spares", count});
   }
-  if (options.until > 0) {
-    const std::string tokens = fmt::format("{:.0f}", options.until);
-    all.push_back({"--until", tokens, "run.target_tokens", tokens});
-  }
+  if (!options.until.empty()) all.push_back({"--until", options.until, "run.target_tokens", options.until});
   if (!options.ramp.empty()) all.push_back({"--ramp", options.ramp, "run.batch_ramp", ramp_json(options.ramp)});
   if (!options.spikes.empty())
-    all.push_back({"--spikes", options.spikes, "run.spikes_at_tokens", "[" + options.spikes + "]"});
+    all.push_back({"--spikes", options.spikes, "run.spikes_at_tokens", spikes_json(options.spikes)});
   return all;
 }
 
-/// An interval and no checkpoints at all contradict each other, although their keys differ.
-Result<void> check_checkpoint(const GoodputCommandOptions& options) {
-  if (options.checkpoint.empty()) return {};
+/// An interval that is asked for, and no checkpoints at all: their keys differ, and the interval would be ignored.
+Result<void> check_checkpoint(const GoodputCommandOptions& options, const FailureFile& failures) {
+  if (failures.checkpoint.mode != CheckpointMode::off) return {};
+  std::string mode, interval;  // with --set
+  for (const std::string& each : options.overrides) {
+    if (key_of(each) == "checkpoint.mode") mode = each;
+    if (key_of(each) == "checkpoint.interval") interval = each;
+  }
   const bool off = options.checkpoint == "off";
-  for (const std::string& each : options.overrides)
-    if (off ? key_of(each) == "checkpoint.interval" : each == "checkpoint.mode=off")
-      return fail_key("--checkpoint", options.checkpoint,
-                      fmt::format("contradicts --set {} (allowed: one of them)", each));
-  return {};
+  if ((off || options.checkpoint.empty()) && interval.empty()) return {};
+  const std::string& other = off ? interval : mode;
+  const std::string what =
+      other.empty() ? fmt::format("checkpoint.mode = off of --failures {}", options.failures) : "--set " + other;
+  const std::string message = fmt::format("contradicts {} (allowed: one of them)", what);
+  if (!options.checkpoint.empty()) return fail_key("--checkpoint", options.checkpoint, message);
+  return fail({"--set", 0, key_of(interval), interval.substr(interval.find('=') + 1), message});
 }
 
 /// The failure file with what replaces its values.
 Result<FailureFile> failure_file(const GoodputCommandOptions& options) {
   const std::vector<ShortOption> short_ones = short_options(options);
   if (Result<void> once = check_given_once(short_ones, options.overrides); !once) return tl::unexpected(once.error());
-  if (Result<void> once = check_checkpoint(options); !once) return tl::unexpected(once.error());
   std::vector<std::string> overrides;
   for (const ShortOption& each : short_ones) overrides.push_back(each.key + "=" + each.value);
   for (const std::string& each : options.overrides)
     if (concerns_failures(each)) overrides.push_back(each);
   Result<FailureFile> failures = named_failure_model(options.failures, overrides);
   if (!failures) return tl::unexpected(named_by_option(std::move(failures.error()), short_ones));
+  if (Result<void> checked = check_checkpoint(options, *failures); !checked) return tl::unexpected(checked.error());
   return failures;
 }
 
@@ -198,15 +214,30 @@ Result<Sweep> parse_sweep(const std::string& text) {
   return sweep;
 }
 
+/// A short name of --sweep.
+struct SweepName {
+  std::string_view name;
+  std::string_view key;  ///< of --set; mtbf has none
+  std::string_view in_errors;
+};
+constexpr SweepName kSweepNames[] = {{"mtbf", "mtbf", "--mtbf"},
+                                     {"checkpoint", "checkpoint.interval", "--checkpoint"},
+                                     {"spares", "recovery.spares", "recovery.spares"},
+                                     {"gpus", "cluster.world_size", "cluster.world_size"}};
+
+const SweepName* short_name(std::string_view name) {
+  const auto* found = std::ranges::find(kSweepNames, name, &SweepName::name);
+  return found == std::end(kSweepNames) ? nullptr : found;
+}
+
 GoodputCommandOptions at(GoodputCommandOptions options, const std::string& key, const std::string& value) {
+  const SweepName* const name = short_name(key);
   if (key == "mtbf")
     options.mtbf = value;
   else if (key == "checkpoint")
     options.checkpoint = value;
-  else if (key == "spares")
-    options.overrides.push_back("recovery.spares=" + value);
-  else if (key == "gpus")
-    options.overrides.push_back("cluster.world_size=" + value);
+  else if (name != nullptr)
+    options.overrides.push_back(fmt::format("{}={}", name->key, value));
   else
     options.overrides.push_back(key + "=" + value);
   return options;
@@ -214,10 +245,8 @@ GoodputCommandOptions at(GoodputCommandOptions options, const std::string& key, 
 
 /// A value that is given once for all points would be ignored, and so would what is for one forecast.
 Result<void> check_sweep(const GoodputCommandOptions& options, const Sweep& sweep) {
-  const std::map<std::string, std::string> long_names{
-      {"checkpoint", "checkpoint.interval"}, {"spares", "recovery.spares"}, {"gpus", "cluster.world_size"}};
-  const auto found = long_names.find(sweep.key);
-  const std::string& key = found == long_names.end() ? sweep.key : found->second;
+  const SweepName* const name = short_name(sweep.key);
+  const std::string key = name == nullptr ? sweep.key : std::string(name->key);
   std::vector<std::pair<std::string, std::string>> given;  // key, how
   for (const ShortOption& each : short_options(options)) given.emplace_back(each.key, each.option);
   for (const std::string& each : options.overrides) given.emplace_back(key_of(each), "--set " + each);
@@ -226,19 +255,28 @@ Result<void> check_sweep(const GoodputCommandOptions& options, const Sweep& swee
   for (const auto& [its_key, how] : given)
     if (its_key == key)
       return fail_key("--sweep", options.sweep, fmt::format("contradicts {} (allowed: one of them)", how));
-  for (const auto& [name, is_given] : {std::pair("--html", !options.html.empty()), {"--history", options.history}})
-    if (is_given) return fail_key(name, "", "is for one forecast (allowed with --sweep: --out --json)");
+  for (const auto& [option, is_given] : {std::pair("--html", !options.html.empty()), {"--history", options.history}})
+    if (is_given) return fail_key(option, "", "is for one forecast (allowed with --sweep: --out --json)");
   return {};
 }
 
-/// A key that nothing has may be meant as one of the short names.
-Error with_short_names(Error error, const std::string& key) {
-  for (Diagnostic& each : error.diagnostics)
-    if (each.file == "--set" && each.key == key) {
-      each.file = "--sweep";
-      if (each.message.starts_with("unknown key"))
-        each.message += "; mtbf, checkpoint, spares and gpus are allowed as well";
-    }
+/// Errors of the swept key with its name as typed. A key that nothing has may be meant as one of the short names.
+Error named_by_sweep(Error error, const std::string& key) {
+  const SweepName* const name = short_name(key);
+  const std::string written(name == nullptr ? key : name->in_errors);
+  const std::string setting = "--set " + key + "=";  // as a message quotes it
+  for (Diagnostic& each : error.diagnostics) {
+    if (const std::size_t at = each.message.find(setting); at != std::string::npos)
+      each.message.replace(at, setting.size(), "--sweep " + key + "=");
+    const bool by_option = each.file.empty() && each.key.starts_with("--");
+    const bool own = each.key == written && (by_option || each.file == "--set");
+    const bool its_section = each.file == "--set" && written.starts_with(each.key + ".");  // unknown
+    if (!own && !its_section) continue;
+    each.file = "--sweep";
+    if (own) each.key = key;
+    if (each.message.starts_with("unknown key"))
+      each.message += "; mtbf, checkpoint, spares and gpus are allowed as well";
+  }
   return error;
 }
 
@@ -249,7 +287,7 @@ Result<ExitCode> sweep(const GoodputCommandOptions& options, const Context& cont
   std::vector<SweepPoint> points;
   for (const std::string& value : asked->values) {
     Result<GoodputForecast> report = report_of(at(options, asked->key, value), context);
-    if (!report) return tl::unexpected(with_short_names(std::move(report.error()), asked->key));
+    if (!report) return tl::unexpected(named_by_sweep(std::move(report.error()), asked->key));
     points.push_back({value, std::move(*report)});
   }
   if (!options.out.empty()) {
@@ -263,6 +301,29 @@ Result<ExitCode> sweep(const GoodputCommandOptions& options, const Context& cont
   return any ? ExitCode::done : ExitCode::no;
 }
 
+/// The folder and the page, or none of them.
+Result<void> write_files(const GoodputCommandOptions& options, const Context& context, const GoodputForecast& report,
+                         const std::string& scenario) {
+  std::optional<OutputFolder> folder;
+  std::optional<AtomicFile> page;  // goes first: it may be in the folder
+  if (!options.out.empty()) {
+    folder.emplace(options.out);
+    folder->write("goodput.json", goodput_json(report));
+    folder->write("goodput.txt", goodput_page(report, {}, true));
+    folder->write("waterfall.svg", waterfall_svg(report));
+    folder->write("timeline.svg", timeline_svg(report));
+    folder->write("distribution.svg", distribution_svg(report));
+  }
+  if (!options.html.empty()) {
+    page.emplace(options.html);
+    page->write(goodput_html(report, scenario, {context.command, "tracecast " + version()}));
+    if (Result<void> written = page->finish(); !written) return written;
+  }
+  if (folder)
+    if (Result<void> written = folder->commit(); !written) return written;
+  return page ? page->commit() : Result<void>{};
+}
+
 Result<ExitCode> goodput(const GoodputCommandOptions& options, const Context& context) {
   if (!options.sweep.empty()) return sweep(options, context);
   Result<GoodputRequest> request = load(options);
@@ -270,19 +331,8 @@ Result<ExitCode> goodput(const GoodputCommandOptions& options, const Context& co
   const std::string scenario = to_json(request->scenario);
   const Result<GoodputForecast> report = report_of(std::move(*request), options, context);
   if (!report) return tl::unexpected(report.error());
-  if (!options.out.empty()) {
-    OutputFolder folder(options.out);
-    folder.write("goodput.json", goodput_json(*report));
-    folder.write("goodput.txt", goodput_page(*report, {}, true));
-    folder.write("waterfall.svg", waterfall_svg(*report));
-    folder.write("timeline.svg", timeline_svg(*report));
-    folder.write("distribution.svg", distribution_svg(*report));
-    if (const Result<void> written = folder.commit(); !written) return tl::unexpected(written.error());
-  }
-  if (!options.html.empty()) {
-    const std::string page = goodput_html(*report, scenario, {context.command, "tracecast " + version()});
-    if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
-  }
+  if (const Result<void> written = write_files(options, context, *report, scenario); !written)
+    return tl::unexpected(written.error());
   fmt::print("{}", options.json ? goodput_json(*report) : goodput_page(*report, context.style, options.history));
   return report->fits_memory() ? ExitCode::done : ExitCode::no;
 }
@@ -295,7 +345,7 @@ void add_run(CLI::App& app, GoodputCommandOptions& options) {
       ->transform(count_up_to(9e18));
   app.add_option("--until", options.until, "end a history after this many tokens, or after --days")
       ->type_name("TOKENS")
-      ->transform(count_up_to(9e15));
+      ->check(count_up_to(9e15));
   app.add_option("--ramp", options.ramp, "global batch from each point of the data on: \"0=512,2e9=1024\"")
       ->type_name("TOKENS=BATCH,…");
   app.add_option("--step-time", options.step_time, "a measured step time instead of the forecast")->type_name("TIME");

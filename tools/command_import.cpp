@@ -92,7 +92,8 @@ Run add_import_options(CLI::App& app) {
   app.add_option(
          "--topology", options->topology,
          "for a run, to time the transfers of a Chakra trace or a SimAI workload, and for measured collectives, "
-         "whose table then names it: a shipped machine or a topology file")
+         "whose table then names it: a shipped machine or a topology file (without --into, for measured collectives: a "
+         "shipped one)")
       ->type_name("MACHINE");
   app.add_option("--gpus", options->gpus,
                  "number of GPUs of a run, or of a Chakra trace or SimAI workload if the file does not say")

@@ -98,6 +98,19 @@ Result<ProfileWithCollectives> put_into_profile(const ImportOptions& options, co
   return result;
 }
 
+/// A table names its machine, and its readers know those that are shipped. "" names none.
+Result<void> check_shipped(const std::string& topology) {
+  if (topology.empty()) return {};
+  if (const Result<Cluster> machine = named_topology(topology); !machine) return tl::unexpected(machine.error());
+  std::error_code ignored;
+  if (fs::path(topology).has_parent_path() || fs::path(topology).extension() == ".json" ||
+      fs::is_regular_file(topology, ignored))
+    return fail_key(
+        "--topology", topology,
+        "is a file, which a table cannot name (allowed: the name of a shipped machine; a file with --into)");
+  return {};
+}
+
 /// What NCCL chose, a line for each size; then the table that it chose from.
 std::string table_of(const NcclLog& log) {
   std::string text = fmt::format("{} collectives begun, {} ranks in the largest communicator\n", log.calls, log.ranks);
@@ -196,9 +209,8 @@ class ImportWriter {
                                      {{"calls measured", static_cast<std::int64_t>(measured.calls.size())}});
     if (!measured.gpu.empty()) summary += fmt::format("  GPU {}\n", measured.gpu);
     if (options_.into.empty()) {
-      if (!options_.topology.empty())
-        if (const Result<Cluster> machine = named_topology(options_.topology); !machine)
-          return tl::unexpected(machine.error());
+      if (const Result<void> shipped = check_shipped(options_.topology); !shipped)
+        return tl::unexpected(shipped.error());
       return deliver(to_csv(measured, options_.topology), summary, measured.notes);
     }
     const Result<ProfileWithCollectives> made = put_into_profile(options_, measured);

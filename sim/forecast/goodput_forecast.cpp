@@ -247,6 +247,16 @@ Result<void> simulate_job(GoodputForecast& result, const GoodputRequest& request
   return {};
 }
 
+/// Step times name the ramp alone: which file it is from is known here.
+Error located_ramp(Error error, const FailureFile& failures) {
+  for (Diagnostic& each : error.diagnostics) {
+    if (each.key != "run.batch_ramp" || !each.file.empty()) continue;
+    each.file = failures.ramp_file;
+    each.line = failures.ramp_line;
+  }
+  return error;
+}
+
 }  // namespace
 
 bool GoodputForecast::goodput_holds_longer() const {
@@ -284,11 +294,10 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   if (!healthy) return tl::unexpected(healthy.error());
   result.healthy = *healthy;
   choose_interval(result);
-  if (const Result<void> simulated = simulate_job(result, request, steps); !simulated)
-    return tl::unexpected(simulated.error());
-  if (const Result<void> added = add_effective_rate(result, steps); !added) return tl::unexpected(added.error());
-  if (const Result<void> added = add_goal(result, request, steps, step.forecast); !added)
-    return tl::unexpected(added.error());
+  Result<void> done = simulate_job(result, request, steps);
+  if (done) done = add_effective_rate(result, steps);
+  if (done) done = add_goal(result, request, steps, step.forecast);
+  if (!done) return tl::unexpected(located_ramp(std::move(done.error()), request.failures));
   add_resume(result, request);
   result.states = steps.known();
   return result;

@@ -104,7 +104,7 @@ namespace {
 
 class FailureFileReader {
  public:
-  FailureFileReader(const JsonDocument& document, std::vector<Diagnostic>& errors) {
+  FailureFileReader(const JsonDocument& document, std::vector<Diagnostic>& errors) : name_(document.file) {
     ObjectReader root(document.root, document.file, "", errors);
     file_.model.name = std::filesystem::path(document.file).stem().string();
     read_fields(root, file_);
@@ -151,6 +151,11 @@ class FailureFileReader {
 
   void read_course(ObjectReader& reader) {
     read_fields(reader, file_.course);
+    if (const JsonNode* ramp = reader.get_node("batch_ramp")) {
+      const bool overridden = ramp->line == kOverrideLine;
+      file_.ramp_file = overridden ? "--set" : name_;
+      file_.ramp_line = overridden ? 0 : ramp->line;
+    }
     if (const JsonNode* spikes = reader.get_node("spikes_at_tokens")) read_spikes(reader, *spikes);
     for (ObjectReader& step : reader.get_objects("batch_ramp")) {
       BatchRamp next;
@@ -165,7 +170,8 @@ class FailureFileReader {
   }
 
   void read_spikes(ObjectReader& reader, const JsonNode& spikes) {
-    if (spikes.kind != JsonNode::Kind::array) return reader.error("spikes_at_tokens", "is not a list");
+    if (spikes.kind != JsonNode::Kind::array)
+      return reader.error("spikes_at_tokens", "is not a list (allowed: ascending numbers of tokens)");
     std::vector<std::int64_t>& at = file_.course.spikes_at_tokens;
     for (const JsonNode& node : spikes.items) {
       const std::int64_t token = whole(node);
@@ -183,6 +189,7 @@ class FailureFileReader {
     return exact && std::trunc(node.number) == node.number ? static_cast<std::int64_t>(node.number) : -1;
   }
 
+  std::string name_;
   FailureFile file_;
 };
 

@@ -31,6 +31,8 @@ struct FailureFile {
   bool reconfigure_given = false;  ///< recovery.reconfigure; else as long as a hot spare takes to join
   CheckpointSettings checkpoint;   ///< without storage: the topology's is used
   TrainingCourse course;
+  std::string ramp_file;  ///< that has course.ramp, for errors of its batches; "--set"; "" without one
+  int ramp_line = 0;      ///< there; 0: none
   bool operator==(const FailureFile&) const = default;
 };
 

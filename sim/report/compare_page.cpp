@@ -166,14 +166,15 @@ std::string comparison_page(const Comparison& c, const StepRecord& forecast, con
   const std::string error = signed_percent(c.error);
   std::string text =
       paragraph("",
-                fmt::format("{}: forecast {} ({}), actual {} ({}), error {}", c.scenario, time_text(c.forecast_s),
-                            to_string(c.forecast_origin), time_text(c.actual_s), to_string(c.actual_origin), error),
+                fmt::format("{}: forecast {} ({}), actual {} ({})", c.scenario, time_text(c.forecast_s),
+                            to_string(c.forecast_origin), time_text(c.actual_s), to_string(c.actual_origin)),
                 style);
-  text = paint_first(text, error, c.within() ? Colour::green : Colour::red, style);
   if (actual.repeats)
     text +=
         fmt::format("  lower quartile of {} repeats, which spread by {}\n", actual.repeats->count, percent(c.spread));
-  text += fmt::format("  {} the tolerance of {:.4g} %\n", c.within() ? "within" : "outside", 100 * c.tolerance);
+  text += fmt::format("  error {}, {} the tolerance of {:.4g} %\n",
+                      paint(error, c.within() ? Colour::green : Colour::red, style), c.within() ? "within" : "outside",
+                      100 * c.tolerance);
   text += largest(c, style);
   text += table("Phases, mean rank", c.phases, style);
   text += table("Operators", c.works, style);

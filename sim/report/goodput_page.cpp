@@ -401,7 +401,8 @@ std::vector<SweepColumn> sweep_columns(const std::string& key, const std::vector
 int width_of(const SweepColumn& column) { return columns(std::ranges::max(column, {}, columns)); }
 
 /// What the table does not say.
-std::string sweep_notes(const std::vector<SweepPoint>& points, const TextStyle& style) {
+std::string sweep_notes(const std::vector<SweepPoint>& points, const std::vector<std::string>& left_out,
+                        const TextStyle& style) {
   std::string text;
   std::set<std::string> unknown;
   for (const SweepPoint& p : points) {
@@ -412,6 +413,8 @@ std::string sweep_notes(const std::vector<SweepPoint>& points, const TextStyle& 
   for (const std::string& why : unknown) text += paragraph("  ", "days to finish are not known where " + why, style);
   if (std::ranges::any_of(points, [](const SweepPoint& p) { return !p.report.spares_given; }))
     text += paragraph("  ", "spares: enough for 99.9 % of the time", style);
+  if (!left_out.empty())
+    text += paragraph("  ", fmt::format("not shown: {} (--json has them)", fmt::join(left_out, ", ")), style);
   return text;
 }
 
@@ -422,12 +425,16 @@ std::string sweep_page(const std::string& key, const std::vector<SweepPoint>& po
   for (const SweepPoint& p : points) values.push_back(p.value + (p.report.fits_memory() ? "" : " !"));
   std::vector<std::string> lines;
   for (const std::string& value : values) lines.push_back("  " + pad_right(value, width_of(values)));
+  std::vector<std::string> left_out;
   for (const SweepColumn& column : sweep_columns(key, points)) {
-    if (columns(lines[0]) + 2 + width_of(column) > style.width) break;
+    if (!left_out.empty() || columns(lines[0]) + 2 + width_of(column) > style.width) {
+      left_out.push_back(column[0]);
+      continue;
+    }
     for (std::size_t i = 0; i < lines.size(); ++i) lines[i] += "  " + pad_left(column[i], width_of(column));
   }
   return fmt::format("{}{}\n{}", heading(fmt::format("{}: {}", points.front().report.scenario, key), style),
-                     fmt::join(lines, "\n"), sweep_notes(points, style));
+                     fmt::join(lines, "\n"), sweep_notes(points, left_out, style));
 }
 
 }  // namespace tracecast

@@ -297,7 +297,8 @@ std::string_view last_by(Objective objective) {
   return objective == Objective::cost ? ", which come last, by time" : "";
 }
 
-/// "dgx-h100: 8,192 for 50 %, 16,384 for 80 %, none for 95 % (at most 91 %, with 16,384)"
+/// "dgx-h100: 8,192 for 50 %, 16,384 for 80 %, none for 95 % (at most 91 %, with 16,384)", "dgx-a100: none of those
+/// searched (at most 12 %, with 8)"
 std::string size_lines(const CapacityPlan& plan, const TextStyle& style) {
   std::map<std::string, std::vector<LikelySize>> of_machine;
   for (LikelySize& each : likely_sizes(plan)) of_machine[each.topology].push_back(std::move(each));
@@ -307,6 +308,8 @@ std::string size_lines(const CapacityPlan& plan, const TextStyle& style) {
     for (const LikelySize& each : sizes)
       parts.push_back(
           fmt::format("{} for {}", each.gpus ? number(*each.gpus, 1) : "none", percent(each.probability, 0)));
+    if (std::ranges::none_of(sizes, [](const LikelySize& each) { return each.gpus.has_value(); }))
+      parts = {"none of those searched"};
     const LikelySize& last = sizes.back();
     const std::string most =
         last.gpus ? "" : fmt::format(" (at most {}, with {})", percent(last.most, 0), number(last.most_likely, 1));

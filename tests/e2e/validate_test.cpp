@@ -134,6 +134,11 @@ TEST_CASE("validate: measured collectives that import writes are compared on the
   const Outcome unknown = sandbox.run("tracecast import nccl-tests " + sample.string() + " --topology dgx-h10");
   CHECK(unknown.code == 2);
   CHECK(unknown.out.empty());
+  // A table cannot name a file: no reader of it would find the machine.
+  std::filesystem::copy(source_dir() / "topologies/dgx-h100.json", sandbox.path() / "a,b.json");
+  CHECK(complaint_of(sandbox, "tracecast import nccl-tests " + sample.string() + " --topology a,b.json") ==
+        "--topology = a,b.json: is a file, which a table cannot name (allowed: the name of a shipped machine; a file "
+        "with --into)\n");
 }
 
 TEST_CASE("validate: a table that names shipped models needs no columns of their shape", "[e2e]") {

@@ -11,7 +11,7 @@
 using namespace tracecast;
 using namespace tracecast::test;
 
-TEST_CASE("economics: the power of a GPU includes its share of node, network and building", "[search][oracle]") {
+TEST_CASE("economics: the power of a GPU includes its share of node, network and building", "[economics][oracle]") {
   const Economics economics = prices();
   const Range3 power = economics.kilowatts_per_gpu("fast").value();
   CHECK(power.low == Approx(1.0));  // 1000 W x 1
@@ -23,7 +23,7 @@ TEST_CASE("economics: the power of a GPU includes its share of node, network and
   CHECK_FALSE(economics.price_per_gpu_hour("other", {}).has_value());
 }
 
-TEST_CASE("an owned GPU costs depreciation and power per hour", "[search]") {
+TEST_CASE("an owned GPU costs depreciation and power per hour", "[economics]") {
   Economics economics;
   economics.term = Term::owned;
   economics.gpus["h100"].purchase = Range3{8766, 17532, 26298};
@@ -39,7 +39,8 @@ TEST_CASE("an owned GPU costs depreciation and power per hour", "[search]") {
   CHECK(economics.price_per_gpu_hour("h100", {}) == Range3{7, 8, 9});
 }
 
-TEST_CASE("an owned GPU costs network, storage, building, capital, people and idle time as well", "[search][oracle]") {
+TEST_CASE("an owned GPU costs network, storage, building, capital, people and idle time as well",
+          "[economics][oracle]") {
   Economics economics;
   economics.term = Term::owned;
   economics.pue = {1.25, 1.25, 1.25};
@@ -81,7 +82,7 @@ TEST_CASE("an owned GPU costs network, storage, building, capital, people and id
   CHECK(economics.price_basis("h100", {.ports = 2, .cables = 1})->parts[7].usd.typical == Approx(0.5));
 }
 
-TEST_CASE("a price is the median of the quotes of a term, with their spread", "[search][oracle]") {
+TEST_CASE("a price is the median of the quotes of a term, with their spread", "[economics][oracle]") {
   Economics economics;
   economics.gpus["many"].quotes = {{3, Term::on_demand, "", "2026", "a"},
                                    {1, Term::on_demand, "", "2026", "b"},
@@ -117,7 +118,7 @@ TEST_CASE("a price is the median of the quotes of a term, with their spread", "[
   CHECK_FALSE(economics.price_per_gpu_hour("unknown", {}).has_value());
 }
 
-TEST_CASE("economics: a job pays for whole machines", "[search][oracle]") {
+TEST_CASE("economics: a job pays for whole machines", "[economics][oracle]") {
   NodeSpec rack{.gpus = 64, .installed_gpus = 72, .gpus_per_host = 4};
   // 576 GPUs in nine racks of 72, of which it uses 64: 72 others, the first 12 of them as spares.
   CHECK(paid_gpus(Term::owned, rack, 576, 12) == PaidGpus{576, 12, 60});

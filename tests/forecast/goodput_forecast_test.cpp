@@ -137,6 +137,12 @@ TEST_CASE("steps of a degraded machine: a batch of the ramp that the layout refu
   REQUIRE_FALSE(step);
   CHECK(to_string(step.error()) ==
         "run.batch_ramp: global_batch = 3: is not a multiple of micro_batch_size 1 x dp 128 = 128 (nearest: 128)");
+  GoodputRequest request =
+      request_of("llama3-405b-16k", {}, {"run.batch_ramp=[{\"from_tokens\": 0, \"global_batch\": 3}]"});
+  CHECK(to_string(forecast_goodput(request).error()).starts_with("--set: run.batch_ramp: global_batch = 3: is not"));
+  request.failures.ramp_file = "f.json";
+  request.failures.ramp_line = 9;
+  CHECK(to_string(forecast_goodput(request).error()).starts_with("f.json:9: run.batch_ramp: global_batch = 3: is not"));
 }
 
 TEST_CASE("goodput --sweep: the table has what differs, and leaves out what a narrow terminal has no room for",
@@ -156,5 +162,6 @@ TEST_CASE("goodput --sweep: the table has what differs, and leaves out what a na
   CHECK(wide.find("spares: enough for 99.9 % of the time") != std::string::npos);
   const std::string narrow = sweep_page("repair", points, {.width = 50});
   CHECK(narrow.find("tokens/s") != std::string::npos);
-  CHECK(narrow.find("waiting") == std::string::npos);
+  CHECK(narrow.find("not shown: ") != std::string::npos);
+  CHECK(wide.find("not shown") == std::string::npos);
 }

@@ -32,6 +32,28 @@ TEST_CASE("launchers: AutoModel's DDP, and its batches before global_batch_size"
   CHECK(piped.training.global_batch_size == 2 * 4 * 4);
 }
 
+TEST_CASE("launchers: AutoModel's Megatron-FSDP has units of its own, and views of what it gathers", "[io][launch]") {
+  const auto automodel = [](const std::string& distributed) {
+    return imported("automodel",
+                    "model: {pretrained_model_name_or_path: meta-llama/Llama-3.1-8B}\ndataset: {seq_length: 4096}\n"
+                    "step_scheduler: {global_batch_size: 64, local_batch_size: 1}\ndistributed: {" +
+                        distributed + "}\n",
+                    "a.yaml", {.model = "", .topology = "dgx-h100", .gpus = 8, .overrides = {}})
+        .scenario.parallel;
+  };
+  const Parallel fsdp2 = automodel("strategy: fsdp2");
+  CHECK(fsdp2.joint_root);
+  CHECK_FALSE(fsdp2.gathers_in_place);
+  const Parallel megatron = automodel("strategy: megatron_fsdp");
+  CHECK(megatron.zero_stage == 3);
+  CHECK_FALSE(megatron.joint_root);
+  CHECK(megatron.gathers_in_place);
+  const Parallel states = automodel("strategy: megatron_fsdp, zero_dp_strategy: 1");
+  CHECK(states.zero_stage == 1);
+  CHECK_FALSE(states.joint_root);
+  CHECK_FALSE(states.gathers_in_place);
+}
+
 TEST_CASE("launchers: Automodel's recipes are FSDP2 runs of Hugging Face models", "[io][launch]") {
   // As examples/llm_pretrain/llama3_70b_pretrain.yaml has it, shortened; and a run without a pipeline, by its older names.
   const RunGivens all{.model = "", .topology = "dgx-h100", .gpus = 64, .overrides = {}};

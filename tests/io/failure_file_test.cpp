@@ -131,6 +131,9 @@ TEST_CASE("the course of the training is read, and its errors are reported", "[i
           .value();
   CHECK(file.course == TrainingCourse{{{0, 512}}, {72'000'000'000, 80'000'000'000}, 200, 0, 15'600'000'000'000});
   CHECK(file.recovery.spare_mtbf == job_time(850 * 86400.0));
+  CHECK(file.ramp_file == "--set");
+  CHECK(errors_of("{\"run\": {\"spikes_at_tokens\": 5}}") ==
+        "FILE:1: run.spikes_at_tokens = 5: is not a list (allowed: ascending numbers of tokens)");
   CHECK(errors_of("{\"run\": {\"spikes_at_tokens\": [5, 5]}}") ==
         "FILE:1: run.spikes_at_tokens = [2 items]: is not a list of ascending numbers of tokens");
   CHECK(errors_of("{\"run\": {\"batch_ramp\": [{\"from_tokens\": 0}]}}") ==

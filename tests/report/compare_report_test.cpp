@@ -13,6 +13,7 @@ TEST_CASE("compare: the page has a table of each kind of time", "[report]") {
   const StepRecord forecast = record(2);
   const StepRecord actual = stretched(forecast, 2);
   const std::string page = comparison_page(compare(forecast, actual, 0.1).value(), forecast, actual, {});
+  CHECK(page.find("\n  error -50.0 %, outside the tolerance of 10 %\n") != std::string::npos);
   std::size_t at = 0;
   for (const char* title : {"Phases, mean rank -", "Operators -", "Transfers, moving -", "Ranks -",
                             "Waiting in transfers for other ranks -"}) {

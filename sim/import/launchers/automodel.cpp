@@ -95,8 +95,11 @@ void import_strategy(RunImport& run) {
   }
   if (strategy != "fsdp2" && strategy != "megatron_fsdp")
     return run.error(kStrategy, "is not supported (allowed: fsdp2 megatron_fsdp ddp)");
-  run.put("parallel.zero_stage", run.count("distributed.zero_dp_strategy").value_or(3), kStrategy);
-  if (strategy == "megatron_fsdp") run.put_flag("parallel.gathers_in_place", true, kStrategy);
+  const std::int64_t stage = run.count("distributed.zero_dp_strategy").value_or(3);
+  if (strategy == "megatron_fsdp")
+    import_megatron_fsdp(run, stage, kStrategy);
+  else
+    run.put("parallel.zero_stage", stage, kStrategy);
   run.shard_copies = {degree_of(run, kReplicate), std::string(kReplicate)};
   run.put_flag("parallel.defer_grad_sync", run.flag(kDefer).value_or(true), kDefer);
   const std::optional<bool> reshard = run.flag(reshard_key);

@@ -117,11 +117,6 @@ void import_nemo_fsdp(RunImport& run) {
   run.pass_over("fsdp-sharded-checkpoint fsdp-use-orig-params");
 }
 
-void import_megatron_fsdp(RunImport& run, int stage, Name key) {
-  run.put("parallel.zero_stage", stage, key);
-  if (stage == 3) run.put_flag("parallel.gathers_in_place", true, key);
-}
-
 /// The strategy is Megatron FSDP's. Configurations set it beside the distributed optimizer, too, which does not read it.
 void import_sharding(RunImport& run, bool bridge) {
   constexpr std::pair<Name, int> kStrategies[] = {

@@ -36,6 +36,12 @@ void import_ulysses(RunImport& run, std::string_view key) {
   run.put("parallel.cp_comm_type", std::string("a2a"), key);
 }
 
+void import_megatron_fsdp(RunImport& run, std::int64_t stage, std::string_view key) {
+  run.put("parallel.zero_stage", stage, key);
+  if (stage == 3) run.put_flag("parallel.gathers_in_place", true, key);
+  run.put_flag("parallel.joint_root", false, key);
+}
+
 bool put_schedule(RunImport& run, const std::string& name, std::string_view key) {
   const ScheduleVariant* const variant = find_schedule(name);
   if (variant == nullptr) {

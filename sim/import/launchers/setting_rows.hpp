@@ -2,6 +2,7 @@
 /// Settings that a launcher and a scenario share one to one, each named once for the importer and the emitter.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -33,6 +34,9 @@ void import_rows(RunImport& run, std::span<const SettingRow> rows, AbsentFlag ab
 
 /// Ulysses, over the ranks that the setting says: the sequence is divided, and in attention the heads.
 void import_ulysses(RunImport& run, std::string_view key);
+
+/// Megatron-FSDP at a ZeRO stage: parameters that are gathered are views, and its units are its own, whatever the stack says of FSDP2's.
+void import_megatron_fsdp(RunImport& run, std::int64_t stage, std::string_view key);
 
 /// A schedule by its name, with its usual chunks. Error: unknown, which is false.
 bool put_schedule(RunImport& run, const std::string& name, std::string_view key);
