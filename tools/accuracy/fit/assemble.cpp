@@ -166,7 +166,7 @@ void Assembler::fit_attention_kernels(const Gpu& gpu, Profile& profile) {
                          &table("kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz")};
   if (profile.name == "rtx-pro-6000") tables.serving_rtx_pro = &table(kRtxProAttention);
   profile.attention = attention_models(gpu.architecture, tables);
-  keep_fa2_rate(profile.attention, kFa2BlackwellPeak, peak_of(profile, Precision::bf16).flops);
+  keep_fa2_rate(profile.attention, kFa2BlackwellPeak, profile.peak_flops.at(Precision::fp16));
   mark_attention_of_others(gpu, profile);
 }
 
@@ -227,7 +227,7 @@ void Assembler::borrow(const Gpu& gpu, const Profile& base, Profile& profile) {
     for (double* share : {&model.forward_efficiency, &model.backward_efficiency})
       *share = std::max(*share, std::min(kMost, *share * gpu.attention));
   }
-  keep_fa2_rate(profile.attention, peak_of(base, Precision::bf16).flops, peak_of(profile, Precision::bf16).flops);
+  keep_fa2_rate(profile.attention, base.peak_flops.at(Precision::fp16), profile.peak_flops.at(Precision::fp16));
   if (own_attention) fit_attention_kernels(gpu, profile);
   for (auto& [key, model] : profile.memory_bound) model.fit = transferred(model.fit, base.name);
 }

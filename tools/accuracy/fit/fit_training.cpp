@@ -98,6 +98,7 @@ Result<void> take_factors_of_base(const fs::path& file, Profile& profile) {
   if (*base) {
     profile.in_training = (*base)->in_training;
     whose = fmt::format("those of {}, whose kernels are taken: docs/references.md#in-training-factors", (*base)->gpu);
+    limit_gains(profile);
   }
   profile.in_training.fit = {whose, 0, residual_of(0)};
   return write_file(file, to_json(profile));
