@@ -200,6 +200,27 @@ TEST_CASE("a topology may have one source for all of its numbers", "[io][network
             "for all)");
 }
 
+TEST_CASE("over PCIe that nobody measured, collectives reach half of a copy's rate", "[io][network]") {
+  const auto tuning = [](const std::string& gpu, const std::string& node, const std::string& more = "") {
+    return value_of(read_topology_text(R"({"description": "", "gpu": ")" + gpu +
+                                           R"(", "sources": "assumed", "node": )" + node +
+                                           R"(, "fabric": {"kind": "none"})" + more + "}",
+                                       "own.json"))
+        .tuning;
+  };
+  const std::string boards = R"({"gpus": 8, "link": "pcie", "nics": 0, "pcie": "25 GB/s", "cpu": "intel"})";
+  CHECK(tuning("rtx-4090", boards).intra_bandwidth == 0.5);
+  CHECK(tuning("rtx-4090", boards).residual == 0.3);
+  CHECK(tuning("rtx-4090", boards, R"(, "collectives": {"intra_bandwidth": 0.8, "data": "own"})").intra_bandwidth ==
+        0.8);
+  CHECK(tuning("cpu", boards) == CollectiveTuning{});  // its messages are in shared memory
+  CHECK(
+      tuning(
+          "h100",
+          R"({"gpus": 8, "link": "nvswitch", "gpu_link": "450 GB/s", "nics": 0, "pcie": "25 GB/s", "cpu": "intel"})") ==
+      CollectiveTuning{});
+}
+
 TEST_CASE("a topology has the latencies that its collectives were measured with", "[io][network]") {
   const auto reference = [](const char* name) {
     const Cluster cluster = shipped_topology(name);

@@ -128,6 +128,23 @@ TEST_CASE("space: a layout changes its own keys and leaves the rest", "[search]"
   CHECK(with_layout(scenario, layout).parallel.account_for_embedding);
 }
 
+TEST_CASE("space: DeepSpeed's stack overlaps in a layout as in a scenario with its ZeRO stage", "[search]") {
+  const auto with_stage = [](int stage, const char* more = "parallel.pp=1") {
+    return shipped_scenario("zero-3-gpt2", {"stack=deepspeed", fmt::format("parallel.zero_stage={}", stage), more});
+  };
+  for (const char* more : {"parallel.pp=1", "parallel.overlap_grad_reduce=true"})
+    for (const int from : {1, 2, 3})
+      for (const int to : {1, 2, 3}) {
+        CAPTURE(more, from, to);
+        const Scenario read = with_stage(to, more);
+        Layout layout = layout_of(read);
+        layout.id = 0;  // one of a space, not the scenario's own
+        const Scenario searched = with_layout(with_stage(from, more), layout);
+        CHECK(searched.parallel.overlap_grad_reduce == read.parallel.overlap_grad_reduce);
+        CHECK(searched.parallel.overlap_param_gather == read.parallel.overlap_param_gather);
+      }
+}
+
 TEST_CASE("space: ZeRO-1 is no choice where nothing can be sharded", "[search]") {
   Scenario scenario = shipped_scenario("llama2-7b-abci");
   SearchSpace space;

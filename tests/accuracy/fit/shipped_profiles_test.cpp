@@ -143,7 +143,47 @@ TEST_CASE("fit: multiplications in MXFP8 take 1.05 times those in fp8, and nobod
   }
 }
 
+TEST_CASE("fit: FlashAttention 2 has one rate on all data-centre Blackwell, which is Hopper's", "[accuracy][fit]") {
+  const auto rates = [](const char* name) {
+    const Profile profile = shipped_profile(name);
+    std::vector<double> found;
+    for (const AttentionModel& model : profile.attention)
+      if (model.kernel == "fa2")
+        for (const double share : {model.forward_efficiency, model.backward_efficiency})
+          found.push_back(share * profile.peak_flops.at(Precision::fp16));
+    return found;
+  };
+  const std::vector<double> hopper = rates("h100");
+  REQUIRE(hopper.size() == 8);
+  for (const char* name : {"b200", "gb200", "b300", "gb300", "vr200"}) {
+    INFO(name);
+    CHECK_THAT(rates(name), Catch::Matchers::Approx(hopper).epsilon(0.001));  // H100's peak is 989.4 or 989
+  }
+}
+
+TEST_CASE("fit: attention without a mask goes backward about as fast as with one", "[accuracy][fit]") {
+  int pairs = 0;
+  for (const char* name : {"h100", "h200", "gh200", "b200"}) {
+    const Profile profile = shipped_profile(name);
+    for (const AttentionModel& model : profile.attention) {
+      if (model.kernel != "cudnn" || !model.causal || model.precision != Precision::bf16) continue;
+      INFO(name << ", head size " << model.head_dim);
+      const AttentionShape shape{1, 16'384, 16'384, 32, 32, model.head_dim, model.head_dim, false, 0};
+      const AttentionModel* full = nearest_attention_model(profile.attention, "cudnn", shape, Precision::bf16);
+      REQUIRE(full->head_dim == model.head_dim);
+      CHECK(full->backward_efficiency / model.backward_efficiency == Approx(1).epsilon(0.15));
+      ++pairs;
+    }
+  }
+  CHECK(pairs >= 14);
+}
+
 TEST_CASE("fit: factors that few runs decided are the less certain", "[accuracy][fit]") {
+  for (const Gpu& gpu : catalogue()) {
+    INFO(gpu.name);
+    const Fit fit = shipped_profile(gpu.name).in_training.fit;
+    CHECK((fit.samples > 0 || fit.residual >= 0.1));
+  }
   for (const char* name : {"a100", "h100", "b200"}) {
     INFO(name);
     const InTraining determined = shipped_profile(name).in_training;
