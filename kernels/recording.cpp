@@ -86,13 +86,13 @@ bool contains(std::string_view text, std::string_view part) {
   return lower_case(text).find(lower_case(part)) != std::string::npos;
 }
 
-/// The rated memory may be some per cent more than what a driver reports. A driver that names a card or a pair of cards names no module,
-/// whose profile need not say that it is one.
+/// The rated memory may be some per cent more than what a driver reports. Drivers name a card or a pair of cards as such, and a module
+/// need not be named.
 bool describes(const ShippedGpu& shipped, const std::string& gpu, Bytes memory) {
   constexpr double kTolerance = 0.05;
   const std::string model = gpu_model(gpu);
   const double ratio = static_cast<double>(memory.count) / static_cast<double>(shipped.memory.count);
-  const auto same_form = [&](const char* form) { return !contains(gpu, form) || contains(shipped.gpu, form); };
+  const auto same_form = [&](const char* form) { return contains(gpu, form) == contains(shipped.gpu, form); };
   return !model.empty() && model == gpu_model(shipped.gpu) && may_be_same_gpu(gpu, shipped.gpu) &&
          std::abs(ratio - 1) <= kTolerance && same_form("PCIe") && same_form("NVL");
 }

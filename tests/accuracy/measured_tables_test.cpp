@@ -287,7 +287,7 @@ TEST_CASE("errors in tables of measurements name line and column", "[error][accu
 
 TEST_CASE("a name of a GPU selects the profile of that variant, or none", "[accuracy]") {
   CHECK(profile_of_gpu("NVIDIA H200") == "h200");
-  CHECK(profile_of_gpu("NVIDIA H200 NVL") == "h200-nvl");  // there is no such profile
+  CHECK(profile_of_gpu("NVIDIA H200 NVL") == "h200-nvl");
   CHECK(profile_of_gpu("H800 PCIe") == "h800-pcie");
   CHECK(profile_of_gpu("A100-SXM4-40GB") == "a100-40gb");
   CHECK(profile_of_gpu("A100 SXM4 40GB") == "a100-40gb");

@@ -275,7 +275,7 @@ TEST_CASE("scenario: a GPU without a profile has nearest ones, all of them shipp
   CHECK(nearest_profiles("NVIDIA Rubin") == "vr200");
   CHECK(nearest_profiles("toaster").empty());
   for (const char* gpu :
-       {"a10", "l40", "p100", "t4", "a30", "rtx-5090", "h100-nvl", "sm-100", "sm-103", "gfx942", "gfx950"}) {
+       {"a10", "l40", "p100", "t4", "a30", "rtx-5090", "h800-pcie", "sm-100", "sm-103", "gfx942", "gfx950"}) {
     const std::string nearest = nearest_profiles(gpu);
     CHECK_FALSE(nearest.empty());
     for (const std::string_view word : split_words(nearest))

@@ -141,7 +141,8 @@ TEST_CASE("gpu profile: the shipped one is that of the same model, form and memo
   CHECK(names("NVIDIA H200", 143'771) == Names{"h200"});
   CHECK(names("NVIDIA H100 80GB HBM3", 81'559) == Names{"h100"});
   CHECK(names("NVIDIA H100 PCIe", 81'559) == Names{"h100-pcie"});
-  CHECK(names("NVIDIA H100 NVL", 95'830) == Names{});
+  CHECK(names("NVIDIA H100 NVL", 95'830) == Names{"h100-nvl"});
+  CHECK(names("NVIDIA H200 NVL", 143'771) == Names{"h200-nvl"});
   CHECK(names("NVIDIA A100-SXM4-40GB", 40'960) == Names{"a100-40gb"});
   CHECK(names("NVIDIA A100-SXM4-80GB", 81'920) == Names{"a100"});
   CHECK(names("NVIDIA A100 80GB PCIe", 81'920) == Names{"a100-pcie"});

@@ -130,6 +130,7 @@ void no_chunks(RowScenario& row) {
 void no_board_power(RowScenario& row) {
   static const std::map<std::string, double> kTimes{{"h100-96gb-500w", kH100With500W},
                                                     {"h100-pcie", kH100With500W},
+                                                    {"h100-nvl", kH100With500W},
                                                     {"b300", clock_at_power(1000.0 / 1100)},
                                                     {"gb300", clock_at_power(1200.0 / 1400)}};
   const auto found = kTimes.find(row.scenario.profile.name);

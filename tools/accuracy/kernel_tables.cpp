@@ -293,7 +293,7 @@ std::string profile_of_gpu(const std::string& gpu) {
                                                                             {"a100-sxm", "a100"},
                                                                             {"h100-sxm", "h100"},
                                                                             {"h100-class", "h100"},
-                                                                            {"h200-nvl", "h200-nvl"},  // no profile
+                                                                            {"h200-nvl", "h200-nvl"},
                                                                             {"h200", "h200"},
                                                                             {"h800-pcie", "h800-pcie"},  // no profile
                                                                             {"h800", "h800"},

@@ -68,7 +68,8 @@ TEST_CASE("row machine: a GPU's name without maker, board and memory", "[accurac
   CHECK(part("A100-SXM4-80GB (400 W)") == "A100 80");
   CHECK(part("Grace Hopper GH200") == "GH200 0");
   CHECK(part("p5.48xlarge (H100)") == "H100 0");
-  CHECK(part("H100 NVL 94GB") == "H100-PCIE 94");
+  CHECK(part("H100 NVL 94GB") == "H100-NVL 94");
+  CHECK(part("H200 NVL") == "H200-PCIE 0");
   CHECK(part("MI250X (1 GCD)") == "MI250X-GCD 0");
   CHECK(part("Intel Data Center GPU Max 1550") == "MAX-1550 0");
   CHECK(part("A800 PCIe") == "A800-PCIE 0");

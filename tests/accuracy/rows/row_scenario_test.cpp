@@ -91,8 +91,9 @@ TEST_CASE("row: boards without NVLink", "[accuracy]") {
         gpu + "," + link + "\n";
     return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value()).value();
   };
-  for (const auto& [gpu, profile] : {std::pair{"V100 PCIe", "v100"}, std::pair{"V100-PCIE-16GB", "v100-16gb"},
-                                     std::pair{"H200 NVL", "h200"}, std::pair{"Tesla V100", "v100"}}) {
+  for (const auto& [gpu, profile] :
+       {std::pair{"V100 PCIe", "v100"}, std::pair{"V100-PCIE-16GB", "v100-16gb"}, std::pair{"H200 NVL", "h200-nvl"},
+        std::pair{"H100 NVL", "h100-nvl"}, std::pair{"H100 PCIe 94GB", "h100-nvl"}, std::pair{"Tesla V100", "v100"}}) {
     CAPTURE(gpu);
     const Scenario s = read(gpu, gpu == std::string("Tesla V100") ? "PCIe" : "").scenario;
     CHECK(s.cluster.node.link == IntraLink::pcie);

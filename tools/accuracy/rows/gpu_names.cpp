@@ -79,6 +79,7 @@ std::string part_among(const std::vector<std::string>& words) {
       std::find_if(found, words.end(), [](const std::string& word) { return is_part(word) && word.front() == 'G'; });
   if (superchip != words.end()) found = superchip;
   std::string part = *found;
+  if (has_word("NVL") && is_part(part + "-NVL")) return part + "-NVL";
   if (has_word("PCIE") || (has_word("NVL") && is_part(part + "-PCIE"))) part += "-PCIE";
   return has_word("GCD") && is_part(part + "-GCD") ? part + "-GCD" : part;
 }
