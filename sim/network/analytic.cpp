@@ -280,7 +280,7 @@ class AnalyticNetwork final : public NetworkModel {
     const double inside = cost.inside > 0 ? cluster_.tuning.*algorithm.domain_bandwidth * cost.inside : kUnlimited;
     const double nics = nic_limit(algorithm, call, group);
     const double rate = std::min({corrected, inside, nics, gpu_limit(algorithm, call, group)});
-    const double uplinks = nics / group.uplink_slowdown();
+    const double uplinks = nics / (algorithm.is_tree ? group.tree_slowdown : group.uplink_slowdown());
     // The correction of pipelines that fill was measured at the rate of NICs: they do not fill slower for a slow uplink.
     const bool fills = cost.protocol == Protocol::simple && algorithm.fill_is_missing;
     const double filling = fills ? fill(call.size, group, share_of_channels(group)) / rate : 0;

@@ -1,6 +1,7 @@
 #include "sim/network/cluster.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -8,6 +9,7 @@
 
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/result.hpp"
+#include "sim/network/double_tree.hpp"
 
 namespace tracecast {
 namespace {
@@ -165,6 +167,11 @@ class NicUse {
     return working(own) *
            smallest_share(own, [&](std::size_t nic) { return std::min(load_[nic], sending[nic] * sharing); });
   }
+  /// The same for all of a group's users.
+  double of_group(const std::vector<int>& own, int sharing) const {
+    return working(own) *
+           smallest_share(own, [&](std::size_t nic) { return std::min(load_[nic], own[nic] * sharing); });
+  }
   double of_gpu_alone(int gpu, int sharing) const { return of_gpu(gpu, users({&gpu, 1}), sharing); }
 
  private:
@@ -204,6 +211,9 @@ DomainNics share_of_nics(const Cluster& cluster, const Domain& domain, int shari
   const double all = static_cast<double>(node.nics) * node.gpus / node.gpus_per_host;
   DomainNics nics;
   nics.together = std::min(all / sharing, static_cast<double>(domain.nics));
+  // Where some NICs have more GPUs than others, a group has its own, not the mean.
+  if (node.nics % node.gpus_per_host != 0 && node.gpus_per_host % node.nics != 0)
+    nics.together = std::min(nics.together, use.of_group(own, sharing));
   nics.working = std::min(use.working(own), static_cast<int>(nics.together + 1e-9));
   if (!cluster.faults.lost_rails.empty() || has_slow_nic(cluster, domain.node)) {
     const NicUse healthy(node, std::vector<double>(static_cast<std::size_t>(node.hosts() * node.nics), 1.0));
@@ -278,6 +288,24 @@ double leaving_share(const std::vector<Domain>& domains, int nodes) {
   return 1 - inside / (all * (all - 1));
 }
 
+/// What the double tree over the domains sends out of that unit of `nodes` nodes from which it sends most, over what a node sends
+/// at most. An edge carries half of the buffer each way.
+double leaving_in_trees(const std::vector<Domain>& domains, int nodes) {
+  const auto count = static_cast<int>(domains.size());
+  const auto unit_of = [&](int place) { return domains[static_cast<std::size_t>(place)].node / nodes; };
+  std::map<int, int> edges;  // [unit]
+  for (int place = 0; place < count; ++place)
+    for (const auto tree : {first_tree, second_tree}) {
+      const int parent = tree(place, count).parent;
+      if (parent < 0 || unit_of(parent) == unit_of(place)) continue;
+      ++edges[unit_of(place)];
+      ++edges[unit_of(parent)];
+    }
+  int most = 0;
+  for (const auto& [unit, leaving] : edges) most = std::max(most, leaving);
+  return 0.5 * most / through_trees(count);
+}
+
 void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains, GroupPlacement& place) {
   bool changes_rail = cluster.fabric == FabricKind::rail_optimized && !same_rails(domains);
   // Adjacent members of a group are at least one step of the torus apart.
@@ -295,6 +323,9 @@ void place_in_fabric(const Cluster& cluster, const std::vector<Domain>& domains,
     place.all_to_all_slowdown =
         std::max(place.all_to_all_slowdown, oversubscribed * leaving_share(domains, tier.nodes));
     const double crossing = std::min(1.0, stride(domains) / tier.nodes) * present_share(cluster, domains);
+    if (oversubscribed > 1)
+      place.tree_slowdown =
+          std::max(place.tree_slowdown, oversubscribed * crossing * leaving_in_trees(domains, tier.nodes));
     if (oversubscribed * crossing < place.oversubscription * place.crossing) continue;
     place.oversubscription = oversubscribed;
     place.crossing = crossing;

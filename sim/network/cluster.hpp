@@ -285,7 +285,8 @@ struct GroupPlacement {
   /// Line rate of its NICs over its share of the fabric's uplinks, at least 1. What leaves a node has the lower of what the library
   /// reaches over NICs and that share.
   double uplink_slowdown() const { return std::max(1.0, oversubscription * crossing); }
-  double all_to_all_slowdown = 1;  ///< the same of traffic to all members alike
+  double tree_slowdown = 1;        ///< the same of NCCL's double tree, which may leave a unit on more edges than a ring
+  double all_to_all_slowdown = 1;  ///< and of traffic to all members alike
   bool operator==(const GroupPlacement&) const = default;
 };
 

@@ -1,5 +1,7 @@
 #include "sim/network/double_tree.hpp"
 
+#include <algorithm>
+
 #include "sim/base/result.hpp"
 
 namespace tracecast {
@@ -44,5 +46,7 @@ TreePlace second_tree(int rank, int n) {
   if (n % 2 == 0) return renamed(first_tree(n - 1 - rank, n), [n](int r) { return n - 1 - r; });
   return renamed(first_tree((rank - 1 + n) % n, n), [n](int r) { return (r + 1) % n; });
 }
+
+double through_trees(int n) { return std::min(2.0, 0.5 * n); }
 
 }  // namespace tracecast

@@ -24,4 +24,8 @@ TreePlace first_tree(int rank, int n);
 /// Second tree: the first one mirrored (rank r takes the place of n-1-r) for even n, shifted by one rank for odd n.
 TreePlace second_tree(int rank, int n);
 
+/// What the busiest of n nodes sends, and receives, through both trees, over the buffer: it has up to four neighbours, each for
+/// half of the buffer.
+double through_trees(int n);
+
 }  // namespace tracecast

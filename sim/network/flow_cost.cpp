@@ -14,6 +14,7 @@ GroupPlacement place_alone(const Cluster& cluster, const std::vector<int>& ranks
   GroupPlacement placed = place(cluster, ranks, 1);
   placed.oversubscription = 1;
   placed.crossing = 0;
+  placed.tree_slowdown = 1;
   placed.all_to_all_slowdown = 1;
   return placed;
 }

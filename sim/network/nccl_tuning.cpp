@@ -26,11 +26,21 @@ double link_efficiency(NcclArchitecture architecture) {
 constexpr std::array<double, 7> kLadderIntraOld{40, 30, 20, 18, 15, 12, 10};
 constexpr std::array<double, 11> kLadderIntraHopper{60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3};
 constexpr std::array<double, 12> kLadderIntraBlackwell{90, 80, 70, 60, 50, 45, 40, 30, 24, 20, 19, 18};
-constexpr std::array<double, 16> kLadderInterOld{48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4};
-constexpr std::array<double, 18> kLadderInterHopper{48, 45, 42, 40, 30, 24, 22, 20,  17.5,
-                                                    15, 12, 10, 6,  5,  4,  3,  2.4, 1.2};
-constexpr std::array<double, 16> kLadderInterBlackwell{96, 86, 80, 48,   45.1, 42, 40, 30,
-                                                       24, 22, 20, 17.5, 15,   12, 6,  3};
+/// What NCCL's ladders of network speeds leave of the usual rates: 48 of 50 GB/s, 24 of 25, 12 of 12.5. The ladders have no steps
+/// between these, but channels move as fast as the wire: so this share is taken of any rate.
+constexpr double kShareOfNics = 0.96;
+/// The same of NVLink's rate by rings over several nodes: 8 channels of 45, where it counts 46.35 for each (H100 with 8 NDR NICs), and
+/// of 86 for 90.2 (B300); of Ampere's all.
+double share_of_rings(NcclArchitecture architecture) {
+  switch (architecture) {
+    case NcclArchitecture::hopper:
+      return 45 / 46.35;
+    case NcclArchitecture::blackwell:
+      return 86 / 90.225;
+    default:
+      return 1;
+  }
+}
 constexpr int kMaxChannels = 16;  ///< before doubling
 constexpr int kUsualChannels = 12;
 
@@ -38,12 +48,6 @@ std::span<const double> ladder_intra(NcclArchitecture architecture) {
   if (architecture == NcclArchitecture::hopper) return kLadderIntraHopper;
   if (architecture == NcclArchitecture::blackwell) return kLadderIntraBlackwell;
   return kLadderIntraOld;
-}
-
-std::span<const double> ladder_inter(NcclArchitecture architecture) {
-  if (architecture == NcclArchitecture::hopper) return kLadderInterHopper;
-  if (architecture == NcclArchitecture::blackwell) return kLadderInterBlackwell;
-  return kLadderInterOld;
 }
 
 /// The fastest step of the ladder that is at most `rate`; the rate itself if all steps are faster.
@@ -70,23 +74,14 @@ double total_rate(const NcclGraph& graph) { return graph.channels * graph.intra;
 double giga(Bandwidth rate) { return static_cast<double>(rate.bytes_per_second) * 1e-9; }
 
 /// GB/s that the NICs of the group can send from one of its nodes. NCCL does not know the fabric behind them.
-double node_rate(const NodeSpec& node, const GroupPlacement& group, NcclArchitecture architecture) {
-  return group.nics * step_below(ladder_inter(architecture), giga(node.nic_rate));
+double node_rate(const NodeSpec& node, const GroupPlacement& group) {
+  return group.nics * kShareOfNics * giga(node.nic_rate);
 }
 
 /// One per NIC, however slow it is: a slow NIC reduces the rate of each.
 int inter_channels(const GroupPlacement& group) {
   const int nics = group.working_nics > 0 ? group.working_nics : static_cast<int>(group.nics + 1e-9);
   return std::clamp(nics, 1, kMaxChannels);
-}
-
-/// GB/s of a ring that passes every GPU of `inside` GB/s: 8 channels of 45, not 48, over 8 NDR NICs where NVLink counts
-/// 370.8. Fewer channels of a faster step may carry more: over 7 NICs of A800 5 of 30 GB/s, not 7 of 20.
-double ring_rate(std::span<const double> ladder, double network, double inside, int channels) {
-  double best = 0;
-  for (int used = 1; used <= channels; ++used)
-    best = std::max(best, std::min(network, used * step_below(ladder, inside / used)));
-  return best;
 }
 
 /// One head per GPU of the node, each with a rate of the ladder and, between nodes, the NIC of its GPU: of `nic` GB/s.
@@ -152,10 +147,11 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
     if (cluster.node.nvls) comm.nvls = nvls_graph(gpu, 0, 0, group, architecture);
     return comm;
   }
-  const double network = node_rate(cluster.node, group, architecture);
+  const double network = node_rate(cluster.node, group);
   const int channels = inter_channels(group);
   const double inside = group.ranks_per_node == 1 ? network : gpu;
-  const double flow = ring_rate(ladder_inter(architecture), network, inside, channels) / channels;
+  const double flow =
+      (group.ranks_per_node == 1 ? network : std::min(network, share_of_rings(architecture) * gpu)) / channels;
   comm.ring = {channels, flow, flow};
   if (group.ranks_per_node > 1 && (cluster.node.link == IntraLink::nvswitch || comm.pcie))
     comm.ring_inside = total_rate(fill(ladder_intra(architecture), gpu));

@@ -1,5 +1,7 @@
 #include "sim/network/nccl_tuning.hpp"
 
+#include <cmath>
+
 #include <catch2/catch.hpp>
 
 #include "tests/network/clusters.hpp"
@@ -190,6 +192,24 @@ TEST_CASE("The tree's correction is NCCL's at powers of two and linear between t
   CHECK(nccl_bandwidth_factor(tree, 512_MiB) == 1);
   tree.algorithm = Algorithm::ring;
   CHECK(nccl_bandwidth_factor(tree, 1_MiB) == 1);
+}
+
+TEST_CASE("The rate of NICs changes the rate of channels as much, whatever step NCCL's ladder takes",
+          "[property][network]") {
+  Cluster cluster = dgx_h100(64);
+  const std::vector<int> ranks = range(8, 0, 8);  // one rank per node
+  const auto ring = [&](std::int64_t nic_rate, double slow) {
+    cluster.node.nic_rate = {nic_rate};
+    cluster.faults.slow_nics.clear();
+    if (slow < 1) cluster.faults.slow_nics = {{2, 0, slow}};
+    const NcclCommunicator comm = nccl_communicator(cluster, place(cluster, ranks, 8), NcclArchitecture::hopper);
+    return comm.ring.channels * comm.ring.inter;
+  };
+  CHECK(ring(50'000'000'000, 1) == Approx(48));
+  for (const double share : {0.999, 0.85, 0.83, 0.7, 0.62, 0.5}) {
+    CHECK(ring(50'000'000'000, share) == Approx(48 * share));
+    CHECK(ring(std::llround(50e9 * share), 1) == Approx(48 * share));
+  }
 }
 
 }  // namespace

@@ -150,5 +150,14 @@ TEST_CASE("An all-to-all over oversubscribed uplinks takes what its flows take",
   CHECK(alone == Approx(bytes / (50e9 / 7)).epsilon(0.1));
 }
 
+TEST_CASE("A group has its own NICs where some have more GPUs than others", "[oracle][network]") {
+  Cluster cluster = dgx_h100(64);
+  cluster.node.nics = 7;  // GPUs 0 and 1 share the first
+  CHECK(place(cluster, range(8, 0, 8), 8).nics == 0.5);
+  CHECK(place(cluster, range(8, 2, 8), 8).nics ==
+        7.0 / 8);  // its own NIC, of which no group has more than an eighth of all
+  CHECK(place(cluster, range(8, 0, 8), 1).nics == 1);
+}
+
 }  // namespace
 }  // namespace tracecast

@@ -7,6 +7,7 @@
 #include "sim/io/files.hpp"
 #include "sim/network/collective_flows.hpp"
 #include "sim/network/network_model.hpp"
+#include "tests/network/clusters.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/paths.hpp"
 
@@ -88,6 +89,36 @@ TEST_CASE("No collective alone is faster than its wires, on any shipped machine"
       }
   }
   CHECK(compared > test::cases(6600));
+}
+
+TEST_CASE("No collective over tiers with less bandwidth is faster than their uplinks", "[property][network][sites]") {
+  // Rings leave a unit on one edge, trees on up to four for each of its members.
+  const std::vector<FabricTier> two_tiers{{"leaf", 4, 2, {}}, {"pod", 16, 2, {}}, {"core", 0, 1, {}}};
+  int compared = 0;
+  for (const int units : {0, 2, 3, 4, 8})
+    for (const int nodes : {16, 48, 64})
+      for (const int stride : {1, 8}) {
+        Cluster cluster = dgx_h100(nodes * 8);
+        cluster.fabric = FabricKind::fat_tree;
+        if (units == 0) cluster.tiers = two_tiers;
+        if (units > 0) use_sites(cluster, {units, {50'000'000'000}, {}});
+        std::vector<int> ranks;
+        for (int rank = 0; rank < nodes * 8; rank += stride) ranks.push_back(rank);
+        const GroupPlacement placement = place(cluster, ranks, stride);
+        const auto network = make_analytic_network(cluster, "Hopper");
+        const ClusterLinks links(cluster, "Hopper");
+        const FlowGroup group = make_flow_group(links, ranks);
+        for (const Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::nvls_tree}) {
+          if (algorithm == Algorithm::nvls_tree && stride == 8) continue;
+          const CollectiveCall call{Collective::all_reduce, Bytes{std::int64_t{1} << 32}, algorithm};
+          const Wire wire = busiest_wire(cluster, links, group, collective_flows(call, algorithm, group), 1);
+          INFO(units << " sites, " << nodes << " nodes, every " << stride << "th rank, algorithm "
+                     << static_cast<int>(algorithm) << ": " << wire.name);
+          CHECK(wire.seconds <= seconds(network->cost(call, placement).duration));
+          ++compared;
+        }
+      }
+  CHECK(compared == 75);
 }
 
 }  // namespace

@@ -38,6 +38,9 @@ struct CollectiveAlgorithm {
   /// True if all data pass every rank in turn. Then the NICs of one node limit the bandwidth.
   bool is_ring = false;
 
+  /// True if nodes are joined by the double tree: GroupPlacement::tree_slowdown is its share of uplinks.
+  bool is_tree = false;
+
   /// Bytes that the busiest node of several sends or receives over its NICs, per byte of the call's size. Null: it runs
   /// inside one node, or its costs follow from the wires.
   double (*busiest_node)(Collective collective, const GroupPlacement& group) = nullptr;

@@ -47,8 +47,8 @@ class NodeTree {
 /// Every member of every node sends `up` to its switch and receives `down` from it (NVLS).
 void add_switch_flows(const FlowGroup& group, Bytes up, Bytes down, std::vector<Flow>& flows);
 
-/// CollectiveAlgorithm::busiest_node: what passes a node around a ring; through the double tree (double_tree.hpp), in which a
-/// node has up to four neighbours, each for half of the buffer; in reductions by the network.
+/// CollectiveAlgorithm::busiest_node: what passes a node around a ring, through the double tree (double_tree.hpp), in
+/// reductions by the network.
 double around_ring(Collective collective, const GroupPlacement& group);
 double through_trees(Collective collective, const GroupPlacement& group);
 double through_network(Collective collective, const GroupPlacement& group);

@@ -45,6 +45,7 @@ constinit const CollectiveAlgorithm kNvlsTree{.value = Algorithm::nvls_tree,
                                               .tune = tune,
                                               .missing_hardware = needs_nvls,
                                               .domain_bandwidth = &CollectiveTuning::nvls_bandwidth,
+                                              .is_tree = true,
                                               .busiest_node = through_trees,
                                               .flows = flows};
 

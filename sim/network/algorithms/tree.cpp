@@ -75,6 +75,7 @@ constinit const CollectiveAlgorithm kTree{.value = Algorithm::tree,
                                           .tune = tune,
                                           .bandwidth_factor = bandwidth_factor,
                                           .fill_is_missing = false,
+                                          .is_tree = true,
                                           .busiest_node = through_trees,
                                           .busiest_gpu = through_chains,
                                           .flows = flows};
