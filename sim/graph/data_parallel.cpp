@@ -121,8 +121,8 @@ EventRef DataParallel::reduce(TemplateWriter& writer, const GradientBucket& buck
 
 bool DataParallel::sums_everywhere() const {
   const Plan& plan = context_.plan;
-  if (plan.parallel.data_parallel == DataParallelKind::deepspeed) return !sharded(3);
-  return plan.parallel.zero_stage == 1 && (plan.parallel.zero1_allreduce || adds_gradients_apart(plan.training));
+  return rules().sums_on_every_rank ||
+         (plan.parallel.zero_stage == 1 && (plan.parallel.zero1_allreduce || adds_gradients_apart(plan.training)));
 }
 
 EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready) {
@@ -153,9 +153,7 @@ EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const Gradient
 }
 
 void DataParallel::copy_parameters_out(TemplateWriter& writer, const Bucket& gathered, GatherSlots slots) {
-  const Parallel& parallel = context_.plan.parallel;
-  const bool views =
-      parallel.data_parallel == DataParallelKind::fsdp1 || (parallel.gathers_in_place && reduces_units());
+  const bool views = rules().views_gathered || (context_.plan.parallel.gathers_in_place && reduces_units());
   if (views || !sharded(3)) return;
   const Bytes moved = 2 * ((has_others(slots.dense) ? gathered.dense_gathered : Bytes{}) +
                            (has_others(slots.expert) ? gathered.expert_gathered : Bytes{}));
@@ -249,11 +247,6 @@ void DataParallel::add_gradients(TemplateWriter& writer, std::int64_t parameters
         {OperatorKind::residual, Pass::backward, Precision::bf16, "gradient_sum", ElementwiseShape{parameters, moved}});
 }
 
-bool DataParallel::clears_gradients() const {
-  const DataParallelKind kind = context_.plan.parallel.data_parallel;
-  return !reduces_units() && kind != DataParallelKind::ddp && kind != DataParallelKind::deepspeed;
-}
-
 int DataParallel::ranks_per_host() const {
   return std::min(context_.cluster.node.gpus_per_host, context_.plan.world_size);
 }
@@ -290,7 +283,7 @@ EventRef DataParallel::to_host(TemplateWriter& writer, const GradientBucket& buc
     return context_.rank_event(purpose, bucket.chunk, bucket.index, bucket.every_microbatch);
   };
   const std::int64_t own = own_parameters(moved);
-  if (context_.plan.parallel.data_parallel != DataParallelKind::deepspeed) {
+  if (!rules().sums_for_host) {
     const std::int64_t each = reduces_units() ? updated_bytes() : gradient_bytes();
     return copy(writer, Lane::to_host, Bytes{own * each}, {reduced}, event("gradients on the host"));
   }
@@ -405,7 +398,7 @@ UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chu
 std::size_t UnitPrefetch::allowed(std::size_t used) const {
   std::size_t count = std::min(units_.size(), used + 2);
   const BuildContext& context = data_.context();
-  if (context.plan.parallel.data_parallel != DataParallelKind::deepspeed) return count;
+  if (!rules_of(context.plan.parallel).gathers_elements) return count;
   std::int64_t ahead = 0;
   for (std::size_t i = used + 1; i < units_.size(); ++i) {
     ahead += context.units.gathered(chunk_.stage, units_[i]).parameters.total();

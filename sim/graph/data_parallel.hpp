@@ -48,9 +48,7 @@ class DataParallel {
   bool servers() const { return has_servers(context_.plan.parallel); }
   /// True if one CUDA stream issues all gathers and another all reductions, as in FSDP and DeepSpeed: those of dense and
   /// expert parameters run one after the other, too. In Megatron-LM each process group has its own stream.
-  bool one_stream_each() const {
-    return sharded(3) || context_.plan.parallel.data_parallel == DataParallelKind::deepspeed;
-  }
+  bool one_stream_each() const { return rules().one_stream_each; }
   /// True if gradients are reduced or copied between the backward and the optimizer.
   bool moves_gradients() const { return active() || offloads(); }
   bool reduces_every_microbatch() const {
@@ -108,7 +106,7 @@ class DataParallel {
   /// where it is a template of its own.   Source: docs/references.md#gradient-sums
   void add_gradients(TemplateWriter& writer, std::int64_t parameters, bool last);
   /// True if all gradients are set to zero behind an update. PyTorch's optimizers, and DeepSpeed, drop them (set_to_none).
-  bool clears_gradients() const;
+  bool clears_gradients() const { return rules().clears_gradients; }
 
   /// Copies `size` bytes between this rank and its host, on `lane`, while collectives move `beside` over the same port in the same
   /// direction. Returns the event at its end, `arrived`.
@@ -144,6 +142,7 @@ class DataParallel {
   BuildContext& context() const { return context_; }
 
  private:
+  const DataParallelRules& rules() const { return rules_of(context_.plan.parallel); }
   /// True if gradients are summed on every rank though their optimizer states are divided. DeepSpeed's stages 1 and 2 do so with
   /// every bucket, of which each rank keeps its part.   Source: docs/references.md#deepspeed-reduction
   bool sums_everywhere() const;

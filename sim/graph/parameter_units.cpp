@@ -104,18 +104,14 @@ std::vector<ParameterGroup> ParameterUnits::groups(const Stage& stage, int unit)
 
 std::int64_t ParameterUnits::bucket_size(const Stage& stage, bool first) const {
   const Parallel& parallel = plan_.parallel;
-  switch (parallel.data_parallel) {
-    case DataParallelKind::ddp: {
+  switch (rules_of(parallel).buckets) {
+    case BucketRule::ddp: {
       const std::int64_t mebibytes = first ? 1 : ddp_bucket_mib(parallel);
       return (mebibytes << 20) / element_size(plan_.training.grad_reduce_dtype);
     }
-    case DataParallelKind::deepspeed:
+    case BucketRule::deepspeed:
       return deepspeed_bucket(parallel);
-    case DataParallelKind::automatic:
-    case DataParallelKind::fsdp1:
-    case DataParallelKind::parameter_server:
-    case DataParallelKind::async_parameter_server:
-    case DataParallelKind::parameter_averaging:
+    case BucketRule::megatron:
       break;
   }
   // Megatron-LM's, whose distributed data parallelism has buckets on the first stage only; FSDP has units on all.
@@ -124,8 +120,8 @@ std::int64_t ParameterUnits::bucket_size(const Stage& stage, bool first) const {
 }
 
 std::int64_t ParameterUnits::gather_size(const Stage& stage) const {
-  if (plan_.parallel.data_parallel != DataParallelKind::deepspeed) return bucket_size(stage, false);
-  return deepspeed_gather(plan_.parallel);
+  if (rules_of(plan_.parallel).has_sized_buffers()) return deepspeed_gather(plan_.parallel);
+  return bucket_size(stage, false);
 }
 
 std::int64_t ParameterUnits::prefetch_size() const { return deepspeed_prefetch(plan_.parallel); }

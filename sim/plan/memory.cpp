@@ -172,7 +172,7 @@ double gathered_bytes(const RankShare& share, const Plan& plan) {
       freed += own;
     }
   }
-  if (plan.parallel.data_parallel == DataParallelKind::deepspeed) {
+  if (rules_of(plan.parallel).gathers_elements) {
     const double ahead = wide * static_cast<double>(deepspeed_prefetch(plan.parallel));
     most = std::max(most, largest + std::min(ahead, freed - largest));
   }
@@ -242,8 +242,7 @@ Workspace workspace(const Model& model, const Plan& plan, const RankShare& share
 double bucket_buffers(const Plan& plan) {
   const Parallel& p = plan.parallel;
   const bool flat = p.zero_stage == 1 && plan.training.keep_16bit_gradients;
-  if (p.data_parallel != DataParallelKind::deepspeed || p.zero_stage == 0 || flat || plan.gradient_group() == 1)
-    return 0;
+  if (!rules_of(p).has_sized_buffers() || p.zero_stage == 0 || flat || plan.gradient_group() == 1) return 0;
   const int buffers = p.zero_stage < 3 && p.pp == 1 && p.overlap_grad_reduce ? 2 : 1;
   return static_cast<double>(buffers * deepspeed_bucket(p) * compute_size(plan.training));
 }

@@ -34,8 +34,7 @@ MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& p
   const bool wide = !is_16_bit(plan.training.grad_reduce_dtype);
   if (plan.training.keep_16bit_gradients && wide && compute_size(plan.training) == 2)
     memory.gradients += Bytes{2 * trained};
-  if (plan.parallel.data_parallel == DataParallelKind::ddp && plan.gradient_group() > 1)
-    memory.gradients = memory.gradients * 2;
+  if (rules_of(plan.parallel).copies_gradients && plan.gradient_group() > 1) memory.gradients = memory.gradients * 2;
   memory.weights += Bytes{(parameters - trained) * compute_size(plan.training)} / (stage == 3 ? shards : 1);
   return memory;
 }
@@ -114,7 +113,7 @@ Bytes gradients_on_host(const RankParameters& parameters, const Plan& plan, Byte
   const std::int64_t compute = compute_size(plan.training);
   const std::int64_t wide = plan.training.master_weights ? std::int64_t{4} : compute;
   if (reduces_units(plan.parallel)) return Bytes{own * wide};
-  if (plan.parallel.data_parallel != DataParallelKind::deepspeed) return moved;
+  if (!rules_of(plan.parallel).sums_for_host) return moved;
   const bool sums = plan.parallel.zero_stage == 3 || plan.num_microbatches > 1;
   return Bytes{own * (wide + (sums ? compute : 0))};
 }
@@ -208,8 +207,7 @@ SavedState saved_state(const Model& model, const Training& training, const Paral
   saved.weights = Bytes{saved.parameters * bytes_per_parameter(training, 0).weights};
   saved.master_weights = Bytes{masters ? 4 * saved.parameters : 0};
   saved.optimizer = states.optimizer - gradient_copies(states, alone) - saved.master_weights;
-  if (masters && parallel.zero_stage == 3 && parallel.data_parallel != DataParallelKind::deepspeed)
-    saved.weights = std::exchange(saved.master_weights, Bytes{});
+  if (masters && reduces_units(parallel)) saved.weights = std::exchange(saved.master_weights, Bytes{});
   return saved;
 }
 
