@@ -5,7 +5,6 @@
 
 #include "sim/base/integers.hpp"
 #include "sim/cost/host_update.hpp"
-#include "sim/plan/precision.hpp"
 
 namespace tracecast {
 namespace {

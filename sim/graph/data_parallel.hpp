@@ -10,6 +10,7 @@
 #include "sim/graph/build_context.hpp"
 #include "sim/graph/gradient_copies.hpp"
 #include "sim/network/parameter_server.hpp"
+#include "sim/plan/precision.hpp"
 #include "sim/plan/sharding.hpp"
 
 namespace tracecast {
@@ -62,7 +63,7 @@ class DataParallel {
   /// Number of parameters whose optimizer states this rank holds.
   std::int64_t own_parameters(const Bucket& all) const;
   std::int64_t gradient_bytes() const { return element_size(context_.plan.training.grad_reduce_dtype); }
-  std::int64_t parameter_bytes() const { return context_.plan.training.dtype == Precision::fp32 ? 4 : 2; }
+  std::int64_t parameter_bytes() const { return wide_size(context_.plan.training); }
 
   /// Issues the all-gathers of one bucket, separate for dense and expert parameters; without overlap, or on one CUDA
   /// stream, one after the other. Returns the events of those that have a group.
@@ -132,8 +133,7 @@ class DataParallel {
   void begin_average(TemplateWriter& writer, const Bucket& all);
   /// What one step exchanges of a rank's parameters.
   std::int64_t averaged_parameters(const Bucket& all) const;
-  /// Bytes of a parameter that the optimizer updates: of the fp32 copy, if it keeps one.
-  std::int64_t updated_bytes() const { return context_.plan.training.master_weights ? 4 : parameter_bytes(); }
+  std::int64_t updated_bytes() const { return updated_size(context_.plan.training); }
   /// Asynchronous servers: a step is never shorter than their time for one push of every worker.
   void serve_step(TemplateWriter& writer, const Chunk& chunk);
   /// Parameter servers: they update, and every worker pulls the parameters and waits for them.

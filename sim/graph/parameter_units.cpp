@@ -22,7 +22,7 @@ Bucket& Bucket::operator+=(const Bucket& other) {
 /// 16 bit, in the buffer of the gradients, and quantised by each rank, which needs both copies (docs/references.md#mxfp8-gathers).
 Bytes ParameterUnits::gather_bytes(std::int64_t all, std::int64_t trained, std::int64_t quantised) const {
   const Training& training = plan_.training;
-  const std::int64_t wide = training.dtype == Precision::fp32 ? 4 : 2;
+  const std::int64_t wide = wide_size(training);
   const std::int64_t gathered = plan_.parallel.zero_stage == 3 ? all : trained;
   if (!training.fp8_param_gather || (training.dtype == Precision::mxfp8 && plan_.parallel.zero_stage < 3))
     return Bytes{gathered * wide};
@@ -90,9 +90,8 @@ Bucket ParameterUnits::stage(const Stage& stage) const {
 Bucket ParameterUnits::gathered(const Stage& stage, int index) const {
   Bucket whole = unit(stage, index);
   const std::int64_t kept = persistent_parameters(groups(stage, index), model_, plan_.parallel);
-  const std::int64_t wide = plan_.training.dtype == Precision::fp32 ? 4 : 2;  // small tensors are not quantised
   whole.parameters.dense -= kept;
-  whole.dense_gathered -= Bytes{kept * wide};
+  whole.dense_gathered -= Bytes{kept * wide_size(plan_.training)};  // small tensors are not quantised
   return whole;
 }
 
