@@ -56,7 +56,7 @@ struct DataParallelRules {
   /// Does it overlap gathers and reductions if neither user nor stack says so?   docs/references.md#deepspeed-defaults
   std::optional<bool> overlaps_unless_told = {};
 
-  /// DeepSpeed has buffers and gathers of a bucket's size, too.   docs/references.md#deepspeed-buckets
+  /// DeepSpeed has buffers and gathers of a bucket's size, too.   docs/references.md#deepspeed-buffers
   bool has_sized_buffers() const { return buckets == BucketRule::deepspeed; }
 };
 
