@@ -1,4 +1,6 @@
 // Upgrades of a machine that a plan tries.
+#include "sim/search/upgrades.hpp"
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,7 +9,6 @@
 
 #include "sim/cost/costs.hpp"
 #include "sim/network/sites.hpp"
-#include "sim/search/capacity.hpp"
 #include "tests/search/outcomes.hpp"
 #include "tests/support/shipped.hpp"
 
