@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/operand_bytes.hpp"
 #include "kernels/operands.hpp"
+#include "sim/base/words.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/output_folder.hpp"
@@ -70,9 +71,8 @@ Result<void> check_folder(const std::string& folder) {
 
 std::string page(const StepRecord& record, const TextStyle& style) {
   const StepRepeats& repeats = *record.repeats;
-  std::string text =
-      fmt::format("{}: {} step{} executed by {} rank{}\n", record.scenario, repeats.count,
-                  repeats.count == 1 ? "" : "s", record.ranks.size(), record.ranks.size() == 1 ? "" : "s");
+  std::string text = fmt::format("{}: {} step{} executed by {} rank{}\n", record.scenario, repeats.count,
+                                 plural(repeats.count), record.ranks.size(), plural(record.ranks.size()));
   text += fmt::format("  lower quartile {}, median {}, spread {}\n\n", time_text(repeats.lower_quartile_s),
                       time_text(repeats.median_s), percent(repeats.spread));
   return text + rank_times(record, "Where the time went, in the step nearest to the lower quartile", style);

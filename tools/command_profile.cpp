@@ -14,6 +14,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/io/atomic_file.hpp"
@@ -120,7 +121,7 @@ std::string summary(const MeasuredProfile& measured, const std::string& path) {
   const double share = seconds(measured.matched_time) / seconds(measured.time);
   std::string text = fmt::format(
       "{} of {} kernels of {} step{} matched, {:.1f} % of their time: {} operators measured\n", measured.matched,
-      measured.kernels, measured.steps, measured.steps == 1 ? "" : "s", 100 * share, measured.operators);
+      measured.kernels, measured.steps, plural(measured.steps), 100 * share, measured.operators);
   for (int i = 0; i < kMatches; ++i) {
     const Duration time = measured.time_by_match[static_cast<std::size_t>(i)];
     if (is_matched(static_cast<Match>(i)) && time > Duration{})

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "sim/base/words.hpp"
 #include "sim/io/compressed.hpp"
 #include "sim/io/trace_reader.hpp"
 #include "sim/io/trace_summary.hpp"
@@ -103,7 +104,7 @@ Result<void> keep_steps(std::vector<Recorded>& traces, int steps) {
     const auto summary = trace_summary(each.path);
     if (!summary) return tl::unexpected(summary.error());
     each.summary = *summary;
-    each.note = fmt::format(", the last {} step{}", steps, steps == 1 ? "" : "s");
+    each.note = fmt::format(", the last {} step{}", steps, plural(steps));
   }
   return {};
 }

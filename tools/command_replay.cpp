@@ -13,6 +13,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/transfer_times.hpp"
@@ -97,9 +98,8 @@ ReplayedStep described(Replay replay, const Timeline& timeline, const std::vecto
   const double error = seconds(timeline.step_time) / std::max(1e-12, seconds(replay.recorded)) - 1;
   std::string summary = fmt::format(
       "recorded {}, replayed {} ({}): {} kernels and copies of {} GPU{}, {} waits between streams, {} of the host{}",
-      to_text(replay.recorded), to_text(timeline.step_time), signed_percent(error, 2), replay.works, gpus,
-      gpus == 1 ? "" : "s", replay.waits, replay.syncs,
-      replay.met > 0 ? fmt::format(", {} collectives across ranks", replay.met) : "");
+      to_text(replay.recorded), to_text(timeline.step_time), signed_percent(error, 2), replay.works, gpus, plural(gpus),
+      replay.waits, replay.syncs, replay.met > 0 ? fmt::format(", {} collectives across ranks", replay.met) : "");
   for (const std::string& note : notes) summary += "; " + note;
   nlohmann::ordered_json json{{"recorded_s", seconds(replay.recorded)},
                               {"replayed_s", seconds(timeline.step_time)},

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/words.hpp"
 
 namespace tracecast::cli {
@@ -57,7 +58,7 @@ std::int64_t mean(const std::vector<std::int64_t>& list) {
   std::int64_t sum = 0;
   for (std::int64_t time : list) sum += time;
   const auto count = static_cast<std::int64_t>(list.size());
-  return (sum + count - 1) / count;
+  return ceil_div(sum, count);
 }
 
 /// A forward, or both gradients of a backward.

@@ -18,9 +18,11 @@
 #include "sim/io/files.hpp"
 #include "sim/io/read_file.hpp"
 #include "sim/reliability/spares.hpp"
+#include "sim/search/factor_hint.hpp"
 #include "sim/search/ruled_out.hpp"
 #include "sim/search/search_store.hpp"
 #include "sim/search/space.hpp"
+#include "sim/search/upgrades.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
 
@@ -327,7 +329,7 @@ Result<PlanReport> plan_search(PlanRequest request, ProcessGroup* group, const C
   report.economics = request.economics;
   report.left_out = std::move(request.left_out);
   report.plan = rank_candidates(std::move(*outcomes), request.objectives.front(), request.target, &request.economics,
-                                best, request.objectives);
+                                {.best = best, .trade_offs = request.objectives});
   report.sensitivity = sensitivity(report.plan, &request.economics);
   if (failures != nullptr) report.failures = failures->model.name;
   if (report.plan.candidates.empty()) return report;

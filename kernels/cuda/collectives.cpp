@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/cuda/waiting.hpp"
+#include "sim/base/integers.hpp"
 
 #define TRACECAST_NCCL(call) TRACECAST_CHECKED(call, ncclSuccess, ncclGetErrorString(status_))
 
@@ -20,7 +21,7 @@ struct Shares {
 };
 Shares shares_of(std::int64_t bytes, int ranks) {
   const std::int64_t elements = (bytes + 1) / 2;
-  const std::int64_t each = std::max<std::int64_t>(1, (elements + ranks - 1) / ranks);
+  const std::int64_t each = std::max<std::int64_t>(1, ceil_div(elements, ranks));
   return {static_cast<std::size_t>(each), static_cast<std::size_t>(each * ranks)};
 }
 

@@ -42,6 +42,9 @@ std::string_view trim(std::string_view text, std::string_view blanks = kBlanks);
 /// "tensor_parallel" as "tensor parallel".
 std::string spaced(std::string_view name);
 
+/// The end of a noun behind `count`: "" or "s".
+constexpr std::string_view plural(auto count) { return count == 1 ? "" : "s"; }
+
 /// A to Z as a to z.
 std::string lower_case(std::string_view text);
 

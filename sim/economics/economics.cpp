@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/quantile.hpp"
 #include "sim/base/units.hpp"
 
@@ -128,12 +129,12 @@ double PriceSpread::usd_at(double own, double shared) const {
 }
 
 PaidGpus paid_gpus(Term term, const NodeSpec& node, int used, int spare_gpus) {
-  const auto parts = [](int count, int size) { return (count + size - 1) / size; };
   if (term != Term::owned && used <= node.gpus_per_host) return {used, spare_gpus, 0};
   const int host = std::min(node.gpus_per_host, node.gpus);
   const int installed = std::max(node.gpus, node.installed_gpus);
-  const int hosts = used / node.gpus * (node.gpus / host) + parts(used % node.gpus, host) + parts(spare_gpus, host);
-  const int domains = std::max(parts(used, node.gpus), parts(hosts * host, installed));
+  const int hosts =
+      used / node.gpus * (node.gpus / host) + ceil_div(used % node.gpus, host) + ceil_div(spare_gpus, host);
+  const int domains = std::max(ceil_div(used, node.gpus), ceil_div(hosts * host, installed));
   const int paid = term == Term::owned ? domains * installed : hosts * host;
   return {used, spare_gpus, paid - used - spare_gpus};
 }

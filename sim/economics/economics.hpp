@@ -173,7 +173,7 @@ struct Economics {
   std::optional<PriceSpread> price_spread(const std::string& gpu, const NetworkHardware& network,
                                           double power_limit = 1) const;
   /// Kilowatts drawn from the grid for one GPU: (tdp x (node_power - 1 + power_limit) + network_watts) x PUE.
-  std::optional<Range3> kilowatts_per_gpu(const std::string& gpu, double power_limit = 1) const;
+  std::optional<Range3> kilowatts_per_gpu(const std::string& gpu, double power_limit) const;
   /// Grams of CO2 per kWh of the region, or of "world"; nullopt: not in `grids`.
   std::optional<double> gco2_per_kwh() const;
 

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/base/integers.hpp"
+
 namespace tracecast::engine {
 namespace {
 
@@ -67,7 +69,7 @@ Ownership assign_ranks(const StepGraph& graph, int threads) {
   RankSets sets(ranks);
   join_channel_peers(graph, sets);
   join_communicators(graph, sets, static_cast<std::int64_t>(ranks) / threads);
-  const auto share = (static_cast<std::int64_t>(ranks) + threads - 1) / threads;
+  const auto share = ceil_div(static_cast<std::int64_t>(ranks), threads);
   std::int64_t assigned = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::int32_t root = sets.root(static_cast<std::int32_t>(rank));

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/network/sites.hpp"
@@ -71,8 +72,7 @@ void drop_replicas(Scenario& scenario, int dp, int lost, bool keep_batch) {
   scenario.cluster.world_size = static_cast<int>(std::int64_t{scenario.cluster.world_size} * left / dp);
   wait_for_slowest(scenario.profile, scenario.cluster.world_size, scenario.gpu_spread);
   scenario.parallel.dp = left;
-  scenario.training.global_batch_size =
-      keep_batch ? (batch + per_round - 1) / per_round * per_round : batch / dp * left;
+  scenario.training.global_batch_size = keep_batch ? round_up(batch, per_round) : batch / dp * left;
 }
 
 void degrade(Cluster& cluster, const MachineState& state) {

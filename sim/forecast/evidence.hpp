@@ -70,8 +70,6 @@ inline constexpr RunBand kRunBand{
 
 /// Standard normal quantile at 0.95: half the width of a 90 % interval, in standard deviations.
 inline constexpr double kNinetyPercent = 1.6449;
-/// The same at 0.9: of an 80 % interval, from P10 to P90.
-inline constexpr double kEightyPercent = 1.2816;
 
 /// From exp(-half_width) to exp(half_width) times the median.
 Band band_around(double p50_s, double half_width);

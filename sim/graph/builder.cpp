@@ -13,12 +13,13 @@
 
 #include "sim/base/result.hpp"
 #include "sim/graph/build_context.hpp"
-#include "sim/graph/data_parallel.hpp"
 #include "sim/graph/end_of_step.hpp"
+#include "sim/graph/gradient_buckets.hpp"
 #include "sim/graph/offloading.hpp"
 #include "sim/graph/overlapped_pair.hpp"
 #include "sim/graph/pipeline_messages.hpp"
 #include "sim/graph/rank_connections.hpp"
+#include "sim/graph/unit_prefetch.hpp"
 #include "sim/plan/memory.hpp"
 #include "sim/plan/sharding.hpp"
 

@@ -5,7 +5,6 @@
 
 #include "sim/base/integers.hpp"
 #include "sim/cost/host_update.hpp"
-#include "sim/plan/precision.hpp"
 
 namespace tracecast {
 namespace {
@@ -121,8 +120,8 @@ EventRef DataParallel::reduce(TemplateWriter& writer, const GradientBucket& buck
 
 bool DataParallel::sums_everywhere() const {
   const Plan& plan = context_.plan;
-  if (plan.parallel.data_parallel == DataParallelKind::deepspeed) return !sharded(3);
-  return plan.parallel.zero_stage == 1 && (plan.parallel.zero1_allreduce || adds_gradients_apart(plan.training));
+  return rules().sums_on_every_rank ||
+         (plan.parallel.zero_stage == 1 && (plan.parallel.zero1_allreduce || adds_gradients_apart(plan.training)));
 }
 
 EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const GradientBucket& bucket, EventRef ready) {
@@ -153,9 +152,7 @@ EventRef DataParallel::reduce_over_groups(TemplateWriter& writer, const Gradient
 }
 
 void DataParallel::copy_parameters_out(TemplateWriter& writer, const Bucket& gathered, GatherSlots slots) {
-  const Parallel& parallel = context_.plan.parallel;
-  const bool views =
-      parallel.data_parallel == DataParallelKind::fsdp1 || (parallel.gathers_in_place && reduces_units());
+  const bool views = rules().views_gathered || (context_.plan.parallel.gathers_in_place && reduces_units());
   if (views || !sharded(3)) return;
   const Bytes moved = 2 * ((has_others(slots.dense) ? gathered.dense_gathered : Bytes{}) +
                            (has_others(slots.expert) ? gathered.expert_gathered : Bytes{}));
@@ -174,84 +171,27 @@ void DataParallel::copy_gradients_in(TemplateWriter& writer, const GradientBucke
 }
 
 Bytes DataParallel::gradient_copies(std::int64_t parameters, int ranks) const {
-  switch (context_.plan.parallel.data_parallel) {
-    case DataParallelKind::deepspeed:
-      return Bytes{parameters * bucket_copies()};
-    case DataParallelKind::ddp:  // divided on the way in, and back behind the reduction
-      return Bytes{parameters * 4 * gradient_bytes()};
-    case DataParallelKind::fsdp1:
-      if (sharded(3)) return flat_gradient_copies(parameters, ranks);
-      break;
-    case DataParallelKind::automatic:
-    case DataParallelKind::parameter_server:
-    case DataParallelKind::async_parameter_server:
-    case DataParallelKind::parameter_averaging:
-      break;
-  }
-  if (!reduces_units()) return {};
-  // The sum of several micro-batches is in the type that is reduced.
+  // FSDP's sum of several micro-batches is in the wider of both types.
   const bool summed = context_.plan.num_microbatches > 1 && !reduces_every_microbatch();
-  const std::int64_t from = summed ? std::max(parameter_bytes(), gradient_bytes()) : parameter_bytes();
-  return Bytes{parameters * (from + gradient_bytes())};
+  return copied_bytes(rules().framework, gradient_types(), {parameters, ranks, reductions_per_step(), summed});
 }
 
-std::int64_t DataParallel::bucket_copies() const {
-  const std::int64_t own = parameter_bytes(), reduced = reduced_gradient_size(context_.plan.training);
-  const std::int64_t cast = own == reduced ? 0 : own + reduced;
-  // Stage 3 casts before it concatenates and divides, and afterwards its shard alone.
-  return sharded(3) ? 2 * own + cast + 4 * reduced : 6 * own + 2 * cast;
+GradientTypes DataParallel::gradient_types() const {
+  return {parameter_bytes(), gradient_bytes(), reduced_gradient_size(context_.plan.training), updated_bytes()};
 }
-
-Bytes DataParallel::flat_gradient_copies(std::int64_t parameters, int ranks) const {
-  const std::int64_t reduced = gradient_bytes(), updated = updated_bytes();
-  const auto cast = [](std::int64_t from, std::int64_t to) { return from == to ? 0 : from + to; };
-  // Of the whole gradient: concatenate, cast, divide.
-  const std::int64_t whole = 2 * parameter_bytes() + cast(parameter_bytes(), reduced) + 2 * reduced;
-  // Of the reduced shard: divide again, cast, and add to the sum of the reductions before.
-  const std::int64_t shard = (ranks > 2 ? 2 * reduced : 0) + cast(reduced, updated);
-  const std::int64_t reductions = reductions_per_step();
-  const std::int64_t own = ceil_div(parameters, std::int64_t{ranks});
-  return Bytes{parameters * whole + own * shard + ceil_div(own * 3 * updated * (reductions - 1), reductions)};
-}
-
-namespace {
-
-/// Bytes that the sum of gradients reads and writes of each parameter, in a micro-batch.
-struct GradientSum {
-  std::int64_t first = 0;  ///< of the step
-  std::int64_t later = 0;
-  std::int64_t last = 0;  ///< beside what its reduction copies
-};
-
-}  // namespace
 
 void DataParallel::add_gradients(TemplateWriter& writer, std::int64_t parameters, bool last) {
   const Plan& plan = context_.plan;
-  const DataParallelKind kind = plan.parallel.data_parallel;
   const std::int64_t count = plan.num_microbatches;
   const bool once = !reduces_every_microbatch() && !updates_every_backward();
   if (!active() || !once || count == 1 || adds_gradients_apart(plan.training)) return;
-  const std::int64_t own = parameter_bytes(), reduced = gradient_bytes();
-  GradientSum sum;
-  if (kind == DataParallelKind::fsdp1 && sharded(3))  // concatenated as one gradient, which autograd adds
-    sum = {2 * own, 2 * own + 3 * own, 3 * own};
-  else if (reduces_units() && own < reduced)  // cast, then added to
-    sum = {own + reduced, own + 2 * reduced, own + 2 * reduced};
-  else if (reduces_units() || kind == DataParallelKind::deepspeed)
-    sum = {0, 3 * own, 3 * own};
-  else if (kind == DataParallelKind::ddp)
-    sum = {0, 3 * reduced, 3 * reduced};
+  const GradientSum sum = summed_bytes(rules().framework, gradient_types());
   const bool apart = reduces_during_backward(true);
   const std::int64_t others = apart ? sum.first + (count - 2) * sum.later : sum.first + (count - 1) * sum.later;
   const Bytes moved{apart && last ? parameters * sum.last : parameters * others / (apart ? count - 1 : count)};
   if (moved.count > 0)
     writer.compute(
         {OperatorKind::residual, Pass::backward, Precision::bf16, "gradient_sum", ElementwiseShape{parameters, moved}});
-}
-
-bool DataParallel::clears_gradients() const {
-  const DataParallelKind kind = context_.plan.parallel.data_parallel;
-  return !reduces_units() && kind != DataParallelKind::ddp && kind != DataParallelKind::deepspeed;
 }
 
 int DataParallel::ranks_per_host() const {
@@ -290,7 +230,7 @@ EventRef DataParallel::to_host(TemplateWriter& writer, const GradientBucket& buc
     return context_.rank_event(purpose, bucket.chunk, bucket.index, bucket.every_microbatch);
   };
   const std::int64_t own = own_parameters(moved);
-  if (context_.plan.parallel.data_parallel != DataParallelKind::deepspeed) {
+  if (!rules().sums_for_host) {
     const std::int64_t each = reduces_units() ? updated_bytes() : gradient_bytes();
     return copy(writer, Lane::to_host, Bytes{own * each}, {reduced}, event("gradients on the host"));
   }
@@ -383,133 +323,6 @@ void DataParallel::pull(TemplateWriter& writer, const Chunk& chunk) {
   writer.wait(writer.fixed({Lane::gradients, Traffic::parameters, server_slot(), copy_of(size)},
                            cost_of(update + from_seconds(time), context_.cluster.tuning.residual), {pushed},
                            context_.rank_event("parameters pulled", 0, 0, false)));
-}
-
-UnitPrefetch::UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, DataParallel::UnitPass pass)
-    : data_(data),
-      writer_(writer),
-      chunk_(chunk),
-      backward_(pass == DataParallel::UnitPass::backward),
-      slots_(data.gather_slots(backward_)) {
-  for (int unit = 0; unit < data_.context().units.count(chunk_.stage); ++unit)
-    if (data_.gathers_unit(chunk_.stage, unit, pass)) units_.push_back(unit);
-  if (backward_) std::reverse(units_.begin(), units_.end());
-  // Behind forwards that gather nothing on this stream, the first gather of a backward waits for it: else it would run ahead by all
-  // of them.
-  const Parallel& parallel = data_.context().plan.parallel;
-  const bool follows_none = backward_ && (!data_.gathers_every_forward() || parallel.reshard_group > 0);
-  gather_next(follows_none ? std::vector{writer_.mark()} : std::vector<EventRef>{});
-  advance();
-}
-
-std::size_t UnitPrefetch::allowed(std::size_t used) const {
-  std::size_t count = std::min(units_.size(), used + 2);
-  const BuildContext& context = data_.context();
-  if (context.plan.parallel.data_parallel != DataParallelKind::deepspeed) return count;
-  std::int64_t ahead = 0;
-  for (std::size_t i = used + 1; i < units_.size(); ++i) {
-    ahead += context.units.gathered(chunk_.stage, units_[i]).parameters.total();
-    if (ahead > context.units.prefetch_size()) break;
-    count = std::max(count, i + 1);
-  }
-  return count;
-}
-
-void UnitPrefetch::advance() {
-  const std::size_t until = allowed(used_);
-  if (gathered_.size() >= until) return;
-  const EventRef now = writer_.mark();
-  while (gathered_.size() < until) gather_next({now});
-}
-
-void UnitPrefetch::before(int unit) {
-  if (!waits_for(unit)) return;
-  for (EventRef event : gathered_[used_]) writer_.wait(event);
-  data_.copy_parameters_out(writer_, gathered_with(unit), slots_);
-}
-
-Bucket UnitPrefetch::gathered_with(int unit) const {
-  const ParameterUnits& units = data_.context().units;
-  Bucket bucket = units.gathered(chunk_.stage, unit);
-  if (!units.has_one_root(chunk_.stage) || !units.is_root(chunk_.stage, unit)) return bucket;
-  return bucket += units.gathered(chunk_.stage, unit == 0 ? units.head(chunk_.stage) : 0);
-}
-
-void UnitPrefetch::after(int unit) {
-  if (!waits_for(unit)) return;
-  ++used_;
-  advance();
-}
-
-void UnitPrefetch::gather_next(const std::vector<EventRef>& after) {
-  if (gathered_.size() == units_.size()) return;
-  const int unit = units_[gathered_.size()];
-  EventRef dense;
-  EventRef expert;
-  // The first gather waits for nothing, so behind chunks of one unit it runs ahead of the computation: its events are not local.
-  if (gathered_.empty()) {
-    dense = event("gathered", "gathered again", unit);
-    expert = event("experts gathered", "experts gathered again", unit);
-  }
-  const Bucket bucket = gathered_with(unit);
-  std::vector<EventRef> ready = after;
-  if (data_.offloads_parameters())
-    ready = {data_.shard_from_host(writer_, bucket, after, event("shard arrived", "shard arrived again", unit))};
-  // Experts have another communicator, but the same CUDA stream.
-  if (!gathered_.empty() && gathered_.back().size() > 1) ready.push_back(gathered_.back().back());
-  gathered_.push_back(data_.gather(writer_, bucket, ready, dense, expert, slots_));
-}
-
-EventRef UnitPrefetch::event(const char* forward, const char* backward, int unit) const {
-  return data_.context().rank_event(backward_ ? backward : forward, chunk_.index, unit, true);
-}
-
-void GradientBuckets::add(const Work& work) {
-  made_ += work.parameters;
-  if (!active_) return;
-  const bool expert = work.expert_parameters && data_.context().units.separates_experts();
-  std::int64_t& waiting = expert ? expert_ : dense_;
-  waiting += work.parameters;
-  if (data_.reduces_units()) return;
-  if (waiting >= data_.context().units.bucket_size(chunk_.stage, count_ == 0)) flush(work.expert_parameters);
-}
-
-void GradientBuckets::unit_done(int unit) {
-  data_.add_gradients(writer_, std::exchange(made_, 0), active_);
-  if (!data_.reduces_units()) return;
-  const ParameterUnits& units = data_.context().units;
-  if (!units.has_one_root(chunk_.stage) || !units.is_root(chunk_.stage, unit)) return flush_all();
-  root_ += std::exchange(dense_, 0);
-}
-
-void GradientBuckets::flush_all() {
-  if (!active_) return;
-  flush(false);
-  flush(true);
-}
-
-void GradientBuckets::finish() {
-  dense_ += std::exchange(root_, 0);
-  flush_all();
-}
-
-void GradientBuckets::flush(bool expert) {
-  const std::int64_t parameters = std::exchange(expert ? expert_ : dense_, 0);
-  if (parameters == 0) return;
-  DataParallel::GradientBucket bucket{parameters, expert, chunk_.index, count_, data_.reduces_every_microbatch()};
-  if (data_.one_stream_each() && last_was_expert_ == !expert) bucket.after = count_ - 1;
-  const EventRef reduced = data_.reduce(writer_, bucket);
-  if (!reduced.none()) last_[expert ? 1 : 0] = reduced;
-  if (!reduced.none() && data_.reduction_blocks()) writer_.wait(reduced);
-  last_was_expert_ = expert;
-  ++count_;
-}
-
-std::vector<EventRef> GradientBuckets::last_events() const {
-  std::vector<EventRef> events;
-  for (const EventRef event : last_)
-    if (!event.none()) events.push_back(event);
-  return events;
 }
 
 }  // namespace tracecast

@@ -4,12 +4,13 @@
 /// Source: docs/references.md#data-parallel-traffic, docs/references.md#communicators
 #pragma once
 
-#include <array>
 #include <optional>
 #include <vector>
 
 #include "sim/graph/build_context.hpp"
+#include "sim/graph/gradient_copies.hpp"
 #include "sim/network/parameter_server.hpp"
+#include "sim/plan/precision.hpp"
 #include "sim/plan/sharding.hpp"
 
 namespace tracecast {
@@ -48,9 +49,7 @@ class DataParallel {
   bool servers() const { return has_servers(context_.plan.parallel); }
   /// True if one CUDA stream issues all gathers and another all reductions, as in FSDP and DeepSpeed: those of dense and
   /// expert parameters run one after the other, too. In Megatron-LM each process group has its own stream.
-  bool one_stream_each() const {
-    return sharded(3) || context_.plan.parallel.data_parallel == DataParallelKind::deepspeed;
-  }
+  bool one_stream_each() const { return rules().one_stream_each; }
   /// True if gradients are reduced or copied between the backward and the optimizer.
   bool moves_gradients() const { return active() || offloads(); }
   bool reduces_every_microbatch() const {
@@ -64,7 +63,7 @@ class DataParallel {
   /// Number of parameters whose optimizer states this rank holds.
   std::int64_t own_parameters(const Bucket& all) const;
   std::int64_t gradient_bytes() const { return element_size(context_.plan.training.grad_reduce_dtype); }
-  std::int64_t parameter_bytes() const { return context_.plan.training.dtype == Precision::fp32 ? 4 : 2; }
+  std::int64_t parameter_bytes() const { return wide_size(context_.plan.training); }
 
   /// Issues the all-gathers of one bucket, separate for dense and expert parameters; without overlap, or on one CUDA
   /// stream, one after the other. Returns the events of those that have a group.
@@ -108,7 +107,7 @@ class DataParallel {
   /// where it is a template of its own.   Source: docs/references.md#gradient-sums
   void add_gradients(TemplateWriter& writer, std::int64_t parameters, bool last);
   /// True if all gradients are set to zero behind an update. PyTorch's optimizers, and DeepSpeed, drop them (set_to_none).
-  bool clears_gradients() const;
+  bool clears_gradients() const { return rules().clears_gradients; }
 
   /// Copies `size` bytes between this rank and its host, on `lane`, while collectives move `beside` over the same port in the same
   /// direction. Returns the event at its end, `arrived`.
@@ -134,8 +133,7 @@ class DataParallel {
   void begin_average(TemplateWriter& writer, const Bucket& all);
   /// What one step exchanges of a rank's parameters.
   std::int64_t averaged_parameters(const Bucket& all) const;
-  /// Bytes of a parameter that the optimizer updates: of the fp32 copy, if it keeps one.
-  std::int64_t updated_bytes() const { return context_.plan.training.master_weights ? 4 : parameter_bytes(); }
+  std::int64_t updated_bytes() const { return updated_size(context_.plan.training); }
   /// Asynchronous servers: a step is never shorter than their time for one push of every worker.
   void serve_step(TemplateWriter& writer, const Chunk& chunk);
   /// Parameter servers: they update, and every worker pulls the parameters and waits for them.
@@ -144,6 +142,7 @@ class DataParallel {
   BuildContext& context() const { return context_; }
 
  private:
+  const DataParallelRules& rules() const { return rules_of(context_.plan.parallel); }
   /// True if gradients are summed on every rank though their optimizer states are divided. DeepSpeed's stages 1 and 2 do so with
   /// every bucket, of which each rank keeps its part.   Source: docs/references.md#deepspeed-reduction
   bool sums_everywhere() const;
@@ -151,12 +150,7 @@ class DataParallel {
   bool has_others(Slot slot) const { return active() && context_.table.placement(slot).ranks > 1; }
   /// Bytes that a framework reads and writes of gradients that it reduces over `ranks`, beside the reduction.
   Bytes gradient_copies(std::int64_t parameters, int ranks) const;
-  /// Of each parameter by DeepSpeed: a copy into the bucket, a division, a concatenation, and casts to the type that is reduced.
-  std::int64_t bucket_copies() const;
-  /// Bytes that FSDP1 reads and writes beside the reduction of a unit over `ranks`. The whole gradient is concatenated, cast to
-  /// the type it is reduced in, and divided; its reduced shard is divided again, cast back, and added to that of earlier
-  /// reductions (the mean over a step, whose first one adds nothing).   Source: docs/references.md#fsdp-copies
-  Bytes flat_gradient_copies(std::int64_t parameters, int ranks) const;
+  GradientTypes gradient_types() const;
   bool asynchronous() const { return context_.plan.parallel.data_parallel == DataParallelKind::async_parameter_server; }
   /// Asynchronous workers push and pull without waiting for each other.
   Slot server_slot() const { return asynchronous() ? Slot::alone : Slot::gradients; }
@@ -173,70 +167,6 @@ class DataParallel {
   int ranks_per_host() const;
 
   BuildContext& context_;
-};
-
-/// ZeRO-3: parameters of the units of one chunk are gathered before their use: by FSDP one unit ahead, at most two at a
-/// time; by DeepSpeed as many as prefetch_bucket_size holds, and always the next one.
-///
-/// The first gathers of a pass wait for nothing. If a chunk has no others, they may run any number of micro-batches
-/// ahead of the computation, which waits for messages; so their ends are rank events.
-class UnitPrefetch {
- public:
-  UnitPrefetch(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, DataParallel::UnitPass pass);
-  /// Around the compute of a unit.
-  void before(int unit);
-  void after(int unit);
-
- private:
-  /// Numbers of the rank events of this chunk's unit.
-  EventRef event(const char* forward, const char* backward, int unit) const;
-  /// How many gathers may have been issued when `used` units are done.
-  std::size_t allowed(std::size_t used) const;
-  void advance();
-  void gather_next(const std::vector<EventRef>& after);
-  /// Of a root that is one unit: both of its ends.
-  Bucket gathered_with(int unit) const;
-  bool waits_for(int unit) const { return used_ < units_.size() && units_[used_] == unit; }
-
-  DataParallel& data_;
-  TemplateWriter& writer_;
-  const Chunk& chunk_;
-  const bool backward_;
-  const DataParallel::GatherSlots slots_;
-  std::vector<int> units_;                       ///< those that are gathered, in order of use
-  std::size_t used_ = 0;                         ///< of them
-  std::vector<std::vector<EventRef>> gathered_;  ///< [position in units_]
-};
-
-/// Collects the gradients of one chunk in buckets, inside one backward template.
-class GradientBuckets {
- public:
-  GradientBuckets(DataParallel& data, TemplateWriter& writer, const Chunk& chunk, bool active)
-      : data_(data), writer_(writer), chunk_(chunk), active_(active) {}
-
-  void add(const Work& work);
-  /// After each unit: FSDP reduces unit by unit, a root that is one unit at the end.
-  void unit_done(int unit);
-  /// After all units.
-  void finish();
-  /// Ends of the last reductions: one of dense, one of expert gradients, if there are any.
-  std::vector<EventRef> last_events() const;
-
- private:
-  void flush_all();
-  void flush(bool expert);
-
-  DataParallel& data_;
-  TemplateWriter& writer_;
-  const Chunk& chunk_;
-  const bool active_;
-  int count_ = 0;
-  std::int64_t dense_ = 0;
-  std::int64_t expert_ = 0;
-  std::int64_t root_ = 0;  ///< dense ones of a root that is one unit
-  std::int64_t made_ = 0;  ///< since the last unit, also where nothing is reduced
-  std::optional<bool> last_was_expert_;
-  std::array<EventRef, 2> last_;  ///< [expert]
 };
 
 }  // namespace tracecast

@@ -20,7 +20,7 @@ LayerShape::LayerShape(const Model& model_in, const Plan& plan_in, int layer_in,
       tokens(plan.tokens()),
       sequence_parallel(plan.parallel.sequence_parallel && tp > 1),
       local_tokens(sequence_parallel ? ceil_div(tokens, tp) : tokens),
-      element_bytes(activation_size(training)) {}
+      element_bytes(wide_size(training)) {}
 
 LayerShape::LayerShape(const LayerShape& all, std::int64_t tokens_in)
     : model(all.model),

@@ -41,7 +41,7 @@ struct LayerShape {
   const std::int64_t tokens;  ///< T
   const bool sequence_parallel;
   const std::int64_t local_tokens;   ///< of element-wise work: T/t with sequence parallelism, else T
-  const std::int64_t element_bytes;  ///< of an activation (activation_size)
+  const std::int64_t element_bytes;  ///< of an activation (wide_size)
 
   Precision precision_of(LinearPart part) const { return linear_precision(model, training, layer, part); }
   /// True if the layer's own matrices and norms are trained.

@@ -22,7 +22,7 @@ Bucket& Bucket::operator+=(const Bucket& other) {
 /// 16 bit, in the buffer of the gradients, and quantised by each rank, which needs both copies (docs/references.md#mxfp8-gathers).
 Bytes ParameterUnits::gather_bytes(std::int64_t all, std::int64_t trained, std::int64_t quantised) const {
   const Training& training = plan_.training;
-  const std::int64_t wide = training.dtype == Precision::fp32 ? 4 : 2;
+  const std::int64_t wide = wide_size(training);
   const std::int64_t gathered = plan_.parallel.zero_stage == 3 ? all : trained;
   if (!training.fp8_param_gather || (training.dtype == Precision::mxfp8 && plan_.parallel.zero_stage < 3))
     return Bytes{gathered * wide};
@@ -90,9 +90,8 @@ Bucket ParameterUnits::stage(const Stage& stage) const {
 Bucket ParameterUnits::gathered(const Stage& stage, int index) const {
   Bucket whole = unit(stage, index);
   const std::int64_t kept = persistent_parameters(groups(stage, index), model_, plan_.parallel);
-  const std::int64_t wide = plan_.training.dtype == Precision::fp32 ? 4 : 2;  // small tensors are not quantised
   whole.parameters.dense -= kept;
-  whole.dense_gathered -= Bytes{kept * wide};
+  whole.dense_gathered -= Bytes{kept * wide_size(plan_.training)};  // small tensors are not quantised
   return whole;
 }
 
@@ -104,18 +103,14 @@ std::vector<ParameterGroup> ParameterUnits::groups(const Stage& stage, int unit)
 
 std::int64_t ParameterUnits::bucket_size(const Stage& stage, bool first) const {
   const Parallel& parallel = plan_.parallel;
-  switch (parallel.data_parallel) {
-    case DataParallelKind::ddp: {
+  switch (rules_of(parallel).buckets) {
+    case BucketRule::ddp: {
       const std::int64_t mebibytes = first ? 1 : ddp_bucket_mib(parallel);
       return (mebibytes << 20) / element_size(plan_.training.grad_reduce_dtype);
     }
-    case DataParallelKind::deepspeed:
+    case BucketRule::deepspeed:
       return deepspeed_bucket(parallel);
-    case DataParallelKind::automatic:
-    case DataParallelKind::fsdp1:
-    case DataParallelKind::parameter_server:
-    case DataParallelKind::async_parameter_server:
-    case DataParallelKind::parameter_averaging:
+    case BucketRule::megatron:
       break;
   }
   // Megatron-LM's, whose distributed data parallelism has buckets on the first stage only; FSDP has units on all.
@@ -124,8 +119,8 @@ std::int64_t ParameterUnits::bucket_size(const Stage& stage, bool first) const {
 }
 
 std::int64_t ParameterUnits::gather_size(const Stage& stage) const {
-  if (plan_.parallel.data_parallel != DataParallelKind::deepspeed) return bucket_size(stage, false);
-  return deepspeed_gather(plan_.parallel);
+  if (rules_of(plan_.parallel).has_sized_buffers()) return deepspeed_gather(plan_.parallel);
+  return bucket_size(stage, false);
 }
 
 std::int64_t ParameterUnits::prefetch_size() const { return deepspeed_prefetch(plan_.parallel); }

@@ -37,7 +37,7 @@ EventRef PipelineMessages::event(int chunk, ChannelSide side) const {
 }
 
 Bytes PipelineMessages::boundary_tensor() const {
-  return Bytes{context_.plan.tokens() * context_.model.hidden_size * activation_size(context_.plan.training)};
+  return Bytes{context_.plan.tokens() * context_.model.hidden_size * wide_size(context_.plan.training)};
 }
 
 /// Activations of one micro-batch at a stage boundary: [b, s/C, h], divided over the tensor ranks when they hold

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/integers.hpp"
 #include "sim/graph/builder.hpp"
 
 namespace tracecast {
@@ -139,7 +140,7 @@ ScheduleTimes mean_rank_times(const Schedule& schedule, const PipelineTimes& tim
     sum.backward_input += stage.backward_input;
     sum.backward_weight += stage.backward_weight;
   }
-  const auto mean = [&](std::int64_t total) { return (total + schedule.ranks - 1) / schedule.ranks; };
+  const auto mean = [&](std::int64_t total) { return ceil_div(total, schedule.ranks); };
   return {mean(sum.forward), mean(sum.backward_input), mean(sum.backward_weight), times.latency};
 }
 

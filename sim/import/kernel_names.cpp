@@ -38,6 +38,7 @@ constexpr std::pair<std::string_view, OperatorKind> kKinds[] = {
     {"convert_dq", OperatorKind::attention},
     {"convert", OperatorKind::cast},
     {"conversion", OperatorKind::cast},
+    // Tails of the names of cuDNN's tiles: "…_s16816cudnn_…", "…_h1688cudnn_…", "…_scudnn_128x64_…".
     {"scudnn_", OperatorKind::gemm},
     {"hcudnn_", OperatorKind::gemm},
     {"icudnn_", OperatorKind::gemm},
@@ -96,7 +97,8 @@ constexpr std::pair<std::string_view, Collective> kCollectives[] = {{"allreduce"
                                                                     {"recv", Collective::send_recv}};
 
 /// Kernels of other libraries than NCCL that move data between GPUs: words of which a name has both, and the collective. DeepEP,
-/// its HybridEP, Userbuffers of Transformer Engine, symmetric memory of PyTorch, NVSHMEM. The first that fits decides.
+/// its HybridEP, Userbuffers of Transformer Engine, symmetric memory of PyTorch, NVSHMEM. The first that fits decides. The collective is
+/// written as NCCL's kernels name it, so that recordings list both alike.
 struct TransferWords {
   std::string_view library;
   std::string_view function;

@@ -22,17 +22,17 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::pair<std::string_view, Collective> kInspectorCollectives[] = {
-    {"AllReduce", Collective::all_reduce},
-    {"AllGather", Collective::all_gather},
-    {"ReduceScatter", Collective::reduce_scatter},
-    {"AlltoAll", Collective::all_to_all},
-    {"AllToAll", Collective::all_to_all},
-    {"Broadcast", Collective::broadcast},
-    {"Send", Collective::send_recv},
-    {"Recv", Collective::send_recv}};
+using InspectorCollective = std::pair<std::string_view, Collective>;
+constexpr InspectorCollective kInspectorCollectives[] = {{"AllReduce", Collective::all_reduce},
+                                                         {"AllGather", Collective::all_gather},
+                                                         {"ReduceScatter", Collective::reduce_scatter},
+                                                         {"AlltoAll", Collective::all_to_all},
+                                                         {"AllToAll", Collective::all_to_all},
+                                                         {"Broadcast", Collective::broadcast},
+                                                         {"Send", Collective::send_recv},
+                                                         {"Recv", Collective::send_recv}};
 
-std::int64_t integer(const Json& object, const char* key, std::int64_t most) {
+std::int64_t integer(const Json& object, const std::string& key, std::int64_t most) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number()) return -1;
   const double value = found->get<double>();
@@ -94,64 +94,115 @@ class InspectorReader {
     return fail({file_, line_, "", "", fmt::format("'{}' is not a record of NCCL's inspector", shortened(line))});
   }
 
+  /// What a line holds.
+  enum class Line { record, another_kind, nothing };
+
+  /// One time of one rank. Numbers are -1 where the line does not say them.
+  struct Record {
+    const Json* perf = nullptr;  ///< of the line
+    bool message = false;        ///< of p2p_perf
+    bool sends = false;
+    bool timed_on_host = false;
+    Collective collective = Collective::all_reduce;
+    int members = 0;         ///< two of a message
+    std::int64_t ranks = 0;  ///< of the communicator
+    std::int64_t nodes = 0;
+    std::int64_t bytes = 0;  ///< as the line has them
+    std::int64_t size = 0;
+    double seconds = 0;
+    std::int64_t number = -1;
+    std::optional<std::string> communicator = {};
+    std::int64_t rank = -1;
+    std::int64_t peer = -1;
+    int hosts() const { return static_cast<int>(std::max<std::int64_t>(1, nodes)); }
+  };
+
   /// False: the line is no record.
-  bool take(std::string_view line, bool last) {
-    const Json record = Json::parse(line, nullptr, false);
-    if (record.is_discarded() && last && line_ > 1) return cut_ = true;
-    if (!record.is_object() || !record.contains("header") || !record["header"].is_object()) return false;
-    const Json& header = record["header"];
-    const std::int64_t ranks = integer(header, "n_ranks", 1 << 24);
-    const std::int64_t nodes = integer(header, "nnodes", 1 << 24);
-    const bool collective = record.contains("coll_perf");
-    const char* const key = collective ? "coll_perf" : "p2p_perf";
-    if (!record.contains(key) || !record[key].is_object()) return ++others_ > 0;
-    const Json& perf = record[key];
-    const auto name = perf.find(collective ? "coll" : "p2p");
-    const std::int64_t bytes =
-        integer(perf, collective ? "coll_msg_size_bytes" : "p2p_msg_size_bytes", kMaxCollectiveBytes);
-    const auto time = perf.find(collective ? "coll_exec_time_us" : "p2p_exec_time_us");
-    if (ranks < 1 || name == perf.end() || !name->is_string() || bytes < 0 || time == perf.end() || !time->is_number())
-      return false;
-    const auto& text = name->get_ref<const std::string&>();
-    const auto known = std::find_if(std::begin(kInspectorCollectives), std::end(kInspectorCollectives),
-                                    [&text](const auto& entry) { return entry.first == text; });
+  bool take(std::string_view text, bool last) {
+    const Json json = Json::parse(text, nullptr, false);
+    if (json.is_discarded() && last && line_ > 1) {
+      cut_ = true;
+      return true;
+    }
+    Record record;
+    const Line line = read_record(json, record);
+    if (line == Line::another_kind) ++others_;
+    if (line == Line::record) add(record);
+    return line != Line::nothing;
+  }
+
+  static Line read_record(const Json& json, Record& record) {
+    if (!json.is_object() || !json.contains("header") || !json["header"].is_object()) return Line::nothing;
+    const Json& header = json["header"];
+    record.message = !json.contains("coll_perf");
+    const std::string kind = record.message ? "p2p" : "coll";
+    const std::string key = kind + "_perf";
+    if (!json.contains(key) || !json[key].is_object()) return Line::another_kind;
+    const Json& perf = json[key];
+    record.perf = &perf;
+    record.ranks = integer(header, "n_ranks", 1 << 24);
+    record.nodes = integer(header, "nnodes", 1 << 24);
+    record.bytes = integer(perf, kind + "_msg_size_bytes", kMaxCollectiveBytes);
+    const auto name = perf.find(kind);
+    const auto time = perf.find(kind + "_exec_time_us");
+    if (record.ranks < 1 || name == perf.end() || !name->is_string() || record.bytes < 0 || time == perf.end() ||
+        !time->is_number())
+      return Line::nothing;
+    const auto& function = name->get_ref<const std::string&>();
+    const auto* const known = std::ranges::find(kInspectorCollectives, function, &InspectorCollective::first);
     const double us = time->get<double>();
-    if (known == std::end(kInspectorCollectives) || bytes == 0 || !(us > 0) || us > 1e12) return ++others_ > 0;
-    const auto source = perf.find(collective ? "coll_timing_source" : "p2p_timing_source");
-    if (source != perf.end() && (*source == "collective_cpu" || *source == "kernel_cpu")) ++host_timed_;
-    if (!collective && nodes > 1 && nodes != ranks) return ++of_any_host_ > 0;
-    const int members = known->second == Collective::send_recv ? 2 : static_cast<int>(ranks);
-    const std::int64_t parts = shares(known->second, members);
-    if (bytes > kMaxCollectiveBytes / parts) return false;
-    const std::int64_t size = bytes * parts;
-    if (collective && !agrees(perf, {known->second, members, Bytes{size}, us * 1e-6, 0, 1})) return true;
-    const auto hosts = static_cast<int>(std::max<std::int64_t>(1, nodes));
-    const std::int64_t number = integer(perf, collective ? "coll_sn" : "p2p_sn", std::int64_t{1} << 60);
-    const auto id = header.find("id");
-    if (known->second == Collective::send_recv && id != header.end() && id->is_string()) {
-      const std::int64_t rank = integer(header, "rank", 1 << 24);
-      const std::int64_t peer = integer(perf, "p2p_peer", 1 << 24);
-      const bool sends = text == "Send";
-      Messages& pair = messages_[{id->get<std::string>(), sends ? rank : peer, sends ? peer : rank}];
-      (sends ? pair.sent : pair.received).push_back({number, size, hosts, us * 1e-6});
-      return true;
+    if (known == std::end(kInspectorCollectives) || record.bytes == 0 || !(us > 0) || us > 1e12)
+      return Line::another_kind;
+    record.collective = known->second;
+    record.sends = function == "Send";
+    record.seconds = us * 1e-6;
+    read_places(header, perf, kind, record);
+    const std::int64_t parts = shares(record.collective, record.members);
+    if (record.bytes > kMaxCollectiveBytes / parts) return Line::nothing;
+    record.size = record.bytes * parts;
+    return Line::record;
+  }
+
+  static void read_places(const Json& header, const Json& perf, const std::string& kind, Record& record) {
+    record.members = record.collective == Collective::send_recv ? 2 : static_cast<int>(record.ranks);
+    record.number = integer(perf, kind + "_sn", std::int64_t{1} << 60);
+    record.rank = integer(header, "rank", 1 << 24);
+    record.peer = integer(perf, "p2p_peer", 1 << 24);
+    if (const auto id = header.find("id"); id != header.end() && id->is_string())
+      record.communicator = id->get<std::string>();
+    const auto source = perf.find(kind + "_timing_source");
+    record.timed_on_host = source != perf.end() && (*source == "collective_cpu" || *source == "kernel_cpu");
+  }
+
+  void add(const Record& r) {
+    if (r.timed_on_host) ++host_timed_;
+    if (r.message && r.nodes > 1 && r.nodes != r.ranks) {
+      ++of_any_host_;
+      return;
     }
-    if (number < 0 || id == header.end() || !id->is_string()) {
-      sums_.add(known->second, members, hosts, size, us * 1e-6);
-      return true;
+    if (!r.message && !agrees(*r.perf, {r.collective, r.members, Bytes{r.size}, r.seconds, 0, 1})) return;
+    if (r.collective == Collective::send_recv && r.communicator) {
+      Messages& pair = messages_[{*r.communicator, r.sends ? r.rank : r.peer, r.sends ? r.peer : r.rank}];
+      (r.sends ? pair.sent : pair.received).push_back({r.number, r.size, r.hosts(), r.seconds});
+    } else if (r.number < 0 || !r.communicator) {
+      sums_.add(r.collective, r.members, r.hosts(), r.size, r.seconds);
+    } else {
+      add_call(r);
     }
-    const Name call_name{id->get<std::string>(), {known->second, number}};
-    const std::int64_t again = times_of_rank_[{call_name, integer(header, "rank", 1 << 24)}]++;
+  }
+
+  void add_call(const Record& r) {
+    const Name name{*r.communicator, {r.collective, r.number}};
+    const std::int64_t again = times_of_rank_[{name, r.rank}]++;
     const auto [call, added] =
-        calls_.try_emplace(std::pair(call_name, again), Call{known->second, members, hosts, size, us * 1e-6, 0});
-    if (call->second.bytes != size && !error_)
+        calls_.try_emplace(std::pair(name, again), Call{r.collective, r.members, r.hosts(), r.size, r.seconds, 0});
+    if (call->second.bytes != r.size && !error_)
       error_ = Diagnostic{
-          file_, line_, "coll_perf.coll_msg_size_bytes", fmt::format("{}", bytes),
-          fmt::format("contradicts another rank, whose {} with coll_sn = {} has {} bytes", to_string(known->second),
-                      number, call->second.bytes / shares(known->second, members))};
-    call->second.seconds = std::min(call->second.seconds, us * 1e-6);
+          file_, line_, "coll_perf.coll_msg_size_bytes", fmt::format("{}", r.bytes),
+          fmt::format("contradicts another rank, whose {} with coll_sn = {} has {} bytes", to_string(r.collective),
+                      r.number, call->second.bytes / shares(r.collective, r.members))};
+    call->second.seconds = std::min(call->second.seconds, r.seconds);
     ++call->second.recorded;
-    return true;
   }
 
   /// Both ends of a message last until the later one is there, so the shorter time counts. `p2p_sn` counts a rank's own messages: those

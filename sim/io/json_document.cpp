@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/words.hpp"
 #include "sim/io/read_file.hpp"
 
 namespace tracecast {
@@ -250,9 +251,9 @@ std::string JsonNode::text() const {
     case Kind::string:
       return '"' + shortened(string) + '"';
     case Kind::array:
-      return fmt::format("[{} item{}]", items.size(), items.size() == 1 ? "" : "s");
+      return fmt::format("[{} item{}]", items.size(), plural(items.size()));
     case Kind::object:
-      return fmt::format("{{{} key{}}}", members.size(), members.size() == 1 ? "" : "s");
+      return fmt::format("{{{} key{}}}", members.size(), plural(members.size()));
   }
   return {};
 }

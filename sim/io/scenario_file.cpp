@@ -94,12 +94,10 @@ class ScenarioReader {
     const bool overlaps =
         (p.tp == 1 || p.sequence_parallel) && recipes_overlap_tensor_ranks(scenario.model, scenario.training);
     if (!overlaps && is_of_stack("parallel.tp_comm_overlap")) p.tp_comm_overlap = false;
-    // DeepSpeed's overlap_comm is on in stage 3, if nothing is said (docs/references.md#deepspeed-defaults).
-    const bool stage_3 = p.data_parallel == DataParallelKind::deepspeed && p.zero_stage == 3;
-    if (stage_3 && is_of_stack("parallel.overlap_grad_reduce")) p.overlap_grad_reduce = true;
-    if (stage_3 && is_of_stack("parallel.overlap_param_gather")) p.overlap_param_gather = true;
-    if (p.data_parallel != DataParallelKind::automatic && is_of_stack("parallel.ddp_bucket_size"))
-      p.ddp_bucket_size = 0;
+    const bool unless_told = rules_of(p).overlaps_unless_told.value_or(false);
+    if (unless_told && is_of_stack("parallel.overlap_grad_reduce")) p.overlap_grad_reduce = true;
+    if (unless_told && is_of_stack("parallel.overlap_param_gather")) p.overlap_param_gather = true;
+    if (!takes_ddp_bucket_size(p) && is_of_stack("parallel.ddp_bucket_size")) p.ddp_bucket_size = 0;
     if (scenario.model.moe) return;
     if (is_of_stack("parallel.moe_dispatcher")) p.moe_dispatcher = Parallel{}.moe_dispatcher;
     if (is_of_stack("training.moe_dispatch_dtype"))

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/graph/operator_text.hpp"
 #include "sim/io/fields.hpp"
 
@@ -81,7 +82,7 @@ StepWork work_of(const StepGraph& graph, const Template& part, const Op& op) {
       work.kind = to_string(used.traffic);
       work.provenance = to_string(used.cost.provenance);
       work.details = fmt::format("{}, {}, {} channel{}", to_string(used.cost.algorithm), to_string(used.cost.protocol),
-                                 used.cost.channels, used.cost.channels == 1 ? "" : "s");
+                                 used.cost.channels, plural(used.cost.channels));
       work.bytes = used.call.size.count;
       work.transfer = true;
       break;

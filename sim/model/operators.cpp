@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/integers.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -126,7 +128,7 @@ Bytes scan_traffic(const Operator& op, const ScanShape& shape) {
   const std::int64_t e = element_size(op.precision);
   const bool backward = is_backward(op.pass);
   const ScanBytes each = shape.delta ? delta_bytes(shape, e, backward) : mamba_bytes(shape, e, backward);
-  const std::int64_t chunks = (shape.length + shape.chunk - 1) / shape.chunk;
+  const std::int64_t chunks = ceil_div(shape.length, shape.chunk);
   return Bytes{shape.batch * (shape.length * each.token + chunks * each.chunk)};
 }
 

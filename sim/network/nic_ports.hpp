@@ -12,6 +12,7 @@
 #include <map>
 #include <vector>
 
+#include "sim/base/integers.hpp"
 #include "sim/network/cluster.hpp"
 
 namespace tracecast {
@@ -25,7 +26,7 @@ class NicPorts {
   int per_host() const { return per_host_; }
   int of_gpu(int gpu) const { return gpu * count_ / gpus_; }
   /// The first GPU next to a port.
-  int gpu_next_to(int port) const { return (port * gpus_ + count_ - 1) / count_; }
+  int gpu_next_to(int port) const { return ceil_div(port * gpus_, count_); }
   /// Index of the port within its host.
   int rail_of(int port) const { return port % per_host_; }
 

@@ -47,7 +47,7 @@ struct Sizes {
   bool dropout;
 };
 
-double element_of(const Training& training) { return static_cast<double>(activation_size(training)); }
+double element_of(const Training& training) { return static_cast<double>(wide_size(training)); }
 
 /// Bytes of an element that a linear layer reads, as it waits for the weight gradient; none where the matrix is frozen and has no
 /// adapter. `target`: its name among those that can have one (fine_tuning.hpp), null of others.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/base/integers.hpp"
 #include "sim/model/parameters.hpp"
 
 namespace tracecast {
@@ -94,7 +95,7 @@ std::int64_t adapter_parameters(const Model& model, const Training& training, in
     if (!has_adapter(training, target.name)) continue;
     const std::int64_t in = target.split == Target::row ? target.in / tp : target.in;
     // Key/value heads that are fewer than the tensor ranks are kept by several of them.
-    const std::int64_t out = target.split == Target::column ? (target.out + tp - 1) / tp : target.out;
+    const std::int64_t out = target.split == Target::column ? ceil_div(target.out, tp) : target.out;
     sum += training.lora_rank * (in + out);
   }
   return sum;

@@ -140,7 +140,7 @@ bool is_root(const Stage& stage, std::size_t unit, std::size_t units) {
 double gathered_bytes(const RankParameters& unit, const Plan& plan) {
   const auto all = static_cast<double>(unit.total() - unit.persistent);
   const auto quantised = static_cast<double>(unit.quantised + unit.quantised_experts);
-  const auto wide = static_cast<double>(compute_size(plan.training));
+  const auto wide = static_cast<double>(wide_size(plan.training));
   return (plan.training.fp8_param_gather ? all - quantised : all) * wide +
          quantised * quantised_size(plan.training.dtype);
 }
@@ -149,7 +149,7 @@ double gathered_bytes(const RankParameters& unit, const Plan& plan) {
 /// backward; of the others the one that runs and the one that is prefetched, and what units keep in a smaller group. DeepSpeed
 /// prefetches a number of elements, and has small tensors whole all the time.
 double gathered_bytes(const RankShare& share, const Plan& plan) {
-  const auto wide = static_cast<double>(compute_size(plan.training));
+  const auto wide = static_cast<double>(wide_size(plan.training));
   double kept = wide * static_cast<double>(total(share).persistent);
   double freed = 0;
   double most = 0;
@@ -172,7 +172,7 @@ double gathered_bytes(const RankShare& share, const Plan& plan) {
       freed += own;
     }
   }
-  if (plan.parallel.data_parallel == DataParallelKind::deepspeed) {
+  if (rules_of(plan.parallel).gathers_elements) {
     const double ahead = wide * static_cast<double>(deepspeed_prefetch(plan.parallel));
     most = std::max(most, largest + std::min(ahead, freed - largest));
   }
@@ -204,7 +204,7 @@ double unit_gradients(const RankShare& share, const Plan& plan) {
   };
   double bytes = reduced * trained(largest_unit(share, plan));
   if (!reduces_units(plan.parallel)) return bytes;
-  const double made = reduced + static_cast<double>(compute_size(plan.training));
+  const double made = reduced + static_cast<double>(wide_size(plan.training));
   for (std::size_t chunk = 0; chunk < share.units.size(); ++chunk) {
     const std::vector<RankParameters>& units = share.units[chunk];
     for (std::size_t i = 0; i < units.size(); ++i)
@@ -242,10 +242,9 @@ Workspace workspace(const Model& model, const Plan& plan, const RankShare& share
 double bucket_buffers(const Plan& plan) {
   const Parallel& p = plan.parallel;
   const bool flat = p.zero_stage == 1 && plan.training.keep_16bit_gradients;
-  if (p.data_parallel != DataParallelKind::deepspeed || p.zero_stage == 0 || flat || plan.gradient_group() == 1)
-    return 0;
+  if (!rules_of(p).has_sized_buffers() || p.zero_stage == 0 || flat || plan.gradient_group() == 1) return 0;
   const int buffers = p.zero_stage < 3 && p.pp == 1 && p.overlap_grad_reduce ? 2 : 1;
-  return static_cast<double>(buffers * deepspeed_bucket(p) * compute_size(plan.training));
+  return static_cast<double>(buffers * deepspeed_bucket(p) * wide_size(plan.training));
 }
 
 double transient_bytes(const Model& model, const Plan& plan, const RankShare& share, const Workspace& work) {

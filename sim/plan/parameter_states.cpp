@@ -18,7 +18,7 @@ bool is_16_bit(Precision precision) { return precision == Precision::fp16 || pre
 /// With zero_stage 3 they come and go with the gathered weights.
 Bytes weight_copies(const RankParameters& parameters, const Plan& plan) {
   if (plan.parallel.zero_stage == 3) return {};
-  const double wide = plan.training.fp8_param_gather ? static_cast<double>(compute_size(plan.training)) : 0;
+  const double wide = plan.training.fp8_param_gather ? static_cast<double>(wide_size(plan.training)) : 0;
   const std::int64_t copies = parameters.quantised_experts > 0 ? parameters.expert_copies : 0;
   const auto count = static_cast<double>(parameters.quantised + parameters.quantised_experts + copies);
   return {std::llround(count * (weight_copy_bytes(plan.training) - wide))};
@@ -32,11 +32,10 @@ MemoryByKind states(std::int64_t parameters, std::int64_t trained, const Plan& p
   if (!reduces_every_microbatch(plan.parallel, plan.num_microbatches))
     memory.gradients = std::max(memory.gradients, model_states(trained, plan.training, 0, 1).gradients);
   const bool wide = !is_16_bit(plan.training.grad_reduce_dtype);
-  if (plan.training.keep_16bit_gradients && wide && compute_size(plan.training) == 2)
+  if (plan.training.keep_16bit_gradients && wide && wide_size(plan.training) == 2)
     memory.gradients += Bytes{2 * trained};
-  if (plan.parallel.data_parallel == DataParallelKind::ddp && plan.gradient_group() > 1)
-    memory.gradients = memory.gradients * 2;
-  memory.weights += Bytes{(parameters - trained) * compute_size(plan.training)} / (stage == 3 ? shards : 1);
+  if (rules_of(plan.parallel).copies_gradients && plan.gradient_group() > 1) memory.gradients = memory.gradients * 2;
+  memory.weights += Bytes{(parameters - trained) * wide_size(plan.training)} / (stage == 3 ? shards : 1);
   return memory;
 }
 
@@ -111,12 +110,11 @@ std::int64_t updated_parameters(const RankParameters& parameters, const Plan& pl
 /// Source: docs/references.md#offloading
 Bytes gradients_on_host(const RankParameters& parameters, const Plan& plan, Bytes moved) {
   const std::int64_t own = updated_parameters(parameters, plan);
-  const std::int64_t compute = compute_size(plan.training);
-  const std::int64_t wide = plan.training.master_weights ? std::int64_t{4} : compute;
-  if (reduces_units(plan.parallel)) return Bytes{own * wide};
-  if (plan.parallel.data_parallel != DataParallelKind::deepspeed) return moved;
+  const std::int64_t updated = updated_size(plan.training);
+  if (reduces_units(plan.parallel)) return Bytes{own * updated};
+  if (!rules_of(plan.parallel).sums_for_host) return moved;
   const bool sums = plan.parallel.zero_stage == 3 || plan.num_microbatches > 1;
-  return Bytes{own * (wide + (sums ? compute : 0))};
+  return Bytes{own * (updated + (sums ? wide_size(plan.training) : 0))};
 }
 
 /// DeepSpeed's stages 2 and 3 keep the gradients that a rank updates where it updates them.
@@ -137,8 +135,6 @@ std::int64_t states_size(const Training& training) {
   const Optimizer& optimizer = optimizer_of(training.optimizer);
   return optimizer.states * (optimizer.byte_states ? 1 : state_size(training));
 }
-
-std::int64_t compute_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
 
 StateBytes bytes_per_parameter(const Training& training, int zero_stage) {
   const std::int64_t states = states_size(training);
@@ -179,7 +175,7 @@ MemoryByKind parameter_states(const RankParameters& parameters, const Plan& plan
   if (plan.training.offload_parameters) {
     memory.host += std::exchange(memory.weights, Bytes{});
     // FSDP's shards are the master weights themselves, which are counted with the optimizer states.
-    const bool masters = plan.training.master_weights && compute_size(plan.training) == 2;
+    const bool masters = plan.training.master_weights && wide_size(plan.training) == 2;
     if (reduces_units(plan.parallel) && masters) memory.host -= Bytes{2 * updated_parameters(parameters, plan)};
   }
   if (has_servers(plan.parallel)) memory.optimizer = Bytes{};
@@ -208,8 +204,7 @@ SavedState saved_state(const Model& model, const Training& training, const Paral
   saved.weights = Bytes{saved.parameters * bytes_per_parameter(training, 0).weights};
   saved.master_weights = Bytes{masters ? 4 * saved.parameters : 0};
   saved.optimizer = states.optimizer - gradient_copies(states, alone) - saved.master_weights;
-  if (masters && parallel.zero_stage == 3 && parallel.data_parallel != DataParallelKind::deepspeed)
-    saved.weights = std::exchange(saved.master_weights, Bytes{});
+  if (masters && reduces_units(parallel)) saved.weights = std::exchange(saved.master_weights, Bytes{});
   return saved;
 }
 

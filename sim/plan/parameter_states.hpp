@@ -41,9 +41,6 @@ StateBytes bytes_per_parameter(const Training& training, int zero_stage);
 /// states, 2 the gradients too, 3 the weights too.
 MemoryByKind model_states(std::int64_t parameters, const Training& training, int zero_stage, int shards);
 
-/// Bytes of a parameter as it computes, unless it is quantised: 4 with fp32, else 2.
-std::int64_t compute_size(const Training& training);
-
 /// Weights with their quantised copies, gradients, optimizer states; what is offloaded counts for the host.
 /// Requires dp and etp filled in and the sharding strategy applied; stages and grid are not used.
 MemoryByKind parameter_states(const RankParameters& held, const Plan& plan, int weight_versions = 1);

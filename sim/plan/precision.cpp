@@ -16,7 +16,9 @@ Precision wide_precision(const Training& training) {
   return training.dtype == Precision::fp32 ? Precision::fp32 : Precision::bf16;
 }
 
-std::int64_t activation_size(const Training& training) { return training.dtype == Precision::fp32 ? 4 : 2; }
+std::int64_t wide_size(const Training& training) { return element_size(wide_precision(training)); }
+
+std::int64_t updated_size(const Training& training) { return training.master_weights ? 4 : wide_size(training); }
 
 int quantised_copies(const Training& training, Precision precision) {
   return precision == Precision::fp8 && !training.fp8_transpose ? 1 : 2;

@@ -26,9 +26,11 @@ Precision linear_precision(const Model& model, const Training& training, int lay
 /// Of multiplications that stay out of 8 and 4 bits: fp32 in a training in fp32, else bf16, which stands for fp16 too.
 Precision wide_precision(const Training& training);
 
-/// Bytes of an element of an activation, as layers and pipeline stages hand it on: 4 with fp32, else 2, also where multiplications are
-/// narrower.
-std::int64_t activation_size(const Training& training);
+/// Bytes of what stays out of 8 and 4 bits: of a parameter and a gradient as they compute, and of an activation as layers and pipeline
+/// stages hand it on. 4 with fp32, else 2.
+std::int64_t wide_size(const Training& training);
+/// Bytes of a parameter that the optimizer updates: of the fp32 copy, if it keeps one.
+std::int64_t updated_size(const Training& training);
 
 /// Copies of a quantised tensor that its multiplications read: by rows for the output and the input gradient by columns.
 /// Source: Transformer Engine (row-wise and column-wise data of a quantised tensor)

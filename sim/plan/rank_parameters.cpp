@@ -57,7 +57,7 @@ RankParameters rank_parameters(const std::vector<ParameterGroup>& groups, const 
 
 std::int64_t persistent_parameters(const std::vector<ParameterGroup>& groups, const Model& model,
                                    const Parallel& parallel) {
-  if (parallel.data_parallel != DataParallelKind::deepspeed) return 0;
+  if (!rules_of(parallel).gathers_elements) return 0;
   std::int64_t sum = 0;
   for (const ParameterGroup& group : groups) {
     const std::int64_t tensor = share(group, model, parallel);

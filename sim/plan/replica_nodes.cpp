@@ -59,7 +59,7 @@ int replicas_per_node(const RankGrid& grid, int gpus_per_node) {
 
 int replicas_together(const Plan& plan) {
   const Parallel& p = plan.parallel;
-  const int expert_ranks = p.ep * std::max(1, p.etp);
+  const int expert_ranks = p.ep * p.expert_tensor_ranks();
   const int shards = p.zero_stage > 0 ? std::max(1, p.shard_group) : 1;
   return std::min(plan.grid.size(Axis::dp),
                   std::lcm(expert_ranks / std::gcd(expert_ranks, p.tp * p.cp), shards / std::gcd(shards, p.cp)));

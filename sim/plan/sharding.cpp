@@ -107,6 +107,10 @@ void check_averaging(PlanCheck& check, const Parallel& p) {
 
 }  // namespace
 
+bool takes_ddp_bucket_size(const Parallel& p) {
+  return p.data_parallel == DataParallelKind::automatic || p.data_parallel == DataParallelKind::fsdp1 || has_servers(p);
+}
+
 void check_data_parallel(PlanCheck& check, const Parallel& p) {
   const auto needs = [&](const char* key, std::int64_t value, bool there, const char* kind) {
     if (value != 0 && !there)
@@ -120,9 +124,7 @@ void check_data_parallel(PlanCheck& check, const Parallel& p) {
   needs("prefetch_bucket_size", p.prefetch_bucket_size, deepspeed, "deepspeed");
   needs("param_persistence_threshold", p.param_persistence_threshold, deepspeed, "deepspeed");
   needs("servers", p.servers - 1, has_servers(p), "parameter_server or async_parameter_server");
-  needs("ddp_bucket_size", p.ddp_bucket_size,
-        p.data_parallel == DataParallelKind::automatic || p.data_parallel == DataParallelKind::fsdp1 || has_servers(p),
-        "automatic or parameter servers");
+  needs("ddp_bucket_size", p.ddp_bucket_size, takes_ddp_bucket_size(p), "automatic, fsdp1 or parameter servers");
   check_averaging(check, p);
   if ((has_servers(p) || averages_parameters(p)) && updates_every_backward(p))
     check.fault("parallel.pp_schedule", p.pp_schedule,

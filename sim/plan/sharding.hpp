@@ -16,6 +16,7 @@
 
 #include <cstdint>
 
+#include "sim/plan/data_parallel_rules.hpp"
 #include "sim/plan/parallel.hpp"
 #include "sim/plan/plan_check.hpp"
 
@@ -36,28 +37,26 @@ inline bool exchanges_copies(const Parallel& parallel) {
 
 /// Source: docs/references.md#fsdp-pipelines
 inline bool stays_gathered_in_pipeline(const Parallel& parallel) {
-  return parallel.torch_pipelining && parallel.pp > 1 && parallel.data_parallel != DataParallelKind::deepspeed;
+  return parallel.torch_pipelining && parallel.pp > 1 && rules_of(parallel).waits_for_last;
 }
 
 /// FSDP and ZeRO-3 reduce the gradients of every micro-batch, unless they are told to wait for the last one of several; ZeRO-2 too,
 /// unless a pipeline makes that ruinous: then gradients are accumulated whole (Llama 3, arXiv 2407.21783, 3.3.2) and reduced once in
 /// a step.   Source: docs/references.md#fsdp-accumulation
 inline bool reduces_every_microbatch(const Parallel& parallel, int microbatches) {
-  const bool defers = parallel.defer_grad_sync && parallel.data_parallel != DataParallelKind::deepspeed;
+  const bool defers = parallel.defer_grad_sync && rules_of(parallel).waits_for_last;
   const bool waits = (defers && microbatches > 1) || stays_gathered_in_pipeline(parallel);
   return (parallel.zero_stage >= 3 && !waits) || (parallel.zero_stage == 2 && parallel.pp == 1);
 }
 
 /// True if gradients are reduced unit by unit, as FSDP does; DeepSpeed's stage 3 fills buckets.
-inline bool reduces_units(const Parallel& parallel) {
-  return parallel.zero_stage >= 3 && parallel.data_parallel != DataParallelKind::deepspeed;
-}
+inline bool reduces_units(const Parallel& parallel) { return rules_of(parallel).reduces_units; }
 
 /// True if FSDP gathers and reduces all that no layer holds, embedding and output layer, as one unit.
 /// Source: docs/references.md#fsdp-root
 inline bool root_is_one_unit(const Parallel& parallel) {
   const bool joint = parallel.joint_root || parallel.reshard_root;
-  return reduces_units(parallel) && (parallel.data_parallel == DataParallelKind::fsdp1 || joint);
+  return reduces_units(parallel) && (rules_of(parallel).joint_root || joint);
 }
 
 /// True if multiplications for weight gradients add to fp32 ones. FSDP's write 16 bits, which it copies into what it reduces.
@@ -67,18 +66,17 @@ bool multiplication_adds(const Parallel& parallel, const Training& training);
 /// can do. FSDP1 frees nothing in a backward that does not reduce, unless it frees after the forward, too. The last backward frees all.
 /// Source: docs/references.md#fsdp-accumulation
 inline bool gathers_every_forward(const Parallel& parallel, int microbatches) {
-  if (parallel.data_parallel == DataParallelKind::deepspeed) return true;
+  if (!reduces_units(parallel)) return true;
   if (stays_gathered_in_pipeline(parallel)) return false;
   if (microbatches <= 1) return true;
-  const bool keeps =
-      parallel.data_parallel == DataParallelKind::fsdp1 && parallel.defer_grad_sync && !parallel.reshard_after_forward;
+  const bool keeps = rules_of(parallel).keeps_unreduced && parallel.defer_grad_sync && !parallel.reshard_after_forward;
   return parallel.reshard_after_backward && !keeps;
 }
 
 /// DeepSpeed without overlap_comm reduces on the stream that computes: each bucket of every micro-batch blocks it.
 /// Source: docs/references.md#deepspeed-reduction
 inline bool reduction_blocks(const Parallel& parallel) {
-  return parallel.data_parallel == DataParallelKind::deepspeed && reduces_every_microbatch(parallel, 1) &&
+  return rules_of(parallel).reduces_on_compute && reduces_every_microbatch(parallel, 1) &&
          !parallel.overlap_grad_reduce;
 }
 
@@ -88,6 +86,9 @@ inline bool interleaves_pairs(const Parallel& parallel) { return parallel.ep > 1
 
 /// Faults: parameters or optimizer states that cannot wait on the host.
 void check_offloading(PlanCheck& check, const Parallel& parallel, const Training& training);
+
+/// True if parallel.ddp_bucket_size is a key of this kind of data parallelism; fsdp1 has its buckets below stage 3.
+bool takes_ddp_bucket_size(const Parallel& parallel);
 
 /// Faults: keys of one kind of data parallelism beside another; parameter servers for a model that is divided.
 void check_data_parallel(PlanCheck& check, const Parallel& parallel);

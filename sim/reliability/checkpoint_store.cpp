@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "sim/base/integers.hpp"
+
 namespace tracecast {
 namespace {
 
@@ -51,7 +53,7 @@ std::int64_t CheckpointStore::next_kept(const CheckpointTier& tier, std::int64_t
   if (tier.survives != Survives::anything) return std::max(number, newest - tier.keep + 1);
   std::int64_t stride = 1;
   while (age >= tier.keep * stride) stride *= 2;
-  return std::min((number + stride - 1) / stride * stride, newest);
+  return std::min(round_up(number, stride), newest);
 }
 
 void CheckpointStore::save(Level& level, const Progress& progress, JobTime taken, JobTime safe) {

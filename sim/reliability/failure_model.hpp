@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/base/enum_names.hpp"
+#include "sim/base/integers.hpp"
 #include "sim/reliability/laws.hpp"
 
 namespace tracecast {
@@ -103,7 +104,7 @@ struct FailureModel {
 struct Machine {
   int gpus = 1;
   int gpus_per_node = 8;
-  int nodes() const { return (gpus + gpus_per_node - 1) / gpus_per_node; }
+  int nodes() const { return ceil_div(gpus, gpus_per_node); }
   bool operator==(const Machine&) const = default;
 };
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/units.hpp"
 #include "sim/reliability/job_simulation.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 constexpr std::uint32_t kSpareProcess = UINT32_MAX;
 
 std::int64_t steps_until(std::int64_t tokens, std::int64_t goal, std::int64_t per_step) {
-  return goal <= tokens ? 0 : (goal - tokens + per_step - 1) / per_step;
+  return goal <= tokens ? 0 : ceil_div(goal - tokens, per_step);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/words.hpp"
 #include "sim/report/svg.hpp"
 
 namespace tracecast {
@@ -24,8 +25,7 @@ std::string measured_text(const Diagnosis& d) {
 
 std::string evidence_text(const Diagnosis& d) {
   if (d.ranks_known == 0) return "the step time alone: likelihoods say which sizes are usual, not what happened";
-  return fmt::format("the step time, and where the time of {} rank{} went", d.ranks_known,
-                     d.ranks_known == 1 ? "" : "s");
+  return fmt::format("the step time, and where the time of {} rank{} went", d.ranks_known, plural(d.ranks_known));
 }
 
 std::string answer(const Diagnosis& d) {

@@ -12,6 +12,7 @@
 #include "sim/base/quantile.hpp"
 #include "sim/base/quantity_text.hpp"
 #include "sim/base/units.hpp"
+#include "sim/base/words.hpp"
 #include "sim/report/goodput_report.hpp"
 
 namespace tracecast {
@@ -113,7 +114,7 @@ std::string answer(const GoodputForecast& r, const TextStyle& style) {
                              duration_in_words(r.restart_s),
                              r.spec.recovery.elastic == Elastic::off ? "" : " that stops the whole job",
                              duration_in_words(seconds(communicator_time(r.spec.recovery, r.machine))),
-                             number(r.spec.recovery.spares, 1), r.spec.recovery.spares == 1 ? "" : "s",
+                             number(r.spec.recovery.spares, 1), plural(r.spec.recovery.spares),
                              to_string(r.spec.recovery.spare_state), r.spares_given ? "" : " (for 99.9 % of the time)"),
                  style);
   if (r.spec.recovery.elastic != Elastic::off) text += fact("elastic", elastic_text(r), style);

@@ -10,6 +10,7 @@
 #include "sim/search/capacity.hpp"
 #include "sim/search/recipe.hpp"
 #include "sim/search/sensitivity.hpp"
+#include "sim/search/upgrades.hpp"
 
 namespace tracecast {
 

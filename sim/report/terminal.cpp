@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/plan/optimizers.hpp"
 #include "sim/report/assumptions.hpp"
 #include "sim/report/evidence_page.hpp"
@@ -133,7 +134,7 @@ std::string epochs_text(const Training& training, double step_s) {
   const auto all = static_cast<double>(steps * training.epochs);
   return fmt::format("{} of {} samples, {} step{} each: {} steps, {}", number(static_cast<double>(training.epochs), 1),
                      number(static_cast<double>(training.dataset_samples), 1), number(static_cast<double>(steps), 1),
-                     steps == 1 ? "" : "s", number(all, 1), duration_in_words(all * step_s));
+                     plural(steps), number(all, 1), duration_in_words(all * step_s));
 }
 
 /// "8 parts, each every 100 steps beside 5 steps", "every step".
@@ -157,7 +158,7 @@ std::string averaging_text(const Averaging& averaging, const Parallel& parallel)
       "waited for; the loss is not forecast",
       averaging_times(averaging, parallel), number(averaging.replicas, 1), time_text(averaging.averaging_step_s),
       time_text(averaging.local_step_s), bytes(averaging.sent_bytes), bytes(averaging.sent_bytes / averaging.period),
-      time_text(averaging.transfer_s), averaging.steps, averaging.steps == 1 ? "" : "s",
+      time_text(averaging.transfer_s), averaging.steps, plural(averaging.steps),
       averaging.waited_s > 0 ? time_text(averaging.waited_s) : "0 s");
 }
 

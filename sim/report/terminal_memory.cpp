@@ -11,6 +11,7 @@
 
 #include "sim/plan/optimizers.hpp"
 #include "sim/plan/parameter_states.hpp"
+#include "sim/plan/precision.hpp"
 
 namespace tracecast {
 namespace {
@@ -123,7 +124,7 @@ std::string matrix_states_text(const Training& training) {
 std::string bytes_text(const Plan& plan) {
   const Training& t = plan.training;
   const StateBytes bytes = bytes_per_parameter(t, plan.parallel.zero_stage);
-  const std::int64_t weight = t.dtype == Precision::fp32 ? 4 : 2;
+  const std::int64_t weight = wide_size(t);
   return fmt::format(
       "states before they are divided: {} bytes per trained parameter ({} weights, {} gradients, {} "
       "optimizer), {:.3g} times its {}-bit weight{}",

@@ -182,7 +182,7 @@ std::string tokens_text(double tokens) {
   constexpr std::array<std::pair<double, std::string_view>, 5> kUnits{
       {{1e12, " T"}, {1e9, " B"}, {1e6, " M"}, {1e3, " k"}, {1, ""}}};
   const auto* unit = std::find_if(kUnits.begin(), kUnits.end() - 1, [=](const auto& u) { return tokens >= u.first; });
-  return fmt::format("{:.4g}{} token{}", tokens / unit->first, unit->second, tokens == 1 ? "" : "s");
+  return fmt::format("{:.4g}{} token{}", tokens / unit->first, unit->second, plural(tokens));
 }
 
 namespace {
@@ -209,7 +209,7 @@ namespace {
 constexpr double kFewDays = 0.1;  ///< below, days have too many zeros to be read
 }
 
-std::string given_days(double days) { return fmt::format("{:g} day{}", days, days == 1 ? "" : "s"); }
+std::string given_days(double days) { return fmt::format("{:g} day{}", days, plural(days)); }
 
 std::string days_text(double days) {
   return days < kFewDays ? duration_in_words(days * kSecondsPerDay) : number(days, 3) + " days";

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
 #include "sim/network/bisection.hpp"
 #include "sim/network/routing.hpp"
 
@@ -324,10 +325,9 @@ std::string distance_lines(const TopologyReport& report, const TextStyle& style)
 
 std::string to_terminal(const TopologyReport& report, const TextStyle& style) {
   const std::string of_all = report.ranks < report.gpus ? fmt::format(" of the {}", grouped(report.gpus)) : "";
-  std::string text =
-      fmt::format("{}: {}{} GPU{} ({}) on {} node{}, fabric {}\n\n", paint(report.name, Colour::bold, style),
-                  grouped(report.ranks), of_all, report.gpus == 1 ? "" : "s", report.gpu, grouped(report.nodes),
-                  report.nodes == 1 ? "" : "s", report.fabric);
+  std::string text = fmt::format(
+      "{}: {}{} GPU{} ({}) on {} node{}, fabric {}\n\n", paint(report.name, Colour::bold, style), grouped(report.ranks),
+      of_all, plural(report.gpus), report.gpu, grouped(report.nodes), plural(report.nodes), report.fabric);
   text += heading("Parts", style) + "\n" + vertex_lines(report, style) + "\n";
   text += heading("Links, one direction", style) + "\n" + link_lines(report, style) + "\n";
   if (!report.distances.empty())

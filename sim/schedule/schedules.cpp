@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/schedule/variants.hpp"
 
@@ -83,7 +84,7 @@ Result<Schedule> make_schedule(const std::string& name, const ScheduleRequest& r
   if (!variant->any_chunks && filled.chunks != variant->default_chunks) {
     return fail_key("virtual", filled.chunks,
                     fmt::format("{0} has {1} chunk{2} per rank (allowed: {1})", variant->name, variant->default_chunks,
-                                variant->default_chunks == 1 ? "" : "s"));
+                                plural(variant->default_chunks)));
   }
   Result<Schedule> schedule = variant->make(filled);
   if (schedule) schedule->name = variant->name;

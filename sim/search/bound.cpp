@@ -306,7 +306,7 @@ BoundTable::LayoutState BoundTable::set_layout(const Layout& layout, const Pipel
   state.compute = cuts_ ? cut_bound(state, layout) : compute_bound(state);
   state.fills_domains = fills_domains(p);
   const bool divided = p.sequence_parallel || p.scatter_gather_p2p;
-  const Bytes tensor{state.plan.tokens() * scenario_.model.hidden_size * activation_size(state.plan.training)};
+  const Bytes tensor{state.plan.tokens() * scenario_.model.hidden_size * wide_size(state.plan.training)};
   state.message = links_.of_message(divided ? tensor / p.tp : tensor);
   return state;
 }

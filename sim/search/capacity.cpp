@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -16,11 +15,8 @@
 
 #include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
-#include "sim/cost/costs.hpp"
 #include "sim/graph/perturbation.hpp"
 #include "sim/model/scaling.hpp"
-#include "sim/network/measured_network.hpp"
-#include "sim/network/sites.hpp"
 #include "sim/search/uncertainty.hpp"
 
 namespace tracecast {
@@ -126,83 +122,6 @@ std::string limit_of(const Evaluation& best) {
     text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", name, 100 * share);
   }
   return text;
-}
-
-void scale(Bandwidth& rate, double factor) {
-  rate.bytes_per_second = static_cast<std::int64_t>(static_cast<double>(rate.bytes_per_second) * factor);
-}
-
-/// Of all kinds of GPUs that the machine has.
-void for_each_profile(Scenario& scenario, const std::function<void(Profile&)>& change) {
-  change(scenario.profile);
-  for (Perturbation::OtherGpus& each : scenario.perturbation.gpus) change(each.profile);
-}
-
-/// Measured times are of the GPU as it is. On a changed one they are as much shorter as those of its model.
-void rescale_operators(Profile& changed, const Profile& before) {
-  if (changed.measured.empty()) return;
-  const auto modelled = [](Profile profile) {
-    profile.measured.clear();
-    return Costs(std::move(profile));
-  };
-  const Costs now = modelled(changed);
-  const Costs then = modelled(before);
-  for (MeasuredOperator& each : changed.measured) {
-    const Duration was = then.of(each.op).duration;
-    if (was > Duration{}) each.seconds *= seconds(now.of(each.op).duration) / seconds(was);
-  }
-}
-
-/// Likewise of collectives on one host.
-void rescale_collectives(Profile& profile, const Cluster& changed, const Cluster& before) {
-  const auto now = make_analytic_network(changed, profile.architecture);
-  const auto then = make_analytic_network(before, profile.architecture);
-  for (MeasuredCollective& each : profile.measured_collectives) {
-    if (each.nodes != 1 || each.ranks < 2 || each.ranks > std::min(before.node.gpus, before.world_size)) continue;
-    if (!is_of_link(each, link_of_gpu(before.node))) continue;  // the model was used, and is
-    std::vector<int> members(static_cast<std::size_t>(each.ranks));
-    std::iota(members.begin(), members.end(), 0);
-    const GroupPlacement group = place(before, members, 1);
-    const CollectiveCall call{each.collective, each.size};
-    const Duration was = then->cost(call, group).duration;
-    if (was > Duration{}) each.seconds *= seconds(now->cost(call, group).duration) / seconds(was);
-    if (each.network.bytes_per_second > 0) each.network = link_of_gpu(changed.node);
-  }
-}
-
-void add_network_upgrades(std::vector<UpgradeRule>& rules, const Cluster& cluster) {
-  if (cluster.node.nics > 0)
-    rules.push_back({"2x NIC rate", "NICs", [](Scenario& s) {
-                       scale(s.cluster.node.nic_rate, 2);
-                       renew_sites(s.cluster);
-                     }});
-  if (cluster.sites.count > 1)
-    rules.push_back({"2x rate between sites", "links between sites", [](Scenario& s) {
-                       scale(s.cluster.sites.wan_rate, 2);
-                       renew_sites(s.cluster);
-                     }});
-}
-
-void add_gpu_link_upgrade(std::vector<UpgradeRule>& rules, const NodeSpec& node) {
-  if (node.gpus < 2) return;
-  const bool pcie = node.link == IntraLink::pcie || node.link == IntraLink::none;
-  const std::string name = pcie ? "PCIe" : node.link == IntraLink::xgmi ? "xGMI" : "NVLink";
-  rules.push_back({fmt::format("2x {} rate", name), name, [pcie](Scenario& s) {
-                     const Cluster before = s.cluster;
-                     scale(pcie ? s.cluster.node.pcie : s.cluster.node.gpu_link, 2);
-                     for_each_profile(s, [&](Profile& gpu) { rescale_collectives(gpu, s.cluster, before); });
-                   }});
-}
-
-/// The multiple of `factor` with the largest power of two that differs from the batch by at most a quarter; if there is none,
-/// the nearest multiple.
-std::int64_t batch_with(std::int64_t factor, std::int64_t batch) {
-  const auto nearest = [&](std::int64_t unit) { return std::max<std::int64_t>(1, (batch + unit / 2) / unit) * unit; };
-  std::int64_t unit = factor;
-  while (2 * unit <= batch + batch / 4) unit *= 2;
-  for (; unit > factor; unit /= 2)
-    if (4 * std::abs(nearest(unit) - batch) <= batch) return nearest(unit);
-  return nearest(factor);
 }
 
 }  // namespace
@@ -332,18 +251,6 @@ std::vector<LikelySize> likely_sizes(const CapacityPlan& plan) {
   return sizes;
 }
 
-std::string factor_hint(int gpus, std::int64_t global_batch) {
-  int odd = 1;  // all odd factors of the GPUs
-  for (int rest = gpus, factor = 3; factor <= rest; factor += 2)
-    for (; rest % factor == 0; rest /= factor) odd *= factor;
-  const std::int64_t lacking = odd / std::gcd(std::int64_t{odd}, global_batch);
-  if (lacking == 1) return "";
-  return fmt::format(
-      "{} GPUs have a factor {} that a global batch of {} lacks, so that tensor, pipeline or context "
-      "parallelism must have it (--global-batch {} would free it)",
-      gpus, lacking, global_batch, batch_with(odd, global_batch));
-}
-
 namespace {
 
 /// What makes the machine another one than its topology's.
@@ -374,7 +281,7 @@ void drop_repeated_runs(CapacityPlan& plan) {
 }  // namespace
 
 CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
-                             const Economics* economics, int best, std::vector<Objective> trade_offs) {
+                             const Economics* economics, const RankOptions& options) {
   CapacityPlan plan;
   plan.objective = objective;
   plan.target = target;
@@ -394,68 +301,16 @@ CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective obj
             [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
   drop_repeated_runs(plan);
   std::vector<int> kept(plan.machines.size(), 0);
-  if (best > 0)
+  if (options.best > 0)
     std::erase_if(plan.candidates,
-                  [&](const Candidate& each) { return ++kept[static_cast<std::size_t>(each.machine)] > best; });
+                  [&](const Candidate& each) { return ++kept[static_cast<std::size_t>(each.machine)] > options.best; });
   add_uncertainty(plan, economics);
-  plan.trade_offs = trade_offs.size() > 1 ? std::move(trade_offs) : usual_trade_offs(plan);
+  plan.trade_offs = options.trade_offs.size() > 1 ? options.trade_offs : usual_trade_offs(plan);
   plan.pareto = pareto_front(plan);
   for (const Candidate& candidate : plan.candidates)
     plan.runners_up.push_back(difference(plan, candidate, plan.candidates.front()));
   if (!plan.candidates.empty()) plan.limit = limit_of(plan.candidates.front().evaluation);
   return plan;
-}
-
-std::vector<UpgradeRule> upgrades_of(const Cluster& cluster) {
-  std::vector<UpgradeRule> rules;
-  add_network_upgrades(rules, cluster);
-  add_gpu_link_upgrade(rules, cluster.node);
-  const auto add_gpu = [&](const char* what, const char* limit, void (*change)(Profile&)) {
-    rules.push_back({what, limit, [change](Scenario& s) {
-                       for_each_profile(s, [change](Profile& gpu) {
-                         const Profile before = gpu;
-                         change(gpu);
-                         rescale_operators(gpu, before);
-                       });
-                     }});
-  };
-  add_gpu("1.5x GPU memory", "memory", [](Profile& gpu) { gpu.memory.count = gpu.memory.count / 2 * 3; });
-  add_gpu("1.5x memory bandwidth", "compute", [](Profile& gpu) { gpu.memory_bandwidth *= 1.5; });
-  add_gpu("1.5x tensor-core rate", "compute", [](Profile& gpu) {
-    for (auto& [precision, flops] : gpu.peak_flops) flops *= 1.5;
-  });
-  rules.push_back({"2x global batch", "batch", [](Scenario& s) { s.training.global_batch_size *= 2; }});
-  add_gpu("no host overhead", "host", [](Profile& gpu) {
-    gpu.host.scale_eager(0);
-    gpu.host.graph_launch = gpu.host.step_overhead = 0;
-  });
-  return rules;
-}
-
-std::vector<Upgrade> try_upgrades(const MachineChoice& machine, const SearchSpace& space, const Evaluation& best,
-                                  const SearchOptions& options, const EvaluatorOf& evaluator) {
-  SearchOptions one = options;
-  one.best = 1;
-  one.exhaustive = false;
-  one.likely = {best.layout.id};
-  std::vector<Upgrade> upgrades;
-  for (const UpgradeRule& rule : upgrades_of(machine.scenario.cluster)) {
-    MachineChoice changed = machine;
-    rule.apply(changed.scenario);
-    const SearchResult found = search(changed.scenario, space, one, evaluator(changed.scenario));
-    if (found.best.empty()) continue;
-    Evaluation winner = found.best.front();
-    if (best.layout.id == kOwnLayout) {
-      const Evaluation own = evaluate(changed.scenario, best.layout, {}, 0);
-      if (own.fits && own.step_time_s < winner.step_time_s) winner = own;
-    }
-    const double steps = progress_of_step(machine) / progress_of_step(changed);
-    upgrades.push_back({rule.what, rule.limit, winner.step_time_s, 1 - steps * winner.step_time_s / best.step_time_s,
-                        winner.layout == best.layout ? "" : describe(winner.layout, machine.gpus)});
-  }
-  std::stable_sort(upgrades.begin(), upgrades.end(),
-                   [](const Upgrade& a, const Upgrade& b) { return a.faster_by > b.faster_by; });
-  return upgrades;
 }
 
 }  // namespace tracecast

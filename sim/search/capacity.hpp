@@ -5,7 +5,6 @@
 /// a shorter step, so its fastest layouts are its best. The objective compares layouts of different machines.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -113,25 +112,6 @@ struct Slowdown {
   double slower_by = 0;  ///< time per token relative to the first, minus 1
 };
 
-/// A better machine or a larger batch.
-struct UpgradeRule {
-  std::string what;   ///< "2x NIC rate"
-  std::string limit;  ///< what it relieves: compute, NICs, links between sites, NVLink, xGMI, PCIe, memory, batch, host
-  std::function<void(Scenario&)> apply;
-};
-
-/// Those of the links that the cluster has, of all kinds of GPUs, of the batch and of the host.
-std::vector<UpgradeRule> upgrades_of(const Cluster& cluster);
-
-/// What one of them brings, by a new search.
-struct Upgrade {
-  std::string what;   ///< of its rule
-  std::string limit;  ///< of its rule
-  double step_time_s = 0;
-  double faster_by = 0;  ///< share of the time per token that is saved
-  std::string layout;    ///< the best layout, if it is another one; empty: the same
-};
-
 struct MachineOutcome {
   MachineChoice choice;
   SearchResult result;
@@ -181,15 +161,14 @@ double progress_of_step(const MachineChoice& choice, const LayoutFacts& facts = 
 /// For 50, 80 and 95 % of each topology with several sizes. Empty without a target in days or money.
 std::vector<LikelySize> likely_sizes(const CapacityPlan& plan);
 
-/// A sentence if the factors of a number of GPUs spoil the batch: an odd factor that the batch does not have must go into
-/// tensor, pipeline or context parallelism. It names the batch with all odd factors and the largest power of two that
-/// differs by at most a quarter. Empty: they do not.
-std::string factor_hint(int gpus, std::int64_t global_batch);
+struct RankOptions {
+  int best = 0;                            ///< candidates that are kept of a machine, after ranking; 0: all
+  std::vector<Objective> trade_offs = {};  ///< of the front; fewer than two: the usual ones (CapacityPlan::trade_offs)
+};
 
-/// Ranks the results of all searches. Requires a result for every machine. Without `economics` no costs. With facts about
-/// layouts, at most `best` candidates of a machine are kept, after ranking; 0: all. With at least two `trade_offs` the front is of these.
+/// Ranks the results of all searches. Requires a result for every machine. Without `economics` no costs.
 CapacityPlan rank_candidates(std::vector<MachineOutcome> machines, Objective objective, const JobTarget& target,
-                             const Economics* economics, int best = 0, std::vector<Objective> trade_offs = {});
+                             const Economics* economics, const RankOptions& options = {});
 
 /// Step time by category in seconds: compute, exposed communication by traffic, bubble, host, optimizer. Means over
 /// ranks, which sum to the step time.
@@ -197,12 +176,5 @@ std::vector<std::pair<std::string, double>> step_parts(const Evaluation& evaluat
 
 /// The part of the step of `other` that takes longer than that of `best`; `steps` steps of `other` equal one of `best`.
 Slowdown slower_than(const Evaluation& other, const Evaluation& best, double steps = 1);
-
-/// Makes the evaluator of a scenario, which must outlive it.
-using EvaluatorOf = std::function<EvaluateRound(const Scenario&)>;
-
-/// Applies each upgrade to the machine of the best candidate and searches the space again.
-std::vector<Upgrade> try_upgrades(const MachineChoice& machine, const SearchSpace& space, const Evaluation& best,
-                                  const SearchOptions& options, const EvaluatorOf& evaluator);
 
 }  // namespace tracecast

@@ -180,8 +180,7 @@ UnitTraffic unit_traffic(OneRank& rank, int unit, int pp, bool mirrored) {
   add(sum.time.gathers, Collective::all_gather, Slot::gradients, bucket.dense_gathered, times);
   add(sum.time.expert_gathers, Collective::all_gather, Slot::expert_gradients, bucket.expert_gathered, times);
   // DeepSpeed fills buckets of several units; what is reduced once in a step of several micro-batches is left out.
-  const bool reduced = plan.parallel.data_parallel != DataParallelKind::deepspeed && !mirrored &&
-                       reduces_every_microbatch(plan.parallel, 2);
+  const bool reduced = reduces_units(plan.parallel) && !mirrored && reduces_every_microbatch(plan.parallel, 2);
   // Copies of gradients may run beside collectives that overlap with weight gradients; those of parameters come between layers.
   const Parallel& p = plan.parallel;
   sum.time.copies = rank.copies(bucket, times, reduced && p.tp * p.cp * p.ep == 1);

@@ -1,6 +1,7 @@
 #include "sim/search/space.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -190,13 +191,13 @@ void apply_sharding(const Layout& layout, const Scenario& scenario, Parallel& p)
   const Cluster& cluster = scenario.cluster;
   const bool no_shard = own.sharding_strategy == ShardingStrategy::no_shard;
   p.zero_stage = layout.zero_stage;
-  // As the scenario is read with this stage: the stack of DeepSpeed overlaps in stage 3 only (docs/references.md#deepspeed-defaults).
+  // As the scenario is read with this stage.
+  const std::optional<bool> overlaps = rules_of(p).overlaps_unless_told;
   const auto by_stage = [&](const char* key) {
-    return own.data_parallel == DataParallelKind::deepspeed && scenario.stack == "deepspeed" &&
-           !scenario.locations.contains(key);
+    return overlaps && scenario.stack == "deepspeed" && !scenario.locations.contains(key);
   };
-  if (by_stage("parallel.overlap_grad_reduce")) p.overlap_grad_reduce = layout.zero_stage == 3;
-  if (by_stage("parallel.overlap_param_gather")) p.overlap_param_gather = layout.zero_stage == 3;
+  if (by_stage("parallel.overlap_grad_reduce")) p.overlap_grad_reduce = *overlaps;
+  if (by_stage("parallel.overlap_param_gather")) p.overlap_param_gather = *overlaps;
   p.sharding_strategy =
       layout.zero_stage == (no_shard ? 0 : 3) ? own.sharding_strategy : ShardingStrategy::by_zero_stage;
   p.reshard_group = layout.zero_stage == 3 ? own.reshard_group : 0;

@@ -168,10 +168,7 @@ TEST_CASE("collective: flows that take one path each share cables", "[e2e][netwo
 TEST_CASE("collective: impossible options are one error message, with exit code 2", "[e2e][error][network]") {
   const Sandbox sandbox;
   const auto error = [&](const std::string& options) {
-    const Outcome outcome = sandbox.run("tracecast collective " + options);
-    CHECK(outcome.code == 2);
-    CHECK(outcome.out.empty());
-    return outcome.err;
+    return complaint_of(sandbox, "tracecast collective " + options);
   };
   CHECK(error("--topology mdx --ranks 5000").find("--ranks = 5000: mdx has 320 GPUs") != std::string::npos);
   CHECK(error("--topology dgx-a100 --algorithm nvls").find("nvls needs an NVSwitch with multicast (H100 or later)") !=

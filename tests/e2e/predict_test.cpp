@@ -358,9 +358,7 @@ TEST_CASE("--html writes one file that needs no network, and says how to repeat 
 TEST_CASE("goodput: times that no job has are refused, word for word", "[e2e][reliability][error]") {
   const Sandbox sandbox;
   const auto error = [&sandbox](const std::string& options) {
-    const Outcome outcome = sandbox.run("tracecast goodput llama3-405b-1024 " + options);
-    CHECK(outcome.code == 2);
-    return outcome.err;
+    return complaint_of(sandbox, "tracecast goodput llama3-405b-1024 " + options);
   };
   CHECK(error("--mtbf '1 ms'") == "--mtbf = 1 ms: is out of range (allowed: 60 s to 1e+12 s)\n");
   CHECK(error("--mtbf '1e308 h'") == "--mtbf = 1e308 h: is out of range (allowed: 60 s to 1e+12 s)\n");

@@ -64,12 +64,7 @@ TEST_CASE("scaling: Llama 3 8B has 1,868 tokens for each parameter: cheap infere
 
 TEST_CASE("scaling: a missing option is one error message", "[e2e][error][scaling]") {
   const Sandbox sandbox;
-  const auto error = [&](const std::string& options) {
-    const Outcome outcome = sandbox.run("tracecast scaling " + options);
-    CHECK(outcome.code == 2);
-    CHECK(outcome.out.empty());
-    return outcome.err;
-  };
+  const auto error = [&](const std::string& options) { return complaint_of(sandbox, "tracecast scaling " + options); };
   CHECK(error("--tokens 7e9")
             .find("give --parameters or --model (and --tokens), or --flops; see `tracecast scaling --help`") !=
         std::string::npos);

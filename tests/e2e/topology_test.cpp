@@ -79,12 +79,7 @@ TEST_CASE("import: what NCCL's log says it chose", "[e2e][network]") {
 
 TEST_CASE("topology and import: impossible options are one error message, with exit code 2", "[e2e][error][network]") {
   const Sandbox sandbox;
-  const auto error = [&](const std::string& command) {
-    const Outcome outcome = sandbox.run("tracecast " + command);
-    CHECK(outcome.code == 2);
-    CHECK(outcome.out.empty());
-    return outcome.err;
-  };
+  const auto error = [&](const std::string& command) { return complaint_of(sandbox, "tracecast " + command); };
   CHECK(error("topology mdx --ranks 321").find("--ranks = 321: mdx has 320 GPUs") != std::string::npos);
   CHECK(error("topology mdx --ranks 16 --hops 0 16").find("--hops = 16: ranks are 0 to 15 (--ranks)") !=
         std::string::npos);

@@ -52,9 +52,7 @@ TEST_CASE("validate: pages fit 80 columns, single runs, the documented JSON keys
   CHECK(plain.contains("summary"));
   CHECK(changed["rows"][0]["predicted_step_time_s"] < plain["rows"][0]["predicted_step_time_s"]);
   const auto error = [&](const char* arguments) {
-    const Outcome failed = sandbox.run(std::string("tracecast validate korthikanti ") + arguments);
-    CHECK(failed.code == 2);
-    return failed.err;
+    return complaint_of(sandbox, std::string("tracecast validate korthikanti ") + arguments);
   };
   CHECK(error("--only korthikanti-22b-ful") ==
         "--only = korthikanti-22b-ful: not an id of the table (did you mean 'korthikanti-22b-full'?)\n");
@@ -271,12 +269,7 @@ TEST_CASE("calibrate: spelling does not count; rows that are left out are named 
 
 TEST_CASE("validate: options that a table or a mode has no use for are refused", "[e2e][error]") {
   const Sandbox sandbox;
-  const auto error = [&](const std::string& options) {
-    const Outcome outcome = sandbox.run("tracecast validate " + options);
-    CHECK(outcome.code == 2);
-    CHECK(outcome.out.empty());
-    return outcome.err;
-  };
+  const auto error = [&](const std::string& options) { return complaint_of(sandbox, "tracecast validate " + options); };
   for (const std::string pair :
        {"--nested --memory", "--nested --by gpu", "--nested --svg a.svg", "--nested --html a.html", "--memory --json",
         "--memory --by gpu", "--memory --markdown", "--ablation --json", "--ablation --by gpu", "--ablation --markdown",

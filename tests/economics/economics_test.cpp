@@ -13,13 +13,13 @@ using namespace tracecast::test;
 
 TEST_CASE("economics: the power of a GPU includes its share of node, network and building", "[economics][oracle]") {
   const Economics economics = prices();
-  const Range3 power = economics.kilowatts_per_gpu("fast").value();
+  const Range3 power = economics.kilowatts_per_gpu("fast", 1).value();
   CHECK(power.low == Approx(1.0));  // 1000 W x 1
   CHECK(power.typical == Approx((1500 + 50) * 1.2 / 1000));
   CHECK(power.high == Approx((2000 + 100) * 1.5 / 1000));
   // Of 1500 W the GPU may draw 600 instead of 1000.
   CHECK(economics.kilowatts_per_gpu("fast", 0.6)->typical == Approx((1100 + 50) * 1.2 / 1000));
-  CHECK_FALSE(economics.kilowatts_per_gpu("other").has_value());
+  CHECK_FALSE(economics.kilowatts_per_gpu("other", 1).has_value());
   CHECK_FALSE(economics.price_per_gpu_hour("other", {}).has_value());
 }
 

@@ -1,17 +1,17 @@
 /// FusedRuns against every operation as a step of its own stream, which is what a run with spans is.
 #include "sim/engine/fused_runs.hpp"
 
-#include <random>
-
 #include <catch2/catch.hpp>
 
 #include "sim/engine/compiled_graph.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "tests/engine/random_work.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/small_scenario.hpp"
 
 using namespace tracecast;
+using namespace tracecast::test;
 using namespace tracecast::literals;
 
 namespace {
@@ -30,101 +30,6 @@ void check_same(const StepGraph& graph) {
   CHECK(summed->ends == traced->ends);
   CHECK(summed->events == traced->events);
 }
-
-/// Work in random order, the same kinds of it on two ranks: compute, collectives of two streams that concern the rank alone,
-/// and of one on which the ranks meet. Operations wait for what has been recorded before them.
-class RandomGraph {
- public:
-  explicit RandomGraph(unsigned seed) : random_(seed), host_(one_in(2) ? 1 : 1 + pick(40)), tidy_(one_in(2)) {
-    graph_.streams = {{"compute"}, {"tp"}, {"cp"}, {"dp"}};
-    graph_.microbatches = 1;
-    graph_.collectives = {call(Traffic::tensor_parallel, 0), call(Traffic::context_parallel, 0),
-                          call(Traffic::gradients, 1)};
-    graph_.communicators = {{"local", {}, {0}}, {"local", {}, {1}}, {"both", {}, {0, 1}}};
-    graph_.programs.resize(2);
-    for (std::int32_t rank = 0; rank < 2; ++rank) {
-      Rank each;
-      each.representative = each.program = rank;
-      each.communicators = {rank, 2};
-      graph_.ranks.push_back(each);
-    }
-    for (int items = 1 + pick(6); items > 0; --items) add_item();
-  }
-
-  const StepGraph& graph() const { return graph_; }
-
- private:
-  static CostedCollective call(Traffic traffic, std::int32_t slot) {
-    CostedCollective collective;
-    collective.traffic = traffic;
-    collective.slot = slot;
-    return collective;
-  }
-
-  int pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
-  bool one_in(int n) { return pick(n) == 0; }
-
-  void add_item() {
-    Template work;
-    work.name = "item";
-    work.phase = one_in(3) ? Phase::optimizer : Phase::forward;
-    locals_ = 0;
-    for (int ops = 2 + pick(20); ops > 0; --ops) add_operation(work.ops);
-    if (one_in(4) && locals_ > 0) {
-      Op sync;
-      sync.type = OpType::host_sync;
-      sync.waits = {local(pick(locals_))};
-      work.ops.push_back(sync);
-    }
-    for (auto& program : graph_.programs) {
-      program.push_back({static_cast<std::int32_t>(graph_.templates.size()), 0});
-      for (Op& op : work.ops) {
-        if (op.type == OpType::compute) op.duration = Duration{pick(30)};
-        op.host = Duration{pick(host_)};
-      }
-      graph_.templates.push_back(work);
-    }
-  }
-
-  /// In tidy work a collective follows a compute operation directly and waits for it only, as in models.
-  void add_operation(std::vector<Op>& ops) {
-    Op op = operation();
-    if (tidy_ && op.type == OpType::collective) {
-      ops.emplace_back();
-      ops.back().records = local(locals_++);
-      graph_.local_events = std::max(graph_.local_events, locals_);
-      op.waits = {ops.back().records};
-    }
-    ops.push_back(op);
-  }
-
-  Op operation() {
-    Op op;
-    if (const int kind = pick(9); kind >= 4) {
-      op.type = OpType::collective;
-      op.stream = kind == 8 ? kData : kind == 7 ? kContext : kTensor;
-      op.payload = op.stream - kTensor;
-      op.duration = Duration{pick(30)};
-    }
-    for (int waits = op.type == OpType::compute ? pick(3) : 1 + pick(2); waits > 0 && locals_ > 0; --waits)
-      op.waits.push_back(local(std::max(0, locals_ - 1 - pick(2))));
-    const bool may_be_local = op.stream == kTensor || op.stream == kContext;
-    if (!may_be_local && one_in(6) && graph_.rank_events > 0) op.waits.push_back({pick(graph_.rank_events), 0});
-    if (!may_be_local && one_in(6)) {
-      op.records = {graph_.rank_events++, 0};
-    } else if (!one_in(4)) {
-      op.records = local(locals_++);
-      graph_.local_events = std::max(graph_.local_events, locals_);
-    }
-    return op;
-  }
-
-  std::mt19937 random_;
-  int host_;  ///< an operation takes the host less than this
-  bool tidy_;
-  std::int32_t locals_ = 0;
-  StepGraph graph_;
-};
 
 }  // namespace
 
@@ -169,7 +74,7 @@ TEST_CASE("fused runs: random work takes as long as its single operations", "[pr
   int with_fused_runs = 0;
   int with_local_streams = 0;
   for (unsigned seed = 0; seed < test::cases(20'000U); ++seed) {
-    const StepGraph graph = RandomGraph(seed).graph();
+    const StepGraph graph = RandomWork(seed, {.tidy = true, .slow_ranks = false}).graph();
     INFO("seed " << seed);
     const engine::LocalStreams streams = engine::find_local_streams(graph, nullptr);
     with_fused_runs += engine::compile(graph, streams).fused_runs.all.empty() ? 0 : 1;

@@ -1,4 +1,6 @@
 // Terms of a forecast that are small on most machines: each is made large here, and compared with its value by hand.
+#include <map>
+
 #include <catch2/catch.hpp>
 
 #include "sim/forecast/axis_bandwidth.hpp"
@@ -283,14 +285,22 @@ TEST_CASE("a step that takes more picoseconds than there are is refused", "[erro
 }
 
 TEST_CASE("with fp32 the output layer, the router and adapters are multiplied in fp32", "[oracle][graph]") {
-  Scenario scenario = shipped_scenario("data-parallel-gpt2", {"training.dtype=fp32"});
-  const ForecastRun run = forecast(scenario).value();
-  for (const Template& each : run.graph.templates)
-    for (const Op& op : each.ops)
-      if (op.type == OpType::compute && op.payload >= 0) {
-        const Operator& work = run.graph.operators[static_cast<std::size_t>(op.payload)].op;
-        if (work.kind == OperatorKind::gemm) CHECK(work.precision == Precision::fp32);
-      }
+  const auto multiplications = [](const std::vector<std::string>& changes) {
+    std::map<std::string, Precision> found;
+    const ForecastRun run = forecast(shipped_scenario("p5-llama2-7b-8", changes)).value();
+    for (const CostedOperator& each : run.graph.operators)
+      if (each.op.kind == OperatorKind::gemm) found[each.op.name] = each.op.precision;
+    return found;
+  };
+  std::vector<std::string> changes{"model=mixtral-8x7b", "parallel.ep=8", "training.dtype=fp32"};
+  const auto check_fp32 = [](const std::map<std::string, Precision>& found, const std::string& name) {
+    INFO(name);
+    REQUIRE(found.contains(name));
+    CHECK(found.at(name) == Precision::fp32);
+  };
+  for (const char* name : {"lm_head", "router"}) check_fp32(multiplications(changes), name);
+  changes.emplace_back("training.lora_rank=16");
+  for (const char* name : {"qkv lora_a", "qkv lora_b"}) check_fp32(multiplications(changes), name);
 }
 
 TEST_CASE("hashed routing needs a fabric that connects its rails", "[error][network]") {

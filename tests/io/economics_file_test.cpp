@@ -29,11 +29,11 @@ TEST_CASE("economics file: the shipped one is read as it stands", "[io][search]"
   CHECK(economics.price_per_gpu_hour("mi300x", {}) == Range3{1.5, 1.99, 6});
   CHECK_FALSE(economics.price_per_gpu_hour("mi355x", {}).has_value());
   // A DGX H100 of 10.2 kW, network and building on top.
-  CHECK(economics.kilowatts_per_gpu("h100")->high == Approx((700 * 1.82 + 80) * 1.58 / 1000));
+  CHECK(economics.kilowatts_per_gpu("h100", 1)->high == Approx((700 * 1.82 + 80) * 1.58 / 1000));
   for (const auto& profile : std::filesystem::directory_iterator(source_dir() / "kernels/profiles")) {
     const std::string gpu = profile.path().stem().string();
     INFO(gpu);
-    CHECK((economics.kilowatts_per_gpu(gpu).has_value() || gpu == "cpu"));
+    CHECK((economics.kilowatts_per_gpu(gpu, 1).has_value() || gpu == "cpu"));
   }
 }
 

@@ -96,6 +96,7 @@ TEST_CASE("scenario: defaults of a stack that are for one ZeRO stage or one kind
       parallel({"stack=deepspeed", "parallel.zero_stage=3", "parallel.overlap_grad_reduce=false"}).overlap_grad_reduce);
   CHECK(parallel({"stack=nemo-2025"}).ddp_bucket_size == 128 << 20);
   CHECK(parallel({"stack=nemo-2025", "parallel.data_parallel=ddp", "parallel.zero_stage=0"}).ddp_bucket_size == 0);
+  CHECK(parallel({"stack=nemo-2025", "parallel.data_parallel=fsdp1"}).ddp_bucket_size == 128 << 20);
 }
 
 TEST_CASE("scenario: a job uses equal parts of racks", "[io][racks]") {

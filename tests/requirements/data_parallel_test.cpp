@@ -389,7 +389,7 @@ TEST_CASE("kinds of data parallelism: incompatible settings are reported", "[req
   parallel.data_parallel = DataParallelKind::ddp;
   parallel.ddp_bucket_size = 7;
   CHECK(message(parallel, training) ==
-        "parallel.ddp_bucket_size = 7: needs parallel.data_parallel = automatic or parameter servers");
+        "parallel.ddp_bucket_size = 7: needs parallel.data_parallel = automatic, fsdp1 or parameter servers");
   parallel.ddp_bucket_size = 0;
   parallel.zero_stage = 1;
   CHECK(message(parallel, training) ==

@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "sim/network/sites.hpp"
+#include "sim/search/factor_hint.hpp"
 #include "sim/search/uncertainty.hpp"
 #include "tests/search/outcomes.hpp"
 #include "tests/support/shipped.hpp"
@@ -76,7 +77,9 @@ TEST_CASE("capacity: the objective decides between machines", "[search]") {
   CHECK(plan.pareto == std::vector<int>{0, 2});  // the second of the fast machine is beaten by its first
   CHECK(plan.trade_offs == std::vector{Objective::time, Objective::cost});
   const auto front = [&](std::vector<Objective> trade_offs) {
-    return rank_candidates(machines, Objective::time, {.tokens = 1e12}, &economics, 0, std::move(trade_offs)).pareto;
+    return rank_candidates(machines, Objective::time, {.tokens = 1e12}, &economics,
+                           {.trade_offs = std::move(trade_offs)})
+        .pareto;
   };
   CHECK(front({Objective::time, Objective::energy}) == std::vector<int>{0});  // the slow machine needs more of both
   CHECK(front({Objective::time, Objective::energy, Objective::cost}) == std::vector<int>{0, 2});
@@ -173,7 +176,7 @@ TEST_CASE("capacity: half of the costs are above that of the typical price", "[s
 TEST_CASE("capacity: a layout with a better goodput is ranked first, although its step is longer", "[search]") {
   std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1), evaluation(10.1, 1, 0.1)})};
   machines.front().facts = {{.goodput = 0.9}, {.goodput = 0.95}};
-  const CapacityPlan plan = rank_candidates(machines, Objective::time, {.tokens = 1e12}, nullptr, 1);
+  const CapacityPlan plan = rank_candidates(machines, Objective::time, {.tokens = 1e12}, nullptr, {.best = 1});
   REQUIRE(plan.candidates.size() == 1);
   CHECK(plan.candidates.front().evaluation.step_time_s == 10.1);
   CHECK(plan.candidates.front().goodput == 0.95);

@@ -1,4 +1,6 @@
 // Upgrades of a machine that a plan tries.
+#include "sim/search/upgrades.hpp"
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,40 +9,11 @@
 
 #include "sim/cost/costs.hpp"
 #include "sim/network/sites.hpp"
-#include "sim/search/capacity.hpp"
 #include "tests/search/outcomes.hpp"
 #include "tests/support/shipped.hpp"
 
 using namespace tracecast;
 using namespace tracecast::test;
-
-TEST_CASE("each upgrade changes what its name says, and nothing else", "[oracle][search]") {
-  MachineChoice machine;
-  machine.scenario = shipped_scenario("zero-1-7.5b");
-  machine.gpus = machine.scenario.cluster.world_size;
-  const Scenario& before = machine.scenario;
-  std::vector<Scenario> tried;
-  const EvaluatorOf evaluator = [&](const Scenario& scenario) {
-    tried.push_back(scenario);
-    return [](SearchRound round, Duration) { return std::vector<Evaluation>(round.size()); };
-  };
-  try_upgrades(machine, SearchSpace{}, evaluation(10, 1, 0.1), {}, evaluator);
-  REQUIRE(tried.size() == 7);
-  const auto rates = [](const Scenario& s) {
-    return std::pair(s.cluster.node.nic_rate.bytes_per_second, s.cluster.node.gpu_link.bytes_per_second);
-  };
-  CHECK(rates(tried[0]) == std::pair(2 * rates(before).first, rates(before).second));
-  CHECK(rates(tried[1]) == std::pair(rates(before).first, 2 * rates(before).second));
-  CHECK(tried[2].profile.memory.count * 2 == before.profile.memory.count * 3);
-  CHECK(tried[3].profile.memory_bandwidth == Approx(1.5 * before.profile.memory_bandwidth));
-  CHECK(tried[4].profile.peak_flops.at(Precision::bf16) == Approx(1.5 * before.profile.peak_flops.at(Precision::bf16)));
-  CHECK(tried[5].training.global_batch_size == 2 * before.training.global_batch_size);
-  CHECK(tried[6].profile.host.launch == 0);
-  CHECK(tried[6].profile.host.step_overhead == 0);
-  for (const std::size_t i : {2U, 3U, 4U, 5U, 6U}) CHECK(rates(tried[i]) == rates(before));
-  for (const std::size_t i : {0U, 1U, 2U, 3U, 4U, 6U})
-    CHECK(tried[i].training.global_batch_size == before.training.global_batch_size);
-}
 
 namespace {
 
@@ -64,6 +37,46 @@ double site_oversubscription(const Scenario& scenario) {
 }
 
 }  // namespace
+
+TEST_CASE("each upgrade changes what its name says, and nothing else", "[oracle][search]") {
+  const Scenario before = shipped_scenario("zero-1-7.5b");
+  const auto rates = [](const Scenario& s) {
+    return std::pair(s.cluster.node.nic_rate.bytes_per_second, s.cluster.node.gpu_link.bytes_per_second);
+  };
+  const auto [nic, link] = rates(before);
+  CHECK(rates(upgraded(before, "2x NIC rate")) == std::pair(2 * nic, link));
+  CHECK(rates(upgraded(before, "2x NVLink rate")) == std::pair(nic, 2 * link));
+  CHECK(upgraded(before, "1.5x GPU memory").profile.memory.count * 2 == before.profile.memory.count * 3);
+  CHECK(upgraded(before, "1.5x memory bandwidth").profile.memory_bandwidth ==
+        Approx(1.5 * before.profile.memory_bandwidth));
+  CHECK(upgraded(before, "1.5x tensor-core rate").profile.peak_flops.at(Precision::bf16) ==
+        Approx(1.5 * before.profile.peak_flops.at(Precision::bf16)));
+  CHECK(upgraded(before, "2x global batch").training.global_batch_size == 2 * before.training.global_batch_size);
+  const HostModel host = upgraded(before, "no host overhead").profile.host;
+  CHECK(host.launch == 0);
+  CHECK(host.step_overhead == 0);
+  const std::vector<std::string> names = upgrade_names(before.cluster);
+  CHECK(names.size() == 7);
+  for (const std::string& name : names) {
+    INFO(name);
+    const Scenario after = upgraded(before, name);
+    if (name != "2x NIC rate" && name != "2x NVLink rate") CHECK(rates(after) == rates(before));
+    if (name != "2x global batch") CHECK(after.training.global_batch_size == before.training.global_batch_size);
+  }
+}
+
+TEST_CASE("a plan tries every upgrade of its machine", "[search]") {
+  MachineChoice machine;
+  machine.scenario = shipped_scenario("zero-1-7.5b");
+  machine.gpus = machine.scenario.cluster.world_size;
+  std::size_t tried = 0;
+  const EvaluatorOf evaluator = [&](const Scenario&) {
+    ++tried;
+    return [](SearchRound round, Duration) { return std::vector<Evaluation>(round.size()); };
+  };
+  try_upgrades(machine, SearchSpace{}, evaluation(10, 1, 0.1), {}, evaluator);
+  CHECK(tried == upgrade_names(machine.scenario.cluster).size());
+}
 
 TEST_CASE("upgrades: measured times become shorter as those of the model do", "[search]") {
   Scenario before = shipped_scenario("tensor-parallel");

@@ -15,6 +15,7 @@
 #include "kernels/recording.hpp"
 #include "kernels/samples.hpp"
 #include "kernels/suite.hpp"
+#include "sim/base/words.hpp"
 #include "sim/io/files.hpp"
 #include "tools/progress.hpp"
 #include "tools/worker/inputs.hpp"
@@ -177,7 +178,7 @@ Result<void> profile(const ProfileOptions& options) {
   if (rank != 0) return {};
   if (!kept) fmt::print(stderr, "note: {}.passes could not be written: a later run begins anew\n", options.out);
   const RecordedOn where{
-      fmt::format("{}, {} rank{} at a time", cpu_name(), ranks, ranks == 1 ? "" : "s"),
+      fmt::format("{}, {} rank{} at a time", cpu_name(), ranks, plural(ranks)),
       fmt::format("tracecast profile --device cpu --suite {} --ranks {}, {} passes, lower quartiles, {:%Y-%m-%d}",
                   options.suite, ranks, log->passes().size(), fmt::gmtime(std::time(nullptr))),
       ranks, memory_of_rank(ranks)};

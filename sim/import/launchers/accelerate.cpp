@@ -69,15 +69,15 @@ void import_fsdp(RunImport& run) {
                                                    {"HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
                                                    {"_HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
                                                    {"5", "_HYBRID_SHARD_ZERO2"}};
-  run.put("stack", std::string("hugging-face"));  // FSDP of version 1
+  run.put("stack", "hugging-face");  // FSDP of version 1
   const bool second = run.count(kVersion) == 2;
-  if (second) run.put("parallel.data_parallel", std::string("automatic"), kVersion);
+  if (second) run.put("parallel.data_parallel", "automatic", kVersion);
   pass_over_wrapping(run, second);
   const bool by_reshard = !second && !run.has(kStrategy) && is_strategy(run, kReshard, kStrategies);
   const Name key = by_reshard ? kReshard : kStrategy;
   if (const auto strategy = run.choice<Name>(key, kStrategies)) {
     run.put("parallel.zero_stage", *strategy == "NO_SHARD" ? 0 : 3, key);
-    run.put("parallel.sharding_strategy", std::string(*strategy), key);
+    run.put("parallel.sharding_strategy", *strategy, key);
     if (strategy->find("SHARD_GRAD_OP") != Name::npos || strategy->find("ZERO2") != Name::npos)
       run.put_flag("parallel.reshard_after_forward", false, key);
   } else {
@@ -85,7 +85,7 @@ void import_fsdp(RunImport& run) {
     if (const auto reshard = run.flag(kReshard)) run.put_flag("parallel.reshard_after_forward", *reshard, kReshard);
   }
   if (run.flag(kCheckpointing).value_or(false)) {
-    run.put("training.recompute", std::string("full"), kCheckpointing);
+    run.put("training.recompute", "full", kCheckpointing);
     run.put_flag("training.recompute_early_stop", true, kCheckpointing);  // CheckpointImpl.NO_REENTRANT
   }
   // FSDP moves the shards of parameters and gradients to the host, so the optimizer works there.
@@ -106,8 +106,7 @@ void import_mesh(RunImport& run) {
     run.shard_copies = {replicas, std::string(kReplicate)};
   }
   if (run.given_count("parallel.cp", 1) > 1)
-    run.put("parallel.cp_comm_type", std::string(run.choice<Name>(kRotation, kRotations).value_or("all_gather")),
-            kRotation);
+    run.put("parallel.cp_comm_type", run.choice<Name>(kRotation, kRotations).value_or("all_gather"), kRotation);
   import_ulysses(run, "parallelism_config.parallelism_config_sp_size");
   // All of size 1: every process is a copy.
   const bool open = replicas == 1 && shard.value_or(1) == 1 && run.given_count("parallel.cp", 1) == 1 &&
@@ -123,8 +122,8 @@ void import_deepspeed_section(RunImport& run) {
   constexpr Name kStage = "deepspeed_config.zero_stage";
   if (run.has(kFile))
     return run.error(kFile, "has the settings: import it (tracecast import deepspeed), with --gpus of this file");
-  run.put("stack", std::string("deepspeed"));
-  run.put("parallel.data_parallel", std::string("deepspeed"), "distributed_type");
+  run.put("stack", "deepspeed");
+  run.put("parallel.data_parallel", "deepspeed", "distributed_type");
   if (!run.has(kStage)) run.assume("deepspeed_config.zero_stage = 2, Accelerate's default");
   put_deepspeed_stage(run, run.count(kStage).value_or(2), kStage);
   import_deepspeed_offload(run, "deepspeed_config.offload_optimizer_device", "deepspeed_config.offload_param_device");
@@ -134,12 +133,12 @@ void import_megatron_section(RunImport& run) {
   constexpr Name kMicro = "megatron_lm_config.megatron_lm_num_micro_batches";
   constexpr Name kRecompute = "megatron_lm_config.megatron_lm_recompute_activations";
   constexpr Name kDistributed = "megatron_lm_config.megatron_lm_use_distributed_optimizer";
-  run.put("stack", std::string("megatron-core"));
+  run.put("stack", "megatron-core");
   import_rows(run, kMegatronRows, AbsentFlag::is_false);  // Megatron-LM's own arguments, none of which is given
   run.put_flag("parallel.overlap_param_gather", false);
   import_rows(run, kMegatronSection, AbsentFlag::is_false);
-  run.put("training.cross_entropy", std::string("automatic"));  // without --cross-entropy-loss-fusion
-  if (run.flag(kRecompute).value_or(false)) run.put("training.recompute", std::string("selective"), kRecompute);
+  run.put("training.cross_entropy", "automatic");  // without --cross-entropy-loss-fusion
+  if (run.flag(kRecompute).value_or(false)) run.put("training.recompute", "selective", kRecompute);
   if (run.flag(kDistributed).value_or(false)) run.put("parallel.zero_stage", 1, kDistributed);
   if (const auto count = run.count(kMicro)) {
     run.accumulation = {*count, std::string(kMicro)};
@@ -147,9 +146,9 @@ void import_megatron_section(RunImport& run) {
 }
 
 void import_ddp(RunImport& run) {
-  run.put("stack", std::string("hugging-face"));
+  run.put("stack", "hugging-face");
   run.put("parallel.zero_stage", 0);
-  run.put("parallel.data_parallel", std::string("ddp"), "distributed_type");
+  run.put("parallel.data_parallel", "ddp", "distributed_type");
 }
 
 /// FSDP and DeepSpeed reduce gradients in the type of mixed_precision. Without them, autocast leaves parameters and gradients in fp32.
@@ -164,9 +163,9 @@ void import_precision(RunImport& run, bool converted, bool megatron) {
     run.assume(
         "training.dtype = fp32: the file has no mixed_precision, and Accelerate's default is no; a training script may "
         "choose another");
-  run.put("training.dtype", std::string(precision), kKey);
+  run.put("training.dtype", precision, kKey);
   const bool narrow = converted ? precision != "fp32" : megatron && precision == "fp16";
-  run.put("training.grad_reduce_dtype", std::string(!narrow ? "fp32" : precision == "fp8" ? "bf16" : precision), kKey);
+  run.put("training.grad_reduce_dtype", !narrow ? "fp32" : precision == "fp8" ? "bf16" : precision, kKey);
 }
 
 /// torch.compile of the model. Other backends of TorchDynamo are not known to fuse operators.

@@ -57,7 +57,7 @@ void import_hub_model(RunImport& run) {
     for (const Name suffix : {"-instruct", "-hf"})
       if (id.ends_with(suffix)) id.resize(id.size() - suffix.size());
     const auto* known = std::ranges::find_if(kHubModels, [&id](const HubModel& each) { return each.id == id; });
-    if (known != std::end(kHubModels)) return run.put("model", std::string(known->ours), key);
+    if (known != std::end(kHubModels)) return run.put("model", known->ours, key);
     run.model_refused = true;
     return run.error(key, "is not a shipped model: give --model, the config.json of the model or a shipped one");
   }
@@ -91,7 +91,7 @@ void import_strategy(RunImport& run) {
                                                           : "fsdp2";
   if (strategy == "ddp") {
     run.put("parallel.zero_stage", 0, kStrategy);
-    return run.put("parallel.data_parallel", std::string("ddp"), kStrategy);
+    return run.put("parallel.data_parallel", "ddp", kStrategy);
   }
   if (strategy != "fsdp2" && strategy != "megatron_fsdp")
     return run.error(kStrategy, "is not supported (allowed: fsdp2 megatron_fsdp ddp)");
@@ -162,7 +162,7 @@ void import_optimizer(RunImport& run) {
   const std::string written = run.word(kClass);
   const std::string name = lower_case(written);
   if (name.empty() || name.ends_with("adam") || name.ends_with("adamw")) return;
-  if (name.ends_with(".sgd")) return run.put("training.optimizer", std::string("sgd"), kClass);
+  if (name.ends_with(".sgd")) return run.put("training.optimizer", "sgd", kClass);
   run.assume(fmt::format("optimizer._target_ = {}: taken as adam, with its states and its update", written));
 }
 
@@ -173,7 +173,7 @@ void import_states(RunImport& run) {
   if (const auto masters = run.flag(kMasters)) run.put_flag("training.master_weights", *masters, kMasters);
   for (const Name type : {"bf16", "fp32"}) {
     if (!says_type(run, kMomentum, type) || !says_type(run, kVariance, type)) continue;
-    run.put("training.optimizer_state_dtype", std::string(type), kMomentum);
+    run.put("training.optimizer_state_dtype", type, kMomentum);
     for (const Name key : {kMomentum, kVariance}) run.take(key);
   }
 }
@@ -185,8 +185,7 @@ void import_loss(RunImport& run) {
   const std::string name = lower_case(written);
   if (name.empty() || name.ends_with("maskedcrossentropy")) return;
   const bool linear = name.ends_with("fusedlinearcrossentropy");
-  if (linear || name.ends_with("teparallelcrossentropy"))
-    run.put("training.cross_entropy", std::string("fused"), kClass);
+  if (linear || name.ends_with("teparallelcrossentropy")) run.put("training.cross_entropy", "fused", kClass);
   if (linear)
     run.assume(fmt::format("{}: counted as one kernel behind the output layer, whose logits are kept", kClass));
   else if (run.given("training.cross_entropy") == nullptr)
@@ -203,7 +202,7 @@ void import_dispatcher(RunImport& run) {
   if (run.given_count("parallel.ep", 1) <= 1 || (!dispatcher && !deepep)) return;
   const Name chosen = dispatcher.value_or(deepep.value_or(false) ? "deepep" : "alltoall");
   const Name key = dispatcher ? kDispatcher : kSwitch;
-  run.put("parallel.moe_dispatcher", std::string(chosen), key);
+  run.put("parallel.moe_dispatcher", chosen, key);
   if (chosen == "alltoall")
     run.assume(fmt::format("{}: tokens are sent to their experts here; in the run every rank gathers all", key));
 }
@@ -220,8 +219,8 @@ void import_transformer_engine_types(RunImport& run) {
   if (!run.has(kRecipe) && !run.has(kClass)) return;
   const std::optional<Name> type = run.has(kRecipe) ? run.choice<Name>(kRecipe, kRecipes) : Name("fp8");
   if (!type) return;
-  run.put("training.dtype", std::string(*type), kRecipe);
-  if (*type == "fp8") run.put("training.fp8_scaling", std::string("current"), kRecipe);
+  run.put("training.dtype", *type, kRecipe);
+  if (*type == "fp8") run.put("training.fp8_scaling", "current", kRecipe);
 }
 
 void import_types(RunImport& run) {
@@ -231,9 +230,9 @@ void import_types(RunImport& run) {
   constexpr Name kReduce = "distributed.mp_policy.reduce_dtype";
   const bool fp8 = run.flag("fp8.enabled").value_or(false);
   const Name type = run.choice<Name>(kParam, kTypes).value_or("bf16");
-  run.put("training.dtype", std::string(fp8 ? Name("fp8") : type), fp8 ? Name("fp8.enabled") : kParam);
+  run.put("training.dtype", fp8 ? Name("fp8") : type, fp8 ? Name("fp8.enabled") : kParam);
   import_transformer_engine_types(run);
-  run.put("training.grad_reduce_dtype", std::string(run.choice<Name>(kReduce, kTypes).value_or("fp32")), kReduce);
+  run.put("training.grad_reduce_dtype", run.choice<Name>(kReduce, kTypes).value_or("fp32"), kReduce);
 }
 
 void import_checkpointing(RunImport& run) {
@@ -246,7 +245,7 @@ void import_checkpointing(RunImport& run) {
   const char* const recompute = flag                     ? (node->boolean ? "full" : "none")
                                 : node->string == "full" ? "full"
                                                          : "selective_op";
-  run.put("training.recompute", std::string(recompute), key);
+  run.put("training.recompute", recompute, key);
 }
 
 void import_automodel(RunImport& run) {
@@ -257,7 +256,7 @@ void import_automodel(RunImport& run) {
                                      {"parallel.ep", "distributed.ep_size"}})
     if (const std::int64_t degree = degree_of(run, theirs); degree != 1) run.put(ours, degree, theirs);
   const bool experts = run.given_count("parallel.ep", 1) > 1;
-  run.put("stack", std::string(experts ? "nemo-automodel" : "nemo-automodel-dense"));
+  run.put("stack", experts ? "nemo-automodel" : "nemo-automodel-dense");
   import_strategy(run);
   import_pipeline(run);
   import_batches(run);

@@ -125,13 +125,13 @@ void import_narrow_states(RunImport& run, Name dtype) {
   if (run.given_count("parallel.zero_stage", 0) == 0)
     return run.error(masters, "needs ZeRO: DeepSpeed has it at stages 1, 2 and 3 only");
   run.put_flag("training.master_weights", false, masters);
-  if (states) return run.put("training.optimizer_state_dtype", std::string("bf16"), kStates);
+  if (states) return run.put("training.optimizer_state_dtype", "bf16", kStates);
   run.assume(fmt::format("{}: the optimizer's states have 16 bits here, as its parameters", masters));
 }
 
 /// Beside the 16-bit gradients, which are reduced.
 void put_fp32_accumulation(RunImport& run) {
-  run.put("training.grad_reduce_dtype", std::string("fp32"));
+  run.put("training.grad_reduce_dtype", "fp32");
   run.put_flag("training.keep_16bit_gradients", true);
 }
 
@@ -155,12 +155,12 @@ void import_accumulation_type(RunImport& run, Name dtype) {
 void import_precision(RunImport& run) {
   constexpr std::pair<Name, Name> kTypes[] = {{"fp32", "fp32"}, {"fp16", "fp16"}, {"bf16", "bf16"}, {"bfp16", "bf16"}};
   const auto [key, dtype] = type_of(run);
-  run.put("training.dtype", std::string(dtype), key);
+  run.put("training.dtype", dtype, key);
   if (dtype != "fp32") import_narrow_states(run, dtype);
   if (const auto type = run.choice<Name>("communication_data_type", kTypes))
-    run.put("training.grad_reduce_dtype", std::string(*type), "communication_data_type");
+    run.put("training.grad_reduce_dtype", *type, "communication_data_type");
   else
-    run.put("training.grad_reduce_dtype", std::string(dtype));
+    run.put("training.grad_reduce_dtype", dtype);
   import_accumulation_type(run, dtype);
   import_bf16_optimizer(run, "zero_optimization.stage");
 }
@@ -175,7 +175,7 @@ void import_optimizer(RunImport& run) {
   const auto* const known = std::ranges::find(kOptimizers, Name(type), &std::pair<Name, Name>::first);
   if (known == std::end(kOptimizers))
     return run.error("optimizer.type", "is not supported (allowed: Adam AdamW MuAdam MuAdamW Lamb SGD MuSGD)");
-  run.put("training.optimizer", std::string(known->second), "optimizer.type");
+  run.put("training.optimizer", known->second, "optimizer.type");
 }
 
 /// Groups inside data parallelism (MiCS), and sequences divided as Ulysses does.
@@ -252,7 +252,7 @@ void assume_fused_operators(RunImport& run) {
 }
 
 void import_deepspeed(RunImport& run) {
-  run.put("parallel.data_parallel", std::string("deepspeed"));
+  run.put("parallel.data_parallel", "deepspeed");
   assume_fused_operators(run);
   import_zero(run);
   import_offload(run);

@@ -25,7 +25,7 @@ void import_zero(RunImport& run) {
   put_deepspeed_stage(run, *stage, kStage);
   const JsonNode* const dtype = run.given("training.dtype");
   if (*stage >= 2 && dtype != nullptr && !run.has("accumulate-allreduce-grads-in-fp32"))
-    run.put("training.grad_reduce_dtype", std::string(dtype->string), kStage);
+    run.put("training.grad_reduce_dtype", dtype->string, kStage);
   import_bf16_optimizer(run, kStage);
 }
 
@@ -73,8 +73,8 @@ void import_deepspeed_experts(RunImport& run) {
 
 void import_megatron_deepspeed(RunImport& run) {
   constexpr Name kOffload = "cpu-optimizer";
-  run.put("stack", std::string("megatron-deepspeed"), kSwitch);
-  run.put("parallel.data_parallel", std::string("deepspeed"), kSwitch);
+  run.put("stack", "megatron-deepspeed", kSwitch);
+  run.put("parallel.data_parallel", "deepspeed", kSwitch);
   run.put_flag("parallel.overlap_p2p", false);
   import_zero(run);
   import_ulysses(run, "ds-sequence-parallel-size");

@@ -21,8 +21,7 @@ void import_dispatcher(RunImport& run, bool bridge) {
   const std::optional<Name> dispatcher = run.choice<Name>(kDispatcher, kDispatchers);
   const bool hybrid = run.word("moe-flex-dispatcher-backend") == "hybridep";
   if (dispatcher)
-    run.put("parallel.moe_dispatcher", std::string(hybrid && *dispatcher == "deepep" ? "hybridep" : *dispatcher),
-            kDispatcher);
+    run.put("parallel.moe_dispatcher", hybrid && *dispatcher == "deepep" ? "hybridep" : *dispatcher, kDispatcher);
   const bool deepspeed = run.says("deepspeed", "true");  // its experts exchange by an all-to-all
   const bool gathers = dispatcher ? run.says(kDispatcher, "\"allgather\"") : !bridge && !deepspeed;
   const std::int64_t ep = run.given_count("parallel.ep", 1);

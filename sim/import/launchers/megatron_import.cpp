@@ -112,8 +112,7 @@ void import_nemo_fsdp(RunImport& run) {
           run.has(kStrategy) ? kStrategy : kFsdp);
   const std::string type = run.word(kGradients);
   if (!type.empty())
-    run.put("training.grad_reduce_dtype", std::string(says_type(run, kGradients, "bf16") ? "bf16" : "fp32"),
-            kGradients);
+    run.put("training.grad_reduce_dtype", says_type(run, kGradients, "bf16") ? "bf16" : "fp32", kGradients);
   run.pass_over("fsdp-sharded-checkpoint fsdp-use-orig-params");
 }
 
@@ -160,11 +159,11 @@ void import_megatron_recompute(RunImport& run, bool bridge) {
   const Name old = run.first_of({"recompute-activations", "checkpoint-activations"});
   const bool by_method = !bridge && !granularity && !method.empty() && method_key.starts_with("activations");
   if (granularity)
-    run.put("training.recompute", std::string(*granularity), granularity_key);
+    run.put("training.recompute", *granularity, granularity_key);
   else if (by_method)
-    run.put("training.recompute", std::string("full"), method_key);
+    run.put("training.recompute", "full", method_key);
   else if (run.flag(old).value_or(false))
-    run.put("training.recompute", std::string(old == "recompute-activations" ? "selective" : "full"), old);
+    run.put("training.recompute", old == "recompute-activations" ? "selective" : "full", old);
   if (!(by_method || granularity == Name("full")) || !(by_method || layers)) return;
   const std::int64_t count = layers.value_or(1);
   if (method == "block") run.put("training.recompute_num_layers", count, layers ? layers_key : method_key);
@@ -180,8 +179,7 @@ void import_recompute_modules(RunImport& run) {
   if (!run.has(kModules) && !experts) return;
   if (!run.has(kModules)) words.emplace_back("core_attn");
   if (experts && std::ranges::find(words, "moe") == words.end()) words.emplace_back("moe");
-  if (experts && run.given("training.recompute") == nullptr)
-    run.put("training.recompute", std::string("selective"), kExperts);
+  if (experts && run.given("training.recompute") == nullptr) run.put("training.recompute", "selective", kExperts);
   std::vector<std::string> modules;
   bool core = false;
   std::string others;
@@ -193,7 +191,7 @@ void import_recompute_modules(RunImport& run) {
   }
   const JsonNode* const recompute = run.given("training.recompute");
   if (recompute == nullptr || recompute->string != "selective") return;
-  if (!core) run.put("training.recompute", std::string("none"), kModules);
+  if (!core) run.put("training.recompute", "none", kModules);
   if (!modules.empty()) run.put("training.recompute_modules", node_of(modules), kModules);
   if (!others.empty())
     run.assume(
@@ -239,13 +237,13 @@ void import_optimizer(RunImport& run) {
   if (!optimizer) return;
   const bool dealt = *optimizer == "dist_muon";
   const bool muon = dealt || *optimizer == "muon";
-  run.put("training.optimizer", std::string(muon ? "muon" : *optimizer), "optimizer");
+  run.put("training.optimizer", muon ? "muon" : *optimizer, "optimizer");
   if (dealt && run.given_count("parallel.zero_stage", 0) == 0) {
     run.put("parallel.zero_stage", 1, "optimizer");
     run.put_flag("parallel.zero1_allreduce", !run.flag("use-layer-wise-param-layout").value_or(false));
     if (!run.has("overlap-param-gather")) run.put_flag("parallel.overlap_param_gather", false);
   }
-  if (muon && mode) run.put("training.muon_tensor", std::string(*mode), "muon-tp-mode");
+  if (muon && mode) run.put("training.muon_tensor", *mode, "muon-tp-mode");
   if (muon && steps) run.put("training.muon_steps", *steps, "muon-num-ns-steps");
 }
 
@@ -266,8 +264,7 @@ void import_loss(RunImport& run, bool bridge) {
         "cross-entropy-fusion-impl te beside transformer-impl local: counted with three all-reduces, as other fused "
         "losses");
   const Name single = run.given_count("parallel.zero_stage", 0) < 2 ? "automatic" : "vocab_parallel";
-  run.put("training.cross_entropy",
-          std::string(fused ? implementation.value_or(bridge ? "fused" : "fused_native") : single),
+  run.put("training.cross_entropy", fused ? implementation.value_or(bridge ? "fused" : "fused_native") : single,
           run.has(kFusion)           ? kFusion
           : run.has(kImplementation) ? kImplementation
                                      : Name());
@@ -277,7 +274,7 @@ void import_context_parallel(RunImport& run) {
   constexpr std::pair<Name, Name> kTypes[] = {
       {"p2p", "p2p"}, {"all_gather", "all_gather"}, {"allgather", "all_gather"}, {"a2a", "a2a"}};
   if (const auto type = run.choice<Name>("cp-comm-type", kTypes))
-    run.put("parallel.cp_comm_type", std::string(*type), "cp-comm-type");
+    run.put("parallel.cp_comm_type", *type, "cp-comm-type");
 }
 
 /// The last batch of "0:384 200B:768 400B:1152" or of "32 32 1000000" beside a global batch.
@@ -355,7 +352,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   if (run.given_count("parallel.tp", 1) <= 1) run.put_flag("parallel.sequence_parallel", false);  // as Megatron does
   const bool deepspeed = run.flag("deepspeed").value_or(false);
   const bool from_local = deepspeed || run.word("transformer-impl") == "local";
-  if (!from_local) run.put("stack", std::string("megatron-core"));
+  if (!from_local) run.put("stack", "megatron-core");
   import_batch_ramp(run);
   import_megatron_model(run, bridge);
   const std::int64_t layers = run.given_count("model.num_layers", 0);
@@ -380,7 +377,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_context_parallel(run);
   import_duration(run);
   if (run.flag("use-tp-pp-dp-mapping").value_or(false))
-    run.put("parallel.rank_order", std::string("tp-cp-ep-pp-dp"), "use-tp-pp-dp-mapping");
+    run.put("parallel.rank_order", "tp-cp-ep-pp-dp", "use-tp-pp-dp-mapping");
   const std::string backend = run.word("attention-backend");
   const Name flash =
       run.first_of({"use-flash-attn", "use-flash-attn-v2", "use-flash-attn-v1", "use-flash-attn-triton"});

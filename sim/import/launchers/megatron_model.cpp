@@ -55,10 +55,10 @@ void import_activation(RunImport& run) {
   const bool squared = run.flag("squared-relu").value_or(false);
   if (squared) run.assume("squared-relu: counted as ReLU, which multiplies as much");
   run.put("model.activation",
-          std::string(geglu     ? "geglu"
-                      : gated   ? "swiglu"
-                      : squared ? "relu"
-                                : "gelu"),
+          geglu     ? "geglu"
+          : gated   ? "swiglu"
+          : squared ? "relu"
+                    : "gelu",
           geglu   ? run.first_of({"geglu", "quick-geglu"})
           : gated ? Name("swiglu")
                   : Name("squared-relu"));
@@ -83,11 +83,11 @@ void import_norms_and_biases(RunImport& run) {
                                                   {"alibi", "alibi"},  // of Megatron-DeepSpeed
                                                   {"none", "none"}};
   const Name norm = run.choice<Name>("normalization", kNorms).value_or("layer_norm");
-  run.put("model.norm", std::string(norm), "normalization");
+  run.put("model.norm", norm, "normalization");
   run.put_flag("model.norm_bias", norm == "layer_norm", "normalization");
   const Name position = run.choice<Name>("position-embedding-type", kPositions)
                             .value_or(run.flag("use-rotary-position-embeddings").value_or(false) ? "rope" : "learned");
-  run.put("model.position", std::string(position), "position-embedding-type");
+  run.put("model.position", position, "position-embedding-type");
   if (run.says("position-embedding-type", "\"yarn\"")) run.put_flag("model.yarn", true, "position-embedding-type");
   const bool bias = has_biases(run);
   const bool qkv_bias = run.flag("add-qkv-bias").value_or(false) || bias;

@@ -75,7 +75,7 @@ void import_layout(RunImport& run, std::int64_t layers) {
   else
     import_uneven_ends(run, layers, pp);
   constexpr Name kOverlap = "overlap-moe-expert-parallel-comm";
-  if (run.flag(kOverlap).value_or(false)) run.put("parallel.pp_schedule", std::string("combined-1f1b"), kOverlap);
+  if (run.flag(kOverlap).value_or(false)) run.put("parallel.pp_schedule", "combined-1f1b", kOverlap);
 }
 
 constexpr const char* kChunks = "parallel.vpp";

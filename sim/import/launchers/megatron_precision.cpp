@@ -61,35 +61,35 @@ void import_megatron_precision(RunImport& run, bool bridge) {
       {"tensorwise", "fp8"}, {"delayed", "fp8"}, {"blockwise", "fp8_block"}, {"mxfp8", "mxfp8"}};
   const bool bf16 = run.flag("bf16").value_or(bridge);
   const bool fp16 = run.flag("fp16").value_or(false);
-  run.put("training.dtype", std::string(fp16 ? "fp16" : bf16 ? "bf16" : "fp32"), fp16 ? "fp16" : "bf16");
+  run.put("training.dtype", fp16 ? "fp16" : bf16 ? "bf16" : "fp32", fp16 ? "fp16" : "bf16");
   const Name fp8 = run.first_of({"fp8-format", "fp8"});
   const Name fp4 = run.first_of({"fp4-format", "fp4"});
   const std::optional<Name> recipe = run.choice<Name>("fp8-recipe", kRecipes);
   if (has_format(run, fp8, kFp8Formats)) {
-    run.put("training.dtype", std::string(recipe.value_or("fp8")), fp8);
+    run.put("training.dtype", recipe.value_or("fp8"), fp8);
     // Megatron-LM's default is delayed scaling, Megatron-Bridge's current, as its stack has it.
     const bool current = recipe && run.word("fp8-recipe") == "tensorwise";
     if (recipe.value_or("fp8") == "fp8" && (recipe || !bridge))
-      run.put("training.fp8_scaling", std::string(current ? "current" : "delayed"), recipe ? "fp8-recipe" : fp8);
+      run.put("training.fp8_scaling", current ? "current" : "delayed", recipe ? "fp8-recipe" : fp8);
   }
   for (const Name format : {"fp8-hybrid", "fp8-e4m3"}) {
     const bool on = run.flag(format).value_or(false);  // NeMo's says which format, of one size
-    if (on && !bridge) run.put("training.dtype", std::string("fp8"), format);
+    if (on && !bridge) run.put("training.dtype", "fp8", format);
   }
   // With fp8-dot-product-attention: its operands arrive quantised, a saving that is left out.
   run.flag("fp8-multi-head-attention");
-  if (has_format(run, fp4, kFp4Formats)) run.put("training.dtype", std::string("nvfp4"), fp4);
+  if (has_format(run, fp4, kFp4Formats)) run.put("training.dtype", "nvfp4", fp4);
   const bool narrow = run.flag("grad-reduce-in-bf16").value_or(false) ||
                       (run.has("grad-reduce-in-fp32") && !run.flag("grad-reduce-in-fp32").value_or(true));
   run.flag("accumulate-allreduce-grads-in-fp32");
   if (!bridge && !narrow && has_narrow_gradients(run))
-    run.put("training.grad_reduce_dtype", std::string("bf16"), kGradients);
+    run.put("training.grad_reduce_dtype", "bf16", kGradients);
   else if (narrow)
-    run.put("training.grad_reduce_dtype", std::string(fp16 ? "fp16" : "bf16"), "grad-reduce-in-bf16");
+    run.put("training.grad_reduce_dtype", fp16 ? "fp16" : "bf16", "grad-reduce-in-bf16");
   else if (fp16 && !run.has("accumulate-allreduce-grads-in-fp32") && !run.has("grad-reduce-in-fp32"))
-    run.put("training.grad_reduce_dtype", std::string("fp16"), "fp16");
+    run.put("training.grad_reduce_dtype", "fp16", "fp16");
   else if (!bridge || run.has("grad-reduce-in-fp32"))
-    run.put("training.grad_reduce_dtype", std::string("fp32"), "accumulate-allreduce-grads-in-fp32");
+    run.put("training.grad_reduce_dtype", "fp32", "accumulate-allreduce-grads-in-fp32");
   import_wide_layers(run, bridge);
 }
 
@@ -97,7 +97,7 @@ void import_megatron_optimizer_types(RunImport& run) {
   constexpr Name kMomentum = "exp-avg-dtype", kVariance = "exp-avg-sq-dtype";
   const bool aware = run.flag("use-precision-aware-optimizer").value_or(false);
   if (aware && says_type(run, kMomentum, "bf16") && says_type(run, kVariance, "bf16")) {
-    run.put("training.optimizer_state_dtype", std::string("bf16"), kMomentum);
+    run.put("training.optimizer_state_dtype", "bf16", kMomentum);
     for (const Name key : {kMomentum, kVariance}) run.take(key);
   }
   for (const Name key : {kMomentum, kVariance, kGradients, Name("main-params-dtype")})

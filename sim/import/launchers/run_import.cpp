@@ -233,8 +233,8 @@ void RunImport::put(const std::string& our_key, std::int64_t value, std::string_
   put(our_key, node_of(value), from);
 }
 
-void RunImport::put(const std::string& our_key, const std::string& value, std::string_view from) {
-  put(our_key, node_of(value), from);
+void RunImport::put(const std::string& our_key, std::string_view value, std::string_view from) {
+  put(our_key, node_of(std::string(value)), from);
 }
 
 void RunImport::put_flag(const std::string& our_key, bool value, std::string_view from) {

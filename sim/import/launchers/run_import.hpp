@@ -67,7 +67,7 @@ class RunImport {
   /// Puts a value of the scenario, with the line of the setting `from` (none: line 0).
   void put(const std::string& ours, JsonNode value, std::string_view from = "");
   void put(const std::string& ours, std::int64_t value, std::string_view from = "");
-  void put(const std::string& ours, const std::string& value, std::string_view from = "");
+  void put(const std::string& ours, std::string_view value, std::string_view from = "");
   void put_flag(const std::string& ours, bool value, std::string_view from = "");
   /// What was put, or given from outside; nullptr: nothing was.
   const JsonNode* given(const std::string& ours) const;

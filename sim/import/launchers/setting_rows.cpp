@@ -33,7 +33,7 @@ void import_ulysses(RunImport& run, std::string_view key) {
   const auto ranks = run.count(key);
   if (!ranks || *ranks <= 1) return;
   run.put("parallel.cp", *ranks, key);
-  run.put("parallel.cp_comm_type", std::string("a2a"), key);
+  run.put("parallel.cp_comm_type", "a2a", key);
 }
 
 void import_megatron_fsdp(RunImport& run, std::int64_t stage, std::string_view key) {
@@ -48,7 +48,7 @@ bool put_schedule(RunImport& run, const std::string& name, std::string_view key)
     run.error(key, "unknown schedule (see tracecast schedule --help)");
     return false;
   }
-  run.put("parallel.pp_schedule", std::string(variant->name), key);
+  run.put("parallel.pp_schedule", variant->name, key);
   run.put("parallel.vpp", variant->default_chunks, key);
   return true;
 }

@@ -64,7 +64,7 @@ void import_model(RunImport& run) {
     run.model_refused = true;
     return run.error("model.flavor", fmt::format("of {} is not a shipped model: give --model", shortened(name)));
   }
-  run.put("model", std::string(known->ours), "model.flavor");
+  run.put("model", known->ours, "model.flavor");
 }
 
 /// A JSON has the model as model_spec, with a description of its layers that the flavour stands for. In configurations since mid-2026 the
@@ -162,8 +162,7 @@ void import_dispatcher(RunImport& run) {
   constexpr std::pair<Name, Name> kBackends[] = {
       {"standard", "alltoall"}, {"deepep", "deepep"}, {"hybridep", "hybridep"}};
   const auto backend = run.choice<Name>(kBackend, kBackends);
-  if (backend && run.given_count("parallel.ep", 1) > 1)
-    run.put("parallel.moe_dispatcher", std::string(*backend), kBackend);
+  if (backend && run.given_count("parallel.ep", 1) > 1) run.put("parallel.moe_dispatcher", *backend, kBackend);
 }
 
 /// A pipeline cuts the local batch into micro-batches; without one the local batch is the micro-batch.
@@ -206,9 +205,9 @@ void import_policy(RunImport& run, const JsonNode& policy) {
   const JsonNode* regions = policy.find("save_regions");
   const bool all = regions != nullptr && regions->items.size() == 1 && regions->items[0].string == "*";
   if (policy.kind == JsonNode::Kind::null)
-    run.put("training.recompute", std::string("none"), kPolicy);
+    run.put("training.recompute", "none", kPolicy);
   else if (regions != nullptr && (all || regions->items.empty()))
-    run.put("training.recompute", std::string(all ? "selective_op" : "full"), kPolicy);
+    run.put("training.recompute", all ? "selective_op" : "full", kPolicy);
   else if (!run.is_overridden("training.recompute"))
     run.error(
         kPolicy,
@@ -228,11 +227,10 @@ void import_torchtitan_recompute(RunImport& run) {
   const bool by_default = mode == "selective_op" && !run.has(kOption) && !is_saved_configuration(run.theirs());
   const std::string option = by_default ? "2" : run.word(kOption);
   if (by_default) run.assume(fmt::format("{} = 2, torchtitan's default to 0.2.2", kOption));
-  if (mode != "selective_op" || option.empty() || option == "op")
-    return run.put("training.recompute", std::string(mode), kMode);
+  if (mode != "selective_op" || option.empty() || option == "op") return run.put("training.recompute", mode, kMode);
   const std::optional<int> interval = parse_number<int>(option);
   if (!interval || *interval < 0) return run.error(kOption, "is not supported (allowed: op, or every how many layers)");
-  run.put("training.recompute", std::string("full"), kOption);
+  run.put("training.recompute", "full", kOption);
   if (*interval > 1)  // 0 is every layer, as 1 is
     run.assume(
         fmt::format("of every {} layers of a stage one is recomputed: the first ones stand for them", *interval));
@@ -358,7 +356,7 @@ void import_converters(RunImport& run) {
   const Name dtype = linear != nullptr ? linear->dtype : grouped->dtype;
   if (grouped != nullptr && grouped->dtype != dtype)
     return run.error("model.converters", "is not supported: linear layers and experts have different numbers");
-  run.put("training.dtype", std::string(dtype), "model.converters");
+  run.put("training.dtype", dtype, "model.converters");
   std::vector<std::string> wide{"attention", "mlp"};
   if (linear != nullptr) wide = import_filter(run, *linear);
   if (linear != nullptr && dtype == "fp8")
@@ -374,11 +372,11 @@ void import_precision(RunImport& run) {
   constexpr Name kReduce = "training.mixed_precision_reduce";
   constexpr Name kParam = "training.mixed_precision_param";
   constexpr Name kStored = "training.dtype";
-  run.put("training.grad_reduce_dtype", std::string(run.choice<Name>(kReduce, kTypes).value_or("fp32")), kReduce);
-  run.put("training.dtype", std::string(run.choice<Name>(kParam, kTypes).value_or("bf16")), kParam);
+  run.put("training.grad_reduce_dtype", run.choice<Name>(kReduce, kTypes).value_or("fp32"), kReduce);
+  run.put("training.dtype", run.choice<Name>(kParam, kTypes).value_or("bf16"), kParam);
   if (run.choice<Name>(kStored, kTypes) == "bf16") {  // parameters and states, without a copy in fp32
     run.put_flag("training.master_weights", false, kStored);
-    run.put("training.optimizer_state_dtype", std::string("bf16"), kStored);
+    run.put("training.optimizer_state_dtype", "bf16", kStored);
   }
   if (is_saved_configuration(run.theirs()) && !run.is_overridden("training.dtype")) {
     constexpr Name kSaved = "model_converters.converters";
@@ -406,9 +404,9 @@ void import_compile(RunImport& run) {
   run.put_flag("training.compiled", model, kCompile);
   run.put_flag("training.unfused_elementwise", !model, kCompile);
   run.put("training.cross_entropy",
-          std::string(!on || (model && loss) ? "automatic"
-                      : loss                 ? "compiled"
-                                             : "pytorch"),
+          !on || (model && loss) ? "automatic"
+          : loss                 ? "compiled"
+                                 : "pytorch",
           all ? kCompile : kComponents);
 }
 
@@ -416,11 +414,10 @@ void import_others(RunImport& run) {
   constexpr std::pair<Name, Name> kRotations[] = {{"allgather", "all_gather"}, {"alltoall", "p2p"}};
   constexpr Name kRotation = "parallelism.context_parallel_rotate_method";
   if (run.given_count("parallel.cp", 1) > 1)
-    run.put("parallel.cp_comm_type", std::string(run.choice<Name>(kRotation, kRotations).value_or("all_gather")),
-            kRotation);
+    run.put("parallel.cp_comm_type", run.choice<Name>(kRotation, kRotations).value_or("all_gather"), kRotation);
   constexpr std::pair<Name, Name> kOptimizers[] = {{"AdamW", "adam"}, {"Adam", "adam"}};
   if (const auto optimizer = run.choice<Name>("optimizer.name", kOptimizers))
-    run.put("training.optimizer", std::string(*optimizer), "optimizer.name");
+    run.put("training.optimizer", *optimizer, "optimizer.name");
   import_compile(run);
   const bool sequence_parallel = run.flag("parallelism.enable_sequence_parallel").value_or(true);
   run.put_flag("parallel.sequence_parallel", sequence_parallel && run.given_count("parallel.tp", 1) > 1,
@@ -429,7 +426,7 @@ void import_others(RunImport& run) {
 }
 
 void import_torchtitan(RunImport& run) {
-  run.put("stack", std::string("torchtitan"));
+  run.put("stack", "torchtitan");
   import_model(run);
   import_rows(run, kTorchtitanRows, AbsentFlag::is_false);
   import_rows(run, kOldRows, AbsentFlag::is_open);

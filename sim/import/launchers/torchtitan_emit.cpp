@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/import/launchers/torchtitan_settings.hpp"
 #include "sim/plan/sharding.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -158,10 +159,10 @@ void emit_pipeline(Toml& toml, RunSettings& settings, const Scenario& scenario) 
     toml.set("pipeline_parallel_schedule", schedule);
     const int items = scenario.model.layers() + (p.account_for_embedding ? 1 : 0) + (p.account_for_loss ? 1 : 0);
     const int stages = p.pp * p.vpp;
-    const int per_stage = (items + stages - 1) / stages;
+    const int per_stage = ceil_div(items, stages);
     const bool usual = p.vpp == find_schedule(std::string(schedule))->default_chunks;
     // torchtitan derives the stages from this number: some numbers of stages follow from none.
-    if (usual || (items + per_stage - 1) / per_stage == stages) settings.take("parallel.vpp");
+    if (usual || ceil_div(items, per_stage) == stages) settings.take("parallel.vpp");
     if (!usual) toml.set("pipeline_parallel_layers_per_stage", std::int64_t{per_stage});
   }
   toml.set("pipeline_parallel_microbatch_size", scenario.training.micro_batch_size);

@@ -8,6 +8,7 @@
 #include "sim/cost/power_limit.hpp"
 #include "sim/cost/rated_precision.hpp"
 #include "sim/io/files.hpp"
+#include "tests/accuracy/fit/shipped_peak.hpp"
 #include "tests/support/cases.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/results.hpp"
@@ -104,7 +105,8 @@ TEST_CASE("fit: profiles of GPUs in the shipped table of kernels are what the fi
   for (const char* name : {"mi300x", "mi355x"}) {
     INFO(name);
     const Profile profile = shipped_profile(name);
-    std::vector<AttentionModel> fitted = attention_models(profile.architecture, {.shipped = &kernels});
+    std::vector<AttentionModel> fitted =
+        attention_models(profile.architecture, {.shipped = &kernels, .peak = shipped_peak});
     REQUIRE(fitted.size() == profile.attention.size());
     for (std::size_t i = 0; i < fitted.size(); ++i) {
       fitted[i].fit = profile.attention[i].fit;

@@ -50,6 +50,12 @@ const CsvTable& Assembler::table(const std::string& relative) {
   return found->second;
 }
 
+std::function<GpuPeak(const char*, Precision)> Assembler::data_sheet_peaks() {
+  return [&sheets = table(kDataSheets)](const char* row, Precision precision) {
+    return peak_of(read_specification(sheets, row, "", 0).value(), precision);
+  };
+}
+
 const CsvTable& Assembler::data_sheets(const Gpu& gpu) {
   return has_row(*own_sheets_, gpu.row) ? *own_sheets_ : table(kDataSheets);
 }
@@ -160,10 +166,11 @@ Result<void> Assembler::fit(const Gpu& gpu, Profile& profile) {
 }
 
 void Assembler::fit_attention_kernels(const Gpu& gpu, Profile& profile) {
-  AttentionTables tables{&table("kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv"),
-                         &table("kernels/published-tables/flash_attention_tflops.csv"),
-                         &table("kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz"),
-                         &table("kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz")};
+  AttentionTables tables{.cudnn = &table("kernels/cudnn-frontend/sdpa_training_fwd_bwd.csv"),
+                         .published = &table("kernels/published-tables/flash_attention_tflops.csv"),
+                         .serving_a100 = &table("kernels/aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz"),
+                         .serving_h100 = &table("kernels/aiconfigurator/attn_causal_fwd_h100_sxm.csv.gz"),
+                         .peak = data_sheet_peaks()};
   if (profile.name == "rtx-pro-6000") tables.serving_rtx_pro = &table(kRtxProAttention);
   profile.attention = attention_models(gpu.architecture, tables);
   keep_fa2_rate(profile.attention, kFa2BlackwellPeak, profile.peak_flops.at(Precision::fp16));
@@ -255,7 +262,7 @@ void Assembler::specify(const Gpu& gpu, Profile& profile) {
       "specification; efficiencies as A100's and H100's medians (docs/references.md#attention-fit, "
       "docs/references.md#memory-bound-fit)",
       0, 0.3};
-  profile.attention = attention_models(gpu.architecture, {.shipped = &published_});
+  profile.attention = attention_models(gpu.architecture, {.shipped = &published_, .peak = data_sheet_peaks()});
   mark_attention_of_others(gpu, profile);
   if (profile.attention.empty())
     for (const bool causal : {true, false})
@@ -329,10 +336,9 @@ void Assembler::fit_layouts(Profile& profile) {
   const auto of = [&](const char* file, const GpuPeak& gpu) {
     return read_layouts(table(fmt::format("kernels/simumax/{}.csv", file)), profile.gemm.at(Precision::bf16), gpu);
   };
-  const GpuPeak a100{312e12, 1.935e12, 108};
-  const GpuPeak b200{2250e12, 7.7e12, 148};
-  const Layouts ampere = of("op_efficiency_a100_pcie_80gb", a100);
-  const Layouts blackwell = of("op_efficiency_b200", b200);
+  const auto peak = data_sheet_peaks();
+  const Layouts ampere = of("op_efficiency_a100_pcie_80gb", peak("A100-PCIe-80GB", Precision::bf16));
+  const Layouts blackwell = of("op_efficiency_b200", peak("B200-SXM-180GB", Precision::bf16));
   Layouts layouts = profile.architecture == "Ampere" ? ampere : blackwell;
   if (profile.architecture == "Hopper") layouts = mean(ampere, blackwell);
   for (auto& [precision, model] : profile.gemm) {

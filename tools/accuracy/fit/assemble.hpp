@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,6 +48,8 @@ class Assembler {
   const CsvTable& table(const std::string& relative);
   /// The table of data sheets that has this GPU.
   const CsvTable& data_sheets(const Gpu& gpu);
+  /// Of GPUs whose kernels were measured, by their row.
+  std::function<GpuPeak(const char*, Precision)> data_sheet_peaks();
   Result<void> fit(const Gpu& gpu, Profile& profile);
   Result<void> share_die(const Gpu& gpu, Profile& profile);
   double l2_over_base(const Gpu& gpu);

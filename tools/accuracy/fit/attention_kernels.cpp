@@ -10,17 +10,15 @@
 namespace tracecast::accuracy {
 namespace {
 
-// The GPUs on which the kernels were measured; their models are shares of these peaks.
-constexpr GpuPeak kA100{312e12, 2.039e12, 108};
-constexpr GpuPeak kH100{989.4e12, 3.35e12, 132};
-constexpr GpuPeak kH200{989.4e12, 4.8e12, 132};
-constexpr GpuPeak kB200{kFa2BlackwellPeak, 7.7e12, 148};
-constexpr GpuPeak kGB200{2500e12, 8e12, 148};
-constexpr GpuPeak kRtxPro{468e12, 1.792e12, 188};
-constexpr GpuPeak kH200Fp8{1978.9e12, 4.8e12, 132};
-constexpr GpuPeak kGB200Fp8{5000e12, 8e12, 148};
-constexpr GpuPeak kMI300X{1307.4e12, 5.3e12, 304};
-constexpr GpuPeak kMI355X{2500e12, 8e12, 256};
+// The GPUs on which the kernels were measured, as rows of the table of data sheets; their models are shares of these peaks.
+constexpr const char* kA100 = "A100-SXM-80GB";
+constexpr const char* kH100 = "H100-SXM-80GB";
+constexpr const char* kH200 = "H200-SXM-141GB";
+constexpr const char* kB200 = "B200-SXM-180GB";
+constexpr const char* kGB200 = "GB200";
+constexpr const char* kRtxPro = "RTX-PRO-6000-Server";
+constexpr const char* kMI300X = "MI300X";
+constexpr const char* kMI355X = "MI355X";
 
 constexpr const char* kFa2OnBlackwell = "FlashAttention 2 at its rate on Hopper (docs/references.md#fa2-blackwell)";
 
@@ -41,17 +39,17 @@ AttentionModel fit_both(const std::string& kernel, const Samples& samples, std::
       fit_attention(selected, false, gpu, {kAttentionT0, known.power_exponent, known.forward_s0});
   const AttentionCurve backward =
       fit_attention(selected, true, gpu, {kAttentionT0, known.power_exponent, known.backward_s0});
-  return {kernel,
-          head_dim,
-          causal,
-          kAttentionT0,
-          forward.efficiency,
-          forward.s0,
-          backward.efficiency,
-          backward.s0,
-          {data, forward.samples + backward.samples, std::max(forward.residual, backward.residual)},
-          known.power_exponent > 0 ? kAttentionPowerKnee : 0,
-          known.power_exponent};
+  return {.kernel = kernel,
+          .head_dim = head_dim,
+          .causal = causal,
+          .t0 = kAttentionT0,
+          .forward_efficiency = forward.efficiency,
+          .forward_s0 = forward.s0,
+          .backward_efficiency = backward.efficiency,
+          .backward_s0 = backward.s0,
+          .fit = {data, forward.samples + backward.samples, std::max(forward.residual, backward.residual)},
+          .power_knee = known.power_exponent > 0 ? kAttentionPowerKnee : 0,
+          .power_exponent = known.power_exponent};
 }
 
 /// cuDNN's kernels in 8 bits, of the head sizes that were measured with both masks.
@@ -70,12 +68,13 @@ std::vector<AttentionModel> in_8_bits(const CsvTable& cudnn, const std::string& 
 
 /// FlashAttention 2 on Hopper, without mask. Head size 128 has three lengths only, and repeated measurements of one
 /// kernel differ by 4 %, so that s0 is taken from the five lengths of head size 64.
-AttentionModel fa2_on_hopper(const CsvTable& published, std::int64_t head_dim) {
-  const Samples samples = read_published_samples(published, "H100-class(Hopper)", "FA2");
+AttentionModel fa2_on_hopper(const AttentionTables& tables, std::int64_t head_dim) {
+  const GpuPeak h100 = tables.peak(kH100, Precision::bf16);
+  const Samples samples = read_published_samples(*tables.published, "H100-class(Hopper)", "FA2");
   const std::string data = "published-tables flash_attention_tflops, Hopper, FA2";
-  const AttentionModel narrow = fit_both("fa2", samples, 64, false, kH100, data);
+  const AttentionModel narrow = fit_both("fa2", samples, 64, false, h100, data);
   if (head_dim == 64) return narrow;
-  return fit_both("fa2", samples, head_dim, false, kH100, data + "; s0 of head size 64",
+  return fit_both("fa2", samples, head_dim, false, h100, data + "; s0 of head size 64",
                   {.forward_s0 = narrow.forward_s0, .backward_s0 = narrow.backward_s0});
 }
 
@@ -118,16 +117,16 @@ AttentionCurve serving_curve(const CsvTable& table, const std::string& framework
 /// FlashAttention-2's backward from a forward curve, by their ratio on Hopper.
 AttentionModel with_fa2_backward(std::int64_t head_dim, const AttentionCurve& forward, const AttentionTables& tables,
                                  const std::string& data) {
-  const AttentionModel hopper = fa2_on_hopper(*tables.published, 128);
-  return {"fa2",
-          head_dim,
-          true,
-          kAttentionT0,
-          forward.efficiency,
-          forward.s0,
-          forward.efficiency * hopper.backward_efficiency / hopper.forward_efficiency,
-          std::max(0.0, forward.s0 + hopper.backward_s0 - hopper.forward_s0),
-          {data + "; backward by FlashAttention-2's ratio on Hopper", forward.samples, forward.residual}};
+  const AttentionModel hopper = fa2_on_hopper(tables, 128);
+  return {.kernel = "fa2",
+          .head_dim = head_dim,
+          .causal = true,
+          .t0 = kAttentionT0,
+          .forward_efficiency = forward.efficiency,
+          .forward_s0 = forward.s0,
+          .backward_efficiency = forward.efficiency * hopper.backward_efficiency / hopper.forward_efficiency,
+          .backward_s0 = std::max(0.0, forward.s0 + hopper.backward_s0 - hopper.forward_s0),
+          .fit = {data + "; backward by FlashAttention-2's ratio on Hopper", forward.samples, forward.residual}};
 }
 
 /// A slower kernel of the same shape, known from whole runs only.
@@ -169,12 +168,12 @@ std::vector<AttentionModel> with_older_cudnn(std::vector<AttentionModel> models)
 
 std::vector<AttentionModel> ampere(const AttentionTables& tables) {
   const std::string data = "aiconfigurator attn_causal_fwd_a100_sxm (sglang, FA2 class)";
-  const AttentionModel causal =
-      with_fa2_backward(128, serving_curve(*tables.serving_a100, "sglang", 128, kA100), tables, data);
+  const AttentionModel causal = with_fa2_backward(
+      128, serving_curve(*tables.serving_a100, "sglang", 128, tables.peak(kA100, Precision::bf16)), tables, data);
   AttentionModel narrow = causal;
   narrow.head_dim = 64;
-  const AttentionModel measured = fa2_on_hopper(*tables.published, 64);
-  const double ratio = measured.forward_efficiency / fa2_on_hopper(*tables.published, 128).forward_efficiency;
+  const AttentionModel measured = fa2_on_hopper(tables, 64);
+  const double ratio = measured.forward_efficiency / fa2_on_hopper(tables, 128).forward_efficiency;
   narrow.forward_efficiency *= ratio;
   narrow.backward_efficiency *= ratio;
   narrow.fit = {causal.fit.data + ", head size 64 too", measured.fit.samples, measured.fit.residual};
@@ -183,10 +182,11 @@ std::vector<AttentionModel> ampere(const AttentionTables& tables) {
 
 std::vector<AttentionModel> rtx_pro(const AttentionTables& tables) {
   const std::string data = "aiconfigurator attn_causal_fwd_rtx_pro_6000_server (sglang)";
+  const GpuPeak gpu = tables.peak(kRtxPro, Precision::bf16);
   std::vector<AttentionModel> models;
   for (const std::int64_t head_dim : {128, 64, 256})
     models.push_back(
-        with_fa2_backward(head_dim, serving_curve(*tables.serving_rtx_pro, "sglang", head_dim, kRtxPro), tables, data));
+        with_fa2_backward(head_dim, serving_curve(*tables.serving_rtx_pro, "sglang", head_dim, gpu), tables, data));
   return models;
 }
 
@@ -195,17 +195,19 @@ std::vector<AttentionModel> hopper(const AttentionTables& tables) {
   const std::string scaled_data =
       cudnn_data + "; head size by the ratio in aiconfigurator attn_causal_fwd_h100_sxm (vllm, FA3)";
   const Samples cudnn = read_cudnn_samples(*tables.cudnn, "NVIDIA H200");
-  const AttentionModel causal = fit_both("cudnn", cudnn, 128, true, kH200, cudnn_data);
-  const AttentionModel full = fit_both("cudnn", cudnn, 128, false, kH200, cudnn_data);
+  const GpuPeak h100 = tables.peak(kH100, Precision::bf16), h200 = tables.peak(kH200, Precision::bf16);
+  const AttentionModel causal = fit_both("cudnn", cudnn, 128, true, h200, cudnn_data);
+  const AttentionModel full = fit_both("cudnn", cudnn, 128, false, h200, cudnn_data);
   std::vector<AttentionModel> models{causal, full};
-  models.push_back(fit_both("cudnn", cudnn, 192, true, kH200, cudnn_data + " (192/128; deterministic backward)"));
+  models.push_back(fit_both("cudnn", cudnn, 192, true, h200, cudnn_data + " (192/128; deterministic backward)"));
   models.push_back(with_mask(models.back(), false, causal, full));
-  for (const AttentionModel& model : in_8_bits(*tables.cudnn, "NVIDIA H200", Precision::fp8, {128}, kH200Fp8,
-                                               "cudnn-frontend sdpa_training_fwd_bwd, H200 fp8"))
+  for (const AttentionModel& model :
+       in_8_bits(*tables.cudnn, "NVIDIA H200", Precision::fp8, {128}, tables.peak(kH200, Precision::fp8),
+                 "cudnn-frontend sdpa_training_fwd_bwd, H200 fp8"))
     models.push_back(model);
-  const AttentionCurve reference = serving_curve(*tables.serving_h100, "vllm", 128, kH100);
+  const AttentionCurve reference = serving_curve(*tables.serving_h100, "vllm", 128, h100);
   for (const std::int64_t head_dim : {64, 256}) {
-    const AttentionCurve wanted = serving_curve(*tables.serving_h100, "vllm", head_dim, kH100);
+    const AttentionCurve wanted = serving_curve(*tables.serving_h100, "vllm", head_dim, h100);
     for (const AttentionModel& model : {causal, full}) {
       const AttentionModel other = scaled(model, head_dim, wanted, reference, scaled_data);
       models.push_back(head_dim > 128 ? with_wide_backward(other, model) : other);
@@ -216,19 +218,21 @@ std::vector<AttentionModel> hopper(const AttentionTables& tables) {
     models.push_back(model);
   };
   const Samples fa3 = read_published_samples(*tables.published, "H100-class(Hopper)", "FA3");
-  put(fit_both("fa3", fa3, 128, false, kH100, "published-tables flash_attention_tflops, Hopper, FA3"));
-  for (const std::int64_t head_dim : {128, 64}) put(fa2_on_hopper(*tables.published, head_dim));
+  put(fit_both("fa3", fa3, 128, false, h100, "published-tables flash_attention_tflops, Hopper, FA3"));
+  for (const std::int64_t head_dim : {128, 64}) put(fa2_on_hopper(tables, head_dim));
   return models;
 }
 
 /// Head size 64 was measured with a window: backward, where it changes nothing, as it is; forward by the ratio of FA4 in 16 bit.
-std::vector<AttentionModel> blackwell_in_8_bits(const CsvTable& cudnn, Precision precision, double exponent,
+std::vector<AttentionModel> blackwell_in_8_bits(const AttentionTables& tables, Precision precision, double exponent,
                                                 const AttentionCurve& narrow, const AttentionCurve& wide) {
+  const CsvTable& cudnn = *tables.cudnn;
+  const GpuPeak gpu = tables.peak(kGB200, precision);
   const std::string data = fmt::format("cudnn-frontend sdpa_training_fwd_bwd, GB200 {}", to_string(precision));
   std::vector<AttentionModel> models =
-      in_8_bits(cudnn, "NVIDIA GB200", precision, {128, 192}, kGB200Fp8, data, {.power_exponent = exponent});
+      in_8_bits(cudnn, "NVIDIA GB200", precision, {128, 192}, gpu, data, {.power_exponent = exponent});
   const Samples samples = select(read_cudnn_samples(cudnn, "NVIDIA GB200", to_string(precision)), 64, true);
-  const AttentionCurve backward = fit_attention(samples, true, kGB200Fp8, {kAttentionT0, exponent});
+  const AttentionCurve backward = fit_attention(samples, true, gpu, {kAttentionT0, exponent});
   AttentionModel model =
       scaled(models.front(), 64, narrow, wide, data + "; forward by the ratio of FA4 (published-tables)");
   model.backward_efficiency = backward.efficiency;
@@ -243,11 +247,12 @@ std::vector<AttentionModel> blackwell_in_8_bits(const CsvTable& cudnn, Precision
 std::vector<AttentionModel> fa2_on_blackwell(const AttentionTables& tables, const AttentionModel& causal,
                                              const AttentionModel& full) {
   constexpr double kResidual = 0.2;
+  const double shares = tables.peak(kH100, Precision::bf16).flops / kFa2BlackwellPeak;
   std::vector<AttentionModel> models;
   for (const std::int64_t head_dim : {128, 64}) {
-    AttentionModel model = fa2_on_hopper(*tables.published, head_dim);
-    model.forward_efficiency *= kH100.flops / kB200.flops;
-    model.backward_efficiency *= kH100.flops / kB200.flops;
+    AttentionModel model = fa2_on_hopper(tables, head_dim);
+    model.forward_efficiency *= shares;
+    model.backward_efficiency *= shares;
     model.fit = {kFa2OnBlackwell, 0, kResidual};
     models.push_back(with_mask(model, true, full, causal));
     models.push_back(model);
@@ -259,15 +264,16 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
   const std::string data = "cudnn-frontend sdpa_training_fwd_bwd, GB200 bf16";
   const Samples cudnn = read_cudnn_samples(*tables.cudnn, "NVIDIA GB200");
   const Samples fa4 = read_published_samples(*tables.published, "B200-class(Blackwell)", "FA4");
-  const double exponent = fit_power_exponent(cudnn, kGB200, kAttentionT0);
+  const GpuPeak b200 = tables.peak(kB200, Precision::bf16), gb200 = tables.peak(kGB200, Precision::bf16);
+  const double exponent = fit_power_exponent(cudnn, gb200, kAttentionT0);
   std::vector<AttentionModel> models;
   for (const std::int64_t head_dim : {128, 192})
     for (const bool causal : {true, false})
-      models.push_back(fit_both("cudnn", cudnn, head_dim, causal, kGB200, data, {.power_exponent = exponent}));
+      models.push_back(fit_both("cudnn", cudnn, head_dim, causal, gb200, data, {.power_exponent = exponent}));
   const AttentionModel causal = models[0], full = models[1];
   AttentionModel wide = causal;
   wide.head_dim = 256;
-  const AttentionCurve forward = fit_attention(select(cudnn, 256, true), false, kGB200, {kAttentionT0, exponent});
+  const AttentionCurve forward = fit_attention(select(cudnn, 256, true), false, gb200, {kAttentionT0, exponent});
   wide.forward_efficiency = forward.efficiency;
   wide.forward_s0 = forward.s0;
   wide.fit = {data, forward.samples, forward.residual};
@@ -275,15 +281,15 @@ std::vector<AttentionModel> blackwell(const AttentionTables& tables) {
   models.push_back(wide);
   models.push_back(with_mask(wide, false, causal, full));
   for (const AttentionModel& model : {causal, full}) {
-    const AttentionCurve narrow = fit_attention(select(fa4, 64, model.causal), false, kB200, {kAttentionT0});
-    const AttentionCurve wide_heads = fit_attention(select(fa4, 128, model.causal), false, kB200, {kAttentionT0});
+    const AttentionCurve narrow = fit_attention(select(fa4, 64, model.causal), false, b200, {kAttentionT0});
+    const AttentionCurve wide_heads = fit_attention(select(fa4, 128, model.causal), false, b200, {kAttentionT0});
     models.push_back(
         scaled(model, 64, narrow, wide_heads, data + "; head size by the ratio of FA4 (published-tables)"));
   }
-  const AttentionCurve narrow = fit_attention(select(fa4, 64, true), false, kB200, {kAttentionT0});
-  const AttentionCurve wide_heads = fit_attention(select(fa4, 128, true), false, kB200, {kAttentionT0});
+  const AttentionCurve narrow = fit_attention(select(fa4, 64, true), false, b200, {kAttentionT0});
+  const AttentionCurve wide_heads = fit_attention(select(fa4, 128, true), false, b200, {kAttentionT0});
   for (const Precision precision : {Precision::fp8, Precision::mxfp8})
-    for (const AttentionModel& model : blackwell_in_8_bits(*tables.cudnn, precision, exponent, narrow, wide_heads))
+    for (const AttentionModel& model : blackwell_in_8_bits(tables, precision, exponent, narrow, wide_heads))
       models.push_back(model);
   for (const AttentionModel& model : fa2_on_blackwell(tables, causal, full)) models.push_back(model);
   return models;
@@ -342,20 +348,24 @@ std::vector<AttentionModel> with_both_masks(const std::vector<AttentionModel>& m
   return both;
 }
 
-std::vector<AttentionModel> cdna3(const std::vector<MeasuredKernel>& published) {
-  const std::vector<AttentionModel> aiter = published_kernel(published, "mi300x", "aiter", kMI300X);
-  std::vector<AttentionModel> aotriton = published_kernel(published, "mi300x", "aotriton", kMI300X);
-  const AttentionModel other = published_kernel(published, "mi355x", "aotriton", kMI355X).front();
+std::vector<AttentionModel> cdna3(const AttentionTables& tables) {
+  const std::vector<MeasuredKernel>& published = *tables.shipped;
+  const GpuPeak gpu = tables.peak(kMI300X, Precision::bf16);
+  const std::vector<AttentionModel> aiter = published_kernel(published, "mi300x", "aiter", gpu);
+  std::vector<AttentionModel> aotriton = published_kernel(published, "mi300x", "aotriton", gpu);
+  const AttentionModel other =
+      published_kernel(published, "mi355x", "aotriton", tables.peak(kMI355X, Precision::bf16)).front();
   for (AttentionModel& model : aotriton) model = with_backward_of(model, other, "mi355x");
   std::vector<AttentionModel> models = with_both_masks(aiter, aiter[0], aiter[1]);
   for (const AttentionModel& model : with_both_masks(aotriton, aiter[0], aiter[1])) models.push_back(model);
   return models;
 }
 
-std::vector<AttentionModel> cdna4(const std::vector<MeasuredKernel>& published) {
-  std::vector<AttentionModel> models = published_kernel(published, "mi355x", "aiter", kMI355X);
-  for (const AttentionModel& model : published_kernel(published, "mi355x", "aotriton", kMI355X))
-    models.push_back(model);
+std::vector<AttentionModel> cdna4(const AttentionTables& tables) {
+  const std::vector<MeasuredKernel>& published = *tables.shipped;
+  const GpuPeak gpu = tables.peak(kMI355X, Precision::bf16);
+  std::vector<AttentionModel> models = published_kernel(published, "mi355x", "aiter", gpu);
+  for (const AttentionModel& model : published_kernel(published, "mi355x", "aotriton", gpu)) models.push_back(model);
   return models;
 }
 
@@ -366,8 +376,8 @@ std::vector<AttentionModel> attention_models(const std::string& architecture, co
   if (architecture == "Hopper") return with_triton(with_older_cudnn(hopper(tables)));
   if (tables.serving_rtx_pro != nullptr) return rtx_pro(tables);
   if (architecture == "Blackwell") return blackwell(tables);
-  if (architecture == "CDNA3") return cdna3(*tables.shipped);
-  if (architecture == "CDNA4") return cdna4(*tables.shipped);
+  if (architecture == "CDNA3") return cdna3(tables);
+  if (architecture == "CDNA4") return cdna4(tables);
   return {};
 }
 

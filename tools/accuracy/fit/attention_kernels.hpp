@@ -2,6 +2,7 @@
 /// The attention kernels of a GPU and the model of each, from the measurements of its architecture.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct AttentionTables {
   const CsvTable* serving_a100 = nullptr;  ///< aiconfigurator/attn_causal_fwd_a100_sxm.csv.gz, and so on
   const CsvTable* serving_h100 = nullptr;
   const CsvTable* serving_rtx_pro = nullptr;  ///< for RTX PRO 6000, whose kernels differ from those of data-centre GPUs
-  const std::vector<MeasuredKernel>* shipped = nullptr;  ///< scenarios/runs/kernels.csv, for CDNA
+  const std::vector<MeasuredKernel>* shipped = nullptr;     ///< scenarios/runs/kernels.csv, for CDNA
+  std::function<GpuPeak(const char* row, Precision)> peak;  ///< of a row of the table of data sheets
 };
 
 /// Fixed time of an attention kernel. A guess until traces are recorded

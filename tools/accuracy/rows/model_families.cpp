@@ -83,9 +83,15 @@ constexpr ExpertFamily kExperts[] = {
     {"olmoe-1b-7b", 2048, 64, 8, 1024, 0, 0},
 };
 
-constexpr AttentionWindow kWindows[] = {{"gemma-2", 4096, 2}, {"gemma-3-270m", 512, 6}, {"gemma-3-1b", 512, 6},
-                                        {"gemma-3", 1024, 6}, {"gemma-4-e2b", 512, 5},  {"gemma-4-e4b", 512, 6},
-                                        {"gemma-4", 1024, 6}};
+constexpr AttentionWindow kWindows[] = {
+    {"gemma-2", "Gemma", 4096, 2}, {"gemma-3-270m", "Gemma", 512, 6}, {"gemma-3-1b", "Gemma", 512, 6},
+    {"gemma-3", "Gemma", 1024, 6}, {"gemma-4-e2b", "Gemma", 512, 5},  {"gemma-4-e4b", "Gemma", 512, 6},
+    {"gemma-4", "Gemma", 1024, 6},
+};
+
+constexpr const char* kQkNorm[] = {"qwen3", "apertus"};
+
+constexpr const char* kAlternating[] = {"llama-4-maverick"};
 
 constexpr LatentAttention kDeepSeek{1536, 512, 128, 64, 128};
 constexpr LatentAttention kWholeQuery{0, 512, 128, 64, 128};
@@ -210,6 +216,10 @@ const UngatedFamily& ungated_family(std::string_view name) {
 bool is_ungated(std::string_view name) {
   return (is_of_any(kUngatedNames, name) && !is_of(name, "gpt-oss")) || is_of_any(kFalcons, name);
 }
+
+bool has_qk_norm(std::string_view name) { return is_of_any(kQkNorm, name); }
+
+bool alternates_experts(std::string_view name) { return is_of_any(kAlternating, name); }
 
 bool has_parallel_residual(std::string_view name) { return is_of_any(kParallel, name) || is_of_any(kFalcons, name); }
 

@@ -44,6 +44,7 @@ bool is_named_for_experts(std::string_view name);
 /// Layers of which all but every n-th attend to `tokens`.
 struct AttentionWindow {
   const char* family;
+  const char* name;  ///< in sentences
   int tokens;
   int global_every;
 };
@@ -72,6 +73,11 @@ struct UngatedFamily {
 const UngatedFamily& ungated_family(std::string_view name);
 /// True if the feed-forward layers of that family have no gate.
 bool is_ungated(std::string_view name);
+
+/// True if queries and keys are normalised.
+bool has_qk_norm(std::string_view name);
+/// True if every second layer has experts.
+bool alternates_experts(std::string_view name);
 
 /// True if attention and feed-forward read the same input: docs/references.md#parallel-residual
 bool has_parallel_residual(std::string_view name);

@@ -20,6 +20,20 @@ constexpr std::int64_t kPackedSpan =
 /// Models with latent attention and so many experts limit the groups of a token: docs/references.md#deepseek-v3
 constexpr int kDeepSeekExperts = 256;
 
+// What params_b, a number of two or three digits, tells of a shape: how far the parameters of a guess may be off, and how far those of
+// the other guess must be. Chosen.
+constexpr double kNearHeadSize = 0.015;
+constexpr double kFarHeadSize = 0.05;
+constexpr double kNearMlp = 0.05;
+constexpr double kFarMlp = 0.1;
+constexpr double kNearGuessedMlp = 0.1;  // where the vocabulary or the width is a guess, too
+constexpr double kFarGuessedMlp = 0.15;
+constexpr double kNearInterval = 0.1;
+constexpr double kMoreByInterval = 1.5;
+// A model that has more or less than so many times its reported parameters is told, or refused.
+constexpr double kSaid = 1.15;
+constexpr double kRefused = 1.5;
+
 class ModelReader : RowPart {
  public:
   explicit ModelReader(RowReading& row) : RowPart(row) {}
@@ -109,7 +123,7 @@ class ModelReader : RowPart {
                              ? shortened(text("model_name")) + " has experts, but not with this width"
                              : "the name says experts, which are not known here"));
     if (is_of("gpt-oss")) complete_gpt_oss(m);
-    m.qk_norm = is_of("qwen3") || is_of("apertus");
+    m.qk_norm = has_qk_norm(family_);
     m.parallel_residual = mentions("parallel transformer block") || has_parallel_residual(family_);
     say_what_is_unknown(m);
     set_window(m);
@@ -156,18 +170,24 @@ class ModelReader : RowPart {
       assume(fmt::format("head_dim not reported: {}, of its family", m.head_dim));
   }
 
+  /// 0: not known.
+  double reported_parameters() const { return 1e9 * fields_.number("params_b", 0); }
+
+  /// Parameters of `m` over those that the row reports; 0 of a model that is not valid.   Requires reported_parameters() > 0
+  double share_of_reported(const Model& m) const {
+    const Result<Model> complete = validated(m);
+    return complete ? static_cast<double>(parameter_count(*complete).total()) / reported_parameters() : 0;
+  }
+
   /// That with which the model has the parameters of `params_b`, if hidden / heads gives it too few. 0: none.
   std::int64_t head_size_by_parameters(Model m) {
-    constexpr double kNear = 0.015, kFar = 0.05;
     const auto missing = [&](std::int64_t size) {
       m.head_dim = size;
-      const Result<Model> complete = validated(m);
-      const double reported_parameters = 1e9 * fields_.number("params_b", 0);
-      return complete ? 1 - static_cast<double>(parameter_count(*complete).total()) / reported_parameters : 1;
+      return 1 - share_of_reported(m);
     };
-    if (fields_.number("params_b", 0) <= 0 || reported("head_dim") || !reported("vocab") || missing(0) < kFar) return 0;
+    if (reported_parameters() <= 0 || reported("head_dim") || !reported("vocab") || missing(0) < kFarHeadSize) return 0;
     for (const std::int64_t size : {128, 256}) {
-      if (size * m.num_attention_heads <= m.hidden_size || std::abs(missing(size)) > kNear) continue;
+      if (size * m.num_attention_heads <= m.hidden_size || std::abs(missing(size)) > kNearHeadSize) continue;
       assume(fmt::format("head_dim not reported: {}, as the number of parameters says", size));
       return size;
     }
@@ -198,8 +218,8 @@ class ModelReader : RowPart {
     if (window == nullptr) return;
     m.sliding_window = window->tokens;
     m.global_layer_interval = window->global_every;
-    assume(
-        fmt::format("Gemma: a window of {} tokens, but for every layer of {}", window->tokens, window->global_every));
+    assume(fmt::format("{}: a window of {} tokens, but for every layer of {}", window->name, window->tokens,
+                       window->global_every));
   }
 
   /// "sliding window 4096", "window of 4k"; empty: there is no such number.
@@ -259,15 +279,13 @@ class ModelReader : RowPart {
       assume("feed-forward layers that are not gated, as those of this family");
       return false;
     }
-    const double reported_parameters = 1e9 * fields_.number("params_b", 0);
     const bool guessed = !reported("vocab") || !reported("ffn_hidden");
-    if (reported_parameters <= 0 || has_experts_ || (guessed && is_named_for_gate())) return true;
+    if (reported_parameters() <= 0 || has_experts_ || (guessed && is_named_for_gate())) return true;
     const auto miss = [&](Activation activation) {
       m.activation = activation;
-      const Result<Model> complete = validated(m);
-      return complete ? std::abs(static_cast<double>(parameter_count(*complete).total()) / reported_parameters - 1) : 1;
+      return std::abs(share_of_reported(m) - 1);
     };
-    const double near = guessed ? 0.1 : 0.05, far = guessed ? 0.15 : 0.1;
+    const double near = guessed ? kNearGuessedMlp : kNearMlp, far = guessed ? kFarGuessedMlp : kFarMlp;
     if (miss(Activation::gelu) > near || miss(Model{}.activation) < far) return true;
     assume("feed-forward layers that are not gated, as the number of parameters says");
     return false;
@@ -316,7 +334,7 @@ class ModelReader : RowPart {
       assume(
           "experts in one grouped multiplication, as since Transformers 5; the loop of older ones takes the host "
           "longer");
-    if (is_of("llama4-maverick") && moe.leading_dense_layers == 0) {
+    if (alternates_experts(family_) && moe.leading_dense_layers == 0) {
       m.moe->layer_interval = 2;
       assume("experts in every second layer, as in Llama 4 Maverick");
     } else if (has_experts_in_every_second_layer(m)) {
@@ -347,34 +365,31 @@ class ModelReader : RowPart {
   /// Says where the model has another number of parameters than `params_b`, and refuses one that is far off. The number may be that of
   /// the parameters that a token passes, or leave out the embeddings.
   void compare_parameters(const Model& m) {
-    constexpr double kSaid = 1.15, kFar = 1.5;
-    const double reported_parameters = 1e9 * fields_.number("params_b", 0);
-    if (reported_parameters <= 0) return;
+    if (reported_parameters() <= 0) return;
     const ParameterCount count = parameter_count(m);
     double ratio = 0;
     for (const std::int64_t parameters :
          {count.total(), count.total() - count.embedding - count.output, active_parameters(m)}) {
-      const double quotient = static_cast<double>(parameters) / reported_parameters;
+      const double quotient = static_cast<double>(parameters) / reported_parameters();
       ratio = ratio == 0 || std::abs(std::log(quotient)) < std::abs(std::log(ratio)) ? quotient : ratio;
     }
     if (ratio < kSaid && ratio > 1 / kSaid) return;
     const std::string what =
         fmt::format("the model as it is read has {:.3g} billion parameters", static_cast<double>(count.total()) / 1e9);
-    if (ratio > kFar || ratio < 1 / kFar)
+    if (ratio > kRefused || ratio < 1 / kRefused)
       return add_error("params_b", what + ": the row lacks or misstates something of its shape");
     assume(fmt::format("params_b = {}, but {}", text("params_b"), what));
   }
 
   /// Tables have no column for it; with experts in all layers, Llama 4 Maverick would have 1.9 times its parameters.
   bool has_experts_in_every_second_layer(Model m) const {
-    const double reported = 1e9 * fields_.number("params_b", 0);
+    const double reported = reported_parameters();
     const auto parameters = [&](int interval) {
       m.moe->layer_interval = interval;
       return static_cast<double>(parameter_count(m).total());
     };
-    constexpr double kMore = 1.5, kNear = 0.1;
-    return reported > 0 && m.moe->leading_dense_layers == 0 && parameters(1) > kMore * reported &&
-           std::abs(parameters(2) / reported - 1) < kNear;
+    return reported > 0 && m.moe->leading_dense_layers == 0 && parameters(1) > kMoreByInterval * reported &&
+           std::abs(parameters(2) / reported - 1) < kNearInterval;
   }
 
   Model named_;  ///< shipped, of the same name and width; without sizes if there is none
