@@ -493,6 +493,41 @@ TEST_CASE("plan --launcher: layouts are forecast with the launcher's stack, and 
   CHECK(own["offers"][0]["step_time_s"] == given["offers"][0]["step_time_s"]);
 }
 
+TEST_CASE("plan --emit: the stack of the launcher changes no numbers of the training", "[e2e][plan]") {
+  const Sandbox sandbox;
+  const std::string job = "tracecast plan llama2-7b-abci --tp 1,2 --no-upgrades --failures none ";
+  const Outcome emitted = sandbox.run(job + "--emit megatron > run.sh");
+  REQUIRE(emitted.code == 0);
+  CHECK(sandbox.run("cat run.sh").out.find("--accumulate-allreduce-grads-in-fp32") != std::string::npos);
+  const Outcome page = sandbox.run(job + "--launcher megatron");
+  CHECK(page.out.find("--set 'training.grad_reduce_dtype=fp32'") != std::string::npos);
+  const Outcome narrow = sandbox.run(job + "--set training.grad_reduce_dtype=bf16 --emit megatron");
+  CHECK(narrow.out.find("--grad-reduce-in-bf16") != std::string::npos);
+}
+
+TEST_CASE("plan: a machine may have a size of its own, and fewer tokens than a step are refused", "[e2e][plan]") {
+  const Sandbox sandbox;
+  const std::string rest = " --no-upgrades --failures none --best 1 --tp 1,2 --pp 1,2 --vpp 1 --micro-batch 1 ";
+  const Json sized = answer(sandbox, "llama2-7b-abci --topology dgx-h100:16,dgx-b200:8" + rest);
+  REQUIRE(sized["offers"].size() == 2);
+  for (const Json& offer : sized["offers"]) CHECK(offer["gpus"] == (offer["topology"] == "dgx-h100" ? 16 : 8));
+  CHECK(complaint(sandbox, "llama2-7b-abci --tokens 5" + rest)
+            .starts_with("--tokens = 5: is less than a step, which has "));
+}
+
+TEST_CASE("plan: the scenario's own layout is on its own machine and size, where they are searched", "[e2e][plan]") {
+  const Sandbox sandbox;
+  const std::string rest = " --no-upgrades --failures none --best 1 --tp 1 --micro-batch 1 ";
+  const Json scenario = Json::parse(sandbox.run("tracecast predict llama2-7b-abci --json").out);
+  const int gpus = scenario["ranks"];
+  const Json own =
+      answer(sandbox, "llama2-7b-abci --gpus " + std::to_string(gpus) + "," + std::to_string(2 * gpus) + rest)["own"];
+  CHECK(own["gpus"] == gpus);
+  CHECK(own["step_time_s"].get<double>() == Approx(scenario["step_time_s"].get<double>()));
+  const std::string page = sandbox.run("tracecast plan llama2-7b-abci --topology dgx-h100 --gpus 64" + rest).out;
+  CHECK(page.find("  64 x dgx-h100: ") != std::string::npos);
+}
+
 TEST_CASE("plan --emit: what is emitted fits with the launcher's stack", "[e2e][plan]") {
   const Sandbox sandbox;
   const Outcome emitted =
