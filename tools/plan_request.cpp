@@ -351,13 +351,16 @@ std::vector<std::string> kept_precision(const Machines& without, const Machines&
   constexpr std::array kKeys{"grad_reduce_dtype", "fp8_param_gather", "fp8_scaling", "optimizer_state_dtype",
                              "moe_dispatch_dtype"};
   std::vector<std::string> kept;
+  const auto text = [](const Training& training, const char* key) {
+    const JsonNode all = write_fields(training, true);
+    const JsonNode& value = *all.find(key);
+    return value.kind == JsonNode::Kind::string ? value.string : value.setting_text();
+  };
   const std::size_t both = std::min(without.choices.size(), with.choices.size());
   for (const char* key : kKeys)
     for (std::size_t i = 0; i < both; ++i) {
-      const JsonNode own = write_fields(without.choices[i].scenario.training, true);
-      const JsonNode of_stack = write_fields(with.choices[i].scenario.training, true);
-      const std::string value = own.find(key)->setting_text();
-      if (value == of_stack.find(key)->setting_text()) continue;
+      const std::string value = text(without.choices[i].scenario.training, key);
+      if (value == text(with.choices[i].scenario.training, key)) continue;
       kept.push_back(fmt::format("training.{}={}", key, value));
       break;
     }
