@@ -283,7 +283,7 @@ TEST_CASE("plan: every error is one message", "[e2e][search][error]") {
   CHECK(complaint(sandbox, "llama3-405b-16k --tokens 3X") ==
         "--tokens = 3X: is not a number of tokens (allowed: 2T, 300B, 50M, 300k, 15.6e12)\n");
   // The count is read, and the search begins: what is wrong is another option.
-  CHECK(complaint(sandbox, "llama3-405b-16k --tokens 300k --economics none").starts_with("unknown economics file"));
+  CHECK(complaint(sandbox, "llama3-405b-16k --tokens 300M --economics none").starts_with("unknown economics file"));
   CHECK(complaint(sandbox, "llama3-405b-16k --recompute some") ==
         "--recompute = some: is unknown (allowed: none selective selective_op full)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --schedule 2f2b") ==
