@@ -188,6 +188,9 @@ std::string profile_lines(const Corrections& all) {
         target > run.row->predicted_s ? "four times" : "a quarter", profile.step_s, target);
   std::string text = fmt::format("  {}: kernels and host x {:.3f}, with which this run takes {:.4g} s\n", all.file,
                                  *profile.scale, profile.step_s);
+  text +=
+      "  forecasts with it keep the 90 % band of any run: those with this command's band are the corrected ones "
+      "above\n";
   const bool mostly_others = std::abs(std::log(*profile.scale)) > 2 * std::abs(std::log(run.fit.factor));
   if (mostly_others) text += "  most of its time is not theirs: this scale is wrong for runs with fewer transfers\n";
   return text;

@@ -14,6 +14,7 @@
 #include "sim/base/words.hpp"
 #include "sim/io/atomic_file.hpp"
 #include "sim/io/output_folder.hpp"
+#include "sim/plan/training_checks.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/goodput_svg.hpp"
 #include "sim/report/report_page.hpp"
@@ -173,6 +174,8 @@ Result<GoodputRequest> load(const GoodputCommandOptions& options) {
   request.mtbf_s = *mtbf;
   request.step_time_s = *step;
   request.goal_tokens = static_cast<std::int64_t>(options.tokens);
+  if (const std::string less = less_than_a_step(scenario->training, request.goal_tokens); !less.empty())
+    return fail_key("--tokens", fmt::to_string(request.goal_tokens), less);
   if (options.price > 0 && options.tokens <= 0 && tokens_to_train(scenario->training) == 0)
     return fail_key("--price", fmt::format("{:g}", options.price),
                     "needs the tokens to train (--tokens, or training.train_tokens)");

@@ -94,7 +94,9 @@ void add_space(CLI::App& app, PlanOptions& options) {
   app.add_option("--global-batch", options.global_batch,
                  "samples of a step, as --gpus (default: the scenario's); the smallest and largest that are allowed")
       ->type_name("SAMPLES");
-  list("--topology", options.topologies, "machines to compare: files or shipped names");
+  list("--topology", options.topologies,
+       "machines to compare: files or shipped names; NAME:GPUS, as in dgx-h100:512,dgx-h200:384, gives one a size of "
+       "its own");
   list("--tp", options.tp,
        "tensor-parallel degrees (default: powers of two up to 16 inside a scale-up domain that divide the heads; of "
        "every choice also the scenario's value)")
@@ -137,7 +139,8 @@ void add_objective(CLI::App& app, PlanOptions& options) {
   app.add_option("--tokens", options.tokens, "tokens to train: 2T, 300B (default: the scenario's train_tokens)")
       ->type_name("TOKENS");
   app.add_option("--days", options.days, "time limit of the training")->check(above_zero());
-  app.add_option("--budget", options.budget, "maximum cost in US dollars")->check(above_zero());
+  app.add_option("--budget", options.budget, "maximum cost in US dollars: 2000000, 2M")
+      ->transform(count_or_above_zero());
   app.add_option("--economics", options.economics, "prices and power: a file, or the name of one that is shipped")
       ->type_name("NAME")
       ->capture_default_str();

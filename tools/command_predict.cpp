@@ -190,6 +190,7 @@ void add_schedule_bubble(ForecastRun& run, const Scenario& scenario, bool explai
   const Schedule& schedule = run.schedule;
   const bool few = std::int64_t{schedule.ranks} * schedule.microbatches * schedule.chunks <= 512;
   if (run.plan.parallel.pp == 1 || !schedule.flush || !(few || explain)) return;
+  if (replicas_differ(scenario.perturbation, run.plan)) return;  // each has another bubble
   if (const Result<double> bubble = schedule_bubble(scenario, schedule); bubble) run.forecast.schedule_bubble = *bubble;
 }
 

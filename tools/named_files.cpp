@@ -4,6 +4,7 @@
 
 #include "sim/io/files.hpp"
 #include "tools/environment.hpp"
+#include "tools/sweep_predict.hpp"
 
 namespace tracecast::cli {
 
@@ -11,7 +12,7 @@ namespace fs = std::filesystem;
 
 Result<Scenario> named_scenario(const std::string& name, const std::vector<std::string>& overrides) {
   return data_paths().and_then([&](const DataPaths& data) {
-    return find_file(name, data.scenarios, "scenario").and_then([&](const fs::path& path) {
+    return find_scenario(name, data).and_then([&](const fs::path& path) {
       return read_any_scenario(path, data, overrides);
     });
   });

@@ -10,18 +10,38 @@
 
 #include "sim/base/count_text.hpp"
 #include "sim/base/result.hpp"
+#include "sim/base/words.hpp"
 
 namespace tracecast::cli {
 namespace {
+
+bool starts_with_number(const std::string& text) {
+  const std::size_t letters = text.find_first_not_of("+-.0123456789");
+  return letters != std::string::npos && letters > 0 && parse_number<double>(text.substr(0, letters));
+}
 
 /// A number that is `accepted`. `allowed` says which numbers are.
 CLI::Validator number(const std::string& allowed, const std::function<bool(double)>& accepted) {
   const auto check = [=](const std::string& text) {
     double value = 0;
-    if (!CLI::detail::lexical_cast(text, value)) return std::string("not a number");
+    if (!CLI::detail::lexical_cast(text, value))
+      return std::string(starts_with_number(text) ? "not a number by itself, without a unit or other letters"
+                                                  : "not a number");
     return accepted(value) ? "" : fmt::format("is out of range (allowed: {})", allowed);
   };
   return {check, allowed};
+}
+
+/// `check` of a number that may be written as a count.
+CLI::Validator or_count(const CLI::Validator& check) {
+  const auto transform = [check](std::string& text) {
+    if (const std::optional<std::int64_t> count = parse_count(text))
+      text = std::to_string(*count);
+    else if (double value = 0; !CLI::detail::lexical_cast(text, value))
+      return std::string("not a number");
+    return check(text);
+  };
+  return {transform, check.get_description()};
 }
 
 }  // namespace
@@ -41,14 +61,9 @@ CLI::Validator in_range(double low, double high) {
                 [=](double value) { return value >= low && value <= high; });
 }
 
-CLI::Validator count_up_to(double most) {
-  const CLI::Validator check = in_range(1, most);
-  const auto transform = [check](std::string& text) {
-    if (const std::optional<std::int64_t> count = parse_count(text)) text = std::to_string(*count);
-    return check(text);
-  };
-  return {transform, check.get_description()};
-}
+CLI::Validator count_up_to(double most) { return or_count(in_range(1, most)); }
+
+CLI::Validator count_or_above_zero() { return or_count(above_zero()); }
 
 CLI::Validator at_least_zero() {
   return number("at least 0", [](double value) { return value >= 0 && std::isfinite(value); });

@@ -19,6 +19,9 @@ CLI::Validator in_range(double low, double high);
 /// At least 1, for CLI::Option::transform: the number may be written as a count, "70B" or "15T".
 CLI::Validator count_up_to(double most);
 
+/// Above 0, for CLI::Option::transform: the number may be written as a count, "1.5M".
+CLI::Validator count_or_above_zero();
+
 CLI::Validator at_least_zero();
 
 CLI::Validator above_zero();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <set>
 #include <string_view>
@@ -15,9 +16,11 @@
 #include "sim/import/launchers/launcher.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/scenario_fields.hpp"
 #include "sim/network/rack_use.hpp"
 #include "sim/plan/layout_keys.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/training_checks.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/search/sweep.hpp"
 #include "tools/environment.hpp"
@@ -199,6 +202,20 @@ Result<std::vector<Variant>> variants_of(const std::vector<std::string>& sweeps)
 
 std::string_view swept_key(std::string_view sweep) { return sweep.substr(0, sweep.find('=')); }
 
+/// "dgx-h100:512": a machine and its own number of GPUs; 0: without one.
+struct SizedTopology {
+  std::string name;
+  int gpus = 0;
+};
+
+SizedTopology sized_topology(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const auto gpus =
+      colon == std::string::npos ? std::nullopt : parse_number<int>(std::string_view(text).substr(colon + 1));
+  if (!gpus || *gpus < 1 || *gpus > kMostPlannedGpus) return {text};
+  return {text.substr(0, colon), *gpus};
+}
+
 struct Sizes {
   std::vector<int> gpus;
   std::vector<int> batches;
@@ -287,9 +304,10 @@ Result<Machines> find_machines(const PlanOptions& options) {
   const std::vector<std::string> as_it_is{""};
   Machines result;
   std::optional<Error> too_large;  // the first
-  for (const std::string& topology : options.topologies.empty() ? as_it_is : options.topologies)
+  for (const std::string& text : options.topologies.empty() ? as_it_is : options.topologies) {
+    const auto [topology, own_gpus] = sized_topology(text);
     for (const Variant& variant : sizes->variants)
-      for (const int gpus : sizes->gpus)
+      for (const int gpus : own_gpus > 0 ? std::vector<int>{own_gpus} : sizes->gpus)
         for (const int batch : sizes->batches) {
           const std::vector<std::string> overrides = overrides_of(options, topology, variant, gpus, batch);
           Result<Scenario> scenario = read_with_topology(options.scenario, overrides);
@@ -302,6 +320,7 @@ Result<Machines> find_machines(const PlanOptions& options) {
           if (!scenario) return tl::unexpected(by_options(scenario.error(), topology, gpus, batch));
           add_choices(std::move(*scenario), overrides, variant.text, result.choices);
         }
+  }
   if (result.choices.empty() && too_large) return tl::unexpected(*too_large);
   return result;
 }
@@ -326,6 +345,28 @@ std::string stack_of_launcher(const PlanOptions& options, const std::vector<Mach
   return run ? stack_of_emitted(options.launcher, emit_run(options.launcher, *run).text) : "";
 }
 
+/// Overrides that keep the numbers of the training as they are without the stack that a launcher implies: each of these keys is an
+/// argument of the launcher, so that its stack need not decide it.
+std::vector<std::string> kept_precision(const Machines& without, const Machines& with) {
+  constexpr std::array kKeys{"grad_reduce_dtype", "fp8_param_gather", "fp8_scaling", "optimizer_state_dtype",
+                             "moe_dispatch_dtype"};
+  std::vector<std::string> kept;
+  const auto text = [](const Training& training, const char* key) {
+    const JsonNode all = write_fields(training, true);
+    const JsonNode& value = *all.find(key);
+    return value.kind == JsonNode::Kind::string ? value.string : value.setting_text();
+  };
+  const std::size_t both = std::min(without.choices.size(), with.choices.size());
+  for (const char* key : kKeys)
+    for (std::size_t i = 0; i < both; ++i) {
+      const std::string value = text(without.choices[i].scenario.training, key);
+      if (value == text(with.choices[i].scenario.training, key)) continue;
+      kept.push_back(fmt::format("training.{}={}", key, value));
+      break;
+    }
+  return kept;
+}
+
 /// The machines; for a launcher with the software that it runs, so that what is emitted fits there as well.
 Result<Machines> machines_of(PlanRequest& request) {
   Result<Machines> machines = find_machines(request.options);
@@ -335,6 +376,11 @@ Result<Machines> machines_of(PlanRequest& request) {
   PlanOptions with_stack = request.options;
   with_stack.overrides.push_back("stack=" + request.stack_of_launcher);
   Result<Machines> with = find_machines(with_stack);
+  if (const std::vector<std::string> kept = with ? kept_precision(*machines, *with) : std::vector<std::string>{};
+      !kept.empty()) {
+    with_stack.overrides.insert(with_stack.overrides.end(), kept.begin(), kept.end());
+    with = find_machines(with_stack);
+  }
   if (!with) {  // what the scenario says is against this stack
     request.stack_of_launcher.clear();
     return machines;
@@ -438,6 +484,8 @@ Result<PlanRequest> plan_request(const PlanOptions& options) {
     return fail_key("--tokens", "",
                     "is needed for --days and --budget, since the scenario has no training.train_tokens");
   for (const MachineChoice& machine : request.machines) {
+    const std::string less = less_than_a_step(machine.scenario.training, std::llround(*tokens));
+    if (!less.empty()) return fail_key("--tokens", options.tokens, less);
     SearchSpace space = default_space(machine.scenario, machine.gpus);
     if (const Result<void> done = restrict(space, options); !done) return tl::unexpected(done.error());
     if (const Result<void> good = check_sweep_of_layouts(options, machine.scenario, space); !good)

@@ -25,6 +25,7 @@
 #include "sim/search/upgrades.hpp"
 #include "tools/environment.hpp"
 #include "tools/progress.hpp"
+#include "tools/sweep_predict.hpp"
 
 namespace tracecast::cli {
 namespace {
@@ -286,13 +287,27 @@ Result<std::vector<MachineOutcome>> search_machines(PlanRequest& request, bool i
   return outcomes;
 }
 
-/// What is said of the first candidate's machine: the scenario's own layout there, the manual recipe, upgrades.
+/// The machine and size that the scenario has by itself, if it is among those searched; else the best candidate's.
+std::size_t own_machine(const PlanRequest& request, std::size_t best) {
+  const Result<Scenario> own = read_with_topology(request.options.scenario, request.options.overrides);
+  const auto is_own = [&](const MachineChoice& each) {
+    return own && each.topology == own->topology && each.gpus == own->cluster.world_size && each.variant.empty() &&
+           each.scenario.training.global_batch_size == own->training.global_batch_size;
+  };
+  if (is_own(request.machines[best])) return best;
+  const auto found = std::ranges::find_if(request.machines, is_own);
+  return found == request.machines.end() ? best : static_cast<std::size_t>(found - request.machines.begin());
+}
+
+/// The scenario's own layout, and what is said of the first candidate's machine: the manual recipe, upgrades.
 void explore_best_machine(PlanReport& report, PlanRequest& request, const Context& context, Evaluators& evaluators) {
   const Candidate& first = report.plan.candidates.front();
   const auto m = static_cast<std::size_t>(first.machine);
   const MachineChoice& machine = request.machines[m];
   const PlanOptions& options = request.options;
-  if (const Evaluation own = evaluate_as_it_is(machine.scenario); own.valid) report.own = own;
+  if (const std::size_t own = own_machine(request, m); own < report.plan.machines.size()) report.own_machine = own;
+  const Evaluation own = evaluate_as_it_is(report.plan.machines[report.own_machine].choice.scenario);
+  if (own.valid) report.own = own;
   if (options.recipe) report.recipe = follow_recipe(machine.scenario, request.spaces[m], options.search);
   if (options.no_upgrades || interrupted != 0) return;
   const Busy busy("trying upgrades", context.show_progress);

@@ -76,10 +76,16 @@ Result<void> change_topology(Scenario& scenario, const std::vector<std::string>&
   return {};
 }
 
+Result<std::filesystem::path> find_scenario(const std::string& name, const DataPaths& data) {
+  Result<std::filesystem::path> path = find_file(name, data.scenarios, "scenario");
+  if (path || !find_file(name, data.scenarios / "models", "model")) return path;
+  return fail(fmt::format("'{0}' is a model, not a scenario (a scenario with it: --set model={0})", name));
+}
+
 Result<Scenario> read_with_topology(const std::string& name, const std::vector<std::string>& overrides) {
   const Result<DataPaths> data = data_paths();
   if (!data) return tl::unexpected(data.error());
-  const Result<std::filesystem::path> path = find_file(name, data->scenarios, "scenario");
+  const Result<std::filesystem::path> path = find_scenario(name, *data);
   if (!path) return tl::unexpected(path.error());
   const auto [of_topology, of_scenario] = divided(overrides);
   Result<Scenario> scenario = read_any_scenario(*path, *data, of_scenario);

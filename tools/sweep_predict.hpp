@@ -29,6 +29,9 @@ DividedOverrides divided(const std::vector<std::string>& overrides);
 /// Errors: those of read_topology; values that no machine has; another GPU.
 Result<void> change_topology(Scenario& scenario, const std::vector<std::string>& overrides, const DataPaths& data);
 
+/// Errors: those of find_file; a sentence where `name` is that of a model.
+Result<std::filesystem::path> find_scenario(const std::string& name, const DataPaths& data);
+
 /// `scenario` and `overrides` as for predict. Overrides that begin with "topology." change the machine.
 Result<Scenario> read_with_topology(const std::string& scenario, const std::vector<std::string>& overrides);
 

@@ -217,7 +217,7 @@ std::vector<Difference> rank_differences(const StepRecord& forecast, const StepR
     const double a = seconds(rank_for(actual, rank).time.bubble);
     const bool known = candidates(forecast, rank).size() <= 1 && candidates(actual, rank).size() <= 1;
     list.push_back({Difference::Group::rank, fmt::format("rank {} bubble", rank.number), f, a, (f - a) / step,
-                    known ? slowdowns.cause(list.size(), f > a) : kUnknownClass});
+                    known ? slowdowns.cause(list.size(), f > a) : kUnknownClass, rank.number});
   }
   return list;
 }

@@ -21,6 +21,7 @@ struct Difference {
   double actual_s = 0;
   double share = 0;   ///< (forecast - actual) / actual step
   std::string cause;  ///< likely cause in words; "" if the difference is small
+  int rank = -1;      ///< of a rank; else -1
 };
 
 struct Comparison {

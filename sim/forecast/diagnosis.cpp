@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/cost/attention.hpp"
 #include "sim/forecast/compare.hpp"
 #include "sim/forecast/evidence.hpp"
 #include "sim/network/sites.hpp"
@@ -26,7 +27,7 @@ struct CauseRow {
   double scale;    ///< a usual logarithm of 1 + size; of a cause without size, what its presence counts as
   bool (*applies)(const Scenario&);
   void (*apply)(Scenario&, double size, int rank);
-  std::string (*text)(double size, int rank);  ///< rank -1: not known
+  std::string (*text)(double size, const std::string& rank);  ///< rank: "rank 37", or which one is not known
 };
 
 bool always(const Scenario&) { return true; }
@@ -68,78 +69,104 @@ void all_in_bf16(Scenario& s, double, int) {
   t.low_precision_activations.clear();
 }
 
+constexpr const char* kOtherAttention = "fa2";  ///< what launchers fall back to
+
+/// Whether another kernel than FlashAttention 2 is forecast, which the GPU could run as well.
+bool may_fall_back_to_fa2(const Scenario& s) {
+  const std::vector<std::string> kernels = attention_kernels(s.profile);
+  if (!s.training.flash_attention || std::ranges::find(kernels, kOtherAttention) == kernels.end()) return false;
+  return (s.training.attention_kernel.empty() ? kernels.front() : s.training.attention_kernel) != kOtherAttention;
+}
+
+void fall_back_to_fa2(Scenario& s, double, int) {
+  s.training.attention_kernel = kOtherAttention;
+  s.training.fp8_attention = false;
+}
+
 constexpr const char* kExpertOverlapSchedule = "combined-1f1b";
 
 const std::array kCauses{
     CauseRow{"slow_rank", "time a multiplication on every GPU; look at clocks, temperature and ECC of the slow one", 4,
              0.3, always, slow_down,
-             [](double size, int rank) {
-               return fmt::format("{} computes {:.3g} times as long",
-                                  rank < 0 ? "one rank" : fmt::format("rank {}", rank), 1 + size);
+             [](double size, const std::string& rank) {
+               return fmt::format("{} computes {:.3g} times as long", rank, 1 + size);
              }},
     CauseRow{"lower_clock", "clocks and power of all GPUs (nvidia-smi -q -d CLOCK,POWER) against their limits", 1, 0.1,
              always, lower_clock,
-             [](double size, int) {
+             [](double size, const std::string&) {
                return fmt::format("tensor cores of all GPUs run at {:.3g} % of their rate", 100 / (1 + size));
              }},
     CauseRow{"slow_network", "nccl-tests over all nodes against tracecast collective", 9, 0.5, crosses_nodes,
              slow_network,
-             [](double size, int) { return fmt::format("all NICs run at {:.3g} % of their rate", 100 / (1 + size)); }},
+             [](double size, const std::string&) {
+               return fmt::format("all NICs run at {:.3g} % of their rate", 100 / (1 + size));
+             }},
     CauseRow{"slow_nic", "rate and errors of each NIC (ibstat, ethtool -S), and which node's are worse", 9, 0.5,
              has_rails,
              [](Scenario& s, double size, int) {
                s.cluster.faults.slow_nics.push_back({0, 0, 1 / (1 + size)});
              },
-             [](double size, int) {
+             [](double size, const std::string&) {
                return fmt::format("one NIC of one node runs at {:.3g} % of its rate", 100 / (1 + size));
              }},
     CauseRow{"lost_rail", "NCCL_DEBUG=INFO: NICs that NCCL uses on every node", 0, 0.3, has_rails,
              [](Scenario& s, double, int) { s.cluster.faults.lost_rails.push_back(0); },
-             [](double, int) { return std::string("one NIC of every node is not used"); }},
+             [](double, const std::string&) { return std::string("one NIC of every node is not used"); }},
     CauseRow{"no_gradient_overlap", "the launcher's overlap_grad_reduce and overlap_param_gather", 0, 0.3,
              [](const Scenario& s) {
                return overlaps(s) && (s.parallel.overlap_grad_reduce || s.parallel.overlap_param_gather);
              },
              [](Scenario& s, double, int) { s.parallel.overlap_grad_reduce = s.parallel.overlap_param_gather = false; },
-             [](double, int) { return std::string("gradients and parameters do not move beside computation"); }},
+             [](double, const std::string&) {
+               return std::string("gradients and parameters do not move beside computation");
+             }},
     CauseRow{"no_overlap", "CUDA_DEVICE_MAX_CONNECTIONS, CUDA_LAUNCH_BLOCKING, a debugger or profiler that serialises",
              0, 0.5, overlaps, [](Scenario& s, double, int) { s.profile.overlap = false; },
-             [](double, int) { return std::string("nothing moves beside computation"); }},
-    CauseRow{"no_expert_overlap", "the launcher's overlap_moe_expert_parallel_comm", 0, 0.3,
-             [](const Scenario& s) { return overlaps(s) && s.parallel.pp_schedule == kExpertOverlapSchedule; },
-             [](Scenario& s, double, int) { s.parallel.pp_schedule = default_schedule(s.parallel.vpp); },
-             [](double, int) { return std::string("tokens do not move to experts beside computation"); }},
+             [](double, const std::string&) { return std::string("nothing moves beside computation"); }},
+    CauseRow{
+        "no_expert_overlap", "the launcher's overlap_moe_expert_parallel_comm", 0, 0.3,
+        [](const Scenario& s) { return overlaps(s) && s.parallel.pp_schedule == kExpertOverlapSchedule; },
+        [](Scenario& s, double, int) { s.parallel.pp_schedule = default_schedule(s.parallel.vpp); },
+        [](double, const std::string&) { return std::string("tokens do not move to experts beside computation"); }},
     CauseRow{"no_narrow_precision", "the launcher's FP8 or FP4 recipe, and that Transformer Engine or torchao is used",
              0, 0.5, [](const Scenario& s) { return is_narrow(s.training.dtype); }, all_in_bf16,
-             [](double, int) { return std::string("linear layers run in bf16"); }},
+             [](double, const std::string&) { return std::string("linear layers run in bf16"); }},
+    CauseRow{
+        "attention_kernel",
+        "the launcher's attention backend (Transformer Engine prints it with NVTE_DEBUG=1 and "
+        "NVTE_DEBUG_LEVEL=2)",
+        0, 0.5, may_fall_back_to_fa2, fall_back_to_fa2,
+        [](double, const std::string&) { return fmt::format("attention runs another kernel ({})", kOtherAttention); }},
     CauseRow{"no_graphs", "the launcher's CUDA graphs, and graph breaks in its log", 0, 0.5,
              [](const Scenario& s) { return s.training.cuda_graphs; },
              [](Scenario& s, double, int) { s.training.cuda_graphs = false; },
-             [](double, int) { return std::string("each operation is launched by itself, not in CUDA graphs"); }},
+             [](double, const std::string&) {
+               return std::string("each operation is launched by itself, not in CUDA graphs");
+             }},
     CauseRow{"recompute_selective", "the launcher's recomputation settings", 0, 0.5,
              [](const Scenario& s) { return s.training.recompute == Recompute::none; },
              [](Scenario& s, double, int) { s.training.recompute = Recompute::selective; },
-             [](double, int) { return std::string("attention is recomputed"); }},
+             [](double, const std::string&) { return std::string("attention is recomputed"); }},
     CauseRow{"recompute_full", "the launcher's recomputation settings", 0, 0.5,
              [](const Scenario& s) { return s.training.recompute != Recompute::full; },
              [](Scenario& s, double, int) {
                s.training.recompute = Recompute::full;
                s.training.recompute_modules.clear();
              },
-             [](double, int) { return std::string("every layer is recomputed"); }},
+             [](double, const std::string&) { return std::string("every layer is recomputed"); }},
     CauseRow{"slow_host", "processor time of the ranks, pinning, other processes; CUDA graphs", 20, 1, always,
              slow_host,
-             [](double size, int) {
+             [](double size, const std::string&) {
                return fmt::format("the host takes {:.3g} times as long to issue an operation", 1 + size);
              }},
     CauseRow{"late_data",
              "time between the end of a step and the first kernel of the next: data loader, checkpoint, logging", 1e4,
              2, always, late_data,
-             [](double size, int) { return fmt::format("every step begins {:.3g} s late", size); }},
+             [](double size, const std::string&) { return fmt::format("every step begins {:.3g} s late", size); }},
     CauseRow{"routing", "tokens of each expert (the router's load), or forced balancing", 7, 0.5,
              [](const Scenario& s) { return s.model.moe.has_value() && s.training.expert_capacity_factor == 0; },
              uneven_routing,
-             [](double size, int) {
+             [](double size, const std::string&) {
                return fmt::format("the fullest rank's experts get {:.3g} times the tokens", 1 + size);
              }},
 };
@@ -212,16 +239,17 @@ class Diagnoser {
   Result<Diagnosis> run() {
     const Result<ForecastRun> healthy = step(scenario_, known());
     if (!healthy) return tl::unexpected(healthy.error());
+    if (const std::string far = far_off(evidence_.step_s, healthy->forecast.step_time_s, kMostSlower); !far.empty())
+      return fail({"", 0, "measured step", fmt::format("{:.6g} s", evidence_.step_s), far});
     if (evidence_.record) {
       const StepRecord record = record_of(*healthy);
       const StepRecord known = evidence_.some_ranks ? with_recorded_ranks(record, *evidence_.record) : record;
       if (const Result<Comparison> same = compare(known, *evidence_.record, 1); !same)
         return tl::unexpected(same.error());
       rank_ = slowest(record);
+      rank_text_ = fmt::format("rank {}", rank_);
     } else {
-      Coordinates middle{};
-      middle[Axis::pp] = healthy->plan.parallel.pp / 2;
-      rank_ = healthy->plan.grid.rank(middle);
+      choose_rank(healthy->plan);
     }
     Diagnosis out;
     out.measured_s = evidence_.step_s;
@@ -252,6 +280,16 @@ class Diagnoser {
 
   StepRecord record_of(const ForecastRun& run) const {
     return tracecast::record_of(run.graph, run.timeline, scenario_.name, StepOrigin::simulated);
+  }
+
+  /// Of the stage in the middle: ranks of stages with less work can be slower than this before the step is longer.
+  void choose_rank(const Plan& plan) {
+    Coordinates middle{};
+    middle[Axis::pp] = plan.parallel.pp / 2;
+    rank_ = plan.grid.rank(middle);
+    rank_text_ = plan.parallel.pp == 1 ? "one rank"
+                                       : fmt::format("one rank of pipeline stage {} (of 0 to {})", middle[Axis::pp],
+                                                     plan.parallel.pp - 1);
   }
 
   /// The rank whose computation is longest relative to its forecast.
@@ -291,7 +329,7 @@ class Diagnoser {
     if (!run) return;
     DiagnosedCause cause;
     cause.name = row.name;
-    cause.what = row.text(*size, known() ? rank_ : -1);
+    cause.what = row.text(*size, rank_text_);
     cause.check = row.check;
     cause.size = *size;
     cause.step_s = run->forecast.step_time_s;
@@ -377,6 +415,7 @@ class Diagnoser {
     }
   }
 
+  static constexpr double kMostSlower = 100;    ///< times the forecast; milliseconds for seconds make 1000
   static constexpr double kStepError = 0.01;    ///< standard deviation of the logarithm of a simulated step
   static constexpr double kEffectError = 0.15;  ///< of the logarithm of an effect, relative to it (accuracy.md, levers)
   static constexpr double kFurther = 0.05;      ///< how much further a size is taken for the slope of the step
@@ -390,6 +429,7 @@ class Diagnoser {
   const StepEvidence& evidence_;
   ForecastOptions options_;
   int rank_ = 0;
+  std::string rank_text_;  ///< in a sentence
   std::vector<double> scores_;
 };
 

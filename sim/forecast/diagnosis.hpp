@@ -58,7 +58,8 @@ struct Diagnosis {
   int indistinguishable = 1;
 };
 
-/// Requires a positive measured time. Errors: those of forecast(); a record of another number of pipeline ranks.
+/// Requires a positive measured time. Errors: those of forecast(); a measured time far from the forecast (far_off); a record of another
+/// number of pipeline ranks.
 Result<Diagnosis> diagnose(const Scenario& scenario, const StepEvidence& evidence, const ForecastOptions& options);
 
 }  // namespace tracecast

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "sim/base/words.hpp"
 #include "sim/forecast/measured_runs.hpp"
 #include "sim/io/csv_table.hpp"
@@ -87,6 +89,13 @@ Band band_around(double p50_s, double half_width) {
 }
 
 double deviation_of(double p5_s, double p95_s) { return p5_s > 0 ? std::log(p95_s / p5_s) / (2 * kNinetyPercent) : 0; }
+
+std::string far_off(double measured_s, double forecast_s, double most) {
+  const double ratio = measured_s / forecast_s;
+  if (ratio >= 1 / kFarOff && ratio <= most) return "";
+  return fmt::format("{:.4g} times the forecast of {:.4g} s (allowed: 1/{} to {} times; is it in seconds?)", ratio,
+                     forecast_s, kFarOff, most);
+}
 
 std::vector<Likeness> closest_runs(const Scenario& scenario, std::size_t count) {
   const double parameters = static_cast<double>(parameter_count(scenario.model).total());

@@ -77,6 +77,12 @@ Band band_around(double p50_s, double half_width);
 /// Standard deviation of the logarithm of a time with this 90 % interval; 0 without one (p5_s = 0).
 double deviation_of(double p5_s, double p95_s);
 
+/// Largest ratio of a forecast and a measured time that calibrations take: the worst published run is off by 3.9 times.
+inline constexpr double kFarOff = 4;
+/// Why a measured time says more about its unit than about the run that was forecast; "": it may be of that run.
+/// most: the largest allowed ratio of measured and forecast; the smallest is 1 / kFarOff
+std::string far_off(double measured_s, double forecast_s, double most = kFarOff);
+
 /// A measured run like this one.
 struct Likeness {
   const MeasuredRun* run = nullptr;

@@ -148,6 +148,19 @@ Result<double> schedule_bubble(const Scenario& scenario, const Schedule& schedul
   return run_schedule(schedule, *times).map([](const ScheduleRun& run) { return run.bubble_fraction; });
 }
 
+bool replicas_differ(const Perturbation& perturbation, const Plan& plan) {
+  if (perturbation.none()) return false;
+  for (int rank = 0; rank < plan.grid.ranks(); ++rank) {
+    Coordinates first = plan.grid.coordinates(rank);
+    first[Axis::dp] = 0;
+    const int other = plan.grid.rank(first);
+    if (slowdown_of(perturbation, rank) != slowdown_of(perturbation, other) ||
+        gpu_of(perturbation, rank) != gpu_of(perturbation, other))
+      return true;
+  }
+  return false;
+}
+
 RankPassTimes mean_pass_times(const Schedule& schedule, const ScheduleRun& run) {
   const double chunks = static_cast<double>(schedule.chunks) / schedule.replicas;
   RankPassTimes times;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include "sim/base/result.hpp"
+#include "sim/graph/perturbation.hpp"
 #include "sim/graph/schedule_graph.hpp"
 #include "sim/io/scenario.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/schedule/pipeline_times.hpp"
 #include "sim/schedule/program.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -34,7 +36,10 @@ Result<PipelineTimes> stage_times_in(const Scenario& scenario, const Schedule& s
 /// The bubble of the schedule alone, with the times of the scenario's stages: waiting in forward and backward over their
 /// makespan, without host, messages, data parallelism and optimizer. One micro-batch on P stages makes (P-1)/P.
 /// Errors: those of stage_times_in and run_schedule.
+/// Requires   replicas that do not differ
 Result<double> schedule_bubble(const Scenario& scenario, const Schedule& schedule);
+/// Whether a rank computes at another speed, or has another GPU, than its counterparts in data parallelism.
+bool replicas_differ(const Perturbation& perturbation, const Plan& plan);
 
 /// The pipeline of a simulated step.
 struct ScenarioRun {

@@ -226,7 +226,10 @@ bool ObjectReader::get_choice(const std::string& key, const std::vector<std::str
       return true;
     }
   }
-  error(key, fmt::format("is unknown (allowed: {})", list_of(names)));
+  const std::string written = lower_case(node->kind == JsonNode::Kind::string ? node->string : "");
+  const bool by_case = std::ranges::find(names, written) != names.end();
+  error(key, fmt::format("is unknown ({}allowed: {})", by_case ? fmt::format("did you mean '{}'? ", written) : "",
+                         list_of(names)));
   return false;
 }
 

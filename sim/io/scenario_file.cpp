@@ -20,6 +20,7 @@
 #include "sim/network/rack_use.hpp"
 #include "sim/network/sites.hpp"
 #include "sim/plan/sharding.hpp"
+#include "sim/plan/training_checks.hpp"
 
 namespace tracecast {
 namespace {
@@ -38,12 +39,22 @@ class ScenarioReader {
     scenario_.locations[""] = {document.file, 0, ""};
     remember_places(document.root, document.file, "");
     ObjectReader root(document.root, document.file, "", errors);
-    read(root);
+    if (is_model(document.root))
+      errors.push_back(
+          {document.file, 0, "", "",
+           fmt::format("describes a model, not a scenario (a scenario with it: --set model={})", document.file)});
+    else
+      read(document.root, root);
   }
   Scenario& scenario() { return scenario_; }
 
  private:
-  void read(ObjectReader& root) {
+  static bool is_model(const JsonNode& root) {
+    const auto has = [&](const char* key) { return root.find(key) != nullptr; };
+    return has("num_layers") && has("hidden_size") && !has("model") && !has("training") && !has("cluster");
+  }
+
+  void read(const JsonNode& node, ObjectReader& root) {
     read_fields(root, scenario_);
     if (root.get_node("model") != nullptr) read_model_of(root);
     begin_with_stack(root);
@@ -62,6 +73,7 @@ class ScenarioReader {
     fill_shard_group();
     choose_racks(root);
     if (std::optional<ObjectReader> perturb = root.get_object("perturb")) read_perturb(*perturb);
+    name_groups_of_keys(node, root);
     root.finish();
     if (errors_->empty()) prepare_profiles();
     if (!scenario_.locations.contains("training.fp8_transpose"))
@@ -69,6 +81,26 @@ class ScenarioReader {
     check_attention_kernel(scenario_, *errors_);
     check_fp8_attention(scenario_, *errors_);
     drop_measurement(scenario_);
+  }
+
+  template <class Group>
+  static bool has_key(std::string_view key) {
+    return std::ranges::any_of(fields_of<Group>(), [key](const auto& field) { return field.key == key; });
+  }
+
+  /// Of a key that belongs to a group: "tp" is parallel.tp.
+  void name_groups_of_keys(const JsonNode& node, ObjectReader& root) {
+    for (const JsonMember& each : node.members) {
+      const char* const group = has_key<Scenario>(each.key)      ? nullptr
+                                : has_key<Parallel>(each.key)    ? "parallel"
+                                : has_key<Training>(each.key)    ? "training"
+                                : has_key<ClusterKeys>(each.key) ? "cluster"
+                                                                 : nullptr;
+      if (group == nullptr) continue;
+      root.error(each.key, fmt::format("unknown key (did you mean '{}.{}'?)", group, each.key));
+      errors_->back().value.clear();  // the error is in the key
+      root.ignore(each.key);
+    }
   }
 
   /// Keys of the scenario take precedence over the values of its stack.
@@ -187,6 +219,8 @@ class ScenarioReader {
       scenario_.notes.push_back(fmt::format("training.{} is now called training.{}", old_name, key));
     if (stack_) drop_unfit_precision(*stack_, scenario_.training);
     count_epochs(training);
+    if (const std::string less = less_than_a_step(scenario_.training, scenario_.training.train_tokens); !less.empty())
+      training.error("train_tokens", less);
     read_lengths(training);
     training.finish();
   }

@@ -49,6 +49,17 @@ ClusterKeys cluster_keys(const Scenario& s) {
   return keys;
 }
 
+/// A stack replaces the general defaults, so that all keys are written; an empty text only where the stack has another one.
+template <class Group>
+JsonNode group_object(const Scenario& scenario, const std::string& name, const Group& group) {
+  JsonNode object = write_fields(group, !scenario.stack.empty());
+  std::erase_if(object.members, [&](const JsonMember& each) {
+    return each.value.kind == JsonNode::Kind::string && each.value.string.empty() &&
+           !scenario.against_stack.contains(name + "." + std::string(each.key));
+  });
+  return object;
+}
+
 }  // namespace
 
 std::string to_json(const Model& model) { return to_json(write_fields(model)) + "\n"; }
@@ -58,11 +69,10 @@ std::string to_json(const Scenario& scenario) {
   object.kind = JsonNode::Kind::object;
   if (!scenario.description.empty()) member_of(object, "description") = node_of(scenario.description);
   if (!scenario.source.empty()) member_of(object, "source") = node_of(scenario.source);
-  const bool has_stack = !scenario.stack.empty();  // a stack replaces the general defaults
   member_of(object, "model") = write_fields(scenario.model);
-  if (has_stack) member_of(object, "stack") = node_of(scenario.stack);
-  member_of(object, "parallel") = write_fields(scenario.parallel, has_stack);
-  member_of(object, "training") = write_fields(scenario.training, has_stack);
+  if (!scenario.stack.empty()) member_of(object, "stack") = node_of(scenario.stack);
+  member_of(object, "parallel") = group_object(scenario, "parallel", scenario.parallel);
+  member_of(object, "training") = group_object(scenario, "training", scenario.training);
   member_of(object, "cluster") = write_fields(cluster_keys(scenario));
   if (JsonNode perturb = perturb_object(scenario); !perturb.members.empty())
     member_of(object, "perturb") = std::move(perturb);

@@ -59,14 +59,20 @@ void need_only(ObjectReader& reader, bool needed, std::initializer_list<const ch
 
 bool has_gpu_links(const NodeSpec& node) { return node.link != IntraLink::pcie && node.link != IntraLink::none; }
 
-void read_node(ObjectReader& reader, NodeSpec& node) {
+constexpr const char* kMissingNetwork = "is missing (a machine with \"nodes\": 1 needs none)";
+
+/// one_node: of a machine that has no other, and thus may have no network.
+void read_node(ObjectReader& reader, NodeSpec& node, bool one_node) {
   node.gpus_per_host = 0;
+  node.nics = 0;
   read_fields(reader, node);
+  const bool network = one_node || reader.get_node("nics") != nullptr;
+  if (!network) reader.error("nics", kMissingNetwork);
   if (node.gpus_per_host == 0) node.gpus_per_host = node.gpus;
   if (node.gpus % node.gpus_per_host != 0)
     reader.error("gpus_per_host", fmt::format("does not divide node.gpus = {}", node.gpus));
   need_only(reader, has_gpu_links(node), {"gpu_link"}, "GPUs that node.link connects directly");
-  need_only(reader, node.nics > 0, {"nic_rate", "nic_latency"}, "nodes with node.nics above 0");
+  if (network) need_only(reader, node.nics > 0, {"nic_rate", "nic_latency"}, "nodes with node.nics above 0");
   if (node.nvls && node.link != IntraLink::nvswitch) reader.error("nvls", "needs node.link = \"nvswitch\"");
   reader.finish();
 }
@@ -260,11 +266,14 @@ Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
   Cluster cluster;
   cluster.name = std::move(name);
   read_fields(root, cluster);
-  if (auto node = root.get_object("node")) read_node(*node, cluster.node);
+  const bool one_node = cluster.max_nodes == 1;
+  if (auto node = root.get_object("node")) read_node(*node, cluster.node, one_node);
   const bool has_gpus = cluster.gpu != "cpu";
   if (document.root.find("collectives") == nullptr && cluster.node.link == IntraLink::pcie && has_gpus)
     cluster.tuning = unmeasured_pcie();
   if (auto fabric = root.get_object("fabric")) read_fabric(*fabric, cluster, errors);
+  if (document.root.find("fabric") == nullptr && !one_node) root.error("fabric", kMissingNetwork);
+  if (document.root.find("fabric") == nullptr && one_node) cluster.fabric = FabricKind::none;
   const JsonNode* const node = document.root.find("node");
   complete_references(cluster, node != nullptr && node->find("link_latency") != nullptr);
   refuse_impossible(document, cluster, errors);

@@ -197,4 +197,10 @@ void check_documents(PlanCheck& check, const Model& model, const Parallel& p, co
                 fmt::format("makes more than {} sequences in all", kMostSequences));
 }
 
+std::string less_than_a_step(const Training& t, std::int64_t tokens) {
+  const double step = static_cast<double>(t.seq_length) * static_cast<double>(t.global_batch_size);
+  if (tokens <= 0 || t.dataset_samples > 0 || static_cast<double>(tokens) >= step) return "";
+  return fmt::format("is less than a step, which has {:.0f} tokens (as counts: 2T, 300B, 50M)", step);
+}
+
 }  // namespace tracecast

@@ -17,4 +17,7 @@ void check_batch(PlanCheck& check, const Parallel& parallel, const Training& tra
 /// Requires   dp filled in
 void check_documents(PlanCheck& check, const Model& model, const Parallel& parallel, const Training& training);
 
+/// Why a training of so many tokens (0: not asked) cannot be; "": it has at least one step. A data set may be smaller than a step.
+std::string less_than_a_step(const Training& training, std::int64_t tokens);
+
 }  // namespace tracecast

@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 #include <ranges>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -93,32 +94,34 @@ std::string legend(const std::string& rows) {
   return text + "; a column with several shows one of them, each in its turn";
 }
 
-std::string picture(const StepRecord& forecast, const StepRecord& actual, const TextStyle& style) {
+std::string picture(const Comparison& c, const StepRecord& forecast, const StepRecord& actual, const TextStyle& style) {
   constexpr std::size_t kMaxRanks = 8;
   const double axis = std::max(seconds(forecast.step_time), seconds(actual.step_time));
   const int width = std::max(20, style.width - 22);
   std::string text = "\n" + heading(fmt::format("Both on one axis of {}", time_text(axis)), style);
-  const std::vector<RankPair> pairs = rank_pairs(forecast, actual, kMaxRanks);
+  const std::vector<RankPair> pairs = rank_pairs(c, forecast, actual, kMaxRanks);
   std::string all;
   for (const RankPair& pair : pairs) {
     const std::string above = activity_letters(forecast, pair.forecast, axis, width);
     const std::string below = activity_letters(actual, pair.actual, axis, width);
-    text += fmt::format("  rank {:<5} forecast {}\n", forecast.ranks[pair.forecast].number, painted(above, style));
+    text += fmt::format("  rank {:<5} forecast {}\n", number_of(pair, forecast, actual), painted(above, style));
     text += fmt::format("             actual   {}\n", painted(below, style));
     all += above + below;
   }
   return text + paragraph("  ", legend(all), style);
 }
 
+std::span<const Difference> named_disagreements(const Comparison& c) {
+  const std::span<const Difference> first(c.largest.data(), std::min(kLargest, c.largest.size()));
+  const auto small = std::ranges::find_if(first, [](const Difference& d) { return d.cause.empty(); });
+  return first.first(static_cast<std::size_t>(small - first.begin()));
+}
+
 std::string largest(const Comparison& c, const TextStyle& style) {
   std::string text = "\n" + heading("Largest disagreements", style);
-  std::size_t shown = 0;
-  for (const Difference& d : c.largest) {
-    if (shown == kLargest || d.cause.empty()) break;
-    ++shown;
+  for (const Difference& d : named_disagreements(c))
     text += paragraph("  ", fmt::format("{} {} of the step: {}", d.name, signed_percent(d.share), d.cause), style);
-  }
-  if (shown == 0) text += "  none above half a percent of the step\n";
+  if (named_disagreements(c).empty()) text += "  none above half a percent of the step\n";
   return text;
 }
 
@@ -133,6 +136,27 @@ std::vector<RankPair> rank_pairs(const StepRecord& forecast, const StepRecord& a
     const auto other = static_cast<std::size_t>(&rank_for(finer, coarser.ranks[one]) - finer.ranks.data());
     pairs.push_back(fewer ? RankPair{one, other} : RankPair{other, one});
   }
+  return pairs;
+}
+
+int number_of(const RankPair& pair, const StepRecord& forecast, const StepRecord& actual) {
+  return std::max(forecast.ranks[pair.forecast].number, actual.ranks[pair.actual].number);
+}
+
+std::vector<RankPair> rank_pairs(const Comparison& c, const StepRecord& forecast, const StepRecord& actual,
+                                 std::size_t most_ranks) {
+  std::vector<RankPair> pairs = rank_pairs(forecast, actual, most_ranks);
+  const auto number = [&](const RankPair& pair) { return number_of(pair, forecast, actual); };
+  const StepRecord& finer = forecast.ranks.size() <= actual.ranks.size() ? actual : forecast;
+  for (const Difference& d : named_disagreements(c)) {
+    const auto named = std::ranges::find(finer.ranks, d.rank, &StepRank::number);
+    if (d.rank < 0 || named == finer.ranks.end() || std::ranges::find(pairs, d.rank, number) != pairs.end()) continue;
+    const auto index = [&](const StepRecord& record) {
+      return static_cast<std::size_t>(&rank_for(record, *named) - record.ranks.data());
+    };
+    pairs.push_back({index(forecast), index(actual)});
+  }
+  std::ranges::stable_sort(pairs, {}, number);
   return pairs;
 }
 
@@ -181,7 +205,7 @@ std::string comparison_page(const Comparison& c, const StepRecord& forecast, con
   text += table("Transfers, moving", c.transfers, style);
   text += table("Ranks", c.ranks, style, kRankRows);
   text += table("Waiting in transfers for other ranks", c.waits, style, kRankRows);
-  return text + picture(forecast, actual, style);
+  return text + picture(c, forecast, actual, style);
 }
 
 }  // namespace tracecast

@@ -20,6 +20,11 @@ struct RankPair {
 /// The ranks of the record with fewer ranks that ranks_to_draw selects, each with its counterpart in the other record.
 std::vector<RankPair> rank_pairs(const StepRecord& forecast, const StepRecord& actual,
                                  std::size_t most_ranks = SIZE_MAX);
+/// The same, and every rank that a page names as one of the largest disagreements, by number.
+std::vector<RankPair> rank_pairs(const Comparison& comparison, const StepRecord& forecast, const StepRecord& actual,
+                                 std::size_t most_ranks = SIZE_MAX);
+/// The rank that a pair is about. A class of ranks has its first one's number.
+int number_of(const RankPair& pair, const StepRecord& forecast, const StepRecord& actual);
 
 /// What a rank does in each of `count` equal parts of an axis of `axis_s`: the letter with the most time in it, blank after
 /// the end of the step. Of computation and a transfer at the same time, only the computation counts.

@@ -69,7 +69,7 @@ void draw_legend(SvgCanvas& out, const std::string& rows, int y) {
 
 std::string comparison_svg(const Comparison& c, const StepRecord& forecast, const StepRecord& actual) {
   const double axis = std::max({seconds(forecast.step_time), seconds(actual.step_time), 1e-12});
-  const std::vector<RankPair> pairs = rank_pairs(forecast, actual, kMaxRanks);
+  const std::vector<RankPair> pairs = rank_pairs(c, forecast, actual, kMaxRanks);
   SvgCanvas out;
   const std::string title = fmt::format("{}: forecast {} ({}), actual {} ({}), error {}", c.scenario,
                                         time_text(c.forecast_s), to_string(c.forecast_origin), time_text(c.actual_s),
@@ -77,16 +77,17 @@ std::string comparison_svg(const Comparison& c, const StepRecord& forecast, cons
   out.text(8, 22, title, "title");
   int y = kTop;
   std::string all;
-  const auto row = [&](const StepRecord& record, std::size_t rank, const char* what) {
+  const auto row = [&](const StepRecord& record, std::size_t rank, int number, const char* what) {
     const std::string letters = activity_letters(record, rank, axis, kColumns);
-    out.text(kLeft - 8, y + 12, fmt::format("rank {} {}", record.ranks[rank].number, what), "end");
+    out.text(kLeft - 8, y + 12, fmt::format("rank {} {}", number, what), "end");
     draw(out, letters, y);
     all += letters;
     y += kRow;
   };
   for (const RankPair& pair : pairs) {
-    row(forecast, pair.forecast, "forecast");
-    row(actual, pair.actual, "actual");
+    const int number = number_of(pair, forecast, actual);
+    row(forecast, pair.forecast, number, "forecast");
+    row(actual, pair.actual, number, "actual");
     y += 6;
   }
   draw_legend(out, all, y + 8);

@@ -136,12 +136,16 @@ Json candidate_json(const CapacityPlan& plan, std::size_t index) {
   return out;
 }
 
-Json own_json(const Evaluation& own, const Evaluation& best, int gpus) {
-  Json layout = layout_json(own.layout, gpus);
+Json own_json(const PlanReport& report) {
+  const Evaluation& own = *report.own;
+  const MachineChoice& machine = report.plan.machines[report.own_machine].choice;
+  const Candidate& best = report.plan.candidates.front();
+  Json layout = layout_json(own.layout, machine.gpus);
   layout.erase("id");
-  Json out = {
-      {"layout", layout}, {"step_time_s", own.step_time_s}, {"memory_gib", gib(own.memory)}, {"fits", own.fits}};
-  add_slowdown(out, slower_than(own, best));
+  Json out = {{"topology", machine.topology},   {"gpus", machine.gpus},          {"layout", layout},
+              {"step_time_s", own.step_time_s}, {"memory_gib", gib(own.memory)}, {"fits", own.fits}};
+  if (static_cast<std::size_t>(best.machine) == report.own_machine)
+    add_slowdown(out, slower_than(own, best.evaluation));
   return out;
 }
 
@@ -297,7 +301,7 @@ std::string plan_json(const PlanReport& report) {
   if (plan.candidates.empty()) return json_file(out);
   const Evaluation& best = plan.candidates.front().evaluation;
   const int gpus = choice_of(plan, plan.candidates.front()).gpus;
-  if (report.own) out["own"] = own_json(*report.own, best, gpus);
+  if (report.own) out["own"] = own_json(report);
   if (report.recipe) out["recipe"] = recipe_json(*report.recipe, best.step_time_s, gpus);
   return json_file(out);
 }

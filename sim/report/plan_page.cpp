@@ -166,12 +166,16 @@ std::string candidate_lines(const CapacityPlan& plan, std::size_t index, const T
   return text;
 }
 
-/// Compares the scenario's own layout with the best one.
-std::string own_lines(const Evaluation& own, const CapacityPlan& plan, const TextStyle& style) {
+/// Compares the scenario's own layout with the best one of the same machine.
+std::string own_lines(const PlanReport& report, const TextStyle& style) {
+  const CapacityPlan& plan = report.plan;
+  const Evaluation& own = *report.own;
   const Candidate& first = plan.candidates.front();
-  const int gpus = choice_of(plan, first).gpus;
-  std::string text = fmt::format("{}: step {}, {:.1f} GiB{}", describe(own.layout, gpus), time_text(own.step_time_s),
+  const MachineChoice& machine = plan.machines[report.own_machine].choice;
+  std::string text = fmt::format("{} {} {}: {}: step {}, {:.1f} GiB{}", number(machine.gpus, 1), times(style),
+                                 machine_text(machine), describe(own.layout, machine.gpus), time_text(own.step_time_s),
                                  gib(own.memory), own.fits ? "" : ", which does not fit");
+  if (static_cast<std::size_t>(first.machine) != report.own_machine) return paragraph("  ", text + ".", style);
   const Slowdown why = slower_than(own, first.evaluation);
   if (why.slower_by > 0.0005)
     text +=
@@ -392,7 +396,7 @@ std::string plan_page(const PlanReport& report, const TextStyle& style) {
   for (std::size_t i = 0; i < plan.candidates.size(); ++i) text += candidate_lines(plan, i, style);
   text += "\n";
   for (const std::string& each : closest_run_sentences(plan)) text += paragraph("  ", each, style);
-  if (report.own) section("The scenario's own layout", own_lines(*report.own, plan, style));
+  if (report.own) section("The scenario's own layout", own_lines(report, style));
   section("Parts of the best step", paragraph("  ", plan.limit, style));
   if (!report.upgrades.empty())
     section("Upgrades, each with a new search",

@@ -26,8 +26,8 @@ struct PlanReport {
   std::vector<std::string> refusals = {};  ///< why machines have no layout, a sentence each
   bool complete = true;                    ///< false: stopped early, with the best so far
   CapacityPlan plan;
-  std::optional<Evaluation>
-      own;  ///< the scenario's own layout on the best candidate's machine, if it is possible there
+  std::optional<Evaluation> own;  ///< the scenario's own layout, if it is possible there
+  std::size_t own_machine = 0;    ///< of plan.machines: the scenario's own, else the best candidate's
   Sensitivity sensitivity = {};
   std::vector<Upgrade> upgrades;      ///< of the best candidate's machine, most helpful first
   std::optional<RecipeTrace> recipe;  ///< on the same machine, if requested

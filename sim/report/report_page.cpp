@@ -178,7 +178,7 @@ std::string goodput_html(const GoodputForecast& report, const std::string& scena
 
 std::string compare_html(const Comparison& comparison, const StepRecord& forecast, const StepRecord& actual,
                          const PageMetadata& metadata) {
-  const std::vector<RankPair> pairs = rank_pairs(forecast, actual);
+  const std::vector<RankPair> pairs = rank_pairs(comparison, forecast, actual);
   std::vector<std::size_t> of_forecast;
   std::vector<std::size_t> of_actual;
   for (const RankPair& pair : pairs) {

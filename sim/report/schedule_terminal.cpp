@@ -259,8 +259,11 @@ std::string table(std::span<const ScheduleView> views, const TextStyle& style) {
                  fmt::format("{}x", copies)) +
             "\n";
   }
-  const char* bubble = of_step ? "bubble: mean wait for other ranks and messages / makespan"
-                               : "bubble: 1 - mean work / makespan; own span: 1 - mean work / longest rank span";
+  const char* bubble =
+      of_step ? "work: from the first to the last computation of every pass, with what it waits for in between "
+                "(tensor, context and expert transfers, host); bubble: mean wait for other ranks and messages / "
+                "makespan"
+              : "bubble: 1 - mean work / makespan; own span: 1 - mean work / longest rank span";
   return text + paint(paragraph("", bubble, style), Colour::grey, style) +
          paint(paragraph("", "activations: most micro-batches kept on a rank", style), Colour::grey, style);
 }

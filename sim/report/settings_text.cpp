@@ -51,7 +51,9 @@ std::string attention_text(const Scenario& scenario) {
                              : kernels.empty()                  ? "unknown"
                                                                 : kernels.front();
   const auto asked = scenario.locations.find("training.attention_kernel");
-  if (training.attention_kernel.empty() && asked != scenario.locations.end() && !asked->second.value.empty())
+  const bool names_kernel =
+      asked != scenario.locations.end() && !asked->second.value.empty() && asked->second.value != R"("")";
+  if (training.attention_kernel.empty() && names_kernel)
     return fmt::format("attention: fused, kernel {}; the scenario asks for {}, which is not known on {}", kernel,
                        asked->second.value, scenario.profile.name);
   const std::string dtype(to_string(training.dtype));

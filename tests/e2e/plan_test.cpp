@@ -283,7 +283,7 @@ TEST_CASE("plan: every error is one message", "[e2e][search][error]") {
   CHECK(complaint(sandbox, "llama3-405b-16k --tokens 3X") ==
         "--tokens = 3X: is not a number of tokens (allowed: 2T, 300B, 50M, 300k, 15.6e12)\n");
   // The count is read, and the search begins: what is wrong is another option.
-  CHECK(complaint(sandbox, "llama3-405b-16k --tokens 300k --economics none").starts_with("unknown economics file"));
+  CHECK(complaint(sandbox, "llama3-405b-16k --tokens 300M --economics none").starts_with("unknown economics file"));
   CHECK(complaint(sandbox, "llama3-405b-16k --recompute some") ==
         "--recompute = some: is unknown (allowed: none selective selective_op full)\n");
   CHECK(complaint(sandbox, "llama3-405b-16k --schedule 2f2b") ==
@@ -486,8 +486,45 @@ TEST_CASE("plan --launcher: layouts are forecast with the launcher's stack, and 
   };
   CHECK(page("").find(all + "megatron-core, which an import of its settings sets.") != std::string::npos);
   CHECK(page("--set stack=megatron-lm ").find(all + "megatron-lm.") != std::string::npos);
-  const Json own = answer(sandbox, job), given = answer(sandbox, job + "--set stack=megatron-core");
+  // The stack's own precision of gradients, bf16, is not the scenario's.
+  const Json own = answer(sandbox, job);
+  const Json given = answer(sandbox, job + "--set stack=megatron-core --set training.grad_reduce_dtype=fp32");
   CHECK(own["offers"][0]["step_time_s"] == given["offers"][0]["step_time_s"]);
+}
+
+TEST_CASE("plan --emit: the stack of the launcher changes no numbers of the training", "[e2e][plan]") {
+  const Sandbox sandbox;
+  const std::string job = "tracecast plan llama2-7b-abci --tp 1,2 --no-upgrades --failures none ";
+  const Outcome emitted = sandbox.run(job + "--emit megatron > run.sh");
+  REQUIRE(emitted.code == 0);
+  CHECK(sandbox.run("cat run.sh").out.find("--accumulate-allreduce-grads-in-fp32") != std::string::npos);
+  const Outcome page = sandbox.run(job + "--launcher megatron");
+  CHECK(page.out.find("--set 'training.grad_reduce_dtype=fp32'") != std::string::npos);
+  const Outcome narrow = sandbox.run(job + "--set training.grad_reduce_dtype=bf16 --emit megatron");
+  CHECK(narrow.out.find("--grad-reduce-in-bf16") != std::string::npos);
+}
+
+TEST_CASE("plan: a machine may have a size of its own, and fewer tokens than a step are refused", "[e2e][plan]") {
+  const Sandbox sandbox;
+  const std::string rest = " --no-upgrades --failures none --best 1 --tp 1,2 --pp 1,2 --vpp 1 --micro-batch 1 ";
+  const Json sized = answer(sandbox, "llama2-7b-abci --topology dgx-h100:16,dgx-b200:8" + rest);
+  REQUIRE(sized["offers"].size() == 2);
+  for (const Json& offer : sized["offers"]) CHECK(offer["gpus"] == (offer["topology"] == "dgx-h100" ? 16 : 8));
+  CHECK(complaint(sandbox, "llama2-7b-abci --tokens 5" + rest)
+            .starts_with("--tokens = 5: is less than a step, which has "));
+}
+
+TEST_CASE("plan: the scenario's own layout is on its own machine and size, where they are searched", "[e2e][plan]") {
+  const Sandbox sandbox;
+  const std::string rest = " --no-upgrades --failures none --best 1 --tp 1 --micro-batch 1 ";
+  const Json scenario = Json::parse(sandbox.run("tracecast predict llama2-7b-abci --json").out);
+  const int gpus = scenario["ranks"];
+  const Json own =
+      answer(sandbox, "llama2-7b-abci --gpus " + std::to_string(gpus) + "," + std::to_string(2 * gpus) + rest)["own"];
+  CHECK(own["gpus"] == gpus);
+  CHECK(own["step_time_s"].get<double>() == Approx(scenario["step_time_s"].get<double>()));
+  const std::string page = sandbox.run("tracecast plan llama2-7b-abci --topology dgx-h100 --gpus 64" + rest).out;
+  CHECK(page.find("  64 x dgx-h100: ") != std::string::npos);
 }
 
 TEST_CASE("plan --emit: what is emitted fits with the launcher's stack", "[e2e][plan]") {

@@ -225,3 +225,35 @@ TEST_CASE("diagnosis: routing may be more uneven than the scenario's law", "[for
   CHECK(routing->step_s == Approx(evidence.step_s).epsilon(1e-3));
   CHECK(routing->size > 0);
 }
+
+TEST_CASE("diagnosis: a cause of one rank names the stage that it is simulated on", "[forecast][diagnosis]") {
+  const Scenario healthy = healthy_runs().front();
+  const double healthy_s = with_spans(healthy).forecast.step_time_s;
+  const Result<Diagnosis> result = diagnose(healthy, {.step_s = 1.2 * healthy_s}, {});
+  REQUIRE(result.has_value());
+  const auto slow = std::ranges::find(result->causes, "slow_rank", &DiagnosedCause::name);
+  REQUIRE(slow != result->causes.end());
+  CHECK(slow->what.starts_with("one rank of pipeline stage 1 (of 0 to 1) computes "));
+}
+
+TEST_CASE("diagnosis: attention by FlashAttention 2 in place of another kernel", "[forecast][diagnosis]") {
+  const Scenario healthy = shipped_scenario("llama3-405b-1024");
+  Scenario slow = healthy;
+  slow.training.attention_kernel = "fa2";
+  const Result<Diagnosis> result = diagnose(healthy, measured(slow, 1), {});
+  REQUIRE(result.has_value());
+  CHECK(result->causes.front().name == "attention_kernel");
+  const Result<Diagnosis> own = diagnose(slow, {.step_s = 2 * result->measured_s}, {});
+  REQUIRE(own.has_value());
+  CHECK(std::ranges::find(own->causes, "attention_kernel", &DiagnosedCause::name) == own->causes.end());
+}
+
+TEST_CASE("diagnosis: milliseconds for seconds are refused", "[forecast][diagnosis][error]") {
+  const Scenario healthy = healthy_runs().front();
+  const double healthy_s = with_spans(healthy).forecast.step_time_s;
+  CHECK(diagnose(healthy, {.step_s = 30 * healthy_s}, {}).has_value());
+  const Result<Diagnosis> result = diagnose(healthy, {.step_s = 1000 * healthy_s}, {});
+  REQUIRE_FALSE(result.has_value());
+  CHECK(to_string(result.error()).find("1000 times the forecast of ") != std::string::npos);
+  CHECK(to_string(result.error()).ends_with("(allowed: 1/4 to 100 times; is it in seconds?)"));
+}

@@ -224,3 +224,14 @@ TEST_CASE("updates between the passes of PipeDream are not its bubble", "[schedu
   CHECK(waits_longer > 0);
   CHECK(waits_longer < 0.25 * longer);
 }
+
+TEST_CASE("replicas differ where a rank computes unlike its counterparts in data parallelism", "[schedule][forecast]") {
+  const auto differ = [](const std::vector<std::string>& overrides) {
+    const Scenario scenario = shipped_scenario("llama3-70b-two-generations", overrides);
+    return replicas_differ(scenario.perturbation, *make_plan(scenario.model, scenario.parallel, scenario.training,
+                                                             scenario.cluster.world_size));
+  };
+  CHECK_FALSE(differ({}));  // whole stages of another GPU
+  CHECK(differ({"perturb.slow_rank.5=1.2"}));
+  CHECK(differ({"perturb.speed_spread=0.05"}));
+}

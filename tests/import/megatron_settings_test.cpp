@@ -511,3 +511,26 @@ TEST_CASE("launchers: merge keys of YAML, of which own keys win", "[io][launch]"
   CHECK(refusal("megatron-bridge", "train: {micro_batch_size: 1}\nmodel:\n  <<: 3\n", "r.yaml",
                 job("llama-3.1-8b", 8)) == "r.yaml:3: model.<<: is not a map to merge");
 }
+
+TEST_CASE("launchers: Megatron's attention backend is a kernel of the GPU", "[io][launch]") {
+  const auto run = [](const std::string& backend, const std::string& machine = "dgx-h100") {
+    RunGivens given = job("", 8);
+    given.topology = machine;
+    return imported("megatron", kModel + "--num-layers 32" + backend + "\n", "run.sh", given);
+  };
+  CHECK(run("").scenario.training.attention_kernel.empty());
+  CHECK(run(" --attention-backend auto").scenario.training.attention_kernel.empty());
+  CHECK(run(" --attention-backend fused").scenario.training.attention_kernel == "cudnn");
+  const ImportedRun flash = run(" --attention-backend flash");
+  CHECK(flash.scenario.training.attention_kernel == "fa2");
+  CHECK(assumes(
+      flash, "attention-backend = flash: attention_kernel = fa2, FlashAttention 2; fa3 if flash-attn 3 is installed"));
+  CHECK(flash.scenario.source.find("FlashAttention 2") != std::string::npos);
+  const ImportedRun ampere = run(" --attention-backend fused", "dgx-a100");
+  CHECK(ampere.scenario.training.attention_kernel.empty());
+  CHECK(assumes(ampere, "asks for cudnn, of which a100 has no times"));
+  CHECK(emit_run("megatron", flash.scenario).text.find("--attention-backend flash\n") != std::string::npos);
+  CHECK(emit_run("megatron", run(" --attention-backend fused").scenario).text.find("--attention-backend fused\n") !=
+        std::string::npos);
+  CHECK(emit_run("megatron", run("").scenario).text.find("--attention-backend") == std::string::npos);
+}

@@ -283,3 +283,46 @@ TEST_CASE("scenario: a GPU without a profile has nearest ones, all of them shipp
       if (word != "or") CHECK(fs::exists(source_dir() / "kernels/profiles" / (std::string(word) + ".json")));
   }
 }
+
+TEST_CASE("scenario: texts that are empty are not written, unless the stack has another one", "[io]") {
+  const std::string written =
+      to_json(shipped_scenario("llama3-405b-1024", {"stack=megatron-core", "training.attention_kernel="}));
+  CHECK(written.find("attention_kernel") == std::string::npos);
+  CHECK(written.find("pp_schedule") == std::string::npos);
+}
+
+TEST_CASE("scenario: a key without its group is answered with the group", "[io][error]") {
+  const auto refused = [](const std::string& setting) {
+    const Result<Scenario> scenario =
+        read_scenario(shipped_data().scenarios / "case_studies/llama2-7b-abci.json", shipped_data(), {setting});
+    REQUIRE_FALSE(scenario.has_value());
+    return to_string(scenario.error());
+  };
+  CHECK(refused("tp=4") == "--set: tp: unknown key (did you mean 'parallel.tp'?)");
+  CHECK(refused("dtype=fp8") == "--set: dtype: unknown key (did you mean 'training.dtype'?)");
+  CHECK(refused("world_size=8") == "--set: world_size: unknown key (did you mean 'cluster.world_size'?)");
+  CHECK(refused("training.dtype=FP8").find("training.dtype = \"FP8\": is unknown (did you mean 'fp8'? allowed: ") !=
+        std::string::npos);
+}
+
+TEST_CASE("scenario: a training has at least one step", "[io][error]") {
+  const std::filesystem::path path = shipped_data().scenarios / "case_studies/llama2-7b-abci.json";
+  const Result<Scenario> known = read_scenario(path, shipped_data());
+  REQUIRE(known.has_value());
+  const std::int64_t step = known->training.seq_length * known->training.global_batch_size;
+  CHECK(read_scenario(path, shipped_data(), {"training.train_tokens=" + std::to_string(step)}).has_value());
+  const Result<Scenario> less =
+      read_scenario(path, shipped_data(), {"training.train_tokens=" + std::to_string(step - 1)});
+  REQUIRE_FALSE(less.has_value());
+  CHECK(to_string(less.error()).find("is less than a step, which has " + std::to_string(step) + " tokens") !=
+        std::string::npos);
+}
+
+TEST_CASE("scenario: a model in its place is one sentence", "[io][error]") {
+  const std::filesystem::path model = shipped_data().scenarios / "models/llama-3.1-8b.json";
+  const Result<Scenario> scenario = read_scenario(model, shipped_data());
+  REQUIRE_FALSE(scenario.has_value());
+  CHECK(to_string(scenario.error()) ==
+        model.string() + ": describes a model, not a scenario (a scenario with it: --set model=" + model.string() +
+            ")");
+}

@@ -232,5 +232,24 @@ TEST_CASE("a topology has the latencies that its collectives were measured with"
   CHECK(reference("rtx-pro-6000-pcie") == ReferenceLatencies{});       // no latencies to compare with
 }
 
+TEST_CASE("topology: one node needs no network", "[io][network]") {
+  const auto machine = [](const std::string& nodes) {
+    return read_topology_text(
+        R"({"description": "a host", "gpu": "l40s",)" + nodes +
+            R"("node": {"gpus": 8, "link": "pcie", "pcie": "26 GB/s", "cpu": "amd"}, "sources": "assumed"})",
+        "box.json");
+  };
+  const Result<Cluster> one = machine(R"("nodes": 1,)");
+  REQUIRE(one.has_value());
+  CHECK(one->node.nics == 0);
+  CHECK(one->fabric == FabricKind::none);
+  CHECK(*read_topology_text(to_json(*one, "a host"), "box.json") == *one);
+  const Result<Cluster> many = machine("");
+  REQUIRE_FALSE(many.has_value());
+  CHECK(to_string(many.error()) ==
+        "box.json:1: node.nics: is missing (a machine with \"nodes\": 1 needs none)\n"
+        "box.json:1: fabric: is missing (a machine with \"nodes\": 1 needs none)");
+}
+
 }  // namespace
 }  // namespace tracecast

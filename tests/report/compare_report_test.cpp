@@ -97,3 +97,20 @@ TEST_CASE("compare: the size of the picture does not grow with the number of ope
   }
   CHECK(comparison_svg({}, record, record).size() < 500'000);
 }
+
+TEST_CASE("compare: ranks that are named are drawn", "[report]") {
+  StepRecord folded, unfolded;
+  for (const int r : {0, 4})
+    folded.ranks.push_back({.number = r, .multiplicity = 4, .pp_rank = r / 4, .first_layers = {}, .time = {}});
+  for (int r = 0; r < 8; ++r)
+    unfolded.ranks.push_back({.number = r, .multiplicity = 1, .pp_rank = r / 4, .first_layers = {}, .time = {}});
+  Comparison c;
+  c.largest = {{.group = Difference::Group::rank, .name = "rank 5 bubble", .cause = "slow", .rank = 5},
+               {.group = Difference::Group::rank, .name = "rank 6 bubble", .rank = 6}};
+  const std::vector<RankPair> pairs = rank_pairs(c, folded, unfolded);
+  REQUIRE(pairs.size() == 3);
+  CHECK(pairs[2].forecast == 1);  // its class
+  CHECK(pairs[2].actual == 5);
+  CHECK(number_of(pairs[2], folded, unfolded) == 5);
+  CHECK(comparison_page(c, folded, unfolded, {}).find("  rank 5     forecast ") != std::string::npos);
+}

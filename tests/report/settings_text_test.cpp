@@ -39,6 +39,8 @@ TEST_CASE("settings text: attention and its kernel", "[report]") {
   scenario.locations["training.attention_kernel"].value = "fa3";  // given way to the first
   CHECK(attention_text(scenario) ==
         "attention: fused, kernel cudnn; the scenario asks for fa3, which is not known on b200");
+  scenario.locations["training.attention_kernel"].value = R"("")";  // asks for none
+  CHECK(attention_text(scenario) == "attention: fused, kernel cudnn");
   scenario.training.attention_kernel = "fa2";
   CHECK(attention_text(scenario) == "attention: fused, kernel fa2");
   scenario.training.dtype = Precision::mxfp8;

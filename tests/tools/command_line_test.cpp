@@ -173,6 +173,18 @@ TEST_CASE("an option may take a count as people write it", "[tools]") {
   CHECK(at_least_zero()(endless) == "is out of range (allowed: at least 0)");
 }
 
+TEST_CASE("an amount may be a count, and a number with a unit is told so", "[tools][error]") {
+  std::string text = "1M";
+  CHECK(count_or_above_zero()(text).empty());
+  CHECK(text == "1000000");
+  text = "2.5";
+  CHECK(count_or_above_zero()(text).empty());
+  text = "60d";
+  CHECK(above_zero()(text) == "not a number by itself, without a unit or other letters");
+  text = "many";
+  CHECK(above_zero()(text) == "not a number");
+}
+
 TEST_CASE("no arguments: the overview, on standard error", "[tools]") {
   const Outcome outcome = run({});
   CHECK(outcome.code == 2);

@@ -13,8 +13,6 @@ namespace {
 
 /// In doublings (own_runs.hpp).
 constexpr double kCorrelationLength = 1.4;
-/// Between measured and forecast. The worst published run is off by 3.9 times.
-constexpr double kFarOff = 4;
 /// Runs that correlate less say almost nothing.
 constexpr double kLeastCorrelation = 0.05;
 /// The most similar runs are enough, and keep the system of equations small.
@@ -35,11 +33,8 @@ std::string why_left_out(const RowForecast& row) {
   if (!row.forecast_made()) return row.skipped;
   if (row.out_of_memory) return "ended out of memory";
   if (row.measured_s <= 0) return "";
-  const double ratio = row.measured_s / row.predicted_s;
-  if (ratio >= 1 / kFarOff && ratio <= kFarOff) return "";
-  return fmt::format(
-      "step_time_s = {:.4g}: {:.4g} times the forecast of {:.4g} s (allowed: 1/{} to {} times; is it in seconds?)",
-      row.measured_s, ratio, row.predicted_s, kFarOff, kFarOff);
+  const std::string far = far_off(row.measured_s, row.predicted_s);
+  return far.empty() ? "" : fmt::format("step_time_s = {:.4g}: {}", row.measured_s, far);
 }
 
 OwnFit own_fit(const RowForecast& row, const std::vector<const RowForecast*>& known) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/cost/attention.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/calculon_run.hpp"
 #include "sim/import/launchers/unread_launchers.hpp"
@@ -52,10 +53,10 @@ RunGivens with_overrides(RunGivens givens) {
   return givens;
 }
 
-void put_source(RunImport& run, std::string_view format) {
+std::string source_of(const RunImport& run, std::string_view format) {
   std::string source = fmt::format("imported from {} ({})", run.file(), format);
   for (const std::string& each : run.assumptions) source += "; " + each;
-  run.put("source", source);
+  return source;
 }
 
 void take_givens(RunImport& run, const RunGivens& givens) {
@@ -218,6 +219,30 @@ Result<void> complete_recompute(const RunImport& run, const Plan& plan, Training
   return {};
 }
 
+/// The kernel of fused attention, which is known with the GPU alone.
+Result<void> complete_attention(RunImport& run, Scenario& scenario) {
+  Training& training = scenario.training;
+  const std::string& kernel = run.attention_kernel;
+  if (kernel.empty() || !training.flash_attention || run.is_overridden("training.attention_kernel")) return {};
+  const std::vector<std::string> known = attention_kernels(scenario.profile);
+  const auto has = [&](const char* name) { return std::ranges::find(known, name) != known.end(); };
+  if (!has(kernel.c_str())) {
+    run.assume(fmt::format("{} asks for {}, of which {} has no times: attention is the profile's first kernel",
+                           run.attention_key, kernel, scenario.profile.name));
+    return {};
+  }
+  if (training.fp8_attention && !has_attention_in(scenario.profile, kernel, training.dtype))
+    return fail({run.file(), 0, run.attention_key, "",
+                 fmt::format("asks for {}, which does not multiply in {} (training.fp8_attention)", kernel,
+                             to_string(training.dtype))});
+  training.attention_kernel = kernel;
+  if (kernel == "fa2")
+    run.assume(
+        fmt::format("{}: attention_kernel = fa2, FlashAttention 2{}", run.attention_key,
+                    has("fa3") ? "; fa3 if flash-attn 3 is installed (--set training.attention_kernel=fa3)" : ""));
+  return {};
+}
+
 /// Tells what a scenario's reader or a plan found with the launcher's key in place of ours.
 Error in_their_words(Error error, const RunImport& run) {
   for (Diagnostic& each : error.diagnostics) {
@@ -271,9 +296,10 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
   if (run.errors.empty()) complete_shard_group(run);
   if (run.errors.empty()) complete_chunks(run);
   if (!run.errors.empty()) return tl::unexpected(in_file_order(std::move(run.errors)));
-  put_source(run, name);
   Result<Scenario> scenario = read_scenario(JsonDocument{file, run.ours}, data, read_any_topology);
   if (!scenario) return tl::unexpected(in_their_words(std::move(scenario.error()), run));
+  if (const Result<void> done = complete_attention(run, *scenario); !done) return tl::unexpected(done.error());
+  scenario->source = source_of(run, name);
   const Result<Plan> plan =
       make_plan(scenario->model, scenario->parallel, scenario->training, scenario->cluster.world_size);
   if (!plan) return tl::unexpected(in_their_words(located(plan.error(), *scenario), run));

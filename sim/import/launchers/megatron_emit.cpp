@@ -361,14 +361,22 @@ std::string adapters_object(RunSettings& settings, const Scenario& scenario) {
 
 }  // namespace
 
+/// "flash" or "fused", where the scenario names a kernel of Transformer Engine; which FlashAttention it is, is not an argument.
+std::string attention_backend(RunSettings& settings, const Training& t) {
+  if (!t.flash_attention) return "unfused";
+  const std::string& kernel = t.attention_kernel;
+  settings.list_unless(kernel.empty() || kernel == "fa2" || kernel == "cudnn", "training.attention_kernel");
+  return kernel.starts_with("fa") ? "flash" : kernel == "cudnn" ? "fused" : "";
+}
+
 EmittedRun emit_megatron(const Scenario& given) {
   const Scenario scenario = with_written_cut(given);
   RunSettings settings(scenario);
   Settings said = emit_settings(scenario, settings);
-  if (settings.take("training.flash_attention").boolean)
-    said.push_back({"use-flash-attn"});
-  else
-    said.push_back({"attention-backend", "unfused"});
+  const bool flash = settings.take("training.flash_attention").boolean;
+  const std::string backend = attention_backend(settings, scenario.training);
+  if (flash && backend != "fused") said.push_back({"use-flash-attn"});
+  if (!backend.empty()) said.push_back({"attention-backend", backend});
   std::string text = environment_of(scenario) + "LAYOUT_ARGS=(\n";
   for (const auto& [key, value] : said) text += fmt::format("  --{}{}{}\n", key, value.empty() ? "" : " ", value);
   return {text + ")\n", settings.left()};

@@ -343,6 +343,17 @@ void import_adapters(RunImport& run) {
   run.pass_over(kWithoutEffectOfAdapters);
 }
 
+/// Transformer Engine's FlashAttention excludes cuDNN's kernel, and the other way round (Megatron-Core's language_module.py sets
+/// NVTE_FLASH_ATTN and NVTE_FUSED_ATTN); auto prefers as the GPU's profile does. FlashAttention is version 3 where that is installed.
+void import_backend(RunImport& run, std::string_view backend) {
+  constexpr Name kBackend = "attention-backend";
+  if (const std::size_t dot = backend.rfind('.'); dot != Name::npos)
+    backend.remove_prefix(dot + 1);  // AttnBackend.flash
+  if (backend != "flash" && backend != "fused") return;
+  run.attention_kernel = backend == "flash" ? "fa2" : "cudnn";
+  run.attention_key = fmt::format("{} = {}", kBackend, backend);
+}
+
 }  // namespace
 
 void import_megatron_settings(RunImport& run, bool bridge) {
@@ -383,6 +394,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
       run.first_of({"use-flash-attn", "use-flash-attn-v2", "use-flash-attn-v1", "use-flash-attn-triton"});
   const bool fused = run.flag(flash).value_or(!from_local);
   if (!bridge) run.put_flag("training.flash_attention", fused && backend != "unfused" && backend != "local", flash);
+  import_backend(run, backend);
   run.pass_over_fusions();
   run.pass_over(kWithoutEffect);
   if (run.theirs().find("trainer") != nullptr) run.pass_over(kWithoutEffectOfNemo);

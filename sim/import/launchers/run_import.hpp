@@ -115,6 +115,9 @@ class RunImport {
       StageRounding::none;  ///< of the stages that follow from these; the first then have a layer more
   /// Every such layer of a virtual stage is recomputed; up to 1: as training.recompute says.
   KeyedCount recompute_interval;
+  /// The kernel of fused attention that a setting asks for. GPUs whose profile does not have it keep the profile's first.
+  std::string attention_kernel;
+  std::string attention_key;                                   ///< of that setting
   std::map<std::string, std::string, std::less<>> overridden;  ///< [key of a scenario] what the user sets
   bool is_overridden(std::string_view key) const { return overridden.contains(key); }
   bool model_refused = false;  ///< the file describes a model, and an error says what is wrong with it
