@@ -261,8 +261,7 @@ Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
   cluster.name = std::move(name);
   read_fields(root, cluster);
   if (auto node = root.get_object("node")) read_node(*node, cluster.node);
-  const bool has_gpus = cluster.gpu != "cpu";
-  if (document.root.find("collectives") == nullptr && cluster.node.link == IntraLink::pcie && has_gpus)
+  if (document.root.find("collectives") == nullptr && cluster.node.link == IntraLink::pcie)
     cluster.tuning = unmeasured_pcie();
   if (auto fabric = root.get_object("fabric")) read_fabric(*fabric, cluster, errors);
   const JsonNode* const node = document.root.find("node");
