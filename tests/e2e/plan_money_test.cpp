@@ -311,3 +311,21 @@ TEST_CASE("predict --sweep: a name with a dot stays whole", "[e2e]") {
   const Outcome outcome = sandbox.run("tracecast predict zero-1-7.5b --sweep training.micro_batch_size=1,2");
   CHECK(outcome.out.find("zero-1-7.5b") != std::string::npos);
 }
+
+TEST_CASE("plan: days that failures do not tell are not known", "[e2e][search]") {
+  const Sandbox sandbox;
+  sandbox.run("sed 's/\"mode\": \"sync\"/\"mode\": \"off\"/' '" +
+              (source_dir() / "scenarios/failures/llama3-54-days.json").string() + "' > off.json");
+  const std::string plan =
+      "tracecast plan p5-llama2-13b-16 --tokens 100B --tp 1,2 --pp 1 --best 1 --no-upgrades --failures off.json ";
+  const Outcome page = sandbox.run(plan);
+  REQUIRE(page.code == 0);
+  CHECK(page.out.find("not known: without checkpoints the goodput depends on the length of a") != std::string::npos);
+  CHECK(page.out.find("no price") == std::string::npos);
+  const Outcome limited = sandbox.run(plan + "--days 30 --json");
+  CHECK(limited.code == 1);
+  const Json offer = Json::parse(limited.out)["offers"][0];
+  CHECK(offer["days_unknown"] == "without checkpoints the goodput depends on the length of a history");
+  CHECK_FALSE(offer.contains("days"));
+  CHECK_FALSE(offer.contains("cost_usd"));
+}
