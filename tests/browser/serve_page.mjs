@@ -254,6 +254,7 @@ async function drive(browser, folder, address) {
   await page.selectOption("#b-recompute", "full");
   await settled(page);
   await page.waitForFunction(() => document.querySelector("#table td.better, #table td.worse"));
+  assert.deepEqual((await page.locator("#table th").allTextContents()).slice(1, 3), ["A: llama3-405b-16k; failures llama3-54-days", "B: llama3-405b-16k; recompute full"]);
   assert.match(await page.textContent("#table"), /goodput[\d.]+ %100\.00 %\+[\d.]+ points/);
   assert.match(await page.textContent("#table"), /GPU-hours[\d,]+[\d,]+/);
   const both = await open({}, await page.evaluate(() => location.hash));
