@@ -239,7 +239,7 @@ TEST_CASE("plan: the summary for decision makers has every part", "[e2e][search]
   for (const char* part :
        {"question", "answer", "trade-off", "candidates", "money", "limits", "changes", "assumptions"})
     CHECK(page.find(std::string("id=\"section-") + part + '"') != std::string::npos);
-  CHECK(page.find("for the least money, on abci-a or dgx-h100, within 10 days?") != std::string::npos);
+  CHECK(page.find("for the least money, on 32 GPUs of abci-a or dgx-h100, within 10 days?") != std::string::npos);
   CHECK(page.find("Take 32 GPUs of dgx-h100 (tp 1, pp 1, dp 32") != std::string::npos);
   // The answer has the money of the table.
   const std::size_t end = page.find(" USD at typical prices");
