@@ -330,6 +330,8 @@ std::string to_json(const Cluster& cluster, const std::string& description) {
   member_of(root, "description") = node_of(description);
   member_of(root, "node") = written(cluster.node);
   member_of(root, "fabric") = node_of(FabricKeys{cluster.fabric, cluster.shape, cluster.tiers});
+  if (cluster.node.link == IntraLink::pcie && cluster.tuning == CollectiveTuning{})  // else unmeasured_pcie() is read
+    member_of(member_of(root, "collectives"), "data") = node_of(std::string());
   member_of(root, "sources") = node_of(cluster.source);
   return indented_json(root) + "\n";
 }
