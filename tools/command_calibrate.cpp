@@ -15,6 +15,7 @@
 #include "sim/base/markup.hpp"
 #include "sim/base/parallel_for.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/output_files.hpp"
 #include "sim/report/text.hpp"
 #include "tools/accuracy/calibration_report.hpp"
 #include "tools/accuracy/errors.hpp"
@@ -53,14 +54,14 @@ Result<ExitCode> fit_published(const CalibrateOptions& options, const DataPaths&
   if (!result) return tl::unexpected(result.error());
   if (scored(result->plain).empty()) return fail_key("--published", options.published, "has no row that can be scored");
   const std::string page = calibration_page(*table, *result);
-  if (!options.out.empty())
-    if (const Result<void> written = write_file(options.out, page); !written) return tl::unexpected(written.error());
+  OutputFiles files;
+  if (!options.out.empty()) files.write(options.out, page);
   if (!options.evidence.empty()) {
     const Result<std::string> evidence = evidence_table(*table, *library, *result);
     if (!evidence) return tl::unexpected(evidence.error());
-    if (const Result<void> written = write_file(options.evidence, *evidence); !written)
-      return tl::unexpected(written.error());
+    files.write(options.evidence, *evidence);
   }
+  if (const Result<void> written = files.commit(); !written) return tl::unexpected(written.error());
   fmt::print("{}", page);
   return ExitCode::done;
 }

@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "sim/io/files.hpp"
+#include "sim/io/output_files.hpp"
 #include "sim/report/compare_report.hpp"
 #include "sim/report/report_page.hpp"
 #include "tools/build_info.hpp"
@@ -49,15 +49,11 @@ Result<ExitCode> run(const CompareOptions& options, const Context& context) {
   if (!actual) return tl::unexpected(actual.error());
   const Result<Comparison> comparison = compare(*forecast, *actual, options.tolerance);
   if (!comparison) return tl::unexpected(comparison.error());
-  if (!options.svg.empty()) {
-    if (const Result<void> written = write_file(options.svg, comparison_svg(*comparison, *forecast, *actual)); !written)
-      return tl::unexpected(written.error());
-  }
-  if (!options.html.empty()) {
-    const PageMetadata metadata{context.command, "tracecast " + version()};
-    const std::string page = compare_html(*comparison, *forecast, *actual, metadata);
-    if (const Result<void> written = write_file(options.html, page); !written) return tl::unexpected(written.error());
-  }
+  OutputFiles files;
+  if (!options.svg.empty()) files.write(options.svg, comparison_svg(*comparison, *forecast, *actual));
+  const PageMetadata metadata{context.command, "tracecast " + version()};
+  if (!options.html.empty()) files.write(options.html, compare_html(*comparison, *forecast, *actual, metadata));
+  if (const Result<void> written = files.commit(); !written) return tl::unexpected(written.error());
   fmt::print("{}", options.json ? comparison_json(*comparison)
                                 : comparison_page(*comparison, *forecast, *actual, context.style));
   return comparison->within() ? ExitCode::done : ExitCode::no;

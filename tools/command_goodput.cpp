@@ -12,8 +12,7 @@
 
 #include "sim/base/parallel_for.hpp"
 #include "sim/base/words.hpp"
-#include "sim/io/atomic_file.hpp"
-#include "sim/io/output_folder.hpp"
+#include "sim/io/output_files.hpp"
 #include "sim/plan/training_checks.hpp"
 #include "sim/report/goodput_report.hpp"
 #include "sim/report/goodput_svg.hpp"
@@ -307,24 +306,18 @@ Result<ExitCode> sweep(const GoodputCommandOptions& options, const Context& cont
 /// The folder and the page, or none of them.
 Result<void> write_files(const GoodputCommandOptions& options, const Context& context, const GoodputForecast& report,
                          const std::string& scenario) {
-  std::optional<OutputFolder> folder;
-  std::optional<AtomicFile> page;  // goes first: it may be in the folder
+  OutputFiles files;
   if (!options.out.empty()) {
-    folder.emplace(options.out);
-    folder->write("goodput.json", goodput_json(report));
-    folder->write("goodput.txt", goodput_page(report, {}, true));
-    folder->write("waterfall.svg", waterfall_svg(report));
-    folder->write("timeline.svg", timeline_svg(report));
-    folder->write("distribution.svg", distribution_svg(report));
+    OutputFolder& folder = files.folder(options.out);
+    folder.write("goodput.json", goodput_json(report));
+    folder.write("goodput.txt", goodput_page(report, {}, true));
+    folder.write("waterfall.svg", waterfall_svg(report));
+    folder.write("timeline.svg", timeline_svg(report));
+    folder.write("distribution.svg", distribution_svg(report));
   }
-  if (!options.html.empty()) {
-    page.emplace(options.html);
-    page->write(goodput_html(report, scenario, {context.command, "tracecast " + version()}));
-    if (Result<void> written = page->finish(); !written) return written;
-  }
-  if (folder)
-    if (Result<void> written = folder->commit(); !written) return written;
-  return page ? page->commit() : Result<void>{};
+  if (!options.html.empty())
+    files.write(options.html, goodput_html(report, scenario, {context.command, "tracecast " + version()}));
+  return files.commit();
 }
 
 Result<ExitCode> goodput(const GoodputCommandOptions& options, const Context& context) {

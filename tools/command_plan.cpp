@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/import/launchers/launcher_rules.hpp"
-#include "sim/io/files.hpp"
+#include "sim/io/output_files.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/report/decision_page.hpp"
 #include "sim/report/plan_report.hpp"
@@ -27,13 +27,11 @@ namespace {
 Result<void> write_files(const PlanOptions& options, const PlanReport& report, const std::string& scenario,
                          const Context& context) {
   const PageMetadata metadata{context.command, "tracecast " + version()};
-  if (!options.csv.empty())
-    if (Result<void> written = write_file(options.csv, plan_csv(report.plan)); !written) return written;
-  if (!options.html.empty())
-    if (Result<void> written = write_file(options.html, plan_html(report, scenario, metadata)); !written)
-      return written;
-  if (options.page.empty()) return {};
-  return write_file(options.page, decision_page(report, metadata));
+  OutputFiles files;
+  if (!options.csv.empty()) files.write(options.csv, plan_csv(report.plan));
+  if (!options.html.empty()) files.write(options.html, plan_html(report, scenario, metadata));
+  if (!options.page.empty()) files.write(options.page, decision_page(report, metadata));
+  return files.commit();
 }
 
 Result<ExitCode> plan(PlanOptions options, const Context& context) {

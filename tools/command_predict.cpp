@@ -16,7 +16,7 @@
 #include "sim/forecast/schedule_runs.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
-#include "sim/io/output_folder.hpp"
+#include "sim/io/output_files.hpp"
 #include "sim/io/step_record.hpp"
 #include "sim/report/evidence_page.hpp"
 #include "sim/report/json.hpp"
@@ -84,16 +84,13 @@ Result<ForecastRun> run_forecast(const PredictOptions& options, const Scenario& 
 }
 
 /// result.json, report.txt, scenario.json, trace.json and timeline.json.
-Result<void> write_results(const PredictOptions& options, const Scenario& scenario, const ForecastRun& run,
-                           const Unchanged* unchanged) {
-  OutputFolder folder(options.out);
+Result<void> write_results(OutputFolder& folder, const PredictOptions& options, const Scenario& scenario,
+                           const ForecastRun& run, const Unchanged* unchanged) {
   folder.write("result.json", result_json(scenario, run.forecast, unchanged));
   folder.write("report.txt", terminal_page(scenario, run.plan, run.forecast, {}, unchanged));
   folder.write("scenario.json", to_json(scenario));
   folder.write("timeline.json", to_json(record_of(run.graph, run.timeline, scenario.name, StepOrigin::simulated)));
-  return write_trace_file(folder.file("trace.json"), run, options.trace_ranks).and_then([&] {
-    return folder.commit();
-  });
+  return write_trace_file(folder.file("trace.json"), run, options.trace_ranks);
 }
 
 /// The overrides of --set and of the options that are short for one.
@@ -117,21 +114,22 @@ std::optional<Range3> energy_of_tokens(const Economics& economics, const Scenari
   return kilowatts ? std::optional(for_million_tokens(*kilowatts, f)) : std::nullopt;
 }
 
-void add_cost(Unchanged& unchanged, const Scenario& before, const Scenario& changed, const Forecast& after) {
-  const Result<DataPaths> data = data_paths();
-  if (!data) return;
-  const Result<Economics> economics = read_economics(data->scenarios / "economics" / "prices-2026.json");
-  if (!economics) return;
+/// Errors: those of the file of prices.
+Result<void> add_cost(Unchanged& unchanged, const Scenario& before, const Scenario& changed, const Forecast& after) {
+  const Result<Economics> economics = data_paths().and_then(read_usual_economics);
+  if (!economics) return tl::unexpected(economics.error());
   unchanged.usd_per_million_tokens = price_of_tokens(*economics, before, unchanged.forecast);
   unchanged.usd_per_million_tokens_after = price_of_tokens(*economics, changed, after);
-  if (before.power_limit == changed.power_limit && gpus_text(before) == gpus_text(changed)) return;
+  if (before.power_limit == changed.power_limit && gpus_text(before) == gpus_text(changed)) return {};
   unchanged.kwh_per_million_tokens = energy_of_tokens(*economics, before, unchanged.forecast);
   unchanged.kwh_per_million_tokens_after = energy_of_tokens(*economics, changed, after);
+  return {};
 }
 
 /// The forecast without --set; empty if there is none, if the file alone cannot be forecast, or if it would be slow.
-std::optional<Unchanged> forecast_unchanged(const PredictOptions& options, const Scenario& changed,
-                                            const Forecast& after) {
+/// Errors: as of add_cost().
+Result<std::optional<Unchanged>> forecast_unchanged(const PredictOptions& options, const Scenario& changed,
+                                                    const Forecast& after) {
   // Flow by flow, or with hashed paths that leave no ranks alike, the larger of the two runs may take minutes.
   const bool slow = options.network == "simgrid" || changed.cluster.routing == RoutingPolicy::ecmp;
   if (options.overrides.empty() || !options.emit.empty() || slow) return std::nullopt;
@@ -145,7 +143,8 @@ std::optional<Unchanged> forecast_unchanged(const PredictOptions& options, const
   if (!run) return std::nullopt;
   Unchanged unchanged{
       .forecast = std::move(run->forecast), .measured = scenario->measured, .settings = options.overrides};
-  add_cost(unchanged, *scenario, changed, after);
+  if (const Result<void> priced = add_cost(unchanged, *scenario, changed, after); !priced)
+    return tl::unexpected(priced.error());
   return unchanged;
 }
 
@@ -197,11 +196,13 @@ void add_schedule_bubble(ForecastRun& run, const Scenario& scenario, bool explai
 /// What --out and --html ask for.
 Result<void> write_files(const PredictOptions& options, const Scenario& scenario, const ForecastRun& run,
                          const Unchanged* unchanged, const Context& context) {
+  OutputFiles files;
   if (!options.out.empty())
-    if (Result<void> written = write_results(options, scenario, run, unchanged); !written) return written;
-  if (options.html.empty()) return {};
+    if (Result<void> written = write_results(files.folder(options.out), options, scenario, run, unchanged); !written)
+      return written;
   const PageMetadata metadata{context.command, "tracecast " + version()};
-  return write_file(options.html, predict_html(scenario, run, metadata, unchanged));
+  if (!options.html.empty()) files.write(options.html, predict_html(scenario, run, metadata, unchanged));
+  return files.commit();
 }
 
 Result<ExitCode> predict(const PredictOptions& options, const Context& context) {
@@ -229,8 +230,9 @@ Result<ExitCode> predict(const PredictOptions& options, const Context& context) 
   add_schedule_bubble(*run, *scenario, options.explain);
   run->forecast.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   run->forecast.peak_rss_mib = peak_rss_mib();
-  const std::optional<Unchanged> without_set = forecast_unchanged(options, *scenario, run->forecast);
-  const Unchanged* unchanged = without_set ? &*without_set : nullptr;
+  const Result<std::optional<Unchanged>> without_set = forecast_unchanged(options, *scenario, run->forecast);
+  if (!without_set) return tl::unexpected(without_set.error());
+  const Unchanged* unchanged = *without_set ? &**without_set : nullptr;
   if (const Result<void> written = write_files(options, *scenario, *run, unchanged, context); !written)
     return tl::unexpected(written.error());
   if (!options.emit.empty()) {

@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "sim/io/files.hpp"
+#include "sim/io/output_files.hpp"
 #include "sim/schedule/program.hpp"
 #include "tools/build_info.hpp"
 #include "tools/command_rows.hpp"
@@ -36,21 +36,19 @@ Result<std::string> csv_of(const CommandOptions& options, const Schedule& schedu
   return to_pytorch_csv(with_early_receives(schedule, program), options.csv_crlf);
 }
 
-/// Pictures first: some schedules have no CSV.
+/// Errors: as of OutputFiles; a schedule that has no CSV.
 Result<void> write_files(const CommandOptions& options, const std::vector<ScheduleView>& views,
                          const Context& context) {
-  if (!options.svg.empty()) {
-    if (Result<void> ok = write_file(options.svg, schedule_svg(views, options.width)); !ok) return ok;
+  OutputFiles files;
+  if (!options.svg.empty()) files.write(options.svg, schedule_svg(views, options.width));
+  if (!options.html.empty())
+    files.write(options.html, schedule_page(views, {context.command, "tracecast " + version()}));
+  if (!options.csv.empty()) {
+    const Result<std::string> csv = csv_of(options, views.front().schedule);
+    if (!csv) return tl::unexpected(csv.error());
+    files.write(options.csv, *csv);
   }
-  if (!options.html.empty()) {
-    if (Result<void> ok = write_file(options.html, schedule_page(views, {context.command, "tracecast " + version()}));
-        !ok)
-      return ok;
-  }
-  if (options.csv.empty()) return {};
-  const Result<std::string> csv = csv_of(options, views.front().schedule);
-  if (!csv) return tl::unexpected(csv.error());
-  return write_file(options.csv, *csv);
+  return files.commit();
 }
 
 Result<ExitCode> run_schedule(const CommandOptions& options, const Context& context) {

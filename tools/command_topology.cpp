@@ -12,6 +12,7 @@
 #include "sim/import/importers.hpp"
 #include "sim/import/simgrid_export.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/output_files.hpp"
 #include "sim/io/scenario.hpp"
 #include "sim/report/topology_report.hpp"
 #include "tools/command_rows.hpp"
@@ -75,12 +76,14 @@ RoutingOptions routing(const TopologyOptions& options) {
 }
 
 Result<void> write_files(const TopologyOptions& options, const Topology& topology, const TopologyReport& report) {
-  if (!options.svg.empty())
-    if (const Result<void> ok = write_file(options.svg, topology_svg(topology, report)); !ok) return ok;
-  if (options.exported.empty()) return {};
-  if (options.exported[0] != "simgrid")
-    return fail_key("--export", options.exported[0], "unknown export format (allowed: simgrid)");
-  return write_file(options.exported[1], to_simgrid(topology));
+  OutputFiles files;
+  if (!options.svg.empty()) files.write(options.svg, topology_svg(topology, report));
+  if (!options.exported.empty()) {
+    if (options.exported[0] != "simgrid")
+      return fail_key("--export", options.exported[0], "unknown export format (allowed: simgrid)");
+    files.write(options.exported[1], to_simgrid(topology));
+  }
+  return files.commit();
 }
 
 Result<ExitCode> topology(const TopologyOptions& options, const Context& context) {

@@ -12,6 +12,7 @@
 
 #include "sim/base/parallel_for.hpp"
 #include "sim/io/files.hpp"
+#include "sim/io/output_files.hpp"
 #include "tools/accuracy/ablation.hpp"
 #include "tools/accuracy/collective_tables.hpp"
 #include "tools/accuracy/errors.hpp"
@@ -59,13 +60,11 @@ Result<void> check_column(const CsvTable& table, const std::string& by) {
 
 Result<void> write_pictures(const ValidateCommandOptions& options, const CsvTable& table,
                             const std::vector<RowForecast>& rows, const Context& context) {
-  if (!options.html.empty()) {
-    const PageMetadata metadata{context.command, "tracecast " + version()};
-    if (Result<void> written = write_file(options.html, validation_html(table, rows, options.by, metadata)); !written)
-      return written;
-  }
-  if (options.svg.empty()) return {};
-  return write_file(options.svg, scatter_svg(rows));
+  OutputFiles files;
+  const PageMetadata metadata{context.command, "tracecast " + version()};
+  if (!options.html.empty()) files.write(options.html, validation_html(table, rows, options.by, metadata));
+  if (!options.svg.empty()) files.write(options.svg, scatter_svg(rows));
+  return files.commit();
 }
 
 /// The given files, with each folder replaced by its tables in the order of their names.

@@ -14,7 +14,6 @@
 #include "sim/base/count_text.hpp"
 #include "sim/base/words.hpp"
 #include "sim/import/launchers/launcher.hpp"
-#include "sim/io/economics_file.hpp"
 #include "sim/io/files.hpp"
 #include "sim/io/scenario_fields.hpp"
 #include "sim/network/rack_use.hpp"

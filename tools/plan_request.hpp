@@ -8,6 +8,7 @@
 
 #include "sim/base/result.hpp"
 #include "sim/economics/economics.hpp"
+#include "sim/io/economics_file.hpp"
 #include "sim/io/failure_file.hpp"
 #include "sim/search/capacity.hpp"
 
@@ -34,7 +35,7 @@ struct PlanOptions {
   std::string tokens;
   double days = 0;
   double budget = 0;
-  std::string economics = "prices-2026";
+  std::string economics = kUsualPrices;
   std::string term;
   std::string region;
   std::string price;

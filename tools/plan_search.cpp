@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <optional>
@@ -57,7 +58,8 @@ const FailureFile* ranked_failures(const PlanRequest& request) {
   return request.failures && request.target.tokens > 0 ? &*request.failures : nullptr;
 }
 
-/// Goodput of a layout (productive share of the wall time), from simulated histories of 30 days, and the band of its step.
+/// Goodput of a layout (productive share of the wall time), from simulated histories of 30 days or of ten checkpoint intervals,
+/// whichever is longer, and the band of its step.
 Result<LayoutFacts> facts_of(const PlanRequest& request, const MachineChoice& machine, const Evaluation& evaluation) {
   LayoutFacts facts;
   GoodputRequest job;
@@ -76,6 +78,8 @@ Result<LayoutFacts> facts_of(const PlanRequest& request, const MachineChoice& ma
   job.failures = *failures;
   set_spares(job, request);
   job.days = 30;
+  job.lengthen_histories = true;
+  job.goal_tokens = std::llround(request.target.tokens);
   job.find_best_interval = false;
   job.options.threads = request.options.search.threads;
   job.options.max_histories = 256;
@@ -84,6 +88,7 @@ Result<LayoutFacts> facts_of(const PlanRequest& request, const MachineChoice& ma
   const Result<GoodputForecast> report = forecast_goodput(job);
   if (!report) return tl::unexpected(report.error());
   facts.goodput = report->goodput.goodput.mean;
+  if (report->goal_days == 0) facts.why_no_days = report->why_no_goal();
   facts.spare_gpus = report->spec.recovery.spares * report->machine.gpus_per_node;
   facts.history_days = report->goodput.wall_s.mean / kSecondsPerDay;
   facts.goodput_sd = standard_deviation(report->goodput.goodputs);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "sim/import/importers.hpp"
+#include "sim/io/output_files.hpp"
 #include "sim/io/scenario_document.hpp"
 #include "sim/network/possible_faults.hpp"
 #include "sim/network/rack_use.hpp"
@@ -117,12 +118,10 @@ Result<ExitCode> sweep_predict(const SweepOptions& options, const std::string& s
   if (!sweep) return tl::unexpected(sweep.error());
   const std::filesystem::path path(scenario);
   sweep->scenario = (path.extension() == ".json" ? path.stem() : path.filename()).string();
-  if (!options.csv.empty())
-    if (const Result<void> written = write_file(options.csv, sweep_csv(*sweep)); !written)
-      return tl::unexpected(written.error());
-  if (!options.svg.empty())
-    if (const Result<void> written = write_file(options.svg, sweep_svg(*sweep)); !written)
-      return tl::unexpected(written.error());
+  OutputFiles files;
+  if (!options.csv.empty()) files.write(options.csv, sweep_csv(*sweep));
+  if (!options.svg.empty()) files.write(options.svg, sweep_svg(*sweep));
+  if (const Result<void> written = files.commit(); !written) return tl::unexpected(written.error());
   fmt::print("{}", json ? sweep_json(*sweep) : sweep_page(*sweep, context.style));
   const bool any = std::any_of(sweep->points.begin(), sweep->points.end(), [](const GridPoint& p) { return p.fits; });
   return any ? ExitCode::done : ExitCode::no;

@@ -13,6 +13,7 @@
 #include "sim/base/units.hpp"
 #include "sim/forecast/forecast.hpp"
 #include "sim/forecast/goodput_forecast.hpp"
+#include "sim/forecast/job_length.hpp"
 #include "sim/io/data_files.hpp"
 #include "sim/io/economics_file.hpp"
 #include "sim/report/json.hpp"
@@ -38,7 +39,6 @@ GoodputOptions histories(bool moving) {
           .half_width = moving ? 0.002 : 0.001,
           .progress = {}};
 }
-constexpr double kHoursPerDay = 24;
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
@@ -83,6 +83,7 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
   if (!request.contains("failures") || request["failures"].is_null()) return std::nullopt;
   const Json& asked = request["failures"];
   if (!asked.is_object()) return fail_key("failures", asked.dump(), "must be an object");
+  if (Result<void> known = check_failure_keys(asked); !known) return tl::unexpected(known.error());
   const Result<std::string> name = name_at(asked, "model");
   if (!name) return tl::unexpected(name.error());
   const Result<double> days = number_at(asked, "days", 0.01, 3650, 54);
@@ -91,11 +92,15 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
   if (!mtbf) return tl::unexpected(mtbf.error());
   const Result<double> spares = number_at(asked, "spares", 0, 1e6, -1);
   if (!spares) return tl::unexpected(spares.error());
+  if (*spares != std::floor(*spares))
+    return fail_key("failures.spares", asked["spares"].dump(), "must be a whole number");
+  const bool has_interval = asked.contains("checkpoint") && !asked["checkpoint"].is_null();
+  if (has_interval && !asked["checkpoint"].is_string())
+    return fail_key("failures.checkpoint", asked["checkpoint"].dump(), "must be a time, such as \"20 min\"");
   std::vector<std::string> overrides;
   if (*spares >= 0) overrides.push_back(fmt::format("recovery.spares={:.0f}", *spares));
-  if (asked.contains("checkpoint") && asked["checkpoint"].is_string())
-    overrides.push_back(fmt::format("checkpoint.interval={}", asked["checkpoint"].dump()));
-  const Result<fs::path> path = find_file(*name, data.scenarios / "failures", "failure model");
+  if (has_interval) overrides.push_back(fmt::format("checkpoint.interval={}", asked["checkpoint"].dump()));
+  const Result<fs::path> path = shipped_file(*name, data.scenarios / "failures", "failure model");
   if (!path) return tl::unexpected(path.error());
   Result<FailureFile> failures = read_failure_file(*path, overrides);
   if (!failures) return tl::unexpected(failures.error());
@@ -112,25 +117,42 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
   return std::move(*report);
 }
 
-/// Days, money and energy for the scenario's tokens without padding, or for a month if none are `given`.
-Json job_json(const Scenario& scenario, const Forecast& forecast, const std::optional<GoodputForecast>& failures,
-              const DataPaths& data) {
+/// Days and tokens of the job: those of the scenario without padding, or of a month if none are `given`. "unknown": why the
+/// failures do not tell one of them, which is then left out.
+Json length_json(const Scenario& scenario, const Forecast& forecast, const std::optional<GoodputForecast>& failures) {
   constexpr double kMonth = 30;
   const double tokens = tokens_to_train(scenario.training);
+  Json out = {{"given", tokens > 0}};
+  if (failures && (tokens > 0 ? failures->goal_days == 0 : !failures->goodput_holds_longer()))
+    out["unknown"] = failures->why_no_goal();
+  if (tokens > 0) {
+    out["tokens"] = tokens;
+    if (!out.contains("unknown"))
+      out["days"] = failures ? failures->goal_days : days_without_interruptions(forecast, scenario.training);
+    return out;
+  }
+  out["days"] = kMonth;
   const double goodput = failures ? failures->goodput.goodput.mean : 1;
-  const int spares = failures ? failures->spec.recovery.spares * failures->machine.gpus_per_node : 0;
-  const double tokens_per_s = forecast.tokens_per_s * counted_share(forecast, scenario.training) * goodput;
-  const double days = tokens > 0 ? tokens / tokens_per_s / kSecondsPerDay : kMonth;
-  Json out = {
-      {"given", tokens > 0}, {"tokens", tokens > 0 ? tokens : kMonth * kSecondsPerDay * tokens_per_s}, {"days", days}};
-  const double gpu_hours = days * kHoursPerDay * forecast.ranks;
+  if (!out.contains("unknown"))
+    out["tokens"] = kMonth * kSecondsPerDay * counted_tokens_per_s(forecast, scenario.training) * goodput;
+  return out;
+}
+
+/// With the money and energy of these days.   Errors: those of the file of prices
+Result<Json> job_json(const Scenario& scenario, const Forecast& forecast,
+                      const std::optional<GoodputForecast>& failures, const DataPaths& data) {
+  Json out = length_json(scenario, forecast, failures);
+  if (!out.contains("days")) return out;
+  const double days = out["days"];
+  const double gpu_hours = PaidGpus{.used = forecast.ranks}.hours(days);
   out["gpu_hours"] = gpu_hours;
-  const Result<Economics> economics = read_economics(data.scenarios / "economics" / "prices-2026.json");
-  if (!economics) return out;
+  const Result<Economics> economics = read_usual_economics(data);
+  if (!economics) return tl::unexpected(economics.error());
+  const int spares = failures ? failures->spec.recovery.spares * failures->machine.gpus_per_node : 0;
   const PaidGpus paid = paid_gpus(economics->term, scenario.cluster.node, forecast.ranks, spares);
   if (const auto price = economics->price_per_gpu_hour(gpus_text(scenario), network_hardware(scenario.cluster),
                                                        scenario.power_limit)) {
-    out["cost_usd"] = range_json(*price * (days * kHoursPerDay * paid.all()));
+    out["cost_usd"] = range_json(*price * paid.hours(days));
     out["usd_per_gpu_hour"] = price->typical;
     out["paid_gpus"] = paid.all();
   }
@@ -218,6 +240,7 @@ Result<Json> timeline_answer(const Scenario& scenario) {
 }
 
 Result<Json> forecast_answer(const Json& request, const DataPaths& data, RecentSteps& recent) {
+  if (Result<void> known = check_request(request); !known) return tl::unexpected(known.error());
   const Result<Asked> asked = scenario_of(request, data);
   if (!asked) return tl::unexpected(asked.error());
   const Scenario& scenario = asked->scenario;
@@ -241,7 +264,9 @@ Result<Json> forecast_answer(const Json& request, const DataPaths& data, RecentS
         {"interval_s", report.interval_s},
         {"waterfall", waterfall_json(report)}};
   }
-  out["job"] = job_json(scenario, run.forecast, *goodput, data);
+  Result<Json> job = job_json(scenario, run.forecast, *goodput, data);
+  if (!job) return tl::unexpected(job.error());
+  out["job"] = std::move(*job);
   out["settings"] = settings_json(scenario, run.plan);
   if (!is_true(request, "moving")) out["possible"] = possible_values(scenario);
   out["scenario"] = to_json(scenario);

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "sim/io/data_files.hpp"
 #include "sim/io/overrides.hpp"
 #include "sim/io/read_file.hpp"
 #include "sim/io/scenario_document.hpp"
@@ -88,7 +90,45 @@ Result<Scenario> dropped_scenario(const Json& file, const std::string& name, con
   return read_scenario(*document, data);
 }
 
+/// Errors: a key of `object` that is none of `allowed`.
+Result<void> check_keys(const Json& object, const std::vector<std::string>& allowed, const std::string& prefix) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::ranges::find(allowed, key) != allowed.end()) continue;
+    const std::string meant = nearest_match(key, allowed);
+    return fail_key(prefix + key, "",
+                    meant.empty() ? fmt::format("unknown key (allowed: {})", fmt::join(allowed, " "))
+                                  : fmt::format("unknown key (did you mean '{}'?)", meant));
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<void> check_request(const Json& request) {
+  const std::vector<std::string> keys = {"what", "scenario", "file", "set", "failures", "moving", "timeline"};
+  if (Result<void> known = check_keys(request, keys, ""); !known) return known;
+  for (const char* key : {"moving", "timeline"})
+    if (request.contains(key) && !request[key].is_boolean())
+      return fail_key(key, request[key].dump(), "must be true or false");
+  return {};
+}
+
+Result<void> check_failure_keys(const Json& failures) {
+  return check_keys(failures, {"model", "days", "mtbf_hours", "checkpoint", "spares"}, "failures.");
+}
+
+Result<fs::path> shipped_file(const std::string& name, const fs::path& folder, std::string_view what) {
+  std::vector<std::string> names;
+  for (const fs::path& file : data_files(folder)) {
+    names.push_back(file.stem().string());
+    if (names.back() == name) return file;
+  }
+  constexpr std::size_t kFew = 12;
+  const std::string meant = nearest_match(name, names);
+  std::string hint = meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant);
+  if (meant.empty() && names.size() <= kFew) hint = fmt::format(" (allowed: {})", fmt::join(names, " "));
+  return fail(fmt::format("unknown {} '{}'{}", what, name, hint));
+}
 
 Result<std::string> name_at(const Json& request, const char* key) {
   if (!request.contains(key) || !request[key].is_string())
@@ -117,7 +157,7 @@ Result<Asked> scenario_of(const Json& request, const DataPaths& data) {
   Result<Scenario> scenario = [&, &plain = of_scenario]() -> Result<Scenario> {
     if (request.contains("file") && !request["file"].is_null())
       return dropped_scenario(request["file"], *name, plain, data);
-    const Result<fs::path> path = find_file(*name, data.scenarios, "scenario");
+    const Result<fs::path> path = shipped_file(*name, data.scenarios, "scenario");
     if (!path) return tl::unexpected(path.error());
     return read_scenario(*path, data, plain);
   }();

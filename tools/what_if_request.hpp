@@ -2,7 +2,9 @@
 /// What a request of the what-if page (what_if.hpp) names: its scenario and single values. Names of shipped files are read, never paths.
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -11,6 +13,15 @@
 #include "sim/io/scenario.hpp"
 
 namespace tracecast::cli {
+
+/// Errors: a key that a forecast's request does not have; a switch that is neither true nor false.
+Result<void> check_request(const nlohmann::ordered_json& request);
+/// Errors: a key of "failures" that it does not have.
+Result<void> check_failure_keys(const nlohmann::ordered_json& failures);
+
+/// The file of this name in `folder`, which is never a path.   Errors: there is none; the sentence names those that there are
+Result<std::filesystem::path> shipped_file(const std::string& name, const std::filesystem::path& folder,
+                                           std::string_view what);
 
 /// The name of a shipped file at `key`.   Errors: there is none, or it could be a path
 Result<std::string> name_at(const nlohmann::ordered_json& request, const char* key);

@@ -13,12 +13,14 @@
 #include "sim/base/quantile.hpp"
 #include "sim/cost/costs.hpp"
 #include "sim/cost/plausible.hpp"
+#include "sim/cost/put_measured.hpp"
 #include "sim/cost/slowest_rank.hpp"
 #include "sim/engine/gpu_sharing.hpp"
 #include "sim/import/kernel_names.hpp"
 #include "tracer/concurrent_transfers.hpp"
 #include "tracer/recorded_calls.hpp"
 #include "tracer/recorded_steps.hpp"
+#include "tracer/recorded_work.hpp"
 
 namespace tracecast {
 namespace {
@@ -38,14 +40,9 @@ bool is_half_of_exchange(const TraceCollective& c, std::span<const TraceCollecti
   return false;
 }
 
-constexpr std::int64_t kLongest = std::int64_t{1} << 50;  // ns: 13 days; limits times from a damaged trace
-
-bool has_length(const TraceKernel& kernel) {
-  return kernel.start_ns >= 0 && kernel.end_ns > kernel.start_ns && kernel.end_ns - kernel.start_ns <= kLongest;
-}
-
+/// A nanosecond at least: a kernel that ran behind another one on its stream has no time of its own.
 Duration time_of(const TraceKernel& kernel) {
-  return {std::clamp<std::int64_t>(kernel.end_ns - kernel.start_ns, 1, kLongest) * 1000};
+  return {std::max<std::int64_t>(kernel.end_ns - kernel.start_ns, 1) * 1000};
 }
 
 /// [kernel] when it began, or the kernel before it on its stream ended: with programmatic dependent launch a kernel begins while that one
@@ -84,6 +81,7 @@ class Measurer {
   Result<void> add(const NamedTrace& named) {
     const Trace& trace = named.trace;
     if (auto ok = check_machine(named); !ok) return ok;
+    if (auto ok = check_times(trace, named.file); !ok) return ok;
     if (trace.header.rank < 0 && graph_.total_ranks() > 1 && std::exchange(has_unranked_, true))
       return fail({named.file, 0, "rank", "",
                    "is not in the file, nor in another one given (allowed: one such file, taken for rank 0 and on)"});
@@ -262,7 +260,7 @@ class Measurer {
         TraceKernel kernel = trace.kernels[static_cast<std::size_t>(index)];
         kernel.start_ns = begins_[static_cast<std::size_t>(index)];
         time += time_of(kernel);
-        alone += has_length(kernel) ? transfers.alone(kernel, use) * 1e-9 : seconds(time_of(kernel));
+        alone += kernel.end_ns > kernel.start_ns ? transfers.alone(kernel, use) * 1e-9 : seconds(time_of(kernel));
         if (place.op < 0) unmatched_[{short_kernel_name(kernel.name), place.match}] += time_of(kernel);
       }
       if (step[i].traits.sizes) ++sized_;
@@ -460,11 +458,7 @@ class Measurer {
       ++impossible_;
       return {};
     }
-    std::erase_if(profile.measured, [&](const MeasuredOperator& m) {
-      return m.op.kind == samples.op.kind && m.op.pass == samples.op.pass && m.op.precision == samples.op.precision &&
-             m.op.shape == samples.op.shape;
-    });
-    profile.measured.push_back(measured);
+    put_measured(profile, measured);
     return {};
   }
 
@@ -495,11 +489,14 @@ class Measurer {
       std::vector<double> times;
       for (const auto& [call, time] : calls) times.push_back(time);
       const auto& [collective, ranks, bytes] = key;
-      std::erase_if(profile.measured_collectives, [&key = key](const MeasuredCollective& m) {
-        return std::tuple(m.collective, m.ranks, m.size.count) == key;
-      });
-      profile.measured_collectives.push_back({collective, ranks, Bytes{bytes}, median(times), relative_spread(times),
-                                              static_cast<int>(times.size()), 1, link_});
+      put_measured(profile, {.collective = collective,
+                             .ranks = ranks,
+                             .size = Bytes{bytes},
+                             .seconds = median(times),
+                             .spread = relative_spread(times),
+                             .samples = static_cast<int>(times.size()),
+                             .nodes = 1,  // those between hosts are left out
+                             .network = link_});
       if (const auto fault = why_impossible(profile, profile.measured_collectives.back()))
         return fail({file, 0, fmt::format("{} of {} bytes over {} ranks", to_string(collective), bytes, ranks), "",
                      fmt::format("{}: the transfers are not those of the scenario", *fault)});

@@ -1,8 +1,11 @@
 #include "tracer/recorded_work.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <tuple>
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 #include "sim/import/kernel_names.hpp"
 
@@ -13,7 +16,37 @@ constexpr std::int64_t kOpen = INT64_MAX;
 
 std::int64_t end_of(const TraceRange& range) { return range.end_ns < range.start_ns ? kOpen : range.end_ns; }
 
+bool in_range(const Trace& trace) {
+  constexpr std::int64_t kLatest = std::int64_t{1} << 62;
+  const auto good = [](const auto& r) { return std::abs(r.start_ns) < kLatest && std::abs(r.end_ns) < kLatest; };
+  return std::ranges::all_of(trace.kernels, good) && std::ranges::all_of(trace.copies, good) &&
+         std::ranges::all_of(trace.calls, good) && std::ranges::all_of(trace.ranges, good);
+}
+
+Result<void> check_ends(const Trace& trace, const std::string& file) {
+  const auto check = [&file](const auto& records, const char* kind, auto name) -> Result<void> {
+    for (const auto& r : records)
+      if (r.end_ns < r.start_ns)
+        return fail({file, 0, fmt::format("{} {}", kind, short_kernel_name(name(r))), fmt::format("{} ns", r.end_ns),
+                     fmt::format("ends before it begins (allowed: from {} ns on)", r.start_ns)});
+    return {};
+  };
+  if (auto ok = check(trace.kernels, "kernel", [](const TraceKernel& k) { return k.name; }); !ok) return ok;
+  if (auto ok = check(trace.copies, "copy", [](const TraceCopy& c) { return c.kind; }); !ok) return ok;
+  return check(trace.calls, "call", [](const TraceCall& c) { return c.name; });
+}
+
 }  // namespace
+
+Result<void> check_times(const Trace& trace, const std::string& file) {
+  if (!in_range(trace)) return fail({file, 0, "", "", "has a time out of range (allowed: nanoseconds below 2^62)"});
+  if (auto ok = check_ends(trace, file); !ok) return ok;
+  std::int64_t left = kLongestNs;
+  for (const TraceKernel& kernel : trace.kernels)
+    if (left = kernel.end_ns - kernel.start_ns > left ? -1 : left - (kernel.end_ns - kernel.start_ns); left < 0)
+      return fail({file, 0, "", "", "has kernels that take longer than 100 days together"});
+  return {};
+}
 
 std::int64_t launch_ns(const Trace& trace, const RecordedWork& work) {
   if (work.call < 0) return work.start_ns;

@@ -7,13 +7,22 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "sim/base/result.hpp"
 #include "sim/io/trace.hpp"
 
 namespace tracecast {
+
+/// The longest recording: a Duration can hold 106 days.
+inline constexpr std::int64_t kLongestNs = std::int64_t{100} * 86'400 * 1'000'000'000;
+
+/// Errors: a time beyond 2^62 ns, the year 2116; work or a call that ends before it begins, which no clock measures; kernels that
+/// take longer than kLongestNs together.
+Result<void> check_times(const Trace& trace, const std::string& file);
 
 /// A kernel or a copy.
 struct RecordedWork {

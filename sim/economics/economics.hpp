@@ -140,6 +140,8 @@ struct PaidGpus {
   int spares = 0;  ///< of hosts that wait for a failure or are repaired
   int unused = 0;  ///< the rest of the machines that are paid
   int all() const { return used + spares + unused; }
+  /// GPU-hours that are paid in so many days.
+  double hours(double days) const { return days * 24 * all(); }
   bool operator==(const PaidGpus&) const = default;
 };
 

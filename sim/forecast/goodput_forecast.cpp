@@ -22,6 +22,9 @@ namespace {
 /// system of Llama 3: 2 TB/s for 2,048 nodes (docs/references.md#meta-24k).
 constexpr std::int64_t kStoragePerNode = 1'000'000'000;
 
+/// Checkpoint intervals of a history after which its unsaved work is at most a tenth of it.
+constexpr double kIntervals = 10;
+
 /// Ranks whose shards differ. Copies of a shard group write nothing of their own.
 int writers_of(const Parallel& p, int ranks, int replicas) {
   if (p.zero_stage == 0) return std::max(1, ranks / replicas);
@@ -162,10 +165,10 @@ Result<void> add_goal(GoodputForecast& result, const GoodputRequest& request, co
   days = times_step(days, step, step.p50_s > 0 ? step.p50_s / seconds(result.healthy.time) : 1);
   result.goal_days_p10 = quantile(days, 0.1);
   result.goal_days_p90 = quantile(days, 0.9);
-  result.goal_gpu_hours = result.goal_days * 24 * result.machine.gpus;
+  result.goal_gpu_hours = PaidGpus{.used = result.machine.gpus}.hours(result.goal_days);
   const int spares = result.spec.recovery.spares * result.machine.gpus_per_node;
   const PaidGpus paid = paid_gpus(Term::on_demand, request.scenario.cluster.node, result.machine.gpus, spares);
-  result.goal_usd = result.goal_days * 24 * paid.all() * request.price_per_gpu_hour;
+  result.goal_usd = paid.hours(result.goal_days) * request.price_per_gpu_hour;
   return {};
 }
 
@@ -229,6 +232,13 @@ void choose_interval(GoodputForecast& result) {
         result.interval_s, {result.mtbf_s, mean_stall_s(result.spec.checkpoint.tiers), result.restart_s});
 }
 
+/// Makes histories so long that their goodput holds for a job of another length, if an interval is not too long for that.
+void lengthen_histories(GoodputForecast& result) {
+  constexpr double kLongest_s = 3650 * kSecondsPerDay;                               // chosen: as --days
+  const double needed_s = std::min(kLongest_s, kIntervals * result.interval_s + 1);  // a second more: rounding
+  result.spec.horizon = std::max(result.spec.horizon, job_time(needed_s));
+}
+
 /// All histories, one of them event by event, and the best interval if it is asked for.
 Result<void> simulate_job(GoodputForecast& result, const GoodputRequest& request, const CachedStepTimes& steps) {
   Result<Goodput> goodput = simulate_goodput(result.spec, steps, request.options);
@@ -260,18 +270,14 @@ Error located_ramp(Error error, const FailureFile& failures) {
 }  // namespace
 
 bool GoodputForecast::goodput_holds_longer() const {
-  constexpr double kIntervals = 10;  // with these, the unsaved work of the end is at most a tenth of a history
   if (!std::isfinite(mtbf_s)) return true;
   return interval_s > 0 && goodput.wall_s.mean >= kIntervals * interval_s;
 }
 
 std::string GoodputForecast::why_no_goal() const {
   if (goodput_holds_longer()) return "the goodput may be 0 %";
-  if (interval_s == 0)
-    return fmt::format(
-        "without checkpoints the goodput depends on the length of a history (--until {:.6g} simulates all)",
-        static_cast<double>(goal_tokens));
-  return "a history has fewer than ten checkpoint intervals (longer --days)";
+  if (interval_s == 0) return "without checkpoints the goodput depends on the length of a history";
+  return "a history has fewer than ten checkpoint intervals";
 }
 
 double GoodputForecast::tokens_per_s() const { return static_cast<double>(healthy.tokens) / seconds(healthy.time); }
@@ -294,6 +300,7 @@ Result<GoodputForecast> forecast_goodput(const GoodputRequest& request) {
   if (!healthy) return tl::unexpected(healthy.error());
   result.healthy = *healthy;
   choose_interval(result);
+  if (request.lengthen_histories) lengthen_histories(result);
   Result<void> done = simulate_job(result, request, steps);
   if (done) done = add_effective_rate(result, steps);
   if (done) done = add_goal(result, request, steps, step.forecast);

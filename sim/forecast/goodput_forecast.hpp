@@ -24,6 +24,7 @@ struct GoodputRequest {
   Scenario scenario;
   FailureFile failures;
   double days = 54;
+  bool lengthen_histories = false;  ///< where `days` are too few for a goodput that holds longer (goodput_holds_longer)
   double mtbf_s = 0;              ///< of the job: all failure rates are scaled to give this; 0: the rates of the model
   double step_time_s = 0;         ///< of the healthy machine, measured; 0: the engine computes it
   std::int64_t goal_tokens = 0;   ///< for time and cost to finish; 0: not requested
@@ -111,7 +112,7 @@ struct GoodputForecast {
   /// Does the goodput hold for runs that are longer or shorter than the histories? Only if nothing fails, or if histories
   /// have many checkpoints: work since the last one counts as done where a history ends.
   bool goodput_holds_longer() const;
-  std::string why_no_goal() const;  ///< where goal_days is 0
+  std::string why_no_goal() const;  ///< where goal_days is 0, although tokens are given
 };
 
 /// A checkpoint interval shorter than a step is one step. Errors: those of forecast() and of check(JobSpec).

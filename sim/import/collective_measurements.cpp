@@ -9,6 +9,7 @@
 
 #include "sim/base/words.hpp"
 #include "sim/cost/plausible.hpp"
+#include "sim/cost/put_measured.hpp"
 #include "sim/import/gpu_facts.hpp"
 #include "sim/network/measured_network.hpp"
 #include "sim/network/network_model.hpp"
@@ -80,11 +81,7 @@ Result<ProfileWithCollectives> with_collectives(Profile base, const CollectiveMe
     if (fault)
       return fail_key(fmt::format("{} of {} bytes over {} ranks", to_string(m.collective), m.size.count, m.ranks), "",
                       *fault);
-    std::erase_if(base.measured_collectives, [&m](const MeasuredCollective& known) {
-      return std::tuple(known.collective, known.ranks, known.nodes, known.size) ==
-             std::tuple(m.collective, m.ranks, m.nodes, m.size);
-    });
-    base.measured_collectives.push_back(m);
+    put_measured(base, m);
     ++(between ? result.taken_between : result.taken);
   }
   result.profile = std::move(base);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "sim/io/fields.hpp"
 
 namespace tracecast {
@@ -45,6 +47,10 @@ static bool only_purchases(const Economics& economics) {
     }
   }
   return bought;
+}
+
+Result<Economics> read_usual_economics(const DataPaths& data) {
+  return read_economics(data.scenarios / "economics" / fmt::format("{}.json", kUsualPrices));
 }
 
 Result<Economics> read_economics(const std::filesystem::path& path) {

@@ -28,12 +28,17 @@ void OutputFolder::write(const std::string& name, std::string_view content) {
   (void)written.finish();  // closed at once: a folder may get more files than a process may have open
 }
 
-Result<void> OutputFolder::commit() {
+Result<void> OutputFolder::finish() {
   std::error_code ignored;
   if (!fs::is_directory(folder_, ignored))
     return fail({folder_.string(), 0, "", "", "is not a folder and cannot be created"});
   for (AtomicFile& file : files_)
     if (const Result<void> written = file.finish(); !written) return written;
+  return {};
+}
+
+Result<void> OutputFolder::commit() {
+  if (Result<void> finished = finish(); !finished) return finished;
   for (AtomicFile& file : files_)
     if (const Result<void> renamed = file.commit(); !renamed) return renamed;
   created_.clear();

@@ -25,7 +25,9 @@ class OutputFolder {
   /// A whole file. Errors are those of commit().
   void write(const std::string& name, std::string_view content);
 
-  /// Renames the files to their names. Errors: the path is not a folder and cannot be created; a file could not be written.
+  /// Writes what is buffered. Errors: the path is not a folder and cannot be created; a file could not be written.
+  Result<void> finish();
+  /// Renames the files to their names, finished or not. Errors: as of finish().
   Result<void> commit();
 
  private:

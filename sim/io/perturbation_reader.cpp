@@ -23,14 +23,15 @@ class PerturbationReader {
   PerturbationReader(ObjectReader& perturb, Scenario& scenario, const ProfileFinder& find_profile)
       : perturb_(perturb), scenario_(scenario), cluster_(scenario.cluster), find_profile_(find_profile) {}
 
+  /// Missing GPUs before NICs: the job has more nodes with them.
   void read() {
     read_fields(perturb_, scenario_.perturbation);
     each("slow_rank", [this](ObjectReader& group, const std::string& key) { read_slow_rank(group, key); });
     each("gpus", [this](ObjectReader& group, const std::string& key) { read_gpus(group, key); });
+    each("missing_gpus", [this](ObjectReader& group, const std::string& key) { read_missing_gpus(group, key); });
     each("slow_nic", [this](ObjectReader& group, const std::string& key) { read_node_nics(group, key); });
     read_lost_rails();
     each("lost_uplinks", [this](ObjectReader& group, const std::string& key) { read_lost_uplinks(group, key); });
-    each("missing_gpus", [this](ObjectReader& group, const std::string& key) { read_missing_gpus(group, key); });
     perturb_.finish();
     for (const ImpossibleValue& each : impossible_faults(cluster_)) perturb_.error(each.key, each.message);
     check_nodes();
@@ -91,7 +92,7 @@ class PerturbationReader {
   }
 
   void read_node_nics(ObjectReader& group, const std::string& key) {
-    const std::optional<int> node = index(group, key, "node of the job", nodes());
+    const std::optional<int> node = index(group, key, "node of the job", cluster_.nodes());
     if (!node) return;
     std::optional<ObjectReader> nics = group.get_object(key);
     if (!nics) return;
@@ -137,8 +138,6 @@ class PerturbationReader {
     if (node && group.get(key, missing, 0, cluster_.node.gpus) && missing > 0)
       cluster_.faults.missing_gpus[*node] = missing;
   }
-
-  int nodes() const { return (cluster_.world_size + cluster_.node.gpus - 1) / cluster_.node.gpus; }
 
   void check_nodes() {
     if (cluster_.faults.missing_gpus.empty() || cluster_.world_size == 0) return;

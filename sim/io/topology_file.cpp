@@ -268,8 +268,7 @@ Result<Cluster> cluster_of(const JsonDocument& document, std::string name) {
   read_fields(root, cluster);
   const bool one_node = cluster.max_nodes == 1;
   if (auto node = root.get_object("node")) read_node(*node, cluster.node, one_node);
-  const bool has_gpus = cluster.gpu != "cpu";
-  if (document.root.find("collectives") == nullptr && cluster.node.link == IntraLink::pcie && has_gpus)
+  if (document.root.find("collectives") == nullptr && cluster.node.link == IntraLink::pcie)
     cluster.tuning = unmeasured_pcie();
   if (auto fabric = root.get_object("fabric")) read_fabric(*fabric, cluster, errors);
   if (document.root.find("fabric") == nullptr && !one_node) root.error("fabric", kMissingNetwork);
@@ -340,6 +339,8 @@ std::string to_json(const Cluster& cluster, const std::string& description) {
   member_of(root, "description") = node_of(description);
   member_of(root, "node") = written(cluster.node);
   member_of(root, "fabric") = node_of(FabricKeys{cluster.fabric, cluster.shape, cluster.tiers});
+  if (cluster.node.link == IntraLink::pcie && cluster.tuning == CollectiveTuning{})  // else unmeasured_pcie() is read
+    member_of(member_of(root, "collectives"), "data") = node_of(std::string());
   member_of(root, "sources") = node_of(cluster.source);
   return indented_json(root) + "\n";
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -60,15 +62,39 @@ std::string usd_text(double usd) {
   return usd >= 1e6 ? number(usd / 1e6, 3) + " million USD" : number(usd, 3) + " USD";
 }
 
-std::string machines_text(const CapacityPlan& plan) {
-  std::vector<std::string> names;
-  for (const MachineOutcome& machine : plan.machines)
-    if (const std::string name = machine_text(machine.choice); std::ranges::find(names, name) == names.end())
-      names.push_back(name);
+/// "a, b or c".
+std::string alternatives(const std::vector<std::string>& words) {
   std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
   return text;
+}
+
+/// "512, 1,024 or 2,048"; of many sizes "8 to 4,096 (10 sizes)".
+std::string sizes_text(const std::set<int>& sizes) {
+  constexpr std::size_t kListed = 5;
+  if (sizes.size() > kListed)
+    return fmt::format("{} to {} ({} sizes)", number(*sizes.begin(), 1), number(*sizes.rbegin(), 1), sizes.size());
+  std::vector<std::string> words;
+  for (const int gpus : sizes) words.push_back(number(gpus, 1));
+  return alternatives(words);
+}
+
+/// "8 or 16 GPUs of dgx-h100 or dgx-a100", "8 GPUs of dgx-h100 or 16 GPUs of dgx-a100": all that were compared.
+std::string machines_text(const CapacityPlan& plan) {
+  std::vector<std::pair<std::string, std::set<int>>> machines;
+  for (const MachineOutcome& machine : plan.machines) {
+    const std::string name = machine_text(machine.choice);
+    auto known = std::ranges::find(machines, name, &std::pair<std::string, std::set<int>>::first);
+    if (known == machines.end()) known = machines.insert(known, {name, {}});
+    known->second.insert(machine.choice.gpus);
+  }
+  if (machines.empty()) return "no machine";  // all were too small
+  const auto& first = machines.front().second;
+  const bool alike = std::ranges::all_of(machines, [&](const auto& each) { return each.second == first; });
+  std::vector<std::string> words;
+  for (const auto& [name, sizes] : machines) words.push_back(alike ? name : sizes_text(sizes) + " GPUs of " + name);
+  return (alike ? sizes_text(first) + " GPUs of " : "") + alternatives(words);
 }
 
 std::string_view goal(Objective objective) {
@@ -97,6 +123,21 @@ std::string question(const PlanReport& report) {
   return text + "?";
 }
 
+/// "64 GPUs of dgx-h100 meet it with 91 % probability": the likeliest candidate, where the first is not likely to meet the target;
+/// else empty.
+std::string likelier(const CapacityPlan& plan) {
+  constexpr double kLikely = 0.8;  // as of the sizes that `plan` names
+  constexpr double kMore = 0.005;  // that rounded percentages show
+  const auto probability = [](const Candidate& each) { return each.within_target.value_or(0); };
+  const Candidate& first = plan.candidates.front();
+  const Candidate& most = *std::ranges::max_element(plan.candidates, {}, probability);
+  if (!first.within_target || *first.within_target >= kLikely || probability(most) < *first.within_target + kMore)
+    return "";
+  const MachineChoice& machine = choice_of(plan, most);
+  return fmt::format("{} GPUs of {} ({}) meet it with {} probability", number(machine.gpus, 1), machine_text(machine),
+                     describe(most.evaluation.layout, machine.gpus), percent(probability(most), 0));
+}
+
 /// Two sentences: what to do with which result, and how sure that is.
 std::string answer(const PlanReport& report) {
   const CapacityPlan& plan = report.plan;
@@ -109,6 +150,8 @@ std::string answer(const PlanReport& report) {
     if (first.cost_usd) text += " and " + usd_text(first.cost_usd->typical) + " at typical prices";
   } else {
     text += ": a step of " + time_text(first.evaluation.step_time_s);
+    if (!first.facts.why_no_days.empty())
+      text += fmt::format(", of which the days are not known ({})", first.facts.why_no_days);
   }
   text += first.misses.empty() ? ". " : ", but it " + first.misses + ". ";
   std::string sure;
@@ -119,7 +162,9 @@ std::string answer(const PlanReport& report) {
         (first.cost_quantiles_usd ? fmt::format(" and costs {} to {}", usd_text(first.cost_quantiles_usd->p10),
                                                 usd_text(first.cost_quantiles_usd->p90))
                                   : ""));
-  if (first.within_target) add(fmt::format("it meets the target with {}", percent(*first.within_target, 0)));
+  if (first.within_target)
+    add(fmt::format("it meets the target with {} probability", percent(*first.within_target, 0)));
+  if (const std::string other = likelier(plan); !other.empty()) add(other);
   const auto meets = [&](const Candidate& each) { return &each != &first && each.misses.empty(); };
   const auto others = std::ranges::count_if(plan.candidates, meets);
   const auto equal =
@@ -144,10 +189,12 @@ std::string candidates_table(const CapacityPlan& plan) {
     const auto range = [](const std::optional<Quantiles>& q, double by) {
       return q ? fmt::format("{} to {}", number(q->p10 / by, 3), number(q->p90 / by, 3)) : std::string("");
     };
+    const std::string unknown = each.facts.why_no_days.empty() ? "" : "not known";
+    const std::string no_price = unknown.empty() ? "no price" : unknown;
     rows.push_back(
         {std::to_string(i + 1), number(machine.gpus, 1), machine_text(machine),
-         each.days > 0 ? number(each.days, 3) : "", range(each.days_quantiles, 1),
-         each.cost_usd ? number(each.cost_usd->typical / unit, 3) : "no price", range(each.cost_quantiles_usd, unit),
+         each.days > 0 ? number(each.days, 3) : unknown, range(each.days_quantiles, 1),
+         each.cost_usd ? number(each.cost_usd->typical / unit, 3) : no_price, range(each.cost_quantiles_usd, unit),
          each.energy_mwh && each.days > 0 ? number(each.energy_mwh->typical, 3) : "",
          each.co2_tonnes ? number(each.co2_tonnes->typical, 3) : "", percent(each.goodput),
          describe(each.evaluation.layout, machine.gpus) + (each.misses.empty() ? "" : "; misses: " + each.misses) +

@@ -159,7 +159,7 @@ Json report_json(const GoodputForecast& r) {
                      {"slices_s", r.resume->slices_s},
                      {"whole_shards_s", r.resume->whole_shards_s}};
   if (r.goal_tokens > 0 && r.goal_days == 0)
-    out["to_finish"] = {{"tokens", r.goal_tokens}, {"unknown", r.why_no_goal()}};
+    out["to_finish"] = {{"tokens", r.goal_tokens}, {"unknown", unknown_goal(r)}};
   if (r.goal_days > 0)
     out["to_finish"] = {{"tokens", r.goal_tokens},
                         {"days", {{"mean", r.goal_days}, {"p10", r.goal_days_p10}, {"p90", r.goal_days_p90}}},

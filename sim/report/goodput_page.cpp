@@ -88,7 +88,7 @@ std::string elastic_text(const GoodputForecast& r) {
 
 std::string to_finish(const GoodputForecast& r) {
   const std::string tokens = tokens_text(static_cast<double>(r.goal_tokens));
-  if (r.goal_days == 0) return fmt::format("{}: not known; {}", tokens, r.why_no_goal());
+  if (r.goal_days == 0) return fmt::format("{}: not known; {}", tokens, unknown_goal(r));
   std::string goal = fmt::format("{} in {}, {} GPU-hours", tokens,
                                  days_text(r.goal_days, r.goal_days_p10, r.goal_days_p90), number(r.goal_gpu_hours));
   if (r.goal_usd > 0) goal += fmt::format(", {} USD with spare nodes", number(r.goal_usd));
@@ -351,6 +351,13 @@ std::string states(const GoodputForecast& r, const TextStyle& style) {
 
 }  // namespace
 
+std::string unknown_goal(const GoodputForecast& r) {
+  const std::string why = r.why_no_goal();
+  if (r.goodput_holds_longer()) return why;
+  if (r.interval_s > 0) return why + " (longer --days)";
+  return fmt::format("{} (--until {:.6g} simulates all)", why, static_cast<double>(r.goal_tokens));
+}
+
 std::string goodput_page(const GoodputForecast& r, const TextStyle& style, bool history) {
   std::string text =
       paint(fmt::format("{}, {}, failures as {}", r.scenario, counted(r.machine.gpus, "GPU", "GPUs"), r.failures),
@@ -409,7 +416,7 @@ std::string sweep_notes(const std::vector<SweepPoint>& points, const std::vector
   for (const SweepPoint& p : points) {
     const GoodputForecast& r = p.report;
     if (!r.fits_memory()) text += paragraph("  ! ", fmt::format("{}: {}", p.value, memory_text(r)), style);
-    if (r.goal_tokens > 0 && r.goal_days == 0) unknown.insert(r.why_no_goal());
+    if (r.goal_tokens > 0 && r.goal_days == 0) unknown.insert(unknown_goal(r));
   }
   for (const std::string& why : unknown) text += paragraph("  ", "days to finish are not known where " + why, style);
   if (std::ranges::any_of(points, [](const SweepPoint& p) { return !p.report.spares_given; }))

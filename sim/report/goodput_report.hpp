@@ -37,6 +37,8 @@ constexpr const TimeStyle& style_of(TimeCategory category) { return kTimeStyles[
 
 /// Plain text for a terminal: one screen, or with `history` all kinds of failure and one history day by day.
 std::string goodput_page(const GoodputForecast& report, const TextStyle& style, bool history = false);
+/// Where the days of the tokens are not known: why, and the options with which they are.
+std::string unknown_goal(const GoodputForecast& report);
 /// One JSON object, newline at the end; docs/formats/goodput.md.
 std::string goodput_json(const GoodputForecast& report);
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/markup.hpp"
-#include "sim/base/units.hpp"
+#include "sim/forecast/job_length.hpp"
 #include "sim/report/json_parts.hpp"
 #include "sim/report/settings_text.hpp"
 
@@ -122,10 +122,9 @@ Json unchanged_json(const Unchanged& unchanged, const Forecast& after) {
 }
 
 Json training(const Training& training, const Forecast& f) {
-  const double needed = tokens_to_train(training);
   Json out = {{"tokens", training.train_tokens},
-              {"tokens_with_this_batch", needed},
-              {"days", needed / (f.tokens_per_s * counted_share(f, training)) / kSecondsPerDay}};
+              {"tokens_with_this_batch", tokens_to_train(training)},
+              {"days", days_without_interruptions(f, training)}};
   if (training.dataset_samples > 0)
     out.update({{"samples", training.dataset_samples},
                 {"epochs", training.epochs},

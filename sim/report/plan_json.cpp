@@ -81,6 +81,7 @@ void add_training(Json& out, const Candidate& candidate, bool has_tokens) {
   if (candidate.within_days) out["within_days"] = *candidate.within_days;
   if (candidate.within_budget) out["within_budget"] = *candidate.within_budget;
   if (candidate.days > 0) out["days"] = candidate.days;
+  if (!candidate.facts.why_no_days.empty()) out["days_unknown"] = candidate.facts.why_no_days;
   add_band("cost_usd", candidate.cost_usd);
   add_band("usd_per_million_tokens", candidate.usd_per_million_tokens);
   if (has_tokens) add_band("energy_mwh", candidate.energy_mwh);

@@ -132,6 +132,8 @@ std::string training_facts(const CapacityPlan& plan, const Candidate& candidate,
   std::vector<std::string> facts;
   if (candidate.days > 0)
     facts.push_back(fmt::format("{} at {} goodput", days_with_tails(candidate), percent(candidate.goodput)));
+  if (!candidate.facts.why_no_days.empty())
+    facts.push_back(fmt::format("days, money and energy not known: {}", candidate.facts.why_no_days));
   if (candidate.within_days)
     facts.push_back(
         fmt::format("{} likely within {}", percent(*candidate.within_days, 0), given_days(plan.target.days)));

@@ -14,6 +14,7 @@ namespace {
 std::vector<std::string> gpus_without(const CapacityPlan& plan, bool (*known)(const Candidate&)) {
   std::vector<std::string> names;
   for (const Candidate& candidate : plan.candidates) {
+    if (!candidate.facts.why_no_days.empty()) continue;  // nor is anything known of its money and energy
     const std::string gpu = gpus_text(choice_of(plan, candidate).scenario);
     if (!known(candidate) && std::ranges::find(names, gpu) == names.end()) names.push_back(gpu);
   }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/words.hpp"
+#include "sim/forecast/job_length.hpp"
 #include "sim/plan/optimizers.hpp"
 #include "sim/report/assumptions.hpp"
 #include "sim/report/evidence_page.hpp"
@@ -122,7 +123,7 @@ std::string training_text(const Training& training, const Forecast& f) {
   const auto tokens = static_cast<double>(training.train_tokens);
   const double needed = tokens_to_train(training);
   const double share = counted_share(f, training);
-  std::string text = fmt::format("{} for {}{}", duration_in_words(needed / (f.tokens_per_s * share)),
+  std::string text = fmt::format("{} for {}{}", duration_in_words(needed / counted_tokens_per_s(f, training)),
                                  tokens_text(needed), share < 1 ? " without padding" : "");
   if (needed > tokens) text += fmt::format(" ({} with small batches)", tokens_text(tokens));
   return text + ", without interruptions";

@@ -171,7 +171,10 @@ std::string number(double value, int significant) {
 }
 
 std::string percent(double share, int decimals) { return fmt::format("{:.{}f} %", 100 * share, decimals); }
-std::string signed_percent(double share, int decimals) { return fmt::format("{:+.{}f} %", 100 * share, decimals); }
+std::string signed_percent(double share, int decimals) {
+  const std::string text = fmt::format("{:+.{}f} %", 100 * share, decimals);
+  return text.find_first_of("123456789in") == std::string::npos ? text.substr(1) : text;
+}
 
 std::string time_text(double seconds) { return to_text(from_seconds(seconds)); }
 

@@ -78,7 +78,7 @@ std::string number(double value, int significant = 4);
 
 /// A share as a percentage: "12.3 %".
 std::string percent(double share, int decimals = 1);
-/// "+12.3 %".
+/// "+12.3 %"; "0.0 %" of what rounds to it.
 std::string signed_percent(double share, int decimals = 1);
 
 /// Seconds in the unit that suits them: "12.3 ms".

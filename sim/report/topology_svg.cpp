@@ -56,7 +56,8 @@ class Drawing {
  private:
   std::string summary() const {
     std::string line =
-        fmt::format("{} GPUs on {} nodes, fabric {}", grouped(report_.ranks), grouped(report_.nodes), report_.fabric);
+        fmt::format("{} GPU{} on {} node{}, fabric {}", grouped(report_.ranks), report_.ranks == 1 ? "" : "s",
+                    grouped(report_.nodes), report_.nodes == 1 ? "" : "s", report_.fabric);
     if (report_.bisection.bytes_per_second > 0) line += ", bisection " + to_text(report_.bisection);
     return line;
   }

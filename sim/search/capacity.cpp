@@ -32,18 +32,25 @@ double time_per_token(const CapacityPlan& plan, const Candidate& candidate) {
   return 1 / (progress_per_s(plan, candidate) * candidate.goodput);
 }
 
-/// Three significant digits, as the days of a candidate have everywhere, and one decimal at least.
-std::string three_digits(double days) {
-  const int decimals = 2 - static_cast<int>(std::floor(std::log10(days)));
-  return fmt::format("{:.{}f}", days, std::max(1, decimals));
+/// Three significant digits, as days and money of a candidate have everywhere, and one decimal at least.
+std::string three_digits(double value) {
+  const int decimals = 2 - static_cast<int>(std::floor(std::log10(value)));
+  return fmt::format("{:.{}f}", value, std::max(1, decimals));
+}
+
+/// As the money of a candidate is printed everywhere.
+std::string usd_text(double usd) {
+  return usd >= 1e6 ? fmt::format("{} million USD", three_digits(usd / 1e6)) : fmt::format("{:.0f} USD", usd);
 }
 
 std::string missed(const Candidate& candidate, const JobTarget& target) {
   std::vector<std::string> all;
+  const bool limited = target.days > 0 || target.budget_usd > 0;
+  if (limited && !candidate.facts.why_no_days.empty()) return "takes an unknown number of days";
   if (target.days > 0 && target.tokens > 0 && candidate.days > target.days)
     all.push_back(fmt::format("takes {} days, not {:g}", three_digits(candidate.days), target.days));
   if (target.budget_usd > 0 && candidate.cost_usd && candidate.cost_usd->typical > target.budget_usd)
-    all.push_back(fmt::format("costs {:.0f} USD, not {:.0f}", candidate.cost_usd->typical, target.budget_usd));
+    all.push_back(fmt::format("costs {}, not {}", usd_text(candidate.cost_usd->typical), usd_text(target.budget_usd)));
   if (target.budget_usd > 0 && !candidate.cost_usd) all.push_back("has no known price");
   return fmt::format("{}", fmt::join(all, " and "));
 }
@@ -56,10 +63,9 @@ void add_money(Candidate& candidate, const MachineChoice& choice, double hours_p
   candidate.paid = paid_gpus(economics.term, choice.scenario.cluster.node, choice.gpus, candidate.facts.spare_gpus);
   if (const auto basis = economics.price_basis(gpu, network_hardware(choice.scenario.cluster), limit)) {
     const Range3 price = basis->price();
-    const double gpu_hours_per_token = candidate.paid.all() * hours_per_token;
-    candidate.usd_per_million_tokens = price * (gpu_hours_per_token * 1e6);
+    candidate.usd_per_million_tokens = price * (candidate.paid.all() * hours_per_token * 1e6);
     if (target.tokens > 0) {
-      candidate.cost_usd = price * (gpu_hours_per_token * target.tokens);
+      candidate.cost_usd = price * candidate.paid.hours(candidate.days);
       for (const PricePart& part : basis->parts)
         if (part.usd.typical > 0)
           candidate.money.push_back({part.name, part.usd.typical * choice.gpus * hours_per_token * target.tokens});
@@ -156,6 +162,7 @@ double objective_value(const CapacityPlan& plan, const Candidate& candidate, Obj
 double missed_by(const Candidate& candidate, const JobTarget& target) {
   constexpr double kNearTie = 0.05;
   if (candidate.misses.empty()) return 0;
+  if (!candidate.facts.why_no_days.empty()) return std::numeric_limits<double>::infinity();
   double doublings = 0;
   const auto add = [&](double given, double allowed) {
     if (allowed > 0) doublings += std::log2(std::max(1.0, given / allowed));
@@ -179,8 +186,9 @@ Candidate make_candidate(int machine, const MachineChoice& choice, const Evaluat
   candidate.tokens_per_s = tokens_per_step / evaluation.step_time_s;
   candidate.tokens_per_s_per_gpu = candidate.tokens_per_s / choice.gpus;
   const double progress = progress_of_step(choice, facts) / evaluation.step_time_s * facts.goodput;
-  if (target.tokens > 0) candidate.days = target.tokens / progress / kSecondsPerDay;
-  if (economics != nullptr) add_money(candidate, choice, 1 / progress / 3600, target, *economics);
+  const bool known = facts.why_no_days.empty();
+  if (known && target.tokens > 0) candidate.days = target.tokens / progress / kSecondsPerDay;
+  if (known && economics != nullptr) add_money(candidate, choice, 1 / progress / 3600, target, *economics);
   candidate.misses = missed(candidate, target);
   return candidate;
 }

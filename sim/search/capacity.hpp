@@ -63,6 +63,7 @@ struct LayoutFacts {
   double step_p95_s = 0;
   double counted_share = 1;  ///< of the tokens of a step (forecast.hpp)
   int spare_gpus = 0;        ///< of nodes that wait for a failure or are repaired; paid as those of the job (paid_gpus)
+  std::string why_no_days = {};  ///< why the goodput says nothing about the length of the job; empty: it does
 };
 
 struct Quantiles {
@@ -85,8 +86,9 @@ struct Candidate {
   double tokens_per_s = 0;  ///< without outages
   double tokens_per_s_per_gpu = 0;
   double goodput = 1;
-  PaidGpus paid;    ///< without prices: those of the job
-  double days = 0;  ///< wall time for the tokens, goodput included
+  PaidGpus paid;  ///< without prices: those of the job
+  /// Wall time for the tokens, goodput included. 0: without tokens, or not known (why_no_days), as then are money and energy.
+  double days = 0;
   std::optional<Range3> cost_usd;
   std::optional<Range3> energy_mwh;
   std::optional<Range3> usd_per_million_tokens;

@@ -88,19 +88,20 @@ void add_quantiles(Candidate& candidate, const MachineChoice& choice, const std:
   if (candidate.facts.step_p5_s <= 0) return;
   const Spread spread = spread_of(candidate, choice, economics);
   std::vector<double> steps, days, cost, energy;
+  const bool timed = candidate.days > 0;
   int in_time = 0;
   int in_budget = 0;
   int in_both = 0;
   for (const Draw& draw : draws) {
     const double step = spread.step_middle_s * std::exp(spread.step_sigma * draw.step);
     steps.push_back(step);
-    if (target.tokens <= 0) continue;
+    if (!timed) continue;
     const double goodput = goodput_at(candidate, spread, draw.level);
     days.push_back(target.tokens / (progress_of_step(choice, candidate.facts) / step * goodput) / kSecondsPerDay);
-    const double hours = days.back() * 24;
     if (spread.price)
-      cost.push_back(hours * candidate.paid.all() * spread.price->usd_at(draw.price, draw.shared_price));
-    if (spread.power) energy.push_back(hours * choice.gpus * quantile_of(*spread.power, draw.power) / 1000);
+      cost.push_back(candidate.paid.hours(days.back()) * spread.price->usd_at(draw.price, draw.shared_price));
+    if (spread.power)
+      energy.push_back(PaidGpus{choice.gpus}.hours(days.back()) * quantile_of(*spread.power, draw.power) / 1000);
     const bool timely = target.days <= 0 || days.back() <= target.days;
     const bool affordable = target.budget_usd <= 0 || (spread.price && cost.back() <= target.budget_usd);
     in_time += timely ? 1 : 0;
@@ -108,8 +109,8 @@ void add_quantiles(Candidate& candidate, const MachineChoice& choice, const std:
     in_both += timely && affordable ? 1 : 0;
   }
   const auto share = [&](int hits) { return hits / static_cast<double>(draws.size()); };
-  const bool limited = target.tokens > 0 && target.days > 0;
-  const bool priced = spread.price && target.tokens > 0 && target.budget_usd > 0;
+  const bool limited = timed && target.days > 0;
+  const bool priced = spread.price && timed && target.budget_usd > 0;
   if (limited) candidate.within_days = share(in_time);
   if (priced) candidate.within_budget = share(in_budget);
   if (limited && (priced || target.budget_usd <= 0)) candidate.within_target = share(in_both);
@@ -125,6 +126,7 @@ std::optional<Quantiles> ratio_of(const CapacityPlan& plan, const Candidate& can
                                   const std::vector<Draw>& draws, const Economics* economics) {
   if (plan.objective == Objective::gpus || candidate.facts.step_p5_s <= 0 || first.facts.step_p5_s <= 0)
     return std::nullopt;
+  if (!candidate.facts.why_no_days.empty() || !first.facts.why_no_days.empty()) return std::nullopt;
   const MachineChoice& own = choice_of(plan, candidate);
   const MachineChoice& best = choice_of(plan, first);
   const Spread a = spread_of(candidate, own, economics);

@@ -69,7 +69,10 @@ TEST_CASE("the measure: median per source, mean over sources, small sources pool
   CHECK(m.sources == 2);
   CHECK(m.mean_of_medians == Approx((0.2 + 0.15) / 2));
   // a, its median of +10 % taken off: 0, 1.2/1.1 - 1, 1 - 0.7/1.1; the middle one counts.
-  CHECK(m.scatter == Approx(1.2 / 1.1 - 1));
+  REQUIRE(m.scatter);
+  CHECK(*m.scatter == Approx(1.2 / 1.1 - 1));
+  const std::vector<RowForecast> two{row("a", 0.869, 1), row("a", 0.85, 1)};
+  CHECK_FALSE(measure(pointers(two)).scatter);  // no source has three rows
 }
 
 TEST_CASE("summary: mean, median, worst, bias, coverage", "[oracle][accuracy]") {

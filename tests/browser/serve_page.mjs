@@ -254,6 +254,9 @@ async function drive(browser, folder, address) {
   await page.selectOption("#b-recompute", "full");
   await settled(page);
   await page.waitForFunction(() => document.querySelector("#table td.better, #table td.worse"));
+  const heads = await page.locator("#table th").allTextContents();
+  assert.equal(heads[1], "A: llama3-405b-16k; failures llama3-54-days");
+  assert.match(heads[2], /^B: llama3-405b-16k; [^;]+ and \d more$|^B: llama3-405b-16k; .*recompute full$/);
   assert.match(await page.textContent("#table"), /goodput[\d.]+ %100\.00 %\+[\d.]+ points/);
   assert.match(await page.textContent("#table"), /GPU-hours[\d,]+[\d,]+/);
   const both = await open({}, await page.evaluate(() => location.hash));

@@ -239,7 +239,7 @@ TEST_CASE("plan: the summary for decision makers has every part", "[e2e][search]
   for (const char* part :
        {"question", "answer", "trade-off", "candidates", "money", "limits", "changes", "assumptions"})
     CHECK(page.find(std::string("id=\"section-") + part + '"') != std::string::npos);
-  CHECK(page.find("for the least money, on abci-a or dgx-h100, within 10 days?") != std::string::npos);
+  CHECK(page.find("for the least money, on 32 GPUs of abci-a or dgx-h100, within 10 days?") != std::string::npos);
   CHECK(page.find("Take 32 GPUs of dgx-h100 (tp 1, pp 1, dp 32") != std::string::npos);
   // The answer has the money of the table.
   const std::size_t end = page.find(" USD at typical prices");
@@ -310,4 +310,22 @@ TEST_CASE("predict --sweep: a name with a dot stays whole", "[e2e]") {
   const Sandbox sandbox;
   const Outcome outcome = sandbox.run("tracecast predict zero-1-7.5b --sweep training.micro_batch_size=1,2");
   CHECK(outcome.out.find("zero-1-7.5b") != std::string::npos);
+}
+
+TEST_CASE("plan: days that failures do not tell are not known", "[e2e][search]") {
+  const Sandbox sandbox;
+  sandbox.run("sed 's/\"mode\": \"sync\"/\"mode\": \"off\"/' '" +
+              (source_dir() / "scenarios/failures/llama3-54-days.json").string() + "' > off.json");
+  const std::string plan =
+      "tracecast plan p5-llama2-13b-16 --tokens 100B --tp 1,2 --pp 1 --best 1 --no-upgrades --failures off.json ";
+  const Outcome page = sandbox.run(plan);
+  REQUIRE(page.code == 0);
+  CHECK(page.out.find("not known: without checkpoints the goodput depends on") != std::string::npos);
+  CHECK(page.out.find("no price") == std::string::npos);
+  const Outcome limited = sandbox.run(plan + "--days 30 --json");
+  CHECK(limited.code == 1);
+  const Json offer = Json::parse(limited.out)["offers"][0];
+  CHECK(offer["days_unknown"] == "without checkpoints the goodput depends on the length of a history");
+  CHECK_FALSE(offer.contains("days"));
+  CHECK_FALSE(offer.contains("cost_usd"));
 }

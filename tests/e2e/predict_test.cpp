@@ -498,3 +498,20 @@ TEST_CASE("predict --emit: the stack of the forecast and that of the settings", 
   CHECK(said("torchtitan --set stack=torchtitan").find("the forecast has") == std::string::npos);
   CHECK(said("deepspeed").find("the forecast has") == std::string::npos);
 }
+
+TEST_CASE("commands with several outputs write all of them or none", "[e2e][error]") {
+  const Sandbox sandbox;
+  const std::string before = sandbox.run("ls").out;
+  const std::string plan =
+      "tracecast plan llama2-7b-abci --tp 1 --pp 1 --zero 1 --micro-batch 1 --best 1 --no-upgrades ";
+  for (const std::string& command :
+       {std::string("tracecast predict llama2-7b-abci --out d --html no/x.html"),
+        std::string("tracecast predict llama2-7b-abci --sweep parallel.tp=1,2 --csv s.csv --svg no/x.svg"),
+        std::string("tracecast schedule --schedule 1f1b --stages 2 --microbatches 2 --svg a.svg --html no/x.html"),
+        std::string("tracecast topology dgx-h100 --svg a.svg --export simgrid no/x.xml"),
+        plan + "--failures none --csv p.csv --html no/x.html"}) {
+    INFO(command);
+    CHECK(complaint_of(sandbox, command).find("cannot be written (does the folder exist") != std::string::npos);
+    CHECK(sandbox.run("ls").out == before);
+  }
+}

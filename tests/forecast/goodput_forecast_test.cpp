@@ -165,3 +165,22 @@ TEST_CASE("goodput --sweep: the table has what differs, and leaves out what a na
   CHECK(narrow.find("not shown: ") != std::string::npos);
   CHECK(wide.find("not shown") == std::string::npos);
 }
+
+TEST_CASE("goodput: histories that are too short for another length are made long enough, if that is asked for",
+          "[goodput][forecast]") {
+  GoodputRequest request = request_of("llama2-7b-abci", {}, {"checkpoint.interval=5 d"});
+  request.days = 30;
+  request.goal_tokens = 1'000'000'000'000;
+  const GoodputForecast short_ones = value_of(forecast_goodput(request));
+  CHECK(short_ones.goal_days == 0);
+  CHECK(short_ones.why_no_goal() == "a history has fewer than ten checkpoint intervals");
+  request.lengthen_histories = true;
+  const GoodputForecast enough = value_of(forecast_goodput(request));
+  CHECK(enough.goal_days > 0);
+  CHECK(seconds(enough.spec.horizon) == Approx(50 * kSecondsPerDay).epsilon(1e-3));
+  // Those that are long enough stay as they are; without checkpoints no length is.
+  request.failures = request_of("llama2-7b-abci").failures;
+  CHECK(seconds(value_of(forecast_goodput(request)).spec.horizon) == Approx(30 * kSecondsPerDay));
+  request.failures = request_of("llama2-7b-abci", {}, {"checkpoint.mode=off"}).failures;
+  CHECK(value_of(forecast_goodput(request)).goal_days == 0);
+}

@@ -81,3 +81,9 @@ TEST_CASE("perturb: error messages", "[io][perturb][error]") {
   }));
   CHECK(sentence(setting) == expected);
 }
+
+TEST_CASE("perturb: a node that the job needs for missing GPUs has NICs", "[io][perturb]") {
+  const Scenario s = perturbed({"perturb.missing_gpus.0=2", "perturb.slow_nic.8.0=0.5"}).value();
+  REQUIRE(s.cluster.faults.slow_nics.size() == 1);
+  CHECK(s.cluster.faults.slow_nics[0].node == 8);
+}

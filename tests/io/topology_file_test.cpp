@@ -213,7 +213,9 @@ TEST_CASE("over PCIe that nobody measured, collectives reach half of a copy's ra
   CHECK(tuning("rtx-4090", boards).residual == 0.3);
   CHECK(tuning("rtx-4090", boards, R"(, "collectives": {"intra_bandwidth": 0.8, "data": "own"})").intra_bandwidth ==
         0.8);
-  CHECK(tuning("cpu", boards) == CollectiveTuning{});  // its messages are in shared memory
+  CHECK(tuning("CPU", boards) == tuning("cpu", boards));  // a name says nothing
+  CHECK(tuning("cpu", boards, R"(, "collectives": {"data": ""})") == CollectiveTuning{});
+  CHECK(shipped_topology("cpu").tuning == CollectiveTuning{});  // its messages are in shared memory
   CHECK(
       tuning(
           "h100",

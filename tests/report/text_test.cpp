@@ -96,3 +96,10 @@ TEST_CASE("words in a wrapped paragraph are painted, unless the wrapping divided
   const TextStyle narrow{.width = 12, .colour = true};
   CHECK(paint_first(paragraph("", "it does not fit", narrow), "not fit", Colour::red, narrow) == "it does not\nfit\n");
 }
+
+TEST_CASE("a signed percentage that rounds to nothing has no sign", "[report][text]") {
+  CHECK(signed_percent(0.0004) == "0.0 %");
+  CHECK(signed_percent(-0.0004) == "0.0 %");
+  CHECK(signed_percent(0.0006) == "+0.1 %");
+  CHECK(signed_percent(-0.0004, 2) == "-0.04 %");
+}

@@ -222,3 +222,8 @@ TEST_CASE("A torus is drawn with as many routers as fit, up to four rows of ten"
 
 }  // namespace
 }  // namespace tracecast
+
+TEST_CASE("A topology's picture counts one node as one", "[report][network]") {
+  const Topology topology(dgx_h100(8));
+  CHECK(topology_svg(topology, describe(topology)).find("8 GPUs on 1 node, fabric") != std::string::npos);
+}

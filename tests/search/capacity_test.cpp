@@ -118,7 +118,7 @@ TEST_CASE("capacity: candidates that violate a constraint come last, with the co
   const CapacityPlan cheap =
       rank_candidates(machines, Objective::time, {.tokens = 1e12, .budget_usd = 700'000}, &economics);
   CHECK(cheap.candidates[0].machine == 0);
-  CHECK(cheap.candidates[1].misses == "costs 833333 USD, not 700000");
+  CHECK(cheap.candidates[1].misses == "costs 833333 USD, not 700000 USD");
   const CapacityPlan unknown = rank_candidates(machines, Objective::time, {.tokens = 1e12, .budget_usd = 1}, nullptr);
   CHECK(unknown.candidates[0].misses == "has no known price");
   // None is in time: fewer GPUs cost as much and come last, since they miss the deadline by more.
@@ -255,7 +255,10 @@ TEST_CASE("capacity: all constraints that a candidate violates are named", "[sea
   const Economics economics = prices();
   const JobTarget target{.tokens = 8.64e9, .days = 0.5, .budget_usd = 100};
   CHECK(rank_candidates(machines, Objective::time, target, &economics).candidates.front().misses ==
-        "takes 1.00 days, not 0.5 and costs 7200 USD, not 100");
+        "takes 1.00 days, not 0.5 and costs 7200 USD, not 100 USD");
+  const JobTarget large{.tokens = 8.64e12, .budget_usd = 1.5e6};
+  CHECK(rank_candidates(machines, Objective::time, large, &economics).candidates.front().misses ==
+        "costs 7.20 million USD, not 1.50 million USD");
   // Three digits, as in the column of days: 0.312 of them.
   const std::vector<MachineOutcome> faster{machine("faster", 100, {evaluation(3.12, 1, 0.1)})};
   CHECK(rank_candidates(faster, Objective::time, {.tokens = 8.64e9, .days = 0.25}, &economics)
@@ -417,4 +420,26 @@ TEST_CASE("capacity: variants with the same run are one candidate", "[search]") 
   CHECK(plan.candidates[0].machine == 0);
   CHECK(plan.candidates[1].machine == 2);
   CHECK(plan.candidates[2].evaluation.step_time_s == 12);
+}
+
+TEST_CASE("capacity: where histories say nothing about the length of the job, nor is its money known", "[search]") {
+  std::vector<MachineOutcome> machines{machine("fast", 100, {evaluation(10, 1, 0.1)}),
+                                       machine("slow", 200, {evaluation(12, 1, 0.1)})};
+  for (MachineOutcome& each : machines)
+    each.facts = {{.goodput = 0.9, .goodput_sd = 0.01, .step_p5_s = 9, .step_p95_s = 13}};
+  machines[0].facts[0].why_no_days = "nobody knows";
+  const Economics economics = prices();
+  const JobTarget target{.tokens = 8.64e9, .days = 30, .budget_usd = 1e6};
+  const CapacityPlan plan = rank_candidates(machines, Objective::time, target, &economics);
+  CHECK(plan.candidates[0].machine == 1);
+  CHECK(plan.candidates[0].misses.empty());
+  const Candidate& unknown = plan.candidates[1];
+  CHECK(unknown.misses == "takes an unknown number of days");
+  CHECK(unknown.days == 0);
+  CHECK(unknown.step_quantiles_s);
+  CHECK_FALSE(unknown.days_quantiles);
+  CHECK_FALSE(unknown.cost_usd);
+  CHECK_FALSE(unknown.usd_per_million_tokens);
+  CHECK_FALSE(unknown.within_target);
+  CHECK_FALSE(unknown.ratio_to_first);
 }

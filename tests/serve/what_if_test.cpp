@@ -342,3 +342,39 @@ TEST_CASE("what if: no request, however broken, is without an answer", "[serve][
   }
   CHECK(json::parse(answer_to(std::string(60'000, '[')))["errors"][0] == "the request is nested too deeply");
 }
+
+TEST_CASE("what if: days that short histories do not tell are not known", "[serve]") {
+  json request = forecast_request();
+  request["failures"] = {{"model", "llama3-54-days"}, {"days", 1}, {"checkpoint", "12 h"}};
+  const json job = answer(request)["job"];
+  CHECK(job["unknown"] == "a history has fewer than ten checkpoint intervals");
+  for (const char* key : {"days", "gpu_hours", "cost_usd", "energy_mwh"}) CHECK_FALSE(job.contains(key));
+  // Of a month the days are known, but not its tokens.
+  request["scenario"] = "pipeline-1f1b";
+  const json month = answer(request)["job"];
+  CHECK(month["unknown"] == job["unknown"]);
+  CHECK(month["days"] == 30);
+  CHECK(month.contains("cost_usd"));
+  CHECK_FALSE(month.contains("tokens"));
+}
+
+TEST_CASE("what if: what a request does not have is refused", "[serve][error]") {
+  const auto sentence = [](const char* key, const json& value) {
+    json request = forecast_request();
+    request[key] = value;
+    return sentences(request).at(0);
+  };
+  const auto of_failures = [&](const char* key, const json& value) {
+    return sentence("failures", {{"model", "llama3-54-days"}, {key, value}});
+  };
+  CHECK(sentence("setx", json::object()) == "setx: unknown key (did you mean 'set'?)");
+  CHECK(sentence("moving", "yes") == "moving = \"yes\": must be true or false");
+  CHECK(of_failures("spare", 2) == "failures.spare: unknown key (did you mean 'spares'?)");
+  CHECK(of_failures("mtbf", 12) == "failures.mtbf: unknown key (allowed: model days mtbf_hours checkpoint spares)");
+  CHECK(of_failures("spares", 1.5) == "failures.spares = 1.5: must be a whole number");
+  CHECK(of_failures("checkpoint", 20) == "failures.checkpoint = 20: must be a time, such as \"20 min\"");
+  // A path is refused, so none is offered.
+  const std::string unknown = sentence("failures", {{"model", "none-of-these"}});
+  CHECK(unknown.starts_with("unknown failure model 'none-of-these'"));
+  CHECK(unknown.find("path") == std::string::npos);
+}

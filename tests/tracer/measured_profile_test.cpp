@@ -549,3 +549,39 @@ TEST_CASE("profile from a recording: what cannot be used is one error message", 
         "t1: rank = 0: is also in t0 (allowed: one recording of each rank)");
   CHECK(measure(run.graph, {first.trace()}));
 }
+
+TEST_CASE("profile from a recording: measurements between hosts stay", "[tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  HandMade made;
+  made.kernel("gemm").collective("AllReduce", 1'024, 1, 5'000'000);
+  Profile base;
+  base.measured_collectives = {{.collective = Collective::all_reduce,
+                                .ranks = 8,
+                                .size = {2'048},
+                                .seconds = 1e-3,
+                                .samples = 1,
+                                .nodes = 2,
+                                .network = {400'000'000'000}}};
+  const std::vector<NamedTrace> named{{"t", made.trace()}};
+  const MeasuredProfile measured =
+      value_of(measured_profile(named, run.graph, base, {.least_matched = 0, .most_of_forecast = 1e9}));
+  REQUIRE(measured.profile.measured_collectives.size() == 2);
+  CHECK(measured.profile.measured_collectives[0] == base.measured_collectives[0]);
+  CHECK(measured.profile.measured_collectives[1].nodes == 1);
+}
+
+TEST_CASE("profile from a recording: times that cannot be are refused", "[error][tracer][profile-from]") {
+  const ForecastRun run = test::unfolded_forecast(test::scenario_of(8));
+  const auto sentence = [&run](std::int64_t begin, std::int64_t end) {
+    HandMade made;
+    made.kernel("gemm");
+    made.trace().kernels[0].start_ns = begin;
+    made.trace().kernels[0].end_ns = end;
+    return error_text(measure(run.graph, {made.trace()}));
+  };
+  CHECK(sentence(1'000, 2'000).empty());
+  CHECK(sentence(2'000, 1'000) == "t0: kernel gemm = 1000 ns: ends before it begins (allowed: from 2000 ns on)");
+  CHECK(sentence(0, std::int64_t{101} * 86'400 * 1'000'000'000) ==
+        "t0: has kernels that take longer than 100 days together");
+  CHECK(sentence(0, INT64_MAX) == "t0: has a time out of range (allowed: nanoseconds below 2^62)");
+}

@@ -289,11 +289,12 @@ std::string ablation_page(const std::vector<Ablation>& lines) {
       "| left out | forecast without it | dense | scatter | dense within 10 % | all | scatter | median shift | largest "
       "of a source |\n"
       "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+  const auto scatter = [](const Measure& m) { return m.scatter ? fmt::format("{:.1f}", 100 * *m.scatter) : "-"; };
   for (const Ablation& line : lines)
-    text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:.1f} | {:+.1f} | {:+.1f} |\n",
-                        line.effect->name, line.effect->left_out, 100 * line.dense.mean_of_medians,
-                        100 * line.dense.scatter, 100 * line.within_10, 100 * line.all.mean_of_medians,
-                        100 * line.all.scatter, 100 * line.shift, 100 * line.largest_shift);
+    text +=
+        fmt::format("| {} | {} | {:.1f} | {} | {:.1f} | {:.1f} | {} | {:+.1f} | {:+.1f} |\n", line.effect->name,
+                    line.effect->left_out, 100 * line.dense.mean_of_medians, scatter(line.dense), 100 * line.within_10,
+                    100 * line.all.mean_of_medians, scatter(line.all), 100 * line.shift, 100 * line.largest_shift);
   if (!lines.empty())
     text += fmt::format("\n{} rows, {} of them dense.\n", lines.front().all_rows, lines.front().dense_rows);
   return text;

@@ -79,8 +79,8 @@ std::string subset_table(const CsvTable& table, const CrossValidation& result) {
     text += fmt::format("| {} | {} | {} | {} | {} | **{}** | {} | {} | {} | {} |\n", c[i].name, s.rows, held.sources,
                         percent_number(measure(a[i].rows).mean_of_medians),
                         percent_number(measure(b[i].rows).mean_of_medians), percent_number(held.mean_of_medians),
-                        percent_number(held.scatter), percent_number(s.within_10), percent_number(s.coverage),
-                        percent_number(s.half_width));
+                        held.scatter ? percent_number(*held.scatter) : "-", percent_number(s.within_10),
+                        percent_number(s.coverage), percent_number(s.half_width));
   }
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "sim/base/quantile.hpp"
 
@@ -33,7 +34,7 @@ Measure measure(const std::vector<const RowForecast*>& rows) {
   constexpr std::size_t kMinRows = 3;  // sources with fewer are pooled
   std::vector<double> pool;
   Measure m;
-  int scattered = 0;
+  std::vector<double> scatters;  // [source with at least kMinRows]
   const auto add = [&m](const std::vector<double>& errors) {
     std::vector<double> absolute;
     for (const double e : errors) absolute.push_back(std::abs(e));
@@ -49,12 +50,12 @@ Measure measure(const std::vector<const RowForecast*>& rows) {
     const double middle = median(errors);
     std::vector<double> away;
     for (const double e : errors) away.push_back(std::abs((1 + e) / (1 + middle) - 1));
-    m.scatter += median(away);
-    ++scattered;
+    scatters.push_back(median(away));
   }
   if (!pool.empty()) add(pool);
   if (m.sources > 0) m.mean_of_medians /= m.sources;
-  if (scattered > 0) m.scatter /= scattered;
+  if (!scatters.empty())
+    m.scatter = std::accumulate(scatters.begin(), scatters.end(), 0.0) / static_cast<double>(scatters.size());
   return m;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,9 @@ ErrorSummary summarise(const std::vector<const RowForecast*>& rows);
 /// The measure over scored rows.
 struct Measure {
   double mean_of_medians = 0;
-  double scatter = 0;  ///< mean over sources of the median |error - median error of the source|, sources with >= 3 rows
-  int sources = 0;     ///< the pool counts as one
+  /// Mean over sources of the median |error - median error of the source|; none: no source has three rows.
+  std::optional<double> scatter;
+  int sources = 0;  ///< the pool counts as one
 };
 Measure measure(const std::vector<const RowForecast*>& rows);
 

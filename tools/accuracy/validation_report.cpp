@@ -80,7 +80,7 @@ Json summary_json(const std::vector<const RowForecast*>& rows) {
   return {{"rows", s.rows},
           {"sources", m.sources},
           {"mean_of_source_medians", m.mean_of_medians},
-          {"scatter_inside_sources", m.scatter},
+          {"scatter_inside_sources", m.scatter ? Json(*m.scatter) : Json(nullptr)},
           {"mean_absolute_error", s.mean},
           {"median_absolute_error", s.median},
           {"worst_absolute_error", s.worst},
@@ -183,9 +183,10 @@ std::string validation_page(const CsvTable& table, const std::vector<RowForecast
         fmt::format("errors of the step time in percent. measure: the median absolute error of {}; mean, worst: "
                     "absolute errors; "
                     "bias: median of the signed errors; inside: runs inside their 90 % band, which is +-band wide; "
-                    "errors inside a source scatter by {} %",
+                    "errors inside a source {}",
                     m.sources == 1 ? "the only source" : fmt::format("each source, mean over {} sources", m.sources),
-                    percent_number(m.scatter)),
+                    m.scatter ? fmt::format("scatter by {} %", percent_number(*m.scatter))
+                              : "scatter by an unknown amount, as no source has three rows"),
         style);
     text += "\n" + heading("Memory", style) + "\n" + memory_line(rows, style);
   }

@@ -17,8 +17,11 @@ const digits = (x, n = 3) => {
   if (x === 0) return "0";
   if (Number.isInteger(x)) return x.toLocaleString("en-US", { maximumSignificantDigits: Math.max(n, String(Math.abs(x)).length) });
   if (Math.abs(x) >= 10 ** Math.min(n, 4)) return Math.round(x).toLocaleString("en-US");
-  return Number(x.toPrecision(n)).toString();
+  const text = x.toPrecision(n);  // with the zeros at its end: all numbers of a column have as many digits
+  return text.includes("e") ? Number(text).toString() : text;
 };
+/// A round number, such as that of a tick, without the zeros at its end.
+const trimmed = text => text.replace(/\.(\d*?)0+(?!\d)/, (_, kept) => kept && `.${kept}`);
 function timeText(s, n = 3) {
   const size = Math.abs(s);
   if (size === 0) return "0 s";
@@ -42,7 +45,7 @@ const errorText = error => `${percent(Math.abs(error))} too ${error < 0 ? "fast"
 /// "15.6 T tokens", "1 token".
 function tokensText(tokens) {
   const [size, unit] = [[1e12, " T"], [1e9, " B"], [1e6, " M"], [1e3, " k"]].find(([least]) => tokens >= least) ?? [1, ""];
-  return `${digits(tokens / size)}${unit} token${tokens === 1 ? "" : "s"}`;
+  return `${trimmed(digits(tokens / size))}${unit} token${tokens === 1 ? "" : "s"}`;
 }
 const gib = x => `${x.toFixed(1)} GiB`;
 // Sizes are binary, rates decimal, as the program prints them.
