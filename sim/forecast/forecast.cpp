@@ -184,6 +184,15 @@ Result<void> simulate_graph(ForecastRun& run, const StepGraph& graph, const Scen
   return {};
 }
 
+/// True if one pipeline takes longer, without other ranks and with each transfer as fast as alone: then the step of all does, too.
+/// No time inside a step is made earlier by a later one, and links that are shared make none of them earlier.
+bool takes_longer(const GraphMaker& maker, Duration longest) {
+  const StepGraph graph = maker.build(SimulatedRanks::one_pipeline);
+  if (!check_length(graph)) return false;
+  const Result<Timeline> timeline = simulate(graph);
+  return timeline && timeline->step_time > longest;
+}
+
 /// Simulates all steps of a run whose batches vary. `make_graph`: of a step.
 Result<void> simulate_batches(ForecastRun& run, const std::function<StepGraph(int)>& make_graph, const Scenario& job,
                               const ForecastOptions& options, PackedTimes& packed) {
@@ -263,6 +272,9 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scen
   const auto simulate_run = [&](ForecastRun& each, const ForecastOptions& how) {
     return simulate_jobs(each, {scenario, costs, *network, each, known}, scenario, others, how, packed);
   };
+  if (options.longest > Duration{} && others.empty() && !run.plan.batches_vary())
+    run.timeline.given_up = takes_longer({scenario, costs, *network, run, known}, options.longest);
+  if (run.timeline.given_up) return run;
   Result<void> simulated = simulate_run(run, options);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
   if (run.timeline.given_up) return run;
