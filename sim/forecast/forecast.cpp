@@ -184,19 +184,35 @@ Result<void> simulate_graph(ForecastRun& run, const StepGraph& graph, const Scen
   return {};
 }
 
+/// True if one pipeline takes longer, without other ranks and with each transfer as fast as alone: then the step of all does, too.
+/// No time inside a step is made earlier by a later one, and links that are shared make none of them earlier.
+bool takes_longer(const GraphMaker& maker, Duration longest) {
+  const StepGraph graph = maker.build(SimulatedRanks::one_pipeline);
+  if (!check_length(graph)) return false;
+  const Result<Timeline> timeline = simulate(graph);
+  return timeline && timeline->step_time > longest;
+}
+
 /// Simulates all steps of a run whose batches vary. `make_graph`: of a step.
 Result<void> simulate_batches(ForecastRun& run, const std::function<StepGraph(int)>& make_graph, const Scenario& job,
                               const ForecastOptions& options, PackedTimes& packed) {
   if (Result<void> checked = check_length(run.graph); !checked) return checked;
   EngineOptions engine = engine_of(job, options);
   const bool records = std::exchange(engine.record_spans, false);
-  engine.longest = {};  // a limit of the mean
+  const Duration longest = std::exchange(engine.longest, {});  // a limit of the mean
   const auto step = [&](const StepGraph& graph) { return simulate(graph, run.network, engine); };
   const auto select_step = [&](int number) {
     if (run.plan.context_varies() && run.graph.varying.step != number) run.graph = make_graph(number);
     run.graph.varying.step = number;
   };
-  Result<PackedTimes> times = simulate_packed_steps(run, select_step, step);
+  // Without shared links no step is longer, and it is simulated sooner.
+  if (longest > Duration{}) {
+    const Result<PackedTimes> least = simulate_packed_steps(
+        run, select_step, [](const StepGraph& graph) { return simulate(graph); }, longest);
+    if (least && run.timeline.given_up) return {};
+  }
+  Result<PackedTimes> times = simulate_packed_steps(run, select_step, step, longest);
+  if (times && run.timeline.given_up) return {};
   if (!times) return tl::unexpected(told_by_key(std::move(times.error()), run.plan));
   packed = std::move(*times);
   engine.record_spans = records;
@@ -263,6 +279,9 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scen
   const auto simulate_run = [&](ForecastRun& each, const ForecastOptions& how) {
     return simulate_jobs(each, {scenario, costs, *network, each, known}, scenario, others, how, packed);
   };
+  if (options.longest > Duration{} && others.empty() && !run.plan.batches_vary())
+    run.timeline.given_up = takes_longer({scenario, costs, *network, run, known}, options.longest);
+  if (run.timeline.given_up) return run;
   Result<void> simulated = simulate_run(run, options);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
   if (run.timeline.given_up) return run;
@@ -283,22 +302,36 @@ Result<ForecastRun> forecast_jobs(const Scenario& scenario, std::span<const Scen
   return done;
 }
 
-/// The same, or the mean of a period of steps where replicas average their parameters now and then. Such a mean is never given up.
+/// How long the steps that are `share` of a period may take if its mean is to be `longest` and the others take `others_s` of it;
+/// 0: no limit.
+Duration longest_share(Duration longest, double share, double others_s) {
+  constexpr double kRounding = 1e-9;
+  constexpr double kMost_s = 1e6;
+  if (longest == Duration{} || share <= 0) return {};
+  const double rest_s = (1 + kRounding) * seconds(longest) - others_s;
+  return std::max(Duration{1}, from_seconds(std::min(rest_s / share, kMost_s)));
+}
+
+/// The same, or the mean of a period of steps where replicas average their parameters now and then. Local steps come first: they are
+/// nearly all of the mean.
 Result<ForecastRun> forecast_steps(const Scenario& scenario, std::span<const Scenario> others,
                                    const ForecastOptions& options, KnownLoads* known = nullptr) {
   const int period = scenario.parallel.averaging_period;
   const std::int64_t averaging = averaging_steps(scenario.parallel);
   if (!averages_parameters(scenario.parallel) || period < 1 || averaging < 1 || averaging > period)
     return forecast_jobs(scenario, others, options, known);  // which refuses parts that do not fit into the period
+  const double share = static_cast<double>(averaging) / period;
   Scenario each = scenario;
-  ForecastOptions whole = options;
-  whole.longest = {};
-  each.parallel.averaging_period = static_cast<int>(averaging);
-  Result<ForecastRun> run = forecast_jobs(each, others, whole, known);
-  if (!run) return run;
+  ForecastOptions part = options;
   each.parallel.averaging_period = 0;
-  const Result<ForecastRun> local = forecast_jobs(each, others, whole, known);
-  if (!local) return tl::unexpected(local.error());
+  part.longest = longest_share(options.longest, 1 - share, 0);
+  Result<ForecastRun> local = forecast_jobs(each, others, part, known);
+  if (local && local->timeline.given_up) return local;
+  each.parallel.averaging_period = static_cast<int>(averaging);
+  part.longest = local ? longest_share(options.longest, share, (1 - share) * local->forecast.step_time_s) : Duration{};
+  Result<ForecastRun> run = forecast_jobs(each, others, part, known);
+  if (!run || run->timeline.given_up) return run;
+  if (!local) return local;
   mean_of_period(*run, local->forecast, period);
   return run;
 }

@@ -57,13 +57,20 @@ class MeanTimes {
 }  // namespace
 
 Result<PackedTimes> simulate_packed_steps(ForecastRun& run, const std::function<void(int)>& select_step,
-                                          const std::function<Result<Timeline>(const StepGraph&)>& simulate) {
+                                          const std::function<Result<Timeline>(const StepGraph&)>& simulate,
+                                          Duration longest) {
   PackedTimes times;
   MeanTimes sum;
+  Duration left = (longest + Duration{1}) * run.plan.packed->steps;  // the mean is rounded down
   for (int step = 0; step < run.plan.packed->steps; ++step) {
     select_step(step);
     const Result<Timeline> timeline = simulate(run.graph);
     if (!timeline) return tl::unexpected(timeline.error());
+    left = left - timeline->step_time;
+    if (longest > Duration{} && left <= Duration{}) {
+      run.timeline.given_up = true;
+      return times;
+    }
     sum.add(*timeline);
     times.steps_s.push_back(seconds(timeline->step_time));
   }

@@ -23,9 +23,11 @@ struct PackedTimes {
 };
 
 /// Simulates all steps of run.plan, each after `select_step` has made run.graph the step's. Leaves the mean of their times in
-/// run.timeline, without spans, and the step nearest to it in run.graph.   Errors: those of `simulate`
+/// run.timeline, without spans, and the step nearest to it in run.graph. A mean above `longest` is given up; 0: no limit.
+/// Errors: those of `simulate`
 Result<PackedTimes> simulate_packed_steps(ForecastRun& run, const std::function<void(int)>& select_step,
-                                          const std::function<Result<Timeline>(const StepGraph&)>& simulate);
+                                          const std::function<Result<Timeline>(const StepGraph&)>& simulate,
+                                          Duration longest);
 
 /// The same plan with micro-batches that all take the mean time.
 Plan balanced(const Plan& plan);

@@ -107,9 +107,10 @@ class GraphBuilder {
       context_.graph.streams.push_back({name});
     messages_.add_streams();
     if (ranks != SimulatedRanks::all) {
-      if (const std::optional<std::vector<RankKind>> stages = kinds_.by_stage()) {
+      const bool one = ranks == SimulatedRanks::one_pipeline;
+      if (const std::optional<std::vector<RankKind>> stages = one ? kinds_.of_first_ranks() : kinds_.by_stage()) {
         add_programs(*stages);
-        RankConnections(context_, kinds_).add_one_rank_per_stage(*stages);
+        RankConnections(context_, kinds_).add_one_rank_per_stage(*stages, perturbation_);
         return std::move(context_.graph);
       }
     }

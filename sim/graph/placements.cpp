@@ -156,6 +156,16 @@ const std::vector<std::int32_t>& Placements::block(Slot slot, int begin) {
   return found->second;
 }
 
+std::int32_t Placements::of_group(Slot slot, int rank) {
+  slot = groups_.same_groups(slot);
+  if (slot == Slot::world) return block(slot, 0).front();
+  const std::vector<int> members = groups_.members(rank, slot);
+  if (members.size() == 1) return alone();
+  const auto [found, added] = groups_of_ranks_.try_emplace({slot, members.front() % unit_of(slot)});
+  if (added) found->second = number_of(place_group(slot, members));
+  return found->second;
+}
+
 GroupPlacement Placements::place_boundary(int rank, int partner) const {
   const std::vector<int> pair{std::min(rank, partner), std::max(rank, partner)};
   // Every GPU of the node has its partner on one other node.
@@ -173,8 +183,10 @@ GroupPlacement Placements::place_boundary(int rank, int partner) const {
 
 int Placements::boundary_class(int lower, int distance) const {
   const int gpus = cluster_.node.gpus;
-  if (!cluster_.faults.uniform() || distance % gpus != 0) return lower;
-  int tiers_left = 0;
+  if (!cluster_.faults.uniform()) return lower;
+  // Its node's ranks whose partners, of which some may be on this node, are in the job; whole nodes apart all of them are used.
+  const int partners = distance % gpus == 0 ? 0 : std::min(gpus, plan_.world_size - distance - lower / gpus * gpus);
+  int tiers_left = partners;
   for (const FabricTier& tier : cluster_.tiers) {
     if (tier.nodes == 0) break;
     const int ranks = tier.nodes * gpus;
@@ -185,11 +197,16 @@ int Placements::boundary_class(int lower, int distance) const {
 
 /// The rank before which all pairs from `lower` on leave the same tiers.
 int Placements::leave_same_tiers_until(int lower, int distance) const {
-  if (!cluster_.faults.uniform() || distance % cluster_.node.gpus != 0) return lower;
+  const int gpus = cluster_.node.gpus;
+  if (!cluster_.faults.uniform()) return lower;
   int until = plan_.world_size;
+  if (distance % gpus != 0) {  // up to the first node in which not all ranks have partners
+    until = (plan_.world_size - distance) / gpus * gpus;
+    if (lower >= until) return lower;
+  }
   for (const FabricTier& tier : cluster_.tiers) {
     if (tier.nodes == 0) break;
-    const int ranks = tier.nodes * cluster_.node.gpus;
+    const int ranks = tier.nodes * gpus;
     until = std::min(until, (lower / ranks + 1) * ranks);
     until = std::min(until, ((lower + distance) / ranks + 1) * ranks - distance);
   }

@@ -3,8 +3,9 @@
 ///
 /// The cluster is regular: a group has the same placement after a move by whole units of a tier that it does not
 /// leave. So groups are placed once for each position within such a unit: a node for groups inside nodes, else a unit
-/// of a tier. Two pairs of ranks, each whole nodes apart, have equivalent placements if they have the same GPUs and
-/// leave the same tiers. With faults of single nodes the cluster is not regular, and every group is placed.
+/// of a tier. Two pairs of ranks that are as far apart have equivalent placements if they have the same GPUs and leave the
+/// same tiers, and if as many other ranks of the node send as far. With faults of single nodes the cluster is not regular, and
+/// every group is placed.
 #pragma once
 
 #include <map>
@@ -30,6 +31,8 @@ class Placements {
   /// The placements of the parts of one block, [part]; `begin` is the block's first rank. -1: no such part; of
   /// whole blocks there is one.
   const std::vector<std::int32_t>& block(Slot slot, int begin);
+  /// The placement of the group of `rank`. It is placed without the others of its block.
+  std::int32_t of_group(Slot slot, int rank);
   /// The placement of messages between `rank` and the rank with the same coordinates on pipeline rank `other`. All
   /// ranks of a node whose partners are on other nodes use the node's NICs at the same time.
   std::int32_t boundary(int rank, int other);
@@ -86,6 +89,8 @@ class Placements {
   std::vector<GroupPlacement> known_;
   std::int32_t alone_ = -1;  ///< number of the placement of a group of one rank; -1: not known yet
   std::vector<std::map<int, std::vector<std::int32_t>>> blocks_;  ///< [slot] by position in the unit
+  std::map<std::pair<Slot, int>, std::int32_t>
+      groups_of_ranks_;  ///< by slot and position of the first rank in the unit
   std::map<Slot, SlotGroups> slot_groups_;
   std::map<std::pair<Slot, int>, std::vector<int>> leaving_ranks_;  ///< by slot and node
   std::map<int, std::map<int, std::int32_t>> boundaries_;  ///< by distance of the two ranks and boundary_class()

@@ -88,7 +88,7 @@ std::vector<std::int32_t> RankConnections::add_mirrors(const std::vector<RankKin
   return mirrors;
 }
 
-void RankConnections::add_one_rank_per_stage(const std::vector<RankKind>& kinds) {
+void RankConnections::add_one_rank_per_stage(const std::vector<RankKind>& kinds, const Perturbation& perturbation) {
   const int ranks = context_.schedule.ranks;
   std::vector<std::int32_t> everyone(static_cast<std::size_t>(ranks));
   std::iota(everyone.begin(), everyone.end(), 0);
@@ -121,6 +121,9 @@ void RankConnections::add_one_rank_per_stage(const std::vector<RankKind>& kinds)
     at[Axis::pp] = pp;
     rank.representative = context_.plan.grid.rank(at);
     rank.multiplicity = context_.plan.world_size / ranks;
+    const Pace pace = pace_of(perturbation, rank.representative);
+    rank.slowdown = pace.slowdown;
+    rank.first_batch = pace.first_batch;
     rank.program = pp;
     rank.pp_rank = pp;
     rank.channels = channels_of(pp);

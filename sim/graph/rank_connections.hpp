@@ -16,8 +16,8 @@ class RankConnections {
   /// Requires the programs in the graph of the context
   RankConnections(BuildContext& context, const RankKinds& kinds);
 
-  /// For plans in which all ranks of a pipeline rank have one kind and do the same. `kinds`: [pipeline rank]
-  void add_one_rank_per_stage(const std::vector<RankKind>& kinds);
+  /// The first rank of each pipeline rank, which stands for all of them. `kinds`: [pipeline rank]
+  void add_one_rank_per_stage(const std::vector<RankKind>& kinds, const Perturbation& perturbation);
   /// Ranks of the same kind, speed and partners are one class. `kind_of`: [rank] index into `kinds`
   void add_classes(const std::vector<RankKind>& kinds, const std::vector<std::int32_t>& kind_of,
                    const Perturbation& perturbation, SimulatedRanks ranks);

@@ -142,6 +142,23 @@ std::optional<std::vector<RankKind>> RankKinds::by_stage() {
   return kinds;
 }
 
+std::vector<RankKind> RankKinds::of_first_ranks() {
+  std::vector<RankKind> kinds;
+  for (int pp = 0; pp < plan_.parallel.pp; ++pp) {
+    const int rank = pp * plan_.grid.stride(Axis::pp);
+    RankKind& kind = kinds.emplace_back();
+    kind.pp = pp;
+    kind.gpu = gpu_of(perturbation_, rank);
+    for (int slot = 0; slot < kSlots; ++slot)
+      kind.slots[static_cast<std::size_t>(slot)] = alone_[static_cast<std::size_t>(slot)]
+                                                       ? placements_.alone()
+                                                       : placements_.of_group(static_cast<Slot>(slot), rank);
+    for (const int other : neighbours(pp)) kind.links.push_back(placements_.boundary(rank, other));
+    kind.first_batch = batch_of(rank);
+  }
+  return kinds;
+}
+
 std::vector<std::int32_t> RankKinds::by_rank(std::vector<RankKind>& kinds) {
   const auto ranks = static_cast<std::size_t>(plan_.world_size);
   std::vector<std::vector<std::int32_t>> values(3);  // pipeline rank, GPU, batch, links; [rank]

@@ -40,6 +40,9 @@ class RankKinds {
   /// ranks of some pipeline rank differ in kind, in speed or in their packed documents.
   std::optional<std::vector<RankKind>> by_stage();
 
+  /// [pipeline rank] the kind of its first rank.
+  std::vector<RankKind> of_first_ranks();
+
   /// [rank] the number of its kind in `kinds`, which is filled in the order of pipeline ranks.
   std::vector<std::int32_t> by_rank(std::vector<RankKind>& kinds);
 

@@ -15,6 +15,7 @@ namespace tracecast {
 enum class SimulatedRanks {
   classes,        ///< one for each class of ranks that do the same, without shared links
   stages_or_all,  ///< one for each pipeline rank, if these are the classes, else all: what fold_stages and fold need
+  one_pipeline,  ///< the first of each pipeline rank, which wait for no other: without shared links, no step of all is shorter
   all
 };
 

@@ -120,7 +120,10 @@ std::vector<int> replaced_at_the_gpu(const NodeSpec& node, std::vector<bool>& wo
 
 /// [NIC of the domain] the NIC that carries its traffic.
 std::vector<int> domain_nics_in_use(const NodeSpec& node, const std::vector<double>& speeds) {
-  std::vector<int> used;
+  std::vector<int> used(speeds.size());
+  std::iota(used.begin(), used.end(), 0);
+  if (std::ranges::find(speeds, 0.0) == speeds.end()) return used;
+  used.clear();
   for (int host = 0; host < node.hosts(); ++host) {
     std::vector<bool> works;
     for (int nic = 0; nic < node.nics; ++nic)
@@ -203,10 +206,9 @@ struct DomainNics {
   double of_a_ring_end = 0;  ///< GroupPlacement::ring_end_nics
 };
 
-DomainNics share_of_nics(const Cluster& cluster, const Domain& domain, int sharing) {
+/// `use`: of its NICs by all its GPUs.
+DomainNics share_of_nics(const Cluster& cluster, const Domain& domain, int sharing, const NicUse& use) {
   const NodeSpec& node = cluster.node;
-  if (node.nics == 0) return {};
-  const NicUse use(node, nic_speeds(cluster, domain.node));
   const std::vector<int> own = use.users(domain.gpus);
   const double all = static_cast<double>(node.nics) * node.gpus / node.gpus_per_host;
   DomainNics nics;
@@ -229,13 +231,20 @@ bool same_gpus(const Domain& a, const Domain& b) { return std::ranges::equal(a.g
 
 /// Shares out NICs to one of `sharing` groups.
 void place_on_nics(const Cluster& cluster, const std::vector<Domain>& domains, int sharing, GroupPlacement& place) {
+  if (cluster.node.nics == 0) return;
+  constexpr int kNoNode = -1;
+  const NicUse usual(cluster.node, nic_speeds(cluster, kNoNode));
+  const auto share_of = [&](const Domain& domain, bool slow_nic) {
+    if (!slow_nic) return share_of_nics(cluster, domain, sharing, usual);
+    return share_of_nics(cluster, domain, sharing, {cluster.node, nic_speeds(cluster, domain.node)});
+  };
   std::vector<DomainNics> shares;  // [domain]
   shares.reserve(domains.size());
   const Domain* before = nullptr;  // without a slow NIC of its own: its share is that of all with the same GPUs
   for (const Domain& domain : domains) {
     const bool slow_nic = has_slow_nic(cluster, domain.node);
     const bool same = !slow_nic && before != nullptr && same_gpus(*before, domain);
-    shares.push_back(same ? shares.back() : share_of_nics(cluster, domain, sharing));
+    shares.push_back(same ? shares.back() : share_of(domain, slow_nic));
     before = slow_nic ? nullptr : &domain;
   }
   const auto fewest = [&](auto member) { return std::ranges::min(shares, {}, member).*member; };

@@ -351,3 +351,26 @@ TEST_CASE("parameter averaging: the page says period, times and bytes, and claim
   CHECK(page.find("every 50 steps over 4 replicas:") != std::string::npos);
   CHECK(page.find("are waited for; the loss is not forecast") != std::string::npos);
 }
+
+TEST_CASE("a layout whose step is a mean is given up if that mean is longer than allowed", "[forecast][search]") {
+  const bool packs = GENERATE(false, true);
+  const auto packed = [](const char* packing) {
+    return shipped_scenario(
+        "llama3-8b-packed",
+        {"cluster.world_size=8", "training.seq_length=8192", "training.global_batch_size=16", "parallel.cp=2",
+         "parallel.zero_stage=3", "training.recompute=full",
+         std::string(R"(training.documents={"law":"lognormal","mean":1500,"steps":3,"packing":)") + packing + "}"});
+  };
+  const std::vector<Scenario> jobs = packs ? std::vector{packed(R"("best_fit")"), packed(R"("dynamic_cp")")}
+                                           : std::vector{averaging(1, 4, 1), averaging(1, 4, 2), averaging(2, 4, 500)};
+  for (const Scenario& job : jobs) {
+    LayoutForecasts layouts;
+    const Forecast whole = value_of(layouts.forecast(job, 0, {})).step;
+    const Duration step = from_seconds(whole.step_time_s);
+    const LayoutForecast allowed = value_of(layouts.forecast(job, 0, step));
+    CHECK_FALSE(allowed.given_up);
+    CHECK(allowed.step.step_time_s == whole.step_time_s);
+    const Duration less{packs ? step.picoseconds - 1 : step.picoseconds - step.picoseconds / 100'000};
+    CHECK(value_of(layouts.forecast(job, 0, less)).given_up);
+  }
+}

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,10 @@
 #include "sim/base/random.hpp"
 #include "sim/forecast/colocated.hpp"
 #include "sim/forecast/forecast.hpp"
+#include "sim/graph/builder.hpp"
 #include "sim/graph/folded_step.hpp"
 #include "sim/io/files.hpp"
+#include "sim/network/measured_network.hpp"
 #include "sim/report/json.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tests/support/cases.hpp"
@@ -168,7 +171,34 @@ Scenario with_narrow_links(Scenario scenario) {
   return scenario;
 }
 
+/// The step of one pipeline without the other ranks, each transfer as fast as alone.
+Duration one_pipeline(const Scenario& s, const ForecastRun& run) {
+  const Costs costs(s.profile, s.training.attention_kernel);
+  const std::unique_ptr<NetworkModel> network = make_network(s.cluster, s.profile);
+  const StepGraph graph = build_step_graph({s.model, run.plan, run.schedule, s.cluster, costs, *network},
+                                           {SimulatedRanks::one_pipeline, &s.perturbation});
+  CHECK(graph.ranks.size() == static_cast<std::size_t>(run.plan.parallel.pp));
+  return simulate(graph).value().step_time;
+}
+
 }  // namespace
+
+TEST_CASE("folding: no step is shorter than that of one of its pipelines", "[property][folding][fluid]") {
+  int equal = 0;
+  for (const JobLayout& layout : job_layouts())
+    for (const NamedPerturbation& perturbation : perturbations()) {
+      INFO(layout.name << ", " << perturbation.name);
+      Scenario scenario = with_narrow_links(scenario_of(layout));
+      perturbation.apply(scenario);
+      const ForecastRun alone = run_forecast(scenario, false);
+      const Duration bound = one_pipeline(scenario, alone);
+      CHECK(bound <= alone.timeline.step_time);
+      CHECK(bound <= run_forecast(scenario, false, 1, NetworkKind::fluid).timeline.step_time);
+      CHECK(bound <= run_forecast(scenario, false, 1, NetworkKind::fluid, true).timeline.step_time);
+      equal += bound == alone.timeline.step_time ? 1 : 0;
+    }
+  CHECK(equal > 25);  // most healthy ones: all their ranks are as fast as the first
+}
 
 TEST_CASE("folding: folded = unfolded, every layout under every perturbation", "[metamorphic][folding]") {
   for (const JobLayout& layout : job_layouts())

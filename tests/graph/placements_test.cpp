@@ -1,5 +1,7 @@
 #include "sim/graph/placements.hpp"
 
+#include <set>
+
 #include <catch2/catch.hpp>
 
 #include "tests/support/small_scenario.hpp"
@@ -24,7 +26,69 @@ GroupPlacement placed(const Scenario& s, Slot slot, int begin) {
   return placements.of(placements.block(slot, begin)[static_cast<std::size_t>(groups.part(slot, 0))]);
 }
 
+/// Racks of 72 GPUs in units of 4, with stages of 60 or more ranks, which are no whole racks apart; the last rack is not full.
+Scenario on_racks(int pp, int dp) {
+  Scenario scenario = test::small_scenario(1, pp, dp);
+  NodeSpec& node = scenario.cluster.node;
+  node.gpus = 72;
+  node.gpus_per_host = 4;
+  node.nics = 2;
+  scenario.cluster.tiers = {{"leaf", 2, 2, {}}, {"spine", 4, 1, {}}, {"core", 0, 1, {}}};
+  scenario.training.global_batch_size = dp * pp;
+  return scenario;
+}
+
+/// Placements of a plan and what they refer to.
+struct Placed {
+  explicit Placed(const Scenario& s)
+      : plan(make_plan(s.model, s.parallel, s.training, s.cluster.world_size).value()),
+        cluster(s.cluster),
+        groups(plan, 0, plan.parallel.pp - 1, {}),
+        placements(plan, cluster, groups) {}
+  Plan plan;
+  Cluster cluster;
+  Groups groups;
+  Placements placements;
+};
+
 }  // namespace
+
+TEST_CASE("Boundaries that are no whole nodes apart: classes of ranks, or placed one by one",
+          "[differential][graph][network]") {
+  const bool flat = GENERATE(false, true);
+  for (const int dp : {5, 60, 64, 72, 100, 128, 160}) {
+    INFO("stages of " << dp << (flat ? " in one tier" : ""));
+    Scenario scenario = on_racks(8, dp);
+    if (flat) scenario.cluster.tiers.erase(scenario.cluster.tiers.begin(), scenario.cluster.tiers.end() - 1);
+    Placed classes(scenario), stages(scenario);
+    scenario.cluster.faults.slow_nics = {
+        {0, 0, 1}};  // as fast as the others, but nodes may differ: each rank is placed
+    Placed one_by_one(scenario);
+    for (int pp = 0; pp + 1 < 8; ++pp) {
+      std::set<std::int32_t> different;
+      for (int rank = pp * dp; rank < (pp + 1) * dp; ++rank) {
+        const std::int32_t number = one_by_one.placements.boundary(rank, pp + 1);
+        CHECK(classes.placements.of(classes.placements.boundary(rank, pp + 1)) == one_by_one.placements.of(number));
+        different.insert(number);
+      }
+      CHECK(stages.placements.common_boundary(pp, pp + 1).has_value() == (different.size() == 1));
+    }
+  }
+}
+
+TEST_CASE("A group by itself is placed as among the groups of its block", "[differential][graph][network]") {
+  for (const int dp : {5, 60, 72, 96}) {
+    INFO("stages of " << dp);
+    Placed one(on_racks(4, dp));
+    Placed all(on_racks(4, dp));
+    for (int slot = 0; slot < kSlots; ++slot)
+      for (const int begin : all.groups.block_begins(static_cast<Slot>(slot)))
+        CHECK(one.placements.of(one.placements.of_group(static_cast<Slot>(slot), begin)) ==
+              all.placements.of(
+                  all.placements.block(static_cast<Slot>(slot),
+                                       begin)[static_cast<std::size_t>(all.groups.part(static_cast<Slot>(slot), 0))]));
+  }
+}
 
 TEST_CASE("A group has the NICs that no other group uses across nodes", "[oracle][graph][network]") {
   SECTION("groups of one GPU per node: each has half a NIC") {
