@@ -9,12 +9,6 @@
 #include "sim/io/files.hpp"
 
 namespace tracecast::cli {
-namespace {
-
-std::string stack_text(const std::string& stack) { return stack.empty() ? "no software stack" : "stack=" + stack; }
-
-}  // namespace
-
 std::vector<std::string> emitted_launchers() {
   std::vector<std::string> names;
   for (const Importer* each : importers())
@@ -37,9 +31,6 @@ bool print_for_launcher(const std::string& format, const Scenario& scenario) {
   const EmittedRun run = emit_run(format, scenario);
   fmt::print("{}", run.text);
   for (const std::string& setting : run.unmapped) fmt::print(stderr, "{} cannot express {}\n", format, setting);
-  if (const std::string theirs = stack_of_emitted(format, run.text); theirs != scenario.stack)
-    fmt::print(stderr, "the forecast has {}; an import of these settings sets {}\n", stack_text(scenario.stack),
-               stack_text(theirs));
   const std::vector<const LauncherRule*> broken = broken_rules(format, run.text, scenario);
   for (const LauncherRule* rule : broken)
     fmt::print(stderr, "{} refuses this: {} ({})\n", format, rule->says, rule->source);

@@ -1,7 +1,8 @@
 /// InfiniBand fabrics, from the cables that ibnetdiscover and iblinkinfo print (infiniband_fabric.hpp).
 ///
 /// The aggregation node that a switch shows for in-network reduction is no host. Hosts are the adapters whose names differ in their last
-/// word or number only.
+/// word or number only. Nodes are the hosts with as many adapters as those that have most of all adapters; others (storage, login) are
+/// counted and left out.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -41,6 +42,12 @@ Key most_frequent(const std::map<Key, int>& counts) {
     }
   return best;
 }
+
+/// Where an adapter of a host is plugged in.
+struct HostPort {
+  std::string leaf;
+  std::int64_t rate = 0;  ///< bytes per second
+};
 
 class Structure {
  public:
@@ -82,12 +89,16 @@ class Structure {
         rates_of_switch_[ends.second.guid].push_back({ends.first.guid, cable.rate.bytes_per_second});
       } else if (a.is_switch != b.is_switch) {
         ++adapter_cables_;
-        ++rates_[cable.rate.bytes_per_second];
         const std::string& leaf = a.is_switch ? ends.first.guid : ends.second.guid;
         const IbElement& adapter = a.is_switch ? b : a;
         down_[leaf] += cable.rate.bytes_per_second;
         ++adapters_of_[leaf];
-        if (const std::string host = host_of(adapter.name); !host.empty()) leaves_of_host_[host].push_back(leaf);
+        const std::string host = host_of(adapter.name);
+        const HostPort port{leaf, cable.rate.bytes_per_second};
+        if (host.empty())
+          single_.push_back(port);
+        else
+          hosts_[host].push_back(port);
       }
     }
   }
@@ -109,14 +120,40 @@ class Structure {
     }
   }
 
-  bool rails() const {
-    int several = 0;
-    for (const auto& [host, leaves] : leaves_of_host_) {
-      if (leaves.size() < 2) continue;
-      ++several;
-      if (std::set<std::string>(leaves.begin(), leaves.end()).size() != leaves.size()) return false;
+  /// Ports of a host of its own each, and of hosts, by their number; the rest are hosts with another number.
+  void choose_nodes() {
+    std::map<int, int> adapters{{1, static_cast<int>(single_.size())}};
+    for (const auto& [host, ports] : hosts_) {
+      const int size = static_cast<int>(ports.size());
+      adapters[size] += size;
     }
-    return several > 0;
+    nics_ = most_frequent(adapters);
+    for (const auto& [host, ports] : hosts_) {
+      const int size = static_cast<int>(ports.size());
+      if (size == nics_)
+        nodes_.push_back(ports);
+      else
+        ++others_[size];
+    }
+    for (const HostPort& port : single_)
+      if (nics_ == 1) nodes_.push_back({port});
+    if (nics_ != 1 && !single_.empty()) others_[1] += static_cast<int>(single_.size());
+  }
+
+  bool rails() const {
+    if (nics_ < 2) return false;
+    return std::ranges::all_of(nodes_, [](const std::vector<HostPort>& ports) {
+      std::set<std::string> leaves;
+      for (const HostPort& port : ports) leaves.insert(port.leaf);
+      return leaves.size() == ports.size();
+    });
+  }
+
+  std::string others_text() const {
+    std::string text;
+    for (auto each = others_.rbegin(); each != others_.rend(); ++each)
+      text += fmt::format("{}{} with {}", text.empty() ? "" : ", ", each->second, each->first);
+    return text;
   }
 
   /// Bandwidth of all leaves to their hosts and to the switches above.
@@ -152,10 +189,10 @@ class Structure {
   }
 
   /// A GPU to a NIC, behind NVSwitches: what a fabric does not tell of its hosts.
-  NodeSpec node_with(int nics) const {
+  static NodeSpec node_with(int nics, std::int64_t rate) {
     NodeSpec node;
     node.nics = node.gpus = node.gpus_per_host = nics;
-    node.nic_rate = {most_frequent(rates_)};
+    node.nic_rate = {rate};
     node.nic_latency = kAssumedNicLatency;
     node.link = nics > 1 ? IntraLink::nvswitch : IntraLink::none;
     node.gpu_link = Bandwidth{kGpuFacts[0].link.bytes_per_second * kGpuFacts[0].links};
@@ -178,31 +215,39 @@ class Structure {
     ImportedTopology imported;
     imported.format = "InfiniBand fabric";
     Cluster& cluster = imported.cluster;
-    std::map<int, int> sizes;
-    for (const auto& [host, leaves] : leaves_of_host_) ++sizes[static_cast<int>(leaves.size())];
-    const int nics = std::max(1, most_frequent(sizes));
-    const int nodes = std::max(1, leaves_of_host_.empty() ? adapter_cables_ : ceil_div(adapter_cables_, nics));
-    cluster.node = node_with(nics);
+    choose_nodes();
+    std::map<std::int64_t, int> rates;
+    std::map<std::string, int> ports_of_leaf;
+    for (const std::vector<HostPort>& ports : nodes_)
+      for (const HostPort& port : ports) {
+        ++rates[port.rate];
+        ++ports_of_leaf[port.leaf];
+      }
+    cluster.node = node_with(nics_, most_frequent(rates));
     cluster.gpu = std::string(kGpuFacts[0].name);
-    cluster.max_nodes = nodes;
+    cluster.max_nodes = static_cast<int>(nodes_.size());
     const bool on_rails = rails();
     cluster.fabric = on_rails ? FabricKind::rail_optimized : FabricKind::fat_tree;
     if (!ports_.empty()) cluster.shape.switch_ports = most_frequent(ports_);
     int fullest = 1;
-    for (const auto& [leaf, count] : adapters_of_)
-      fullest = std::max(fullest, on_rails ? count : ceil_div(count, nics));
+    for (const auto& [leaf, count] : ports_of_leaf)
+      fullest = std::max(fullest, on_rails ? count : ceil_div(count, nics_));
     cluster.tiers = tiers(fullest);
     imported.found = {{"switches", listed_switches_},
                       {"adapters", listed_adapters_},
                       {"aggregation nodes", aggregations_},
-                      {"hosts", static_cast<std::int64_t>(leaves_of_host_.size())},
+                      {"hosts", static_cast<std::int64_t>(hosts_.size())},
                       {"leaves", static_cast<std::int64_t>(adapters_of_.size())},
                       {"cables to adapters", adapter_cables_},
                       {"cables between switches", switch_cables_}};
     imported.notes = {
-        fmt::format("a fabric does not tell what its hosts are: taken as {} {} behind NVSwitches, a GPU to a NIC", nics,
-                    cluster.gpu),
+        fmt::format("a fabric does not tell what its hosts are: taken as {} {} behind NVSwitches, a GPU to a NIC",
+                    nics_, cluster.gpu),
         "latencies are usual ones: 1.5 us from NIC to NIC through a leaf, 0.5 us for a tier more"};
+    if (!others_.empty())
+      imported.notes.push_back(fmt::format(
+          "nodes are the hosts with {} adapter{}, which have most of all adapters; other hosts are left out: {}", nics_,
+          nics_ > 1 ? "s" : "", others_text()));
     if (const std::int64_t slow = slower_cables(); slow > 0)
       imported.notes.push_back(
           fmt::format("{} of {} cables are slower than most of their kind, down to {}: the topology has the "
@@ -225,13 +270,16 @@ class Structure {
       adapter_cables_ = 0;
   int levels_ = 0;
   std::map<int, int> ports_;
-  std::map<std::int64_t, int> rates_;
   std::map<std::string, std::set<std::string>> neighbours_;
   std::map<std::string, std::vector<std::pair<std::string, std::int64_t>>> rates_of_switch_;
   std::map<std::string, std::int64_t> down_;
   std::map<std::string, int> adapters_of_;
   std::map<std::string, int> level_;
-  std::map<std::string, std::vector<std::string>> leaves_of_host_;
+  std::map<std::string, std::vector<HostPort>> hosts_;  ///< by name
+  std::vector<HostPort> single_;                        ///< adapters whose names do not tell their host
+  int nics_ = 1;                                        ///< of a node
+  std::vector<std::vector<HostPort>> nodes_;
+  std::map<int, int> others_;  ///< [adapters] hosts that are no nodes
 };
 
 Result<ImportedTopology> read_infiniband_fabric(std::string_view text, const std::string& file) {

@@ -157,7 +157,8 @@ class NcclTestsReader {
     const std::size_t device = line.find(" device ", on);
     if (on != std::string::npos && device != std::string::npos) hosts_.insert(line.substr(on, device - on));
     const std::size_t bus = line.find("] ");
-    if (result_.gpu.empty() && bus != std::string::npos) result_.gpu = shortened(line.substr(bus + 2));
+    if (result_.gpu.empty() && bus != std::string::npos)
+      result_.gpu = shortened(std::string(trim(line.substr(bus + 2))));
   }
 
   /// NCCL_TESTS_SPLIT_MASK divides the ranks into groups with communicators of their own; rank 0's prints the table.

@@ -306,8 +306,8 @@ class NvidiaSmiReader {
       imported.notes.emplace_back(
           "a rack joins the NVSwitches of 18 hosts, which the matrix of one host does not show: "
           "node.gpus = 72 and gpus_per_host = 4 describe it (topologies/gb200-nvl72.json)");
-    imported.notes.push_back(fmt::format("the file has no rates: taken as {} a link, {} PCIe{}", to_text(known.link),
-                                         to_text(known.pcie),
+    imported.notes.push_back(fmt::format("the file has no rates: taken as {}{} PCIe{}",
+                                         links > 0 ? to_text(known.link) + " a link, " : "", to_text(known.pcie),
                                          node.nics > 0 ? ", " + to_text(known.nic) + " a NIC" : ""));
     if (others > 0)
       imported.notes.push_back(fmt::format("{} NICs without a GPU on their PCIe switches are left out", others));

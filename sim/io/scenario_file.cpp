@@ -106,7 +106,7 @@ class ScenarioReader {
   /// Keys of the scenario take precedence over the values of its stack.
   void begin_with_stack(ObjectReader& root) {
     std::string name;
-    if (!root.get("stack", name)) return;
+    if (!root.get("stack", name) || name.empty()) return;
     scenario_.stack = name;
     const std::optional<fs::path> file = find(root, "stack", name, data_->scenarios / "stacks", "stack");
     if (!file) return;

@@ -199,3 +199,29 @@ TEST_CASE("launchers: Accelerate's defaults are DDP, and FSDP where it is asked"
   CHECK(training("FSDP", "bf16", mesh + "  parallelism_config_cp_comm_strategy: alltoall\n").parallel.cp_comm_type ==
         ContextExchange::p2p);
 }
+
+// commands/config/config_args.py: from_yaml_file refuses keys that are not fields of ClusterConfig or its base.
+TEST_CASE("launchers: Accelerate knows every key of what is emitted", "[io][launch]") {
+  const Texts fields{"compute_environment", "distributed_type",   "mixed_precision", "num_processes",
+                     "num_machines",        "deepspeed_config",   "fsdp_config",     "fp8_config",
+                     "dynamo_config",       "megatron_lm_config", "use_cpu",         "parallelism_config"};
+  for (const Texts& settings : {Texts{}, Texts{"training.compiled=true"}, Texts{"parallel.zero_stage=0"}}) {
+    const EmittedRun run = emit_run("accelerate", in_plain_terms(shipped_scenario("llama3-70b-fsdp-8", settings)));
+    for (std::size_t begin = 0; begin < run.text.size(); begin = run.text.find('\n', begin) + 1) {
+      if (run.text[begin] == ' ') continue;
+      CHECK_THAT(fields, Catch::VectorContains(run.text.substr(begin, run.text.find(':', begin) - begin)));
+    }
+  }
+  const auto emitted = [](const std::string& gpus, const std::string& batch) {
+    return emit_run("accelerate", in_plain_terms(shipped_scenario("llama3-70b-fsdp-8",
+                                                                  {"cluster.world_size=" + gpus, "parallel.dp=" + gpus,
+                                                                   "training.global_batch_size=" + batch})));
+  };
+  CHECK(emitted("8", "8").text.find("num_machines: 1\n") != std::string::npos);
+  CHECK(emitted("64", "64").text.find("num_machines: 8\n") != std::string::npos);
+  const std::string accumulated = "training.global_batch_size=16";
+  CHECK_THAT(emitted("8", "16").unmapped, Catch::VectorContains(accumulated));
+  CHECK(std::ranges::count(emitted("8", "8").unmapped, "training.global_batch_size=8") == 0);
+  CHECK(accelerate("distributed_type: FSDP\ngradient_accumulation_steps: 4\n").scenario.training.global_batch_size ==
+        32);
+}

@@ -216,3 +216,33 @@ TEST_CASE("launchers: AutoModel rounds its virtual stages", "[io][launch]") {
   CHECK(refusal("automodel", text(""), "a.yaml", given).find("makes 11 stages, no multiple of 4 pipeline ranks") !=
         std::string::npos);
 }
+
+// auto_model.py: torch_dtype="auto"; FSDP2 shards what was loaded.
+TEST_CASE("launchers: AutoModel's parameters and states have the type that the model is loaded in", "[io][launch]") {
+  const auto automodel = [](const std::string& type, const std::string& optimizer = "") {
+    return imported("automodel",
+                    "model:\n  pretrained_model_name_or_path: meta-llama/Llama-3.1-8B\n" + type +
+                        "dataset: {seq_length: 4096}\nstep_scheduler: {global_batch_size: 64, local_batch_size: 1}\n"
+                        "distributed: {strategy: fsdp2, sequence_parallel: false}\noptimizer: {lr: 1.0e-5" +
+                        optimizer + "}\n",
+                    "a.yaml", {.model = "", .topology = "dgx-h100", .gpus = 8, .overrides = {}});
+  };
+  const auto states = [](const ImportedRun& run) {
+    return std::pair(run.scenario.training.master_weights, run.scenario.training.optimizer_state_dtype);
+  };
+  const ImportedRun plain = automodel("");
+  CHECK(states(plain) == std::pair(false, Precision::bf16));
+  CHECK(assumes(plain,
+                "training.master_weights = false: the file has no torch_dtype, so parameters and optimizer states are "
+                "bf16"));
+  CHECK(plain.unmapped.empty());
+  for (const char* type : {"bf16", "bfloat16", "torch.bfloat16"}) {
+    const ImportedRun run = automodel(std::string("  torch_dtype: ") + type + "\n");
+    CHECK(states(run) == std::pair(false, Precision::bf16));
+    CHECK_FALSE(assumes(run, "master_weights"));
+    CHECK(run.unmapped.empty());
+  }
+  for (const char* type : {"fp32", "float32", "torch.float32"})
+    CHECK(states(automodel(std::string("  torch_dtype: ") + type + "\n")) == std::pair(true, Precision::fp32));
+  CHECK(states(automodel("  torch_dtype: bf16\n", ", master_weights: true")) == std::pair(true, Precision::bf16));
+}

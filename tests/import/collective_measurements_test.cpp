@@ -39,6 +39,10 @@ TEST_CASE("nccl-tests: a row is a size with its time, hosts are counted", "[io][
   CHECK(read.calls[0].nodes == 2);
   CHECK(read.calls[0].measured.seconds == Approx(50e-6));
   CHECK(read.gpu == "GPU X");
+  std::string windows = kTwoRanks;
+  for (std::size_t at = 0; (at = windows.find('\n', at)) != std::string::npos; at += 2) windows.insert(at, "\r");
+  CHECK(tests(windows + kHead + " 1048576  131072  float  none  -1  50.0 20.97 10.49 0  49.0 21.40 10.70 0\n").gpu ==
+        "GPU X");
   CHECK(to_csv(read) ==
         "collective,ranks,nodes,bytes,time_us,busbw_gb_s,spread,samples\nall_gather,2,2,1048576,50.000,10.486,0.0000,"
         "1\n");

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/forecast/forecast.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/setting_rows.hpp"
 #include "sim/io/fields.hpp"
@@ -235,6 +236,7 @@ TEST_CASE("launchers: what is emitted, with what was listed, is imported as the 
     std::set_symmetric_difference(expected.begin(), expected.end(), found.begin(), found.end(),
                                   std::back_inserter(different));
     CHECK(different == std::vector<std::string>{});
+    CHECK(after.scenario.stack == before.stack);  // with its kernels of attention and its host's time
     CHECK(after.scenario.training.global_batch_size == before.training.global_batch_size);
     CHECK(after.scenario.training.micro_batch_size == before.training.micro_batch_size);
     CHECK(after.scenario.parallel.tp == before.parallel.tp);
@@ -264,6 +266,33 @@ TEST_CASE("launchers: Megatron's Muon reduce-scatters with a layout by layers, u
       CHECK(after.scenario.parallel.zero1_allreduce == before.parallel.zero1_allreduce);
       CHECK(after.unmapped.empty());
     }
+}
+
+TEST_CASE("launchers: a stack that an import does not have is listed, and then the step is the same", "[io][launch]") {
+  const auto step = [](const Scenario& scenario) { return forecast(scenario).value().forecast.step_time_s; };
+  for (const auto& [format, stack] : {std::pair{"deepspeed", "deepspeed"},
+                                      {"megatron-bridge", "nemo-automodel-dense"},
+                                      {"torchtitan", "megatron-core"},
+                                      {"megatron", ""}}) {
+    CAPTURE(format, stack);
+    Texts settings{"parallel.tp=2",  "parallel.pp=1",         "parallel.vpp=1",
+                   "parallel.dp=32", "parallel.zero_stage=0", "training.global_batch_size=64"};
+    if (*stack != '\0') settings.push_back(std::string("stack=") + stack);
+    const Scenario before = in_plain_terms(shipped_scenario("p5-llama3-70b-64", settings));
+    const EmittedRun emitted = emit_run(format, before);
+    CHECK_THAT(emitted.unmapped, Catch::VectorContains(fmt::format("stack=\"{}\"", before.stack)));
+    RunGivens given{.model = before.model.name,
+                    .topology = before.topology,
+                    .gpus = before.cluster.world_size,
+                    .overrides = {"training.seq_length=" + std::to_string(before.training.seq_length)}};
+    given.overrides.insert(given.overrides.end(), emitted.unmapped.begin(), emitted.unmapped.end());
+    const Scenario after = imported(format, emitted.text, "run.txt", given).scenario;
+    CHECK(after.stack == before.stack);
+    CHECK(step(after) == step(before));
+  }
+  const Scenario own = shipped_scenario("p5-llama3-70b-64", {"stack=megatron-core"});
+  CHECK(std::ranges::none_of(emit_run("megatron", in_plain_terms(own)).unmapped,
+                             [](const std::string& each) { return each.starts_with("stack="); }));
 }
 
 TEST_CASE("launchers: a default in place of another value of the stack is listed", "[io][launch]") {

@@ -50,3 +50,14 @@ TEST_CASE("launchers: what a Hugging Face file has beside its language model is 
   const ImportedRun run = config(R"(, "limits": [0.0, Infinity, -Infinity, NaN], "name": "a \" Infinity")", "");
   CHECK(run.scenario.model.num_layers == 2);
 }
+
+TEST_CASE("launchers: sections and experts that a Hugging Face family has not are said", "[io][launch]") {
+  const ImportedRun run =
+      imported("hugging-face",
+               R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+      "intermediate_size": 128, "vocab_size": 256, "attn_config": {"sliding": 4}, "num_local_experts": 8})",
+               "config.json", givens("", 8));
+  CHECK(assumes(run, "attn_config: not read, since the family's model has no such part here"));
+  CHECK(assumes(run, "num_local_experts = 8: not read, since models of this family have no experts here"));
+  CHECK(run.passed_over.empty());
+}

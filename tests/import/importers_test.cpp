@@ -145,6 +145,13 @@ TEST_CASE("importers: launchers that are not read are named, with what to give i
     CHECK(recognised(content, "t.yml") == message);
     CHECK(to_string(import_run("megatron", content, "t.yml", {}, shipped_data()).error()) == message);
   }
+  const std::string primus =
+      "work_group: amd\nmodules:\n  pre_trainer:\n    framework: megatron\n    config: pre_trainer.yaml\n"
+      "    overrides:\n      micro_batch_size: 2\n      seq_length: 8192\n";
+  CHECK(to_string(import_run("megatron", primus, "p.yaml", {}, shipped_data()).error()) ==
+        "p.yaml: is a configuration of Primus, which is not read: its own files set the rest: give all settings of the "
+        "run as arguments of Megatron-LM (megatron), with --bf16 and what its pre_trainer.yaml has, or as the TOML of "
+        "torchtitan");
   const std::string titan = "from torchtitan.trainer import Trainer\n", nemo = "import nemo_run as run\n";
   CHECK(recognised(titan, "config_registry.py") ==
         "config_registry.py: is a configuration of torchtitan in Python: give the JSON that a run saves with "

@@ -102,6 +102,37 @@ TEST_CASE("iblinkinfo: switches of the same name are told apart by their LIDs", 
                            "and its LID is not in the file") == 1);
 }
 
+TEST_CASE("InfiniBand: hosts with most adapters are the nodes, others are counted", "[io][network]") {
+  // Hosts with `adapters` each on leaves of their own, from leaf 0 on.
+  const auto fabric = [](std::initializer_list<std::pair<int, int>> kinds) {
+    std::vector<std::string> leaves(8);
+    int id = 0x100;
+    for (const auto& [hosts, adapters] : kinds)
+      for (int host = 0; host < hosts; ++host, ++id)
+        for (int each = 0; each < adapters; ++each)
+          leaves[static_cast<std::size_t>(each)] +=
+              fmt::format("[{0}]\t\"H-{0:x}{1}\"[1]({0:x}{1})\t# \"h{0} mlx5_{1}\" lid 1 4xNDR\n", id, each);
+    std::string text;
+    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf)
+      if (!leaves[leaf].empty())
+        text +=
+            fmt::format("switchguid=0x{0}\nSwitch\t64 \"S-{0}\"\t# \"leaf{0}\" base\n{1}\n", leaf + 1, leaves[leaf]);
+    return value_of(import_as<ImportedTopology>(text, "n.txt"));
+  };
+  const ImportedTopology storage = fabric({{16, 8}, {20, 2}});
+  CHECK(storage.cluster.node.nics == 8);
+  CHECK(storage.cluster.max_nodes == 16);
+  CHECK(storage.cluster.fabric == FabricKind::rail_optimized);
+  CHECK(std::ranges::count(storage.notes,
+                           "nodes are the hosts with 8 adapters, which have most of all adapters; other hosts are left "
+                           "out: 20 with 2") == 1);
+  const ImportedTopology login = fabric({{4, 8}, {5, 1}});
+  CHECK(login.cluster.node.nics == 8);
+  CHECK(login.cluster.max_nodes == 4);
+  CHECK(fabric({{4, 8}}).notes.size() == 2);
+  CHECK(fabric({{2, 2}, {20, 1}}).cluster.node.nics == 1);
+}
+
 TEST_CASE("Both ends of a cable must agree on its rate", "[error][io]") {
   const std::string text =
       "switchguid=0x1\nSwitch\t4 \"S-01\"\t# \"a\" base\n[1]\t\"S-02\"[2]\t# \"b\" lid 1 4xNDR\n"

@@ -381,3 +381,103 @@ TEST_CASE("scripts: --set lifts what a variable leaves open", "[io][launch]") {
   CHECK(lifted.parallel.tp == 2);
   CHECK(lifted.training.global_batch_size == 4);
 }
+
+TEST_CASE("scripts: a part of a variable is computed, or its arguments are not known", "[io][launch]") {
+  const auto degree = [](const std::string& text) {
+    return script(kArray + text + "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $TP\n")
+        .scenario.parallel.tp;
+  };
+  CHECK(degree("NAME=qwen3-tp2\nTP=${NAME##*tp}\n") == 2);
+  CHECK(degree("NAME=qwen3-tp4\nTP=${NAME: -1}\n") == 4);
+  CHECK(degree("N=16\nTP=${N/6/}\n") == 1);
+  CHECK(degree("TP=4\nX='$((1'\nX='${N%'\n") == 4);  // not closed
+  for (const std::string& part : {"${MORE/--fp16/--bf16}", "${MORE%%--tensor*}", "\"${MORE[@]:0:1}\""}) {
+    const ImportedRun run = script(kArray + "MORE=\"--fp16 --tensor-model-parallel-size 2\"\n" +
+                                   "torchrun pretrain_gpt.py ${ARGS[@]} " + part + "\n");
+    CHECK(run.scenario.training.dtype == Precision::bf16);
+    CHECK(run.scenario.parallel.tp == 1);
+    CHECK(assumes(run, " of line 3 is not known: the arguments that it adds are left out"));
+  }
+  const ImportedRun own =
+      script(kArray + "MORE=\"--fp16\"\nMORE=\"${MORE/--fp16/}\"\n" + "torchrun pretrain_gpt.py ${ARGS[@]} $MORE\n");
+  CHECK(own.scenario.training.dtype == Precision::bf16);
+  CHECK(assumes(own, "${MORE/--fp16/} of line 3 is not known"));
+  // What is missing may be among them.
+  CHECK(refusal("megatron",
+                "A=\"--micro-batch-size 1 --bf16\"\ntorchrun --nproc_per_node 8 pretrain_gpt.py ${A/--bf16/}\n",
+                "run.sh", {.model = "", .topology = "dgx-h100", .gpus = 8, .overrides = {}})
+            .ends_with("; ${A/--bf16/} of line 2 is not known: the arguments that it adds are left out"));
+}
+
+TEST_CASE("scripts: a comment or an empty line ends a command, in spite of the backslash before it", "[io][launch]") {
+  const std::string run = "torchrun pretrain_gpt.py --micro-batch-size 1 --global-batch-size 32 --bf16 \\\n";
+  for (const std::string& end : {"  # --overlap-grad-reduce \\\n", "\n"}) {
+    const ImportedRun cut = script(run + end + "  --tensor-model-parallel-size 2 \\\n  --sequence-parallel\n");
+    CHECK(cut.scenario.parallel.tp == 1);
+    CHECK(assumes(cut,
+                  "a comment or an empty line ends the command before line 3: the arguments there are left out, as Bash"
+                  " does"));
+  }
+  CHECK(script(run + "  --tensor-model-parallel-size 2 # two\n").scenario.parallel.tp == 2);
+  // A file of arguments has no command that could end.
+  CHECK(script("--micro-batch-size 1 --global-batch-size 32 --bf16\n# more\n--tensor-model-parallel-size 2\n")
+            .scenario.parallel.tp == 2);
+}
+
+TEST_CASE("scripts: a variable before a program holds for that alone", "[io][launch]") {
+  const std::string run = "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $TP\n";
+  for (const std::string& before : {"TP=4 ", "TP=4 OMP_NUM_THREADS=1 ", "env TP=4 "}) {
+    CHECK(script(kArray + "TP=2\n" + before + run).scenario.parallel.tp == 2);
+    CHECK(script(kArray + "TP=2\n" + before + "python prepare.py\n" + run).scenario.parallel.tp == 2);
+  }
+  CHECK(script(kArray + "TP=4\n" + run).scenario.parallel.tp == 4);
+  CHECK(script(kArray + "TP=2\nTP=4 && " + run).scenario.parallel.tp == 4);
+  CHECK(script(kArray + "TP=2\nTP=4; " + run).scenario.parallel.tp == 4);
+  // That shell expands the words itself.
+  CHECK(script(kArray + "TP=2\nTP=4 bash -c '" + run.substr(0, run.size() - 1) + "'\n").scenario.parallel.tp == 4);
+}
+
+TEST_CASE("scripts: patterns in variables and numbers to other bases decide nothing", "[io][launch]") {
+  const auto degree = [](const std::string& test, const std::string& number = "2") {
+    return script(kArray + "A=\"1*\"\nif " + test + "; then\n  ARGS+=(--tensor-model-parallel-size " + number +
+                  ")\nfi\n" + kRun);
+  };
+  CHECK(degree("[[ 1abc == \"$A\" ]]").scenario.parallel.tp == 1);
+  const ImportedRun open = degree("[[ 1abc == $A ]]");
+  CHECK(open.scenario.parallel.tp == 2);
+  CHECK(notes(open) == std::vector{not_evaluated("line 4 sets")});
+  CHECK(degree("true", "$((2 + 0))").scenario.parallel.tp == 2);
+  CHECK(refusal("megatron", kArray + "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $((010))\n",
+                "run.sh", {.model = "gpt2-small", .topology = "dgx-h100", .gpus = 8, .overrides = {}})
+            .find("$((010))") != std::string::npos);
+}
+
+TEST_CASE("scripts: programs that are not Megatron-LM are refused, with what to give instead", "[io][launch][error]") {
+  const auto refused = [](const std::string& text) { return refusal("megatron", text, "run.sh", job("qwen3-8b", 8)); };
+  const std::string swift =
+      "run.sh:2: starts ms-swift, whose defaults are not Megatron-LM's: give its settings as arguments of Megatron-LM, "
+      "with --bf16, --use-distributed-optimizer and --recompute-granularity selective, unless it has others";
+  for (const char* command : {"sft", "pt", "rlhf"})
+    CHECK(refused("set -e\nNPROC_PER_NODE=8 megatron " + std::string(command) +
+                  " --load a --tensor_model_parallel_size 4 --micro_batch_size 1\n") == swift);
+  CHECK(refused("torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file a.toml --training.seq_len 8192\n") ==
+        "run.sh:1: starts torchtitan: import the job's TOML, or the JSON that it saves (torchtitan)");
+  CHECK(refused("python scripts/performance/run_script.py --model_name llama3 --num_gpus 64\n") ==
+        "run.sh:1: starts a recipe of Megatron-Bridge: import the run_config.yaml that it saves (megatron-bridge)");
+  CHECK(refused("torchrun run_clm.py --per_device_train_batch_size 4 --bf16\n")
+            .starts_with("run.sh:1: starts Hugging Face's Trainer: import the file of accelerate launch (accelerate)"));
+  CHECK(refused("A=\"--bf16\"\naccelerate launch --config_file f.yaml --num_processes 64 train.py $A\n") ==
+        "run.sh:2: starts a program with Accelerate: import the file of --config_file (accelerate), and give the rest "
+        "with --set");
+  // Beside a command that trains with Megatron-LM's arguments they are other programs of the script.
+  CHECK(script(kArray + kRun + "torchrun evaluate.py --per_device_train_batch_size 4\n")
+            .scenario.training.global_batch_size == 32);
+}
+
+TEST_CASE("scripts: a length of training that is not known is left open", "[io][launch]") {
+  for (const char* length : {"--train-iters $STEPS", "--train-samples ${SAMPLES}"}) {
+    const ImportedRun run = script(kArray + "torchrun pretrain_gpt.py ${ARGS[@]} " + length + "\n");
+    CHECK(run.scenario.training.train_tokens == 0);
+    CHECK(assumes(run, "not known, so the length of training is left open"));
+  }
+}

@@ -214,7 +214,7 @@ TEST_CASE("launchers: Megatron-LM's --yaml-cfg", "[io][launch]") {
   CHECK(run.scenario.model.activation == Activation::swiglu);
   CHECK_FALSE(run.scenario.parallel.overlap_p2p);
   CHECK(run.unmapped.empty());
-  const ImportedRun plain = yaml("  add_bias_linear: True\n", "");
+  const ImportedRun plain = yaml("  add_bias_linear: True\n", "  virtual_pipeline_model_parallel_size: 2\n");
   CHECK(plain.scenario.model.mlp_bias);
   CHECK(plain.scenario.parallel.overlap_p2p);
 }
@@ -389,6 +389,17 @@ TEST_CASE("launchers: adapters of Megatron-Bridge", "[io][launch]") {
   CHECK(assumes(run, "target-modules: linear_kv_up_proj has no adapter here"));
   CHECK(run.unmapped.empty());
   CHECK(peft("  dim: 8\n").scenario.training.lora_targets.empty());
+  // CanonicalLoRA's parts of fused layers.
+  const ImportedRun parts = peft("  dim: 8\n  target_modules: [linear_q, linear_v, linear_fc1_up]\n");
+  CHECK(parts.scenario.training.lora_targets == Texts{"qkv", "fc1"});
+  CHECK(assumes(parts, "target-modules: linear_q is counted as linear_qkv"));
+  CHECK(refusal("megatron-bridge", "model: {}\ntrain: {}\npeft:\n  dim: 8\n  target_modules: [linear_kv_up_proj]\n",
+                "r.yaml", job("llama-3.1-8b", 8)) ==
+        "r.yaml:5: target-modules = [1 item]: has no layer that is known (allowed: linear_qkv linear_proj linear_fc1 "
+        "linear_fc2)");
+  CHECK_FALSE(assumes(run, "DoRA"));
+  CHECK(assumes(bridge("model: {}\npeft:\n  _target_: megatron.bridge.peft.dora.DoRA\n  dim: 8\n"),
+                "peft is DoRA: taken as LoRA, without the norms of its weights"));
 }
 
 TEST_CASE("launchers: gradients of 16 bits that are reduced in 32", "[io][launch]") {
@@ -533,4 +544,52 @@ TEST_CASE("launchers: Megatron's attention backend is a kernel of the GPU", "[io
   CHECK(emit_run("megatron", run(" --attention-backend fused").scenario).text.find("--attention-backend fused\n") !=
         std::string::npos);
   CHECK(emit_run("megatron", run("").scenario).text.find("--attention-backend") == std::string::npos);
+}
+
+// transformer_config.py and model_parallel_config.py: all of these are true where nothing is said.
+TEST_CASE("launchers: what a whole configuration of Megatron-Bridge turns off is said where it has an effect",
+          "[io][launch]") {
+  const std::string off =
+      "  fp8_wgrad: false\n  tp_comm_bulk_dgrad: false\n  deallocate_pipeline_outputs: false\n  use_ring_exchange_p2p: "
+      "false\n";
+  const auto said = [](const ImportedRun& run, const std::string& key) {
+    return assumes(run, key + " = false: not modelled, forecast as true");
+  };
+  const ImportedRun plain = whole("", off);
+  for (const char* key : {"fp8-wgrad", "tp-comm-bulk-dgrad", "deallocate-pipeline-outputs"})
+    CHECK_FALSE(said(plain, key));
+  CHECK(plain.unmapped.empty());
+  CHECK(said(whole("  fp8: hybrid\n", off), "fp8-wgrad"));
+  CHECK(said(whole("", off + "  pipeline_model_parallel_size: 2\n"), "deallocate-pipeline-outputs"));
+  const std::string without = "comm_overlap:\n  overlap_grad_reduce: null\n  tp_comm_overlap: false\n";
+  std::string overlapped = configuration("", off);
+  overlapped.erase(overlapped.find(without), without.size());
+  CHECK(said(imported("megatron-bridge", overlapped, "run_config.yaml", job("", 8)), "tp-comm-bulk-dgrad"));
+}
+
+// validate_args of arguments.py: "Setting args.overlap_p2p_comm to False since non-interleaved schedule does not support …"
+TEST_CASE("launchers: Megatron-LM overlaps messages of interleaved stages only", "[io][launch]") {
+  const std::string two = "--pipeline-model-parallel-size 2";
+  CHECK_FALSE(megatron(two).scenario.parallel.overlap_p2p);
+  CHECK(megatron(two + " --num-virtual-stages-per-pipeline-rank 2").scenario.parallel.overlap_p2p);
+  CHECK(megatron(two + " --pipeline-model-parallel-layout 'Et*8|t*8|t*8|t*8L'").scenario.parallel.overlap_p2p);
+  CHECK(megatron("").scenario.parallel.overlap_p2p);  // no messages
+  CHECK_FALSE(bridge("model:\n  pipeline_model_parallel_size: 2\n").scenario.parallel.overlap_p2p);
+  for (const std::string format : {"megatron", "megatron-bridge"}) {
+    const auto listed = [&](const char* overlap) {
+      const Scenario scenario = shipped_scenario(
+          "p5-llama3-70b-64", {"parallel.pp=2", "parallel.dp=4", std::string("parallel.overlap_p2p=") + overlap});
+      return std::ranges::count(emit_run(format, in_plain_terms(scenario)).unmapped, "parallel.overlap_p2p=true");
+    };
+    CHECK(listed("true") == 1);
+    CHECK(listed("false") == 0);
+  }
+}
+
+// --data-parallel-sharding-strategy of arguments.py.
+TEST_CASE("launchers: Megatron-FSDP divides nothing without a strategy", "[io][launch]") {
+  const ImportedRun run = megatron("--use-megatron-fsdp --use-distributed-optimizer --ckpt-format fsdp_dtensor");
+  CHECK(run.scenario.parallel.zero_stage == 0);
+  CHECK(assumes(run, "parallel.zero_stage = 0: data-parallel-sharding-strategy is no_shard, Megatron-LM's default"));
+  CHECK(megatron("--use-distributed-optimizer").scenario.parallel.zero_stage == 1);
 }

@@ -265,6 +265,14 @@ TEST_CASE("NCCL topology: GPUs of every generation by what the file says", "[io]
   }
 }
 
+TEST_CASE("nvidia-smi topo -m: GPUs without NVLinks have no rate of a link", "[io]") {
+  const ImportedTopology imported = value_of(import_as<ImportedTopology>(
+      "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-1)\n\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPHB\t0-15\n"
+      "GPU1\tPHB\t X \t0-15\n",
+      "n.txt"));
+  CHECK_THAT(imported.notes, Catch::VectorContains(std::string("the file has no rates: taken as 26.0 GB/s PCIe")));
+}
+
 TEST_CASE("nvidia-smi topo -m: wrapped lines, Grace, and names beside the matrix", "[io]") {
   const std::string rows = "GPU0\t X \tNV18\tPIX\tSYS\t0-55\t0\t\tN/A\nGPU1\tNV18\t X \tSYS\tPIX\t56-111\t1\t\tN/A\n";
   const ImportedTopology wrapped =

@@ -178,6 +178,13 @@ TEST_CASE("launchers: torchtitan may stop a recomputation early", "[io][launch]"
   };
   CHECK(stops("early_stop = true\n"));
   CHECK_FALSE(stops("early_stop = false\n"));
+  CHECK_FALSE(stops(""));  // its default; before it had one, and in another mode, the stack's
+  const std::string full = "[activation_checkpoint]\nmode = \"full\"\n";
+  CHECK(assumes(torchtitan(titan(kLocal + full)),
+                "activation_checkpoint.early_stop = false, torchtitan's default since 0.2"));
+  CHECK(torchtitan(titan("[training]\nbatch_size = 3\n" + full)).scenario.training.recompute_early_stop);
+  CHECK(
+      torchtitan(titan(kLocal + "[activation_checkpoint]\nmode = \"none\"\n")).scenario.training.recompute_early_stop);
   const Scenario s = shipped_scenario("torchtitan-llama3-8b-128gpu", {"training.recompute_early_stop=false"});
   CHECK(emit_run("torchtitan", s).text.find("early_stop = false\n") != std::string::npos);
 }
@@ -260,7 +267,7 @@ TEST_CASE("launchers: torchtitan gathers again in the backward always, never, or
   CHECK_FALSE(parallel("always", 2).torch_pipelining);
   CHECK_FALSE(parallel("always", 2).reshard_after_backward);
   CHECK(parallel("always", 2).defer_grad_sync);
-  Scenario always = shipped_scenario("torchtitan-llama3-8b-128gpu");
+  Scenario always = shipped_scenario("torchtitan-llama3-8b-128gpu", {"stack=torchtitan"});
   always.parallel.pp = 2;
   always.parallel.dp = 0;
   always.parallel.torch_pipelining = always.parallel.reshard_after_backward = false;

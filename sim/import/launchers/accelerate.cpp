@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/integers.hpp"
 #include "sim/base/words.hpp"
 #include "sim/import/importers.hpp"
 #include "sim/import/launchers/deepspeed_settings.hpp"
@@ -137,6 +138,7 @@ void import_megatron_section(RunImport& run) {
   import_rows(run, kMegatronRows, AbsentFlag::is_false);  // Megatron-LM's own arguments, none of which is given
   run.put_flag("parallel.overlap_param_gather", false);
   import_rows(run, kMegatronSection, AbsentFlag::is_false);
+  if (run.given_count("parallel.pp", 1) > 1) run.put_flag("parallel.overlap_p2p", false);  // stages are not interleaved
   run.put("training.cross_entropy", "automatic");  // without --cross-entropy-loss-fusion
   if (run.flag(kRecompute).value_or(false)) run.put("training.recompute", "selective", kRecompute);
   if (run.flag(kDistributed).value_or(false)) run.put("parallel.zero_stage", 1, kDistributed);
@@ -259,12 +261,16 @@ void take_type(RunSettings& settings, const Scenario& scenario, const Mesh& mesh
 void list_replaced_by_stack(RunSettings& settings, const Scenario& scenario, bool sharded) {
   const Parallel& p = scenario.parallel;
   const Training& t = scenario.training;
-  settings.list_unless(p.dtensor, "parallel.dtensor");
-  settings.list_unless(t.recompute_early_stop == (t.recompute == Recompute::full && sharded),
-                       "training.recompute_early_stop");
-  settings.list_unless(p.defer_grad_sync, "parallel.defer_grad_sync");
-  settings.list_unless(t.unfused_elementwise, "training.unfused_elementwise");
-  settings.list_unless(t.cross_entropy == CrossEntropy::pytorch, "training.cross_entropy");
+  constexpr Name kStack = "hugging-face";
+  constexpr const char* kEarlyStop = "training.recompute_early_stop";
+  settings.list_unless_of_stack(kStack, p.dtensor, "parallel.dtensor");
+  if (t.recompute == Recompute::full && sharded)
+    settings.list_unless(t.recompute_early_stop, kEarlyStop);
+  else
+    settings.list_unless_of_stack(kStack, !t.recompute_early_stop, kEarlyStop);
+  settings.list_unless_of_stack(kStack, p.defer_grad_sync, "parallel.defer_grad_sync");
+  settings.list_unless_of_stack(kStack, t.unfused_elementwise, "training.unfused_elementwise");
+  settings.list_unless_of_stack(kStack, t.cross_entropy == CrossEntropy::pytorch, "training.cross_entropy");
 }
 
 std::string emit_fsdp(RunSettings& settings, const Scenario& scenario) {
@@ -302,14 +308,16 @@ EmittedRun emit_accelerate(const Scenario& scenario) {
   const Mesh mesh = mesh_of(scenario);
   const Name precision = precision_name(t.dtype);
   RunSettings settings(scenario);
-  std::string text = fmt::format("distributed_type: {}\nnum_processes: {}\nmixed_precision: '{}'\n",
-                                 mesh.sharded ? "FSDP" : "MULTI_GPU", scenario.cluster.world_size,
+  const int machines = ceil_div(scenario.cluster.world_size, scenario.cluster.node.gpus_per_host);
+  std::string text = fmt::format("distributed_type: {}\nnum_machines: {}\nnum_processes: {}\nmixed_precision: '{}'\n",
+                                 mesh.sharded ? "FSDP" : "MULTI_GPU", machines, scenario.cluster.world_size,
                                  precision.empty() ? "bf16" : precision);
   if (!precision.empty()) settings.take("training.dtype");
-  text += fmt::format("gradient_accumulation_steps: {}\n", t.global_batch_size / (t.micro_batch_size * mesh.dp));
-  // The data loader has the micro-batch, of one sequence unless a setting says so; with the accumulation it makes the global batch.
+  // The training script has the micro-batch, of one sequence unless a setting says so, and accumulates gradients: ClusterConfig knows no
+  // key for it.
+  const bool accumulates = t.global_batch_size != t.micro_batch_size * mesh.dp;
   settings.list_unless(t.micro_batch_size == 1, "training.micro_batch_size");
-  settings.list_unless(t.micro_batch_size == 1, "training.global_batch_size");
+  settings.list_unless(t.micro_batch_size == 1 && !accumulates, "training.global_batch_size");
   take_type(settings, scenario, mesh);
   list_replaced_by_stack(settings, scenario, mesh.sharded);
   if (settings.take("training.compiled").boolean) text += "dynamo_config:\n  dynamo_backend: INDUCTOR\n";

@@ -11,6 +11,7 @@
 #include "sim/base/words.hpp"
 #include "sim/import/launchers/shell_script.hpp"
 #include "sim/import/launchers/shell_words.hpp"
+#include "sim/import/launchers/unread_launchers.hpp"
 #include "sim/io/fields.hpp"
 
 namespace tracecast {
@@ -45,7 +46,10 @@ class ArgumentChoice {
     for (const ShellCommand& each : script.commands) {
       const ShellNames names = script.reached(each.held);
       used_by_any_.insert(names.begin(), names.end());
+      used_by_any_.insert(each.held.cuts.begin(), each.held.cuts.end());
     }
+    for (const auto& [name, variable] : script.variables)
+      used_by_any_.insert(variable.held.cuts.begin(), variable.held.cuts.end());
     is_part_ = std::ranges::none_of(script.variables, [&](const auto& each) {
       return !each.second.held.arguments.empty() && used_by_any_.contains(each.first);
     });
@@ -54,6 +58,18 @@ class ArgumentChoice {
       const ShellNames names = script.reached(each->held);
       used_.insert(names.begin(), names.end());
     }
+  }
+
+  /// Why the commands that train are another program's; nothing: one may be Megatron-LM's.
+  std::optional<Diagnostic> fault() const {
+    std::optional<Diagnostic> fault;
+    for (const ShellCommand* each : training_) {
+      const auto arguments = arguments_of(*each);
+      const std::string message = unread_command(each->words, [&](Name name) { return arguments.contains(name); });
+      if (message.empty() && trains(*each, arguments)) return std::nullopt;
+      if (!message.empty() && !fault) fault = {"", each->line, "", "", message};
+    }
+    return fault;
   }
 
   JsonNode document(int line) && {
@@ -68,6 +84,7 @@ class ArgumentChoice {
     note_branches(arguments);
     note_unset();
     note_several();
+    note_cut_off();
     if (!is_part_) note_unused();
     note_others();
     note_unknown();
@@ -106,6 +123,18 @@ class ArgumentChoice {
     return arguments;
   }
 
+  static bool trains(const ShellCommand& command, const std::map<Name, std::string>& arguments) {
+    return is_line_of_arguments(command) ||
+           std::ranges::any_of(kTraining, [&](Name name) { return arguments.contains(name); });
+  }
+
+  /// A line of arguments behind a command that trains: a comment or an empty line ended that, in spite of its backslash.
+  bool is_cut_off(const ShellCommand& command) const {
+    return is_line_of_arguments(command) && std::ranges::any_of(training_, [&](const ShellCommand* each) {
+             return !is_line_of_arguments(*each) && each->document == command.document;
+           });
+  }
+
   /// Lines of arguments without a program, and commands that have an argument of training; without such, the text of a
   /// document that has, or else commands that have any argument.
   void choose_training() {
@@ -113,11 +142,12 @@ class ArgumentChoice {
     for (const ShellCommand& each : script_->commands) {
       const auto arguments = arguments_of(each);
       if (arguments.empty()) continue;
-      const bool trains = is_line_of_arguments(each) ||
-                          std::ranges::any_of(kTraining, [&](Name name) { return arguments.contains(name); });
-      if (trains && !each.is_text)
+      const bool counts = trains(each, arguments);
+      if (is_cut_off(each))
+        cut_off_.insert(each.line);
+      else if (counts && !each.is_text)
         training_.push_back(&each);
-      else if (trains && !each.python.empty())
+      else if (counts && !each.python.empty())
         text.push_back(&each);
       if (!each.is_text) others.push_back(&each);
     }
@@ -168,6 +198,13 @@ class ArgumentChoice {
                        lines_of(lines)));
   }
 
+  void note_cut_off() {
+    if (!cut_off_.empty())
+      note(fmt::format(
+          "a comment or an empty line ends the command before {}: the arguments there are left out, as Bash does",
+          lines_of(cut_off_)));
+  }
+
   /// Variables that no command expands.
   void note_unused() {
     ShellNames unused;
@@ -212,6 +249,7 @@ class ArgumentChoice {
 
   const ShellScript* script_;
   Commands training_;
+  std::set<int> cut_off_;   ///< lines of arguments that belong to no command
   ShellNames used_;         ///< variables that these expand
   ShellNames used_by_any_;  ///< variables that any command expands
   bool is_part_ = false;    ///< of a script: no command expands a variable with arguments
@@ -228,7 +266,12 @@ Result<JsonDocument> parse_arguments(const std::string& text, const std::string&
   if (const std::optional<int> open = read_shell_words(lines, words))
     return fail({file, *open, "", "", "has a quote that is not closed"});
   const ShellScript script = read_shell_script(words);
-  JsonDocument document{file, ArgumentChoice(script).document(1)};
+  ArgumentChoice choice(script);
+  if (std::optional<Diagnostic> fault = choice.fault()) {
+    fault->file = file;
+    return fail(std::move(*fault));
+  }
+  JsonDocument document{file, std::move(choice).document(1)};
   if (document.root.members.empty()) return fail({file, 0, "", "", "has no argument (they begin with --)"});
   return document;
 }

@@ -9,8 +9,8 @@
 /// '_' alike; here they have '-'. What becomes of variables: shell_script.hpp.
 ///
 /// Counted are the arguments of commands that train (they have --num-layers, --micro-batch-size or the like, themselves or in their
-/// variables), and of lines that have no program. Not counted is what echo and the like print, and text in files that the
-/// script does not run. A file whose commands expand no variable with arguments is a part of a script: all of them count.
+/// variables), and of lines that have no program, unless they stand behind such a command: a comment between lines that backslashes
+/// join ends it. Not counted is what echo and the like print, and text in files that the script does not run. A file whose commands expand no variable with arguments is a part of a script: all of them count.
 /// Of branches, loops and functions, and of several programs, the last value counts. kScriptNotes says what was assumed,
 /// and what is not known.
 #pragma once
@@ -30,7 +30,7 @@ inline constexpr const char* kScriptLoops = "script loops";
 /// Key of the file in Python that the training command runs, without its folder.
 inline constexpr const char* kScriptProgram = "script program";
 
-/// Errors: no argument in it; a quote that is not closed.
+/// Errors: no argument in it; a quote that is not closed; what trains is another program (unread_command).
 Result<JsonDocument> parse_arguments(const std::string& text, const std::string& file);
 
 }  // namespace tracecast

@@ -166,6 +166,23 @@ void import_optimizer(RunImport& run) {
   run.assume(fmt::format("optimizer._target_ = {}: taken as adam, with its states and its update", written));
 }
 
+/// FSDP2 shards the parameters in the type that the model is loaded in, and the optimizer has no other copy. Its default, "auto", is that of
+/// the hub's file: bf16, as the stacks have it.
+void import_loaded_type(RunImport& run) {
+  const Name key = run.first_of({"model.torch_dtype", "model.dtype"});
+  if (says_type(run, key, "fp32")) {
+    run.put_flag("training.master_weights", true, key);
+    run.put("training.optimizer_state_dtype", std::string("fp32"), key);
+  } else if (!run.has(key)) {
+    run.assume(
+        "training.master_weights = false: the file has no torch_dtype, so parameters and optimizer states are bf16");
+  } else if (!says_type(run, key, "bf16")) {
+    run.assume(
+        fmt::format("{} = {}: parameters and optimizer states are taken as bf16", key, shortened(run.word(key))));
+  }
+  run.take(key);
+}
+
 /// Types that Transformer Engine's FusedAdam has arguments for. Momentum and variance have one type here.
 void import_states(RunImport& run) {
   constexpr Name kMomentum = "optimizer.exp_avg_dtype", kVariance = "optimizer.exp_avg_sq_dtype",
@@ -261,6 +278,7 @@ void import_automodel(RunImport& run) {
   import_pipeline(run);
   import_batches(run);
   import_optimizer(run);
+  import_loaded_type(run);
   import_states(run);
   import_loss(run);
   import_dispatcher(run);
@@ -269,10 +287,9 @@ void import_automodel(RunImport& run) {
   import_checkpointing(run);
   const bool tensor = run.given_count("parallel.tp", 1) > 1;
   const bool async = run.flag("distributed.enable_async_tensor_parallel").value_or(false);
+  const bool sequence = run.flag("distributed.sequence_parallel").value_or(false);
   run.put_flag("parallel.tp_comm_overlap", tensor && async, "distributed.enable_async_tensor_parallel");
-  run.put_flag("parallel.sequence_parallel",
-               tensor && (run.flag("distributed.sequence_parallel").value_or(false) || async),
-               "distributed.sequence_parallel");
+  run.put_flag("parallel.sequence_parallel", tensor && (sequence || async), "distributed.sequence_parallel");
   const bool compiled =
       run.flag("distributed.enable_compile").value_or(false) || run.flag("compile.enabled").value_or(false);
   run.put_flag("training.compiled", compiled, "distributed.enable_compile");

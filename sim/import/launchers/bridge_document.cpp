@@ -70,6 +70,9 @@ void plain(JsonNode& object, bool section) {
     object = std::move(name);
     return;
   }
+  if (JsonNode* const target = member(object, kTarget);
+      target != nullptr && target->string.find(".peft.") != std::string::npos)
+    rename(object, kTarget, kAdapterKind);
   drop(object, [](std::string_view key) { return key == kTarget; });
   for (JsonMember& each : object.members)
     if (each.value.kind == JsonNode::Kind::object) plain(each.value, false);

@@ -13,6 +13,9 @@ namespace tracecast {
 /// A flag of the tree that parse_bridge returns: the file is a whole configuration, with its model.
 inline constexpr const char* kWholeConfiguration = "tracecast-whole-configuration";
 
+/// The class of its section `peft`: "megatron.bridge.peft.dora.DoRA".
+inline constexpr const char* kAdapterKind = "adapter-kind";
+
 /// Errors: those of parse_yaml; an unknown name of mixed_precision.
 Result<JsonDocument> parse_bridge(const std::string& content, const std::string& file);
 

@@ -31,17 +31,32 @@ Result<JsonDocument> parse_config(const std::string& content, const std::string&
   return parse_json(std::move(plain), file);
 }
 
-/// Towers for images and sound, and layers that predict further tokens, of the files whose language model is forecast.
-void name_what_is_left_out(RunImport& run) {
+/// Settings of experts in the file of a family that is read without any.
+void name_experts(RunImport& run) {
+  const JsonNode* const model = run.given("model");
+  if (model == nullptr || model->find("moe") != nullptr) return;
+  for (const std::string prefix : {"", "text_config."})
+    for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"})
+      if (const JsonNode* const experts = run.find(prefix + key); experts != nullptr && experts->integer > 1)
+        run.assume(fmt::format("{}{} = {}: not read, since models of this family have no experts here", prefix, key,
+                               experts->integer));
+}
+
+/// Towers for images and sound, and layers that predict further tokens, of the files whose language model is forecast. `used`: the keys
+/// that were read.
+void name_what_is_left_out(RunImport& run, const std::vector<std::string>& used) {
   std::string towers;
   for (const JsonMember& each : run.theirs().members) {
     const bool section = each.key.ends_with("_config") && each.value.kind == JsonNode::Kind::object;
-    if (!section || each.key == "text_config" || each.key == "quantization_config") continue;
+    const bool read = std::ranges::any_of(used, [&](const std::string& key) { return key.starts_with(each.key); });
+    if (!section || read || each.key == "text_config" || each.key == "quantization_config") continue;
     run.take(each.key);
     towers += (towers.empty() ? "" : ", ") + shortened(each.key);
   }
-  if (run.theirs().find("text_config") != nullptr && !towers.empty())
-    run.assume(fmt::format("only the language model is forecast: {} left out", towers));
+  if (!towers.empty())
+    run.assume(run.theirs().find("text_config") != nullptr
+                   ? fmt::format("only the language model is forecast: {} left out", towers)
+                   : fmt::format("{}: not read, since the family's model has no such part here", towers));
   for (const std::string prefix : {"", "text_config."})
     for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers"})
       if (const auto layers = run.count(prefix + key); layers && *layers > 0)
@@ -70,7 +85,8 @@ void import_hugging_face(RunImport& run) {
         fmt::format("quantization_config{} is of the stored weights: training.dtype is the precision of training",
                     method == nullptr ? "" : " (" + method->text() + ")"));
   }
-  name_what_is_left_out(run);
+  name_what_is_left_out(run, used);
+  name_experts(run);
   run.pass_over_rest();
 }
 

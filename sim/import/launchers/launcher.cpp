@@ -8,6 +8,7 @@
 #include "sim/base/words.hpp"
 #include "sim/cost/attention.hpp"
 #include "sim/import/importers.hpp"
+#include "sim/import/launchers/argument_document.hpp"
 #include "sim/import/launchers/calculon_run.hpp"
 #include "sim/import/launchers/unread_launchers.hpp"
 #include "sim/io/fields.hpp"
@@ -65,6 +66,16 @@ void take_givens(RunImport& run, const RunGivens& givens) {
   apply_overrides(run.ours, givens.overrides, run.errors);
 }
 
+/// What a script adds that is not known, among which may be what is missing.
+std::string unknown_arguments(const RunImport& run) {
+  const JsonNode* const notes = run.theirs().find(kScriptNotes);
+  if (notes == nullptr) return "";
+  std::string text;
+  for (const JsonNode& note : notes->items)
+    if (note.string.find("is not known: the arguments") != std::string::npos) text += "; " + note.string;
+  return text;
+}
+
 /// One sentence asks for everything, with options that every command has.
 void ask_for_the_rest(RunImport& run) {
   std::string missing;
@@ -81,7 +92,8 @@ void ask_for_the_rest(RunImport& run) {
   ask("training.seq_length", "the length of a sequence", "4096");
   if (missing.empty()) return;
   const char* const names = options.find("=NAME") == std::string::npos ? "" : " (NAME: shipped, or a file)";
-  run.errors.push_back({run.file(), 0, "", "", fmt::format("does not say {}: give{}{}", missing, options, names)});
+  run.errors.push_back({run.file(), 0, "", "",
+                        fmt::format("does not say {}: give{}{}{}", missing, options, names, unknown_arguments(run))});
 }
 
 /// A count that products of three cannot overflow; what is larger is refused by the scenario's reader.
@@ -337,6 +349,9 @@ EmittedRun emit_run(std::string_view name, const Scenario& scenario) {
   TRACECAST_ASSERT(launcher.emit != nullptr, "the format can be emitted");
   EmittedRun run = launcher.emit(in_plain_terms(scenario));
   if (scenario.training.documents) run.unmapped.emplace_back("training.documents, which the data set decides");
+  // Kernels of attention and the host's time are its own, and no keys of a scenario.
+  if (stack_of_emitted(name, run.text) != scenario.stack)
+    run.unmapped.push_back(fmt::format("stack=\"{}\"", scenario.stack));
   return run;
 }
 

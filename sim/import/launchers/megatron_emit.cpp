@@ -19,6 +19,8 @@ namespace {
 using Kind = SettingRow::Kind;
 using Name = std::string_view;
 
+constexpr Name kStack = "megatron-core";  ///< of an import
+
 /// A setting by Megatron-LM's name; no value: a flag that is set.
 struct Said {
   std::string key;
@@ -120,7 +122,7 @@ bool keeps_inputs_as_multiplied(const Training& t) {
 
 void emit_precision(Settings& said, RunSettings& settings, const Training& t) {
   settings.take("training.dtype");
-  settings.list_unless(keeps_inputs_as_multiplied(t), "training.low_precision_activations");
+  settings.list_unless_of_stack(kStack, keeps_inputs_as_multiplied(t), "training.low_precision_activations");
   if (t.dtype == Precision::fp16) said.push_back({"fp16"});
   if (t.dtype != Precision::fp16 && t.dtype != Precision::fp32) said.push_back({"bf16"});
   if (t.dtype == Precision::nvfp4) said.push_back({"fp4-format", "e2m1"});
@@ -209,8 +211,8 @@ void emit_experts(Settings& said, RunSettings& settings, const Scenario& scenari
   const bool flexible = scenario.parallel.moe_dispatcher != MoeDispatcher::alltoall;
   said.push_back({"moe-token-dispatcher-type", flexible ? "flex" : "alltoall"});
   if (flexible) said.push_back({"moe-flex-dispatcher-backend", to_string(scenario.parallel.moe_dispatcher)});
-  settings.list_unless(scenario.training.padded_experts, "training.padded_experts");
-  settings.list_unless(scenario.training.separate_expert_casts, "training.separate_expert_casts");
+  settings.list_unless_of_stack(kStack, scenario.training.padded_experts, "training.padded_experts");
+  settings.list_unless_of_stack(kStack, scenario.training.separate_expert_casts, "training.separate_expert_casts");
   settings.take("training.expert_capacity_factor");
   if (scenario.training.expert_capacity_factor > 0)
     said.push_back({"moe-expert-capacity-factor", fmt::format("{}", scenario.training.expert_capacity_factor)});
@@ -244,6 +246,9 @@ void emit_loss(Settings& said, RunSettings& settings, const Scenario& s) {
   said.push_back({"cross-entropy-fusion-impl", kernel ? "te" : "native"});
 }
 
+/// A pipeline without virtual stages, whose messages Megatron-LM never overlaps.
+bool sends_in_line(const Parallel& p) { return p.pp > 1 && p.vpp == 1; }
+
 Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   Settings said;
   for (const auto& [key, value] : emit_rows(settings, kMegatronRows))
@@ -257,8 +262,9 @@ Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   emit_graphs(said, settings, scenario.training);
   emit_loss(said, settings, scenario);
   emit_experts(said, settings, scenario);
+  if (sends_in_line(scenario.parallel) && scenario.parallel.overlap_p2p) settings.list("parallel.overlap_p2p");
   if (scenario.parallel.cp > 1) said.push_back({"cp-comm-type", settings.take("parallel.cp_comm_type").string});
-  settings.list_unless(scenario.training.transformer_engine, "training.transformer_engine");
+  settings.list_unless_of_stack(kStack, scenario.training.transformer_engine, "training.transformer_engine");
   for (const char* covered : {"parallel.dp", "parallel.cp_comm_type", "training.train_tokens"}) settings.take(covered);
   return said;
 }

@@ -42,13 +42,32 @@ constexpr Name kWithoutEffect = R"(
 constexpr Name kWithoutEffectOfWhole = R"(
     add-extra-token align- autocast- average-in-collective barrier-with batch-p2p
     clone-scatter config-logger cpu-offloading-double create-attention-mask cuda-graph-warmup dataloader-type
-    deallocate- distributed-backend drop-last embedding-init empty-unused-memory end-weight-decay
-    filter-warnings finalize-model-grads fp4-recipe fp8-amax fp8-interval fp8-margin fp8-wgrad fully-parallel-
+    distributed-backend drop-last embedding-init empty-unused-memory end-weight-decay
+    filter-warnings finalize-model-grads fp4-recipe fp8-amax fp8-interval fp8-margin fully-parallel-
     grad-scale-func grad-sync-func gradient-reduce-div high-freq-factor hysteresis inference-
     initial-loss layernorm-epsilon local-rank loss-scale low-freq-factor
     mid-level min-loss mlp-chunks-for-prefill mock most-recent-k no-sync-func no-weight-decay non-persistent
     num-dataset-builder old-context-len output-layer-init override-opt parallel-output param-sync-func pin-memory
-    preserve-fp32 random-seed replication scale-factor scatter-embedding skip-getting timers timing- tp-comm-)";
+    preserve-fp32 random-seed replication scale-factor scatter-embedding skip-getting timers timing-
+    tp-comm-atomic tp-comm-bootstrap tp-comm-overlap-cfg tp-comm-split)";
+
+/// Switches of a whole configuration that are on by default. Off, a step takes longer or more memory, which a scenario cannot say.
+void import_usual_switches(RunImport& run) {
+  const JsonNode* const dtype = run.given("training.dtype");
+  const JsonNode* const overlap = run.given("parallel.tp_comm_overlap");
+  const bool narrow = dtype != nullptr && dtype->string != "bf16" && dtype->string != "fp16" && dtype->string != "fp32";
+  const bool overlaps = overlap != nullptr && overlap->boolean;
+  const std::pair<Name, bool> switches[] = {{"deallocate-pipeline-outputs", run.given_count("parallel.pp", 1) > 1},
+                                            {"fp8-wgrad", narrow},
+                                            {"tp-comm-bulk-dgrad", overlaps},
+                                            {"tp-comm-bulk-wgrad", overlaps},
+                                            {"tp-comm-overlap-ag", overlaps},
+                                            {"tp-comm-overlap-rs", overlaps}};
+  for (const auto& [key, matters] : switches) {
+    if (matters && run.says(key, "false")) run.assume(fmt::format("{} = false: not modelled, forecast as true", key));
+    run.take(key);
+  }
+}
 
 /// Those of NeMo, whose files have more sections: of the experiment, of the job, classes of Python.
 constexpr Name kWithoutEffectOfNemo = R"(
@@ -130,10 +149,14 @@ void import_sharding(RunImport& run, bool bridge) {
     import_nemo_fsdp(run);
   else if (run.flag("use-torch-fsdp2").value_or(false))
     import_torch_fsdp2(run);
-  else if (strategy && fsdp)
-    import_megatron_fsdp(run, *strategy, kStrategy);
+  else if (fsdp && (strategy || !bridge))
+    import_megatron_fsdp(run, strategy.value_or(0), kStrategy);
   else if (distributed.value_or(bridge))
     run.put("parallel.zero_stage", 1, "use-distributed-optimizer");
+  else
+    run.put("parallel.zero_stage", 0, "use-distributed-optimizer");
+  if (fsdp && !strategy && !bridge)
+    run.assume(fmt::format("parallel.zero_stage = 0: {} is no_shard, Megatron-LM's default", kStrategy));
   if (strategy && !fsdp) run.assume(fmt::format("{} has no effect without use-megatron-fsdp", kStrategy));
   if (bridge && !nemo && !distributed && !(strategy && fsdp))
     run.assume("parallel.zero_stage = 1: the recipes of Megatron-Bridge use the distributed optimizer");
@@ -293,8 +316,14 @@ void import_batch_ramp(RunImport& run) {
 
 void import_duration(RunImport& run) {
   constexpr std::int64_t kMax = 1'000'000'000'000;
-  const auto samples = run.count("train-samples");
-  const auto steps = run.count("train-iters");
+  const auto known = [&run](Name key) -> std::optional<std::int64_t> {
+    const std::string word = run.word(key);
+    if (word.find_first_of("$`") == std::string::npos) return run.count(key);
+    run.assume(fmt::format("{} = {}: not known, so the length of training is left open", key, shortened(word)));
+    return std::nullopt;
+  };
+  const auto samples = known("train-samples");
+  const auto steps = known("train-iters");
   const std::int64_t sequence = std::min<std::int64_t>(run.given_count("training.seq_length", 0), 10'000'000);
   const std::int64_t batch = std::min<std::int64_t>(run.given_count("training.global_batch_size", 0), 100'000);
   const std::int64_t total = samples ? std::clamp<std::int64_t>(*samples, 0, kMax)
@@ -321,22 +350,40 @@ void import_offloading(RunImport& run) {
   run.put("training.offload_layers", layers, kLayers);
 }
 
+/// The layer of an adapter, by Megatron-Bridge's name; CanonicalLoRA has adapters for the parts of a fused layer. "": another one.
+std::string adapted_layer(std::string_view module) {
+  constexpr Name kPrefix = "linear_";
+  constexpr std::pair<Name, Name> kParts[] = {
+      {"q", "qkv"}, {"k", "qkv"}, {"v", "qkv"}, {"fc1_up", "fc1"}, {"fc1_gate", "fc1"}};
+  if (module.starts_with(kPrefix)) module.remove_prefix(kPrefix.size());
+  const auto* const part = std::ranges::find(kParts, module, &std::pair<Name, Name>::first);
+  const std::string layer(part == std::end(kParts) ? module : part->second);
+  return parse_enum<LoraTarget>(layer) ? layer : "";
+}
+
 /// LoRA of Megatron-Bridge.
 void import_adapters(RunImport& run) {
   constexpr Name kTargets = "target-modules";
-  constexpr Name kPrefix = "linear_";
   constexpr Name kWithoutEffectOfAdapters = "alpha dropout lora- a2a-experimental";
-  const auto rank = run.theirs().find("peft") == nullptr ? std::nullopt : run.count("dim");
+  const JsonNode* const peft = run.theirs().find("peft");
+  const bool adapts = peft != nullptr && peft->kind == JsonNode::Kind::object;
+  const auto rank = adapts ? run.count("dim") : std::nullopt;
   if (!rank) return;
   run.put("training.lora_rank", *rank, "dim");
+  if (const JsonNode* const kind = peft->find(kAdapterKind); kind != nullptr && kind->string.ends_with("DoRA"))
+    run.assume("peft is DoRA: taken as LoRA, without the norms of its weights");
+  run.take(kAdapterKind);
   std::vector<std::string> targets;
-  for (const std::string& word : run.words(kTargets)) {
-    const std::string target = word.starts_with(kPrefix) ? word.substr(kPrefix.size()) : word;
-    if (parse_enum<LoraTarget>(target))
-      targets.push_back(target);
-    else
-      run.assume(fmt::format("{}: {} has no adapter here", kTargets, shortened(word)));
+  const std::vector<std::string> words = run.words(kTargets);
+  for (const std::string& word : words) {
+    const std::string layer = adapted_layer(word);
+    if (layer.empty()) run.assume(fmt::format("{}: {} has no adapter here", kTargets, shortened(word)));
+    if (!layer.empty() && word != layer && word != "linear_" + layer)
+      run.assume(fmt::format("{}: {} is counted as linear_{}", kTargets, word, layer));
+    if (!layer.empty() && std::ranges::find(targets, layer) == targets.end()) targets.push_back(layer);
   }
+  if (!words.empty() && targets.empty())
+    return run.error(kTargets, "has no layer that is known (allowed: linear_qkv linear_proj linear_fc1 linear_fc2)");
   if (!targets.empty() && targets.size() < std::size(EnumNames<LoraTarget>::table))
     run.put("training.lora_targets", node_of(targets), kTargets);
   if (has_megatron_experts(run)) run.assume("peft: routed experts have no adapters here");
@@ -368,6 +415,10 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   import_megatron_model(run, bridge);
   const std::int64_t layers = run.given_count("model.num_layers", 0);
   import_megatron_pipeline(run, layers);
+  // As Megatron-LM does, which overlaps messages where stages are interleaved.
+  if (run.given_count("parallel.pp", 1) > 1 && run.given_count("parallel.vpp", 1) <= 1 &&
+      !run.is_overridden("parallel.vpp"))
+    run.put_flag("parallel.overlap_p2p", false);
   import_sharding(run, bridge);
   import_megatron_precision(run, bridge);
   if (deepspeed) import_megatron_deepspeed(run);
@@ -399,6 +450,7 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   run.pass_over(kWithoutEffect);
   if (run.theirs().find("trainer") != nullptr) run.pass_over(kWithoutEffectOfNemo);
   if (whole) {
+    import_usual_switches(run);
     run.pass_over(kWithoutEffectOfWhole);
     run.pass_over_off();
   }

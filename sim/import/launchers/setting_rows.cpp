@@ -59,7 +59,7 @@ bool says_type(const RunImport& run, std::string_view key, std::string_view type
                              [&](const std::string& name) { return run.says(key, '"' + name + '"'); });
 }
 
-RunSettings::RunSettings(const Scenario& scenario) {
+RunSettings::RunSettings(const Scenario& scenario) : stack_(scenario.stack) {
   collect("parallel.", write_fields(scenario.parallel, true), values_);
   collect("training.", write_fields(scenario.training, true), values_);
   collect("parallel.", write_fields(Parallel{}, true), defaults_);

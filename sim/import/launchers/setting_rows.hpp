@@ -57,11 +57,21 @@ class RunSettings {
     listed_[ours] = true;
     if (same) take(ours);
   }
+  /// The same of what the stack sets that an import has. A run with another stack lists that, and what differs from it.
+  void list_unless_of_stack(std::string_view stack, bool same, const std::string& ours) {
+    if (stack == stack_) list_unless(same, ours);
+  }
+  /// The launcher cannot have this value, whatever was taken.
+  void list(const std::string& ours) {
+    taken_.erase(ours);
+    listed_[ours] = true;
+  }
   /// "parallel.tp=8", as --set takes it, of each setting that was not taken and differs from a scenario's default, or from what its
   /// stack sets in place of that.
   std::vector<std::string> left() const;
 
  private:
+  std::string stack_;
   std::map<std::string, JsonNode> values_;
   std::map<std::string, JsonNode> defaults_;
   std::map<std::string, bool> taken_;

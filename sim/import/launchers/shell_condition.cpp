@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/words.hpp"
+#include "sim/import/launchers/shell_pattern.hpp"
 
 namespace tracecast {
 namespace {
@@ -17,7 +18,7 @@ using Words = std::span<const ShellWord>;
 constexpr std::int64_t kMaxNumber = 1'000'000'000'000'000;
 
 /// The expression inside $(( )): + - * / %, brackets, whole numbers and variables. No value: other words, an unknown variable, a
-/// division by zero, more than 10^15. A recursive descent.
+/// division by zero, more than 10^15, a number to another base (010). A recursive descent.
 class Arithmetic {
  public:
   Arithmetic(Name text, const ShellLookup& lookup) : text_(text), lookup_(&lookup) {}
@@ -92,7 +93,8 @@ class Arithmetic {
     if (name.empty()) return std::nullopt;
     const bool digits = name.find_first_not_of("0123456789") == Name::npos;
     const std::optional<std::string> text = digits ? std::string(name) : lookup_->text(name);
-    const Number value = text ? parse_number<std::int64_t>(*text) : std::nullopt;
+    const bool octal = text && text->size() > 1 && text->front() == '0';
+    const Number value = text && !octal ? parse_number<std::int64_t>(*text) : std::nullopt;
     return value ? bounded(static_cast<double>(*value), *value) : std::nullopt;
   }
 
@@ -141,7 +143,7 @@ std::optional<bool> inside_test(Words words, const ShellLookup& lookup) {
     return words[0].text == "-z" || words[0].text == "-n" ? std::optional(last->empty() == (words[0].text == "-z"))
                                                           : std::nullopt;
   const std::optional<std::string> first = known_text(words[0].text, lookup);
-  if (!first || (!words[2].quoted && is_pattern(words[2].text))) return std::nullopt;
+  if (!first || (!words[2].quoted && (is_pattern(words[2].text) || is_pattern(*last)))) return std::nullopt;
   return compared(*first, words[1].text, *last);
 }
 
@@ -159,13 +161,20 @@ std::optional<bool> one_test(Words words, const ShellLookup& lookup) {
   return std::nullopt;
 }
 
-/// $NAME, ${NAME:-8} and ${NAME:=8}; with a colon an empty text is replaced, too.
+/// ${NAME%%-*} and the like, where what stands behind the name has known texts.
+std::optional<std::string> known_part(const std::optional<std::string>& text, Name rest, const ShellLookup& lookup) {
+  const std::optional<std::string> plain = text ? known_text(rest, lookup) : std::nullopt;
+  return plain ? part_of(*text, *plain) : std::nullopt;
+}
+
+/// $NAME, ${NAME:-8} and ${NAME:=8}, of which a colon replaces an empty text, too, and parts of a text.
 std::optional<std::string> known_variable(const Expansion& expansion, const ShellLookup& lookup) {
   std::optional<std::string> text = lookup.text(expansion.name);
   if (expansion.rest.empty()) return text;
   const bool colon = expansion.rest.starts_with(':');
   const Name rest = expansion.rest.substr(colon ? 1 : 0);
-  if (rest.empty() || (rest[0] != '-' && rest[0] != '=')) return std::nullopt;
+  if (rest.starts_with('+') || rest.starts_with('?')) return std::nullopt;
+  if (!rest.starts_with('-') && !rest.starts_with('=')) return known_part(text, expansion.rest, lookup);
   if (text && !(colon && text->empty())) return text;
   if (!text && !(lookup.is_unset && lookup.is_unset(expansion.name))) return std::nullopt;
   return known_text(rest.substr(1), lookup);
@@ -221,8 +230,8 @@ std::optional<bool> known_match(const std::optional<std::string>& subject, Name 
   if (!subject) return std::nullopt;
   for (const Name pattern : split_words(patterns, "|()")) {
     const std::optional<std::string> text = known_text(pattern, lookup);
-    const bool open = !text || (is_pattern(pattern) && pattern != "*");
-    matches = joined("||", matches, open ? std::nullopt : std::optional(pattern == "*" || *text == *subject));
+    const bool open = !text || (is_pattern(*text) && *text != "*");
+    matches = joined("||", matches, open ? std::nullopt : std::optional(*text == "*" || *text == *subject));
   }
   return matches;
 }

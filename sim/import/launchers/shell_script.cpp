@@ -23,7 +23,9 @@ bool is_one_of(std::span<const Name> names, Name name) { return std::ranges::fin
 
 class ScriptReader {
  public:
-  void read(const ShellWord& word) {
+  /// `followed`: by another word of its command.
+  void read(const ShellWord& word, bool followed) {
+    followed_ = followed;
     if (word.begins > 0) {
       outputs_.give_document(word.begins);
       if (branches_.dead()) skipped_.insert(word.begins);
@@ -74,6 +76,7 @@ class ScriptReader {
   /// `pipes`: what it writes goes to the next command.
   void end_command(bool pipes) {
     command_.reset();
+    before_.clear();
     outputs_.end_command(pipes);
   }
 
@@ -162,14 +165,38 @@ class ScriptReader {
       ShellCommand& made = script_.commands.emplace_back();
       made.program = word.text.substr(word.text.starts_with("(") ? 1 : 0);
       made.line = word.line;
+      made.document = word.document;
       outputs_.begin_command(made.program, word.document);
+      restore_variables(made.program);
     }
+    script_.commands[*command_].words.push_back(word.text);
     const std::string& program = script_.commands[*command_].program;
     is_program_ = is_new;
     if (is_new) return;
     note_changes(program, word.text);
     if (program == "source" || program == ".") script_.sources[word.line] = word.text;
     outputs_.add_word(word.text);
+  }
+
+  /// TP=8 torchrun … $TP: the shell expands the words of a command before it assigns what stands before the program, and for that alone.
+  /// Other shells expand their words themselves.
+  void restore_variables(Name program) {
+    constexpr std::array<Name, 6> kExpandThemselves{"bash", "sh", "eval", "srun", "ssh", "sbatch"};
+    for (; !before_.empty(); before_.pop_back()) {
+      if (is_one_of(kExpandThemselves, program)) continue;
+      auto& [name, variable] = before_.back();
+      if (variable)
+        script_.variables[name] = std::move(*variable);
+      else
+        script_.variables.erase(name);
+    }
+  }
+
+  void keep_variable(const std::string& name) {
+    constexpr std::size_t kMax = 16;
+    if (before_.size() >= kMax) return;
+    const auto found = script_.variables.find(name);
+    before_.emplace_back(name, found == script_.variables.end() ? std::nullopt : std::optional(found->second));
   }
 
   // ---- assignments and arguments
@@ -193,7 +220,9 @@ class ScriptReader {
   }
 
   void read_assignment(const ShellWord& word, std::size_t name) {
+    if (command_ && script_.commands[*command_].program == "env") return;  // TP=8 of its program alone
     const std::string variable = word.text.substr(0, name);
+    if (!command_ && followed_ && !word.array) keep_variable(variable);
     const bool appends = word.text[name] == '+';
     const std::string value = word.text.substr(word.text.find('=') + 1);
     if (word.array && value.starts_with("(")) {
@@ -293,9 +322,12 @@ class ScriptReader {
     std::ranges::move(unknown_, std::back_inserter(held.unknown));
     unknown_.clear();
     for (std::size_t at = text.find('$'); at != Name::npos; at = text.find('$', at + 1)) {
-      const Name name = expansion_at(text.substr(at)).name;
+      const Expansion expansion = expansion_at(text.substr(at));
+      const Name name = expansion.name;
       if (name.empty()) continue;
-      if (name == user)
+      if (!is_whole(expansion) && (script_.holds_arguments(name) || (name == user && old_.has_arguments)))
+        held.cuts.emplace(name);
+      else if (name == user)
         keep_old(held);
       else
         use(name, held);
@@ -354,7 +386,13 @@ class ScriptReader {
     const Expansion expansion = expansion_at(text);
     const bool expands = expansion.size > 0 && expansion.size == text.size();
     const bool own = !owner_.empty() && expansion.name == owner_;
-    if (expands && (own || script_.holds_arguments(expansion.name))) return end_argument();
+    const bool arguments = own || script_.holds_arguments(expansion.name);
+    if (expands && arguments && is_whole(expansion)) return end_argument();
+    if (expands && arguments) {
+      end_argument();
+      held_by(owner_).unknown.push_back({text, "", line});
+      return;
+    }
     if (text.starts_with("--") && text.size() > 2) return begin_argument(text, line);
     // torchrun --nnodes 2 pretrain_gpt.py $ARGS: the program and what it is given are no values of the argument before.
     const bool python = text.ends_with(".py");
@@ -458,9 +496,7 @@ class ScriptReader {
     while (!text.empty() && result.size() < kMaxShellValue) {
       const Expansion expansion = expansion_at(text);
       std::optional<std::string> known;
-      if (expansion.rest.empty() && !expansion.name.empty())
-        known = text_of(expansion.name);
-      else if (expansion.size > 0 && text.starts_with("$(("))
+      if (expansion.size > 0 && (!expansion.name.empty() || text.starts_with("$((")))
         known = known_text(text.substr(0, expansion.size), {[this](Name name) { return text_of(name); }});
       result += known.value_or(std::string(text.substr(0, 1)));
       text.remove_prefix(known ? expansion.size : 1);
@@ -494,6 +530,7 @@ class ScriptReader {
   ShellScript script_;
   bool begins_command_ = true;
   bool is_program_ = false;             ///< the word is the first of its command
+  bool followed_ = false;               ///< the word, by another one of its command
   Target takes_target_ = Target::none;  ///< the next word is a file
   ShellBranches branches_;
   bool reads_condition_ = false;      ///< the words up to then
@@ -505,7 +542,9 @@ class ScriptReader {
   /// Texts that decide branches.
   ShellLookup fixed_{[this](Name name) { return fixed_text(name); }, [this](Name name) { return is_unset(name); }};
   ShellOutputs outputs_;
-  std::optional<std::size_t> command_;     ///< that is read
+  std::optional<std::size_t> command_;  ///< that is read
+  /// What variables had that are assigned before the program of a command: nothing, where they were not set.
+  std::vector<std::pair<std::string, std::optional<ShellVariable>>> before_;
   ShellContents old_;                      ///< what the variable had that is being assigned
   std::vector<UnknownExpansion> unknown_;  ///< of the word that is read
   std::string owner_;                      ///< the variable whose arguments are read; "": none
@@ -544,7 +583,8 @@ ShellNames ShellScript::reached(const ShellContents& contents) const {
 
 ShellScript read_shell_script(const std::vector<ShellWord>& words) {
   ScriptReader reader;
-  for (const ShellWord& word : words) reader.read(word);
+  for (std::size_t each = 0; each < words.size(); ++each)
+    reader.read(words[each], each + 1 < words.size() && !words[each + 1].ends_line);
   return std::move(reader).finish();
 }
 

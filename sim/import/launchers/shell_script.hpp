@@ -3,8 +3,8 @@
 ///
 /// Commands are not run: of branches, loops and functions all are read, one after the other. '=' replaces what a variable had, '+=' adds to it;
 /// of the branches of one if or case, the last one that sets a variable counts, unless the script itself decides which of them runs
-/// (shell_condition.hpp). ${TP:-8} is 8 unless the script sets TP, ${TP:+--flag} is nothing, $((8 / 2)) is 4. Not done: $(commands),
-/// sourced files.
+/// (shell_condition.hpp). ${TP:-8} is 8 unless the script sets TP, ${TP:+--flag} is nothing, $((8 / 2)) is 4, ${NAME%%-*} a part of a
+/// text that is known. TP=8 before a program holds for that alone. Not done: $(commands), sourced files, parts of variables with arguments.
 #pragma once
 
 #include <map>
@@ -44,6 +44,7 @@ struct ShellContents {
   std::vector<ShellArgument> arguments;
   bool has_arguments = false;  ///< itself, or a variable that it expands
   ShellNames uses;             ///< variables that it expands: $ARGS, ${ARGS[@]}
+  ShellNames cuts;             ///< variables with arguments of which it takes a part: ${ARGS%%--fp8*}
   std::vector<UnknownExpansion> unknown;
 };
 
@@ -62,6 +63,8 @@ struct ShellCommand {
   int line = 0;          ///< of the Python file, where there is one, else of the command
   std::string python;    ///< its name without its folder; "": there is none
   bool is_text = false;  ///< written to the terminal or a file, and not run: words of echo, of a document for cat
+  int document = 0;      ///< the here-document that it is in; 0: none
+  std::vector<std::string> words = {};  ///< as they are written, the program first, without assignments
   ShellContents held;
 };
 

@@ -226,4 +226,8 @@ Expansion expansion_at(std::string_view text) {
   return {size + 1, inside.substr(0, length), inside.substr(length)};
 }
 
+bool is_whole(const Expansion& expansion) {
+  return expansion.rest.empty() || expansion.rest == "[@]" || expansion.rest == "[*]";
+}
+
 }  // namespace tracecast

@@ -46,4 +46,7 @@ struct Expansion {
 /// The expansion that `text` begins with.
 Expansion expansion_at(std::string_view text);
 
+/// Of all that a variable has: $NAME, ${NAME}, ${ARGS[@]}, and not a part of it as ${NAME%%-*} is.   Requires the name of a variable
+bool is_whole(const Expansion& expansion);
+
 }  // namespace tracecast

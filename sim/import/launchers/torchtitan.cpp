@@ -217,9 +217,7 @@ void import_policy(RunImport& run, const JsonNode& policy) {
 void import_torchtitan_recompute(RunImport& run) {
   constexpr std::pair<Name, Name> kModes[] = {{"none", "none"}, {"selective", "selective_op"}, {"full", "full"}};
   constexpr Name kMode = "activation_checkpoint.mode";
-  constexpr Name kEarly = "activation_checkpoint.early_stop";
   constexpr Name kOption = "activation_checkpoint.selective_ac_option";
-  if (const auto early = run.flag(kEarly)) run.put_flag("training.recompute_early_stop", *early, kEarly);
   if (const JsonNode* policy = run.theirs().find("activation_checkpoint");
       policy != nullptr && !run.has(kMode) && is_saved_configuration(run.theirs()))
     return import_policy(run, *policy);
@@ -235,6 +233,18 @@ void import_torchtitan_recompute(RunImport& run) {
     run.assume(
         fmt::format("of every {} layers of a stage one is recomputed: the first ones stand for them", *interval));
   run.recompute_interval = {*interval, std::string(kOption) + (by_default ? " (torchtitan's default)" : "")};
+}
+
+/// Of whole layers. torchtitan passes its early_stop on since 0.2, with false where a file has none; before, PyTorch's true held. Files of
+/// before have training.batch_size.
+void import_early_stop(RunImport& run) {
+  constexpr Name kEarly = "activation_checkpoint.early_stop";
+  const JsonNode* const recompute = run.given("training.recompute");
+  if (const auto early = run.flag(kEarly)) return run.put_flag("training.recompute_early_stop", *early, kEarly);
+  const bool whole = recompute != nullptr && recompute->string == "full";
+  if (!whole || run.has("training.batch_size")) return;
+  run.put_flag("training.recompute_early_stop", false);
+  run.assume(fmt::format("{} = false, torchtitan's default since 0.2", kEarly));
 }
 
 constexpr const char* kOldFloat8Section = "float8";  ///< of earlier releases
@@ -438,6 +448,7 @@ void import_torchtitan(RunImport& run) {
   import_torchtitan_recompute(run);
   import_precision(run);
   import_others(run);
+  import_early_stop(run);
   run.pass_over(kWithoutEffect);
 }
 

@@ -117,8 +117,12 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
   if (sharded && p.pp > 1) {
     const bool always =
         !p.torch_pipelining && p.reshard_after_forward && !p.reshard_after_backward && p.defer_grad_sync;
-    for (const char* key : {"parallel.torch_pipelining", "parallel.reshard_after_backward", "parallel.defer_grad_sync"})
+    for (const char* key : {"parallel.reshard_after_backward", "parallel.defer_grad_sync"})
       settings.list_unless(p.torch_pipelining || always, key);
+    if (always)
+      settings.take("parallel.torch_pipelining");
+    else
+      settings.list_unless_of_stack("torchtitan", p.torch_pipelining, "parallel.torch_pipelining");
   } else {
     settings.take("parallel.torch_pipelining");  // without effect
   }
@@ -144,7 +148,7 @@ void emit_parallelism(Toml& toml, RunSettings& settings, const Scenario& scenari
     toml.set("context_parallel_rotate_method", p.cp_comm_type == ContextExchange::p2p ? "alltoall" : "allgather");
   }
   settings.list_unless(p.sequence_parallel == (p.tp > 1), "parallel.sequence_parallel");
-  settings.list_unless(p.dtensor, "parallel.dtensor");
+  settings.list_unless_of_stack("torchtitan", p.dtensor, "parallel.dtensor");
 }
 
 void emit_pipeline(Toml& toml, RunSettings& settings, const Scenario& scenario) {
