@@ -51,7 +51,8 @@ Result<std::vector<Decimal>> parse_list(const char* option, std::string_view tex
   }
   if (list.size() == 1 || list.size() == static_cast<std::size_t>(ranks)) return list;
   return fail_key(option, std::string(text),
-                  fmt::format("has {} numbers (allowed: 1, or one per rank: {})", list.size(), ranks));
+                  fmt::format("has {} numbers (allowed: 1{})", list.size(),
+                              ranks > 1 ? fmt::format(", or one per rank: {}", ranks) : ""));
 }
 
 std::int64_t mean(const std::vector<std::int64_t>& list) {
@@ -112,6 +113,16 @@ ScheduleTimes mean_times(const ExactTimes& times) {
   return {mean(times.forward), mean(times.backward_input), mean(times.backward_weight), times.latency};
 }
 
+std::vector<StageTime> times_of_ranks(const ExactTimes& times, int ranks) {
+  std::vector<StageTime> all;
+  if (times.forward.size() + times.backward_input.size() + times.backward_weight.size() <= 3) return all;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+    const auto of_rank = [&](const std::vector<std::int64_t>& list) { return list[list.size() == 1 ? 0 : rank]; };
+    all.push_back({of_rank(times.forward), of_rank(times.backward_input), of_rank(times.backward_weight)});
+  }
+  return all;
+}
+
 Result<PipelineTimes> pipeline_times(const Schedule& schedule, const ExactTimes& times) {
   const auto longest = [](const std::vector<std::int64_t>& list) {
     return *std::max_element(list.begin(), list.end());
@@ -124,19 +135,14 @@ Result<PipelineTimes> pipeline_times(const Schedule& schedule, const ExactTimes&
   }
   PipelineTimes result = uniform_times(schedule, mean_times(times), times.overlapped);
   result.scale *= times.scale;
-  const bool per_rank = times.forward.size() + times.backward_input.size() + times.backward_weight.size() > 3;
-  if (!per_rank) return result;
+  const std::vector<StageTime> ranks = times_of_ranks(times, schedule.ranks);
+  if (ranks.empty()) return result;
   if (schedule.replicas > 1) {
     return fail_key("schedule", schedule.name,
                     "has each stage on two ranks; times per rank need one copy of the model");
   }
-  for (std::size_t rank = 0; rank < schedule.stage_of.size(); ++rank) {
-    const auto of_rank = [&](const std::vector<std::int64_t>& list) { return list[list.size() == 1 ? 0 : rank]; };
-    for (int stage : schedule.stage_of[rank]) {
-      result.stages[static_cast<std::size_t>(stage)] = {of_rank(times.forward), of_rank(times.backward_input),
-                                                        of_rank(times.backward_weight)};
-    }
-  }
+  for (std::size_t rank = 0; rank < schedule.stage_of.size(); ++rank)
+    for (int stage : schedule.stage_of[rank]) result.stages[static_cast<std::size_t>(stage)] = ranks[rank];
   return result;
 }
 

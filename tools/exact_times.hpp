@@ -37,6 +37,9 @@ Result<ExactTimes> parse_times(const TimeTexts& texts, int ranks);
 /// One number for all ranks: their mean, rounded up. The search for schedules uses it.
 ScheduleTimes mean_times(const ExactTimes& times);
 
+/// One for each rank; none where ranks have the same times.
+std::vector<StageTime> times_of_ranks(const ExactTimes& times, int ranks);
+
 /// Per stage. Errors: times per rank for a schedule with two copies of the model; numbers too long for exact
 /// arithmetic.
 Result<PipelineTimes> pipeline_times(const Schedule& schedule, const ExactTimes& times);

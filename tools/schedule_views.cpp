@@ -6,10 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "sim/cost/costs.hpp"
 #include "sim/forecast/schedule_runs.hpp"
+#include "sim/forecast/timed_schedule.hpp"
 #include "sim/graph/stage_times.hpp"
 #include "sim/import/launchers/launcher.hpp"
 #include "sim/io/compressed.hpp"
+#include "sim/network/measured_network.hpp"
 #include "sim/schedule/program.hpp"
 #include "sim/schedule/schedule_run.hpp"
 #include "sim/schedule/variants.hpp"
@@ -145,6 +148,34 @@ Result<std::vector<ScheduleView>> scenario_views(const ScheduleOptions& options)
   return views;
 }
 
+/// The view of a schedule that `name` and `request` make, or of its steady state if it has no flush. `run`: views a schedule.
+template <class Run>
+Result<ScheduleView> flushed_or_steady(const Schedule& schedule, const std::string& name, ScheduleRequest request,
+                                       const Run& run) {
+  if (schedule.flush) return run(schedule);
+  request.microbatches = steady_state_microbatches(schedule.ranks, schedule.microbatches);
+  return run(*make_schedule(name, request)).map([&](ScheduleView view) {
+    view.schedule = schedule;
+    view.run = steady_state(view.run, schedule.microbatches);
+    return view;
+  });
+}
+
+/// The keys of schedules as the options that set them. Those of a file set no option.
+Error with_options(Error error, const ScheduleOptions& options, bool compared) {
+  for (Diagnostic& d : error.diagnostics) {
+    if (d.key == "virtual") d.key = "--virtual";
+    if (d.key == "group_size") d.key = "--group-size";
+    if (d.key == "memory_limit") d.key = "--memory-limit";
+    if (d.key == "times") d.key = "--tf, --tb, --tw";
+    if (d.key == "schedule") d.key = compared ? "--compare" : "--schedule";
+    if (!options.file.empty()) continue;
+    if (d.key == "stages") d.key = "--stages";
+    if (d.key == "microbatches") d.key = "--microbatches";
+  }
+  return error;
+}
+
 /// By name. A schedule with a fixed number of chunks is compared with that number.
 Result<ScheduleView> named_view(const ScheduleOptions& options, const std::string& name, bool compared) {
   constexpr int kMostStages = 16384;  // as plan's pipeline degrees
@@ -155,19 +186,16 @@ Result<ScheduleView> named_view(const ScheduleOptions& options, const std::strin
   if (!exact) return tl::unexpected(exact.error());
   ScheduleRequest request = options.request;
   request.times = mean_times(*exact);
+  request.rank_times = times_of_ranks(*exact, request.ranks);
   Result<Schedule> schedule = make_schedule(name, request);
   if (!schedule && compared && schedule.error().diagnostics.front().key == "virtual") {
     request.chunks = 0;
     schedule = make_schedule(name, request);
   }
-  if (!schedule) return tl::unexpected(schedule.error());
-  if (schedule->flush) return view_of(options, *schedule, *exact, nullptr);
-  request.microbatches = steady_state_microbatches(schedule->ranks, schedule->microbatches);
-  return view_of(options, *make_schedule(name, request), *exact, nullptr).map([&](ScheduleView view) {
-    view.schedule = *schedule;
-    view.run = steady_state(view.run, schedule->microbatches);
-    return view;
-  });
+  if (!schedule) return tl::unexpected(with_options(std::move(schedule.error()), options, compared));
+  return flushed_or_steady(*schedule, name, request,
+                           [&](const Schedule& each) { return view_of(options, each, *exact, nullptr); })
+      .map_error([&](Error error) { return with_options(std::move(error), options, compared); });
 }
 
 Result<ScheduleView> file_view(ScheduleOptions& options) {
@@ -219,6 +247,21 @@ std::string file_of_scenario(const ScheduleOptions& options) {
   return csv.empty() || fs::exists(csv) ? csv : (configuration.parent_path() / csv).string();
 }
 
+/// By name, for a scenario's pipeline ranks. If it depends on times it is made for those of the scenario's stages, as in a forecast.
+Result<Schedule> schedule_in(const Scenario& scenario, const ScheduleOptions& options, const std::string& name) {
+  const ScheduleVariant* variant = find_schedule(name);
+  if (variant == nullptr || !variant->uses_times)
+    return make_schedule(name, options.request).map_error([&](Error error) {
+      return with_options(std::move(error), options, true);
+    });
+  const int chunks = options.request.chunks > 0 ? options.request.chunks : variant->default_chunks;
+  const Scenario with = with_schedule(scenario, options, name, chunks);
+  const Result<Plan> plan = make_plan(with.model, with.parallel, with.training, with.cluster.world_size);
+  if (!plan) return tl::unexpected(located(plan.error(), with));
+  const Costs costs(with.profile, with.training.attention_kernel);
+  return schedule_of_plan(with, *plan, costs, *make_network(with.cluster, with.profile));
+}
+
 /// A schedule from a file, and others of as many ranks and micro-batches, with the stage times of a scenario.
 Result<std::vector<ScheduleView>> timed_views(ScheduleOptions options) {
   const Result<PytorchSchedule> file = file_of(options);
@@ -236,13 +279,13 @@ Result<std::vector<ScheduleView>> timed_views(ScheduleOptions options) {
   Result<ScheduleView> first = view_of(*schedule, *scenario, file->with_communication ? &file->rows : nullptr);
   if (!first) return tl::unexpected(first.error());
   views.push_back(std::move(*first));
+  options.request.ranks = schedule->ranks;
+  options.request.microbatches = schedule->microbatches;
   for (const std::string& name : options.compare) {
-    ScheduleRequest request = options.request;
-    request.ranks = schedule->ranks;
-    request.microbatches = schedule->microbatches;
-    const Result<Schedule> other = make_schedule(name, request);
+    const Result<Schedule> other = schedule_in(*scenario, options, name);
     if (!other) return tl::unexpected(other.error());
-    Result<ScheduleView> view = view_of(*other, *scenario, nullptr);
+    Result<ScheduleView> view = flushed_or_steady(
+        *other, name, options.request, [&](const Schedule& each) { return view_of(each, *scenario, nullptr); });
     if (!view) return tl::unexpected(view.error());
     views.push_back(std::move(*view));
   }

@@ -7,6 +7,7 @@
 
 #include "sim/base/result.hpp"
 #include "sim/import/pytorch_schedule.hpp"
+#include "sim/plan/parallel.hpp"
 #include "sim/report/schedule_view.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "tools/exact_times.hpp"

@@ -99,6 +99,17 @@ Duration longest_message(const ForecastRun& step) {
   return longest;
 }
 
+/// What a step takes beside its passes: host, gathers, exposed reductions, sums of embeddings, update.
+Duration outside_passes(const ForecastRun& step, const ScheduleRun& run) {
+  std::int64_t first = run.makespan, last = 0;
+  for (const std::vector<ActionSpan>& list : run.actions)
+    for (const ActionSpan& span : list) {
+      first = std::min(first, span.start);
+      last = std::max(last, span.end);
+    }
+  return Duration{step.timeline.step_time.picoseconds - (last - first)};
+}
+
 }  // namespace
 
 Result<ScheduleRun> run_schedule(const Schedule& schedule, const PipelineTimes& times, const MessageRules& rules,
@@ -189,6 +200,7 @@ Result<ScenarioRun> run_pipeline(const Scenario& scenario) {
   if (!step) return tl::unexpected(std::move(step.error()));
   const Schedule schedule = step->schedule;
   if (schedule.flush) return ScenarioRun{schedule, pipeline_of(*step), longest_message(*step)};
+  const Duration once = outside_passes(*step, pipeline_of(*step));
   Scenario longer = scenario;
   longer.training.global_batch_size = scenario.training.global_batch_size / schedule.microbatches *
                                       steady_state_microbatches(schedule.ranks, schedule.microbatches);
@@ -199,6 +211,10 @@ Result<ScenarioRun> run_pipeline(const Scenario& scenario) {
     const double each_s = step->forecast.optimizer_s / step->schedule.microbatches;
     const double ticks_per_s = 1e3 * static_cast<double>(run.run.scale);
     run.run.bubble_fraction -= each_s * schedule.microbatches * ticks_per_s / static_cast<double>(run.run.makespan);
+  } else {  // an update for each so many micro-batches; the longer step has one, after its steady state
+    const double passes = static_cast<double>(run.run.makespan);
+    run.run.makespan += once.picoseconds * (run.run.scale / kPicosecondsPerMillisecond);
+    run.run.bubble_fraction *= passes / static_cast<double>(run.run.makespan);
   }
   return run;
 }

@@ -47,7 +47,8 @@ struct ScenarioRun {
   /// In picoseconds; the scale converts them to milliseconds. An action lasts from the first to the last computation of
   /// the first rank at that pipeline position. The makespan is the step time of the forecast, the bubble its waiting
   /// for other ranks (bubble and exposed pipeline communication). Without a flush: see steady_state; updates
-  /// after every backward are not in the bubble.
+  /// after every backward are not in the bubble. With one update for all micro-batches (PipeDream-2BW) the makespan also has what the
+  /// step with a flush spends outside its passes: host, parameter gathers, exposed gradients, update. No action has that time.
   ScheduleRun run;
   Duration longest_message;
 };

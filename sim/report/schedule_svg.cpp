@@ -97,6 +97,9 @@ class Drawing {
                     units(view.run.makespan, view.run), percent(view.run.bubble_fraction, 2));
     if (view.times_from.empty()) title += ", own-span bubble " + percent(view.run.own_span_bubble_fraction, 2);
     if (!s.flush) title += "; steady state";
+    const ScheduleVariant* variant = find_schedule(s.name);
+    if (!s.flush && !view.times_from.empty() && variant != nullptr && !variant->updates_every_backward)
+      title += " with one update, which is not drawn";
     if (!view.rules.empty()) title += "; " + view.rules;
     if (!view.times_from.empty()) title += "; milliseconds, step of " + view.times_from;
     picture_.text(8, y_ + 18, title, "title");

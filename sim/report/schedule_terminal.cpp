@@ -286,6 +286,12 @@ std::string schedule_terminal(std::span<const ScheduleView> views, const TextSty
     const ScheduleVariant* variant = find_schedule(s.name);
     if (!view.times_from.empty() && variant != nullptr && variant->updates_every_backward)
       text += "an update follows every backward; it is not drawn, and not in the bubble\n";
+    else if (!view.times_from.empty() && !s.flush)
+      text += paragraph("",
+                        fmt::format("once in {} micro-batches: host, gradients and update, as long as after a flush; "
+                                    "they are in the makespan, not drawn, and not in the bubble",
+                                    s.microbatches),
+                        style);
     const int end = axis.column(view.run.makespan, view.run.scale);
     for (int from = 0; from < std::max(end, 1); from += axis.width) {
       text += ruler(axis, from);

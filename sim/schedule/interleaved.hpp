@@ -38,8 +38,13 @@ inline std::optional<int> pytorch_group(const ScheduleRequest& request) {
   return request.microbatches / rounds;
 }
 
+/// Errors: key group_size, more than the micro-batches
+Result<void> check_group(const ScheduleRequest& request);
+/// Micro-batches per group where a request names no group: PyTorch's, else the smallest that Megatron-Core accepts.
+int usual_group(const ScheduleRequest& request);
+
 /// Interleaved 1F1B in the request's groups (interleaved_1f1b.cpp). With `pairs` a rank runs one forward more ahead, and
-/// then every forward overlaps with a backward (combined_1f1b.cpp).   Errors: key microbatches, if the groups deadlock
+/// then every forward overlaps with a backward (combined_1f1b.cpp).   Errors: key group_size, as check_group, or groups that deadlock
 Result<Schedule> make_interleaved(const ScheduleRequest& request, bool pairs);
 /// Forwards ahead of the first backward, of pairs one more; groups have at least min(P, M) micro-batches.
 std::int64_t interleaved_chunks_in_flight(const ScheduleRequest& request, int rank, bool pairs);

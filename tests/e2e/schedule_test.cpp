@@ -1,9 +1,11 @@
 #include "sim/schedule/schedule.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/shell.hpp"
@@ -162,6 +164,42 @@ TEST_CASE("schedule: a CSV with the stage times of a scenario", "[e2e][schedule]
             .find("parallel.pp = 2: is not the number of ranks of the schedule (allowed: 4)") != std::string::npos);
 }
 
+TEST_CASE("schedule: a searched order is searched for the times that it runs with", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  const std::string uneven = "--stages 2 --microbatches 7 --tf 1,1 --tb 8,2 --tw 2,8 ";
+  const Json given = answer(sandbox, uneven + "--schedule zb-auto-2p --compare zb-auto-1p,zb-h2,zb-h1,1f1b");
+  const auto makespan = [](const Json& view) { return view["makespan"].get<double>(); };
+  const Json& others = given["compare"];
+  CHECK(makespan(given) <= makespan(others[1]));
+  CHECK(makespan(others[0]) <= std::min(makespan(others[2]), makespan(others[3])));
+  // With the times of a scenario's stages, the same as with these times in words.
+  REQUIRE(sandbox.run("tracecast schedule --schedule 1f1b --stages 4 --microbatches 16 --csv own.csv").code == 0);
+  const std::string scenario = "--times-from teaching/pipeline-1f1b --file own.csv ";
+  const Json timed = answer(sandbox, scenario + "--compare zb-auto-2p,zb-h1");
+  CHECK(makespan(timed["compare"][0]) <= makespan(timed["compare"][1]));
+  const auto list = [&](const char* key) {
+    std::string text;
+    for (const Json& time : timed[key]) text += (text.empty() ? "" : ",") + fmt::format("{:.9f}", time.get<double>());
+    return text;
+  };
+  const Json again =
+      answer(sandbox, "--schedule zb-auto-2p --stages 4 --microbatches 16 --tf " + list("tF") + " --tb " + list("tB") +
+                          " --tw " + list("tW") + " --tc " + fmt::format("{:.9f}", timed["tC"].get<double>()));
+  CHECK(makespan(timed["compare"][0]) == Approx(makespan(again)).epsilon(0.01));
+}
+
+TEST_CASE("schedule: without a flush the steady state, also with the times of a scenario's stages", "[e2e][schedule]") {
+  const Sandbox sandbox;
+  REQUIRE(sandbox.run("tracecast schedule --schedule 1f1b --stages 4 --microbatches 8 --csv own.csv").code == 0);
+  const std::string name = GENERATE("pipedream", "pipedream-2bw");
+  const Json timed = answer(sandbox, "--times-from teaching/pipeline-1f1b --file own.csv --compare " + name);
+  const Json& steady = timed["compare"][0];
+  CHECK(steady["steady_state"] == true);
+  // The busiest rank never waits.
+  CHECK(steady["makespan"].get<double>() == Approx(steady["ideal"].get<double>()).epsilon(0.001));
+  CHECK(steady["makespan"].get<double>() < 0.9 * timed["makespan"].get<double>());
+}
+
 TEST_CASE("schedule: the order that torchtitan's configuration names, in one line", "[e2e][schedule]") {
   const Sandbox sandbox;
   REQUIRE(
@@ -194,8 +232,8 @@ TEST_CASE("schedule: the order that torchtitan's configuration names, in one lin
 
 TEST_CASE("schedule: every error is one message", "[e2e][schedule]") {
   const Sandbox sandbox;
-  CHECK(complaint(sandbox, "--schedule chimera --stages 3") == "stages = 3: chimera needs an even number\n");
-  CHECK(complaint(sandbox, "--schedule 1f1b --virtual 2") == "virtual = 2: 1f1b has 1 chunk per rank (allowed: 1)\n");
+  CHECK(complaint(sandbox, "--schedule chimera --stages 3") == "--stages = 3: chimera needs an even number\n");
+  CHECK(complaint(sandbox, "--schedule 1f1b --virtual 2") == "--virtual = 2: 1f1b has 1 chunk per rank (allowed: 1)\n");
   CHECK(complaint(sandbox, "--tf 1us") ==
         "--tf = 1us: is not a time (allowed: numbers from 0 to 10^9, at most 9 decimals, without unit)\n");
   CHECK(complaint(sandbox, "--tf 1,2") == "--tf = 1,2: has 2 numbers (allowed: 1, or one per rank: 4)\n");
@@ -203,7 +241,18 @@ TEST_CASE("schedule: every error is one message", "[e2e][schedule]") {
         "--stages = 1000000: is more than a picture shows (allowed: up to 16384)\n");
   CHECK(complaint(sandbox, "--tf 0 --tb 0 --tw 0") == "--tf, --tb and --tw are all 0: at least one must be positive\n");
   CHECK(complaint(sandbox, "--schedule chimera --tf 1,2,3,4") ==
-        "schedule = chimera: has each stage on two ranks; times per rank need one copy of the model\n");
+        "--schedule = chimera: has each stage on two ranks; times per rank need one copy of the model\n");
+  CHECK(complaint(sandbox, "--tc 1,2,3") == "--tc = 1,2,3: has 3 numbers (allowed: 1)\n");
+  CHECK(complaint(sandbox, "--schedule interleaved-1f1b --group-size 3") ==
+        "--group-size = 3: groups of 3 and a last one of 2 deadlock on 4 ranks (groups of 4 do not)\n");
+  CHECK(complaint(sandbox, "--schedule interleaved-1f1b --group-size 9") ==
+        "--group-size = 9: is more than the micro-batches (allowed: 1..8)\n");
+  CHECK(complaint(sandbox, "--schedule zb-auto --memory-limit 0.5") ==
+        "--memory-limit = 0.5: zb-auto needs memory for at least 1 micro-batch\n");
+  CHECK(complaint(sandbox, "--schedule hanayo --tf 0") ==
+        "--tf, --tb, --tw = 0: hanayo needs times of forward and backward above 0\n");
+  CHECK(complaint(sandbox, "--compare dualpipe --microbatches 6").find("--microbatches = 6: dualpipe needs ") == 0);
+  CHECK(complaint(sandbox, "--compare 1f1p").find("--compare = 1f1p: unknown schedule") == 0);
   CHECK(complaint(sandbox, "--schedule 1f1b --microbatches 1000000 --tf 100000000.123456789") ==
         "--tf, --tb, --tw, --tc: too many digits to be exact over 4000000 chunk passes\n");
   CHECK(complaint(sandbox, "--file none.csv") == "none.csv: does not exist\n");

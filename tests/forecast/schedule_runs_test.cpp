@@ -206,6 +206,26 @@ TEST_CASE("in a steady state the rate does not depend on the number of micro-bat
   CHECK(uneven.work == microbatches * 9 * uneven.scale);
 }
 
+TEST_CASE("a steady state of PipeDream-2BW has one update for all micro-batches", "[schedule][forecast]") {
+  const auto makespan_ms = [](const char* schedule, const std::string& more) {
+    const ScenarioRun of =
+        *run_pipeline(shipped_scenario("pipeline-1f1b", {std::string("parallel.pp_schedule=") + schedule, more}));
+    return static_cast<double>(of.run.makespan) / static_cast<double>(of.run.scale);
+  };
+  const std::string adam = "training.optimizer=adam", sgd = "training.optimizer=sgd";
+  // The update is as much longer as in the step with a flush, which has the same passes.
+  const double longer = makespan_ms("1f1b", adam) - makespan_ms("1f1b", sgd);
+  CHECK(longer > 1);
+  CHECK(makespan_ms("pipedream-2bw", adam) - makespan_ms("pipedream-2bw", sgd) == Approx(longer).epsilon(0.01));
+  // It saves the bubble and no more.
+  const ScenarioRun steady = *run_pipeline(shipped_scenario("pipeline-1f1b", {"parallel.pp_schedule=pipedream-2bw"}));
+  const ForecastRun flushed = *forecast(shipped_scenario("pipeline-1f1b"));
+  CHECK(steady.run.makespan > steady.run.work);
+  CHECK(makespan_ms("pipedream-2bw", adam) < 1e3 * flushed.forecast.step_time_s);
+  CHECK(makespan_ms("pipedream-2bw", adam) >
+        1e3 * flushed.forecast.step_time_s * (1 - flushed.forecast.bubble_fraction));
+}
+
 TEST_CASE("updates between the passes of PipeDream are not its bubble", "[schedule][forecast]") {
   const auto drawn = [](const char* optimizer) {
     return *run_pipeline(

@@ -63,7 +63,7 @@ const std::vector<Broken> kBroken{
      "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 8"},
     {"megatron", "virtual stages need pp above 1",
      "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 3 --no-overlap-p2p-communication"},
-    {"megatron", "with virtual stages, pp divides the micro-batches",
+    {"megatron", "with virtual stages, every group",
      "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 3 --global-batch-size 512"},
     {"megatron", "--overlap-param-gather needs", "--overlap-param-gather --overlap-grad-reduce"},
     {"megatron", "--fp8-param-gather needs", "--fp8-param-gather"},
@@ -328,6 +328,51 @@ TEST_CASE("launcher rules: under the overlap of experts' exchanges full recomput
   CHECK(run.text.find("--recompute-method") == std::string::npos);
   CHECK(run.text.find("--recompute-num-layers") == std::string::npos);
   CHECK(std::ranges::count(run.unmapped, "training.recompute_num_layers=2") == 1);
+}
+
+TEST_CASE("launcher rules: groups of micro-batches of at least pp, as Megatron-Core asks", "[io][launch]") {
+  // 40 x 1 sequences on 64 / (2 x 4 x 2) = 4 replicas: 10 micro-batches. PyTorch's rounds are two, so groups of five are forecast.
+  const auto batch = [](int sequences) {
+    return shipped_scenario("llama3-405b-1024",
+                            {"model=llama-3.1-8b", "parallel={}", "parallel.pp=4", "parallel.vpp=2", "parallel.tp=2",
+                             "cluster.world_size=32", "training.micro_batch_size=1",
+                             fmt::format("training.global_batch_size={}", sequences)});
+  };
+  const auto rules = [&](const char* settings) {
+    const std::string text =
+        "A=(--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 2 "
+        "--tensor-model-parallel-size 2 --sequence-parallel --micro-batch-size 1 --global-batch-size 40 ";
+    return broken_rules("megatron", kExport + text + settings + ")", batch(40)).size();
+  };
+  CHECK(rules("") == 1);
+  CHECK(rules("--microbatch-group-size-per-virtual-pipeline-stage 5") == 0);
+  CHECK(rules("--microbatch-group-size-per-virtual-pipeline-stage 6") == 0);   // 6 and 4
+  CHECK(rules("--microbatch-group-size-per-virtual-pipeline-stage 7") == 1);   // 7 and 3
+  CHECK(rules("--microbatch-group-size-per-virtual-pipeline-stage 3") == 1);   // fewer than pp
+  CHECK(rules("--microbatch-group-size-per-virtual-pipeline-stage 11") == 1);  // more than there are
+  const std::string argument = "--microbatch-group-size-per-virtual-pipeline-stage 5\n";
+  CHECK(emit_run("megatron", batch(40)).text.find(argument) != std::string::npos);
+  CHECK(emit_run("megatron-bridge", batch(40)).text.find("microbatch_group_size_per_vp_stage: 5\n") !=
+        std::string::npos);
+  for (const int microbatches : {8, 10, 11, 13, 19}) {
+    CAPTURE(microbatches);
+    CHECK(launcher_refusals("megatron", batch(4 * microbatches)).empty());
+  }
+  CHECK(emit_run("megatron", batch(32)).text.find("microbatch-group-size") == std::string::npos);
+  const auto left = [](const char* group) {
+    const std::string text =
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --pipeline-model-parallel-size 4 --global-batch-size 20 "
+        "--num-virtual-stages-per-pipeline-rank 2 --microbatch-group-size-per-virtual-pipeline-stage ";
+    const Result<ImportedRun> run = import_run(
+        "megatron", text + group + "\n", "run.sh",
+        {.model = "llama-3.1-8b", .topology = "dgx-h100", .gpus = 8, .overrides = {"training.seq_length=4096"}},
+        shipped_data());
+    INFO(error_text(run));
+    REQUIRE(run.has_value());
+    return run->unmapped.size();
+  };
+  CHECK(left("5") == 0);  // ten micro-batches in the groups that are forecast
+  CHECK(left("6") == 1);
 }
 
 TEST_CASE("launcher rules: groups of Accelerate need FSDP version 2 only where FSDP runs", "[io][launch]") {

@@ -92,8 +92,12 @@ TEST_CASE("an impossible request is one error message", "[schedule]") {
         "virtual = 2: 1f1b has 1 chunk per rank (allowed: 1)");
   CHECK(refusal("1f1b", {.ranks = 1 << 20, .microbatches = 1 << 20}) ==
         "microbatches = 1048576: stages x virtual x microbatches exceeds 67108864");
-  CHECK(refusal("interleaved-1f1b", {.ranks = 8, .microbatches = 19, .chunks = 2}) ==
-        "microbatches = 19: groups of 8 and a last one of 3 deadlock on 8 ranks (group_size = 10 does not)");
+  CHECK(refusal("interleaved-1f1b", {.ranks = 8, .microbatches = 19, .chunks = 2, .group_size = 8}) ==
+        "group_size = 8: groups of 8 and a last one of 3 deadlock on 8 ranks (groups of 10 do not)");
+  CHECK(refusal("interleaved-1f1b", {.ranks = 4, .microbatches = 8, .chunks = 2, .group_size = 9}) ==
+        "group_size = 9: is more than the micro-batches (allowed: 1..8)");
+  CHECK(refusal("interleaved-zb", {.ranks = 4, .microbatches = 8, .chunks = 2, .group_size = 9}) ==
+        "group_size = 9: is more than the micro-batches (allowed: 1..8)");
   CHECK(refusal("interleaved-zb", {.ranks = 4, .microbatches = 9, .chunks = 2}) ==
         "microbatches = 9: interleaved-zb needs a multiple of its rounds, floor(microbatches / stages) = 2");
   CHECK(

@@ -46,8 +46,10 @@ TEST_CASE("interleaved-1f1b: groups of P, chunk after chunk", "[schedule]") {
   // P does not divide M. PyTorch: rounds = floor(3/2) = 1, one group of three.
   CHECK(order_of("interleaved-1f1b", {.ranks = 2, .microbatches = 3, .chunks = 2}, 1) ==
         "1F0 1F1 1F2 3F0 3B0 3F1 3B1 3F2 3B2 1B0 1B1 1B2");
-  // Five in two rounds does not divide: as Megatron, groups of two and a short last one.
+  // Five in two rounds does not divide: Megatron-Core refuses a last group of one, and accepts three and two.
   CHECK(order_of("interleaved-1f1b", {.ranks = 2, .microbatches = 5, .chunks = 2}, 1) ==
+        order_of("interleaved-1f1b", {.ranks = 2, .microbatches = 5, .chunks = 2, .group_size = 3}, 1));
+  CHECK(order_of("interleaved-1f1b", {.ranks = 2, .microbatches = 5, .chunks = 2, .group_size = 2}, 1) ==
         "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1F4 1B2 3F4 1B3 3B4 1B4");
   CHECK(order_of("interleaved-1f1b", {.ranks = 2, .microbatches = 3, .chunks = 2, .group_size = 2}, 1) ==
         "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 3F2 1B1 3B2 1B2");

@@ -162,6 +162,30 @@ TEST_CASE("zb-auto's longest span is never above those of the fixed orders in it
   CHECK(run_of("zb-auto", request).max_rank_span <= two);
 }
 
+TEST_CASE("zb-auto is never longer than the fixed orders in its memory, whatever the ranks' times",
+          "[schedule][property]") {
+  RandomStream random(20261130, 0, 0);
+  const auto between = [&](int low, int high) {
+    return low + static_cast<int>(random.below(static_cast<std::uint64_t>(high - low + 1)));
+  };
+  for (int attempt = 0; attempt < 500; ++attempt) {
+    ScheduleRequest request{.ranks = between(1, 8), .microbatches = between(1, 20)};
+    request.times.latency = attempt % 3 == 0 ? between(0, 9) : 0;
+    for (int rank = 0; rank < request.ranks; ++rank)
+      request.rank_times.push_back({between(0, 9), between(0, 9), between(0, 9)});
+    CAPTURE(attempt, request.ranks, request.microbatches, request.times.latency);
+    const auto makespan = [&](const char* name) {
+      const Schedule schedule = value_of(make_schedule(name, request));
+      REQUIRE(error_text(check(schedule)) == "");
+      return simulate_pipeline(schedule, times_of(request))->makespan;
+    };
+    const std::int64_t in_less_memory = std::min(makespan("zb-h1"), makespan("1f1b"));
+    CHECK(makespan("zb-auto-1p") <= in_less_memory);
+    CHECK(makespan("zb-auto-2p") <= std::min(in_less_memory, makespan("zb-h2")));
+    CHECK(makespan("zb-auto") <= std::min(in_less_memory, makespan("zb-h2")));
+  }
+}
+
 TEST_CASE("zb-auto counts what is left of a micro-batch that waits for its weight gradient", "[schedule]") {
   // With memory for one forward each micro-batch goes down and back alone: 2 x (f + i) on the way, and rank 0's W before
   // the next one may come.
@@ -178,7 +202,7 @@ TEST_CASE("zb-auto counts what is left of a micro-batch that waits for its weigh
   CHECK(run_of("zb-auto", request).makespan == 3 * (2 * (2 + 3) + 1));
   request.memory_limit = 0.5;
   CHECK(to_string(make_schedule("zb-auto", request).error()) ==
-        "memory_limit: zb-auto needs memory for at least 1 micro-batch");
+        "memory_limit = 0.5: zb-auto needs memory for at least 1 micro-batch");
 }
 
 TEST_CASE("v-half and v-min have the published memory and bubble", "[schedule][oracle]") {

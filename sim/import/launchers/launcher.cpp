@@ -15,6 +15,7 @@
 #include "sim/io/overrides.hpp"
 #include "sim/io/scenario_document.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/schedule/interleaved.hpp"
 
 namespace tracecast {
 namespace {
@@ -189,6 +190,16 @@ void check_ranks(RunImport& run) {
                           degree(run, "parallel.pp"), gpus));
 }
 
+/// Megatron's groups of micro-batches count as mapped where they are those of the forecast, which has no key for them.
+void drop_usual_group(RunImport& run, const Plan& plan) {
+  const int group = usual_group({.ranks = plan.parallel.pp, .microbatches = static_cast<int>(plan.num_microbatches)});
+  std::erase_if(run.unmapped, [&](const UnmappedSetting& each) {
+    const bool names_group = each.key == "microbatch-group-size-per-virtual-pipeline-stage" ||
+                             each.key == "microbatch-group-size-per-vp-stage";
+    return names_group && each.value == std::to_string(group);
+  });
+}
+
 /// Layers of each of so many virtual stages, the first ones of which have one more (calculate_virtual_stages of AutoModel).
 std::vector<int> spread(std::int64_t layers, std::int64_t stages) {
   std::vector<int> spread(static_cast<std::size_t>(stages), static_cast<int>(layers / stages));
@@ -317,6 +328,7 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
   if (!plan) return tl::unexpected(in_their_words(located(plan.error(), *scenario), run));
   if (const Result<void> done = complete_recompute(run, *plan, scenario->training); !done)
     return tl::unexpected(done.error());
+  drop_usual_group(run, *plan);
   return ImportedRun{std::string(name), std::move(*scenario), std::move(run.assumptions), std::move(run.unmapped),
                      std::move(run.passed_over)};
 }

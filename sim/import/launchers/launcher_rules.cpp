@@ -106,8 +106,16 @@ bool chunks_have_a_pipeline(File f) {
   const bool overlap = !flag(f, "no-overlap-p2p-communication");
   return chunks(f) <= 1 || pp(f) > (overlap ? 1 : 2);
 }
+/// Micro-batches of a virtual stage in a row.
+std::int64_t group(File f) {
+  return count(f, "microbatch-group-size-per-virtual-pipeline-stage",
+               count(f, "microbatch-group-size-per-vp-stage", pp(f)));
+}
 bool interleaved_batches(File f) {
-  return chunks(f) <= 1 || (microbatches(f) >= pp(f) && microbatches(f) % pp(f) == 0);
+  if (chunks(f) <= 1) return true;
+  if (group(f) < pp(f) || group(f) > microbatches(f)) return false;
+  const std::int64_t last = microbatches(f) % group(f);
+  return last == 0 || last >= pp(f);
 }
 bool gather_has_shards(File f) {
   return !flag(f, "overlap-param-gather") || (distributed(f) && flag(f, "overlap-grad-reduce"));
@@ -307,7 +315,8 @@ constexpr Row kRows[] = {
     {"megatron", "without a layout, the virtual stages divide the layers of a pipeline rank", kConfig, chunks_divide},
     {"megatron", "virtual stages need pp above 1, and above 2 without overlapped sends", kArguments,
      chunks_have_a_pipeline},
-    {kBothMegatrons, "with virtual stages, pp divides the micro-batches", kSchedules, interleaved_batches},
+    {kBothMegatrons, "with virtual stages, every group of micro-batches has at least pp", kSchedules,
+     interleaved_batches},
     {"megatron", "--overlap-param-gather needs --overlap-grad-reduce and the distributed optimizer or FSDP", kArguments,
      gather_has_shards},
     {"megatron", "--fp8-param-gather needs the distributed optimizer or FSDP", kArguments, fp8_gather_has_shards},

@@ -12,6 +12,7 @@
 #include "sim/plan/fine_tuning.hpp"
 #include "sim/plan/optimizer_matrices.hpp"
 #include "sim/plan/stages.hpp"
+#include "sim/schedule/interleaved.hpp"
 
 namespace tracecast {
 namespace {
@@ -46,6 +47,17 @@ bool overlaps_exchange(const Parallel& p) {
   return p.pp_schedule == "combined-1f1b" && p.ep > 1 && (p.pp == 1 || p.vpp > 1);
 }
 
+/// Megatron-Core's default, groups of pp, needs micro-batches that pp divides.
+void emit_group(Settings& said, const Scenario& scenario) {
+  const Parallel& p = scenario.parallel;
+  const int replicas = p.replicas_on(scenario.cluster.world_size);
+  const auto microbatches =
+      static_cast<int>(scenario.training.global_batch_size / (scenario.training.micro_batch_size * replicas));
+  if (p.vpp <= 1 || microbatches % p.pp == 0) return;
+  const int group = usual_group({.ranks = p.pp, .microbatches = microbatches, .chunks = p.vpp});
+  said.push_back({"microbatch-group-size-per-virtual-pipeline-stage", std::to_string(group)});
+}
+
 void emit_pipeline(Settings& said, RunSettings& settings, const Scenario& scenario) {
   const Parallel& p = scenario.parallel;
   settings.take("parallel.pp_layout");
@@ -59,6 +71,7 @@ void emit_pipeline(Settings& said, RunSettings& settings, const Scenario& scenar
         {"pipeline-model-parallel-layout", "'" + pipeline_layout_text(p.pp_layout, scenario.model.mtp_layers) + "'"});
   else if (p.vpp > 1)
     said.push_back({"num-virtual-stages-per-pipeline-rank", std::to_string(p.vpp)});
+  if (usual || combined) emit_group(said, scenario);
   if (p.rank_order == "tp-cp-ep-pp-dp") said.push_back({"use-tp-pp-dp-mapping"});
   if (p.rank_order == "tp-cp-ep-pp-dp" || p.rank_order == "tp-cp-ep-dp-pp") settings.take("parallel.rank_order");
 }
@@ -313,6 +326,7 @@ constexpr BridgeName kBridgeNames[] = {
     {"no-check-for-nan-in-loss-and-grad", "rerun_state_machine", "check_for_nan_in_loss", "false"},
     {"no-check-for-nan-in-grad", "ddp", "check_for_nan_in_grad", "false"},
     {"num-virtual-stages-per-pipeline-rank", "model", "virtual_pipeline_model_parallel_size"},
+    {"microbatch-group-size-per-virtual-pipeline-stage", "model", "microbatch_group_size_per_vp_stage"},
     {"bf16", kPrecision, "bf16"},
     {"fp16", kPrecision, "fp16"},
     {"grad-reduce-in-bf16", kPrecision, "grad_reduce_in_fp32", "false"},

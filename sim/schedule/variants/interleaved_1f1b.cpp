@@ -1,11 +1,14 @@
 /// Interleaved 1F1B: every rank holds V chunks of the model, so a bubble of a stage is V times shorter, for V times
 /// the messages. Micro-batches go in groups of G; rank r runs min(2 (P-1-r) + (V-1) G, M V) chunk forwards ahead.
 ///
-/// G is the request's, else P when P divides M, else PyTorch's (M / max(1, floor(M/P)), when that divides), else P
-/// with a short last group, as Megatron-LM has it.
+/// G is the request's, else P when P divides M, else PyTorch's (M / max(1, floor(M/P)), when that divides), else the
+/// smallest that Megatron-Core accepts: G >= P, and M mod G is 0 or at least P.
 ///
-/// Source: Narayanan et al. 2021 (SC21), docs/references.md#interleaved-1f1b, docs/references.md#pytorch-pipelining
+/// Source: Narayanan et al. 2021 (SC21), docs/references.md#interleaved-1f1b, docs/references.md#pytorch-pipelining;
+/// megatron/core/pipeline_parallel/schedules.py
 #include <array>
+
+#include <fmt/format.h>
 
 #include "sim/schedule/interleaved.hpp"
 #include "sim/schedule/placement.hpp"
@@ -42,7 +45,7 @@ Schedule interleaved_schedule(const ScheduleRequest& request, int group, bool pa
   return schedule;
 }
 
-/// Megatron-LM's rule for groups that never make a rank wait for itself: as many as ranks, and in the last group too.
+/// Megatron-Core's rule for groups that never make a rank wait for itself: as many as ranks, and in the last group too.
 bool is_safe(int microbatches, int ranks, int group) {
   const int last = microbatches % group;
   return group >= ranks && (last == 0 || last >= ranks);
@@ -63,6 +66,17 @@ Result<Schedule> make_interleaved_1f1b(const ScheduleRequest& request) { return 
 
 }  // namespace
 
+Result<void> check_group(const ScheduleRequest& request) {
+  if (request.group_size <= request.microbatches) return {};
+  return fail_key("group_size", request.group_size,
+                  fmt::format("is more than the micro-batches (allowed: 1..{})", request.microbatches));
+}
+
+int usual_group(const ScheduleRequest& request) {
+  const std::optional<int> group = pytorch_group(request);
+  return group ? *group : smallest_safe_group(request.microbatches, request.ranks);
+}
+
 std::int64_t interleaved_chunks_in_flight(const ScheduleRequest& request, int rank, bool pairs) {
   const int ahead =
       2 * (request.ranks - 1 - rank) + (request.chunks - 1) * std::min(request.ranks, request.microbatches);
@@ -70,16 +84,16 @@ std::int64_t interleaved_chunks_in_flight(const ScheduleRequest& request, int ra
 }
 
 Result<Schedule> make_interleaved(const ScheduleRequest& request, bool pairs) {
-  const int group = request.group_size > 0 ? request.group_size : pytorch_group(request).value_or(request.ranks);
-  Schedule schedule = interleaved_schedule(request, std::min(group, request.microbatches), pairs);
+  if (Result<void> ok = check_group(request); !ok) return tl::unexpected(std::move(ok.error()));
+  const int group = request.group_size > 0 ? request.group_size : usual_group(request);
+  Schedule schedule = interleaved_schedule(request, group, pairs);
   // Chunk c+1 of a group comes a group later than chunk c, but its input needs P hops: a shorter group may wait for
   // itself. Often backwards in between give it the time, so only the order itself can tell.
   if (!is_safe(request.microbatches, request.ranks, group) && !check(schedule)) {
-    return fail_key("microbatches", request.microbatches,
-                    "groups of " + std::to_string(group) + " and a last one of " +
-                        std::to_string(request.microbatches % group) + " deadlock on " + std::to_string(request.ranks) +
-                        " ranks (group_size = " +
-                        std::to_string(smallest_safe_group(request.microbatches, request.ranks)) + " does not)");
+    return fail_key("group_size", group,
+                    fmt::format("groups of {} and a last one of {} deadlock on {} ranks (groups of {} do not)", group,
+                                request.microbatches % group, request.ranks,
+                                smallest_safe_group(request.microbatches, request.ranks)));
   }
   return schedule;
 }

@@ -16,6 +16,7 @@ constexpr std::array<std::string_view, 2> kInterleavedZbAliases{"InterleavedZero
                                                                 "ScheduleInterleavedZeroBubble"};
 
 Result<Schedule> make_interleaved_zb(const ScheduleRequest& request) {
+  if (Result<void> ok = check_group(request); !ok) return tl::unexpected(std::move(ok.error()));
   const std::optional<int> group = request.group_size > 0 ? request.group_size : pytorch_group(request);
   if (!group) {
     return fail_key("microbatches", request.microbatches,

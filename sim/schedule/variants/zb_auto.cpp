@@ -6,6 +6,9 @@
 /// memory. Fourth, the weight gradients that are left come last. Three choices (struct Choices) make the eight orders;
 /// the shortest span of a rank, from its own first start to its own last end, wins, the first found among equals.
 ///
+/// The released scheduler stops there. With unequal ranks its order can take longer than a fixed one. So ZB-H1, ZB-H2 and 1F1B, its
+/// backward in two parts, compete where they keep to the limit, and no order wins whose makespan is above the least of theirs.
+///
 /// The limit is k times the larger forward of ranks 0 and 1, in bytes: a micro-batch that waits for its weight gradient
 /// counts only what is left of it. zb-auto-1p has k = P, which 1F1B's rank 0 keeps, zb-auto-2p k = 2P, and zb-auto the k of
 /// the request (none: no limit). Requests without bytes keep 2 units from the forward and 1 from the input gradient.
@@ -24,8 +27,13 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "sim/base/result.hpp"
+#include "sim/schedule/output_times.hpp"
+#include "sim/schedule/pipeline_times.hpp"
 #include "sim/schedule/placement.hpp"
+#include "sim/schedule/run_order.hpp"
 #include "sim/schedule/variants.hpp"
 
 namespace tracecast {
@@ -86,6 +94,32 @@ struct ScheduledRank {
   std::int64_t span() const { return free_at - (forward_ends.front() - time.forward); }
 };
 
+/// The most that a rank keeps with this list.
+double peak_bytes(const std::vector<Action>& list, const RankBytes& bytes) {
+  std::int64_t forwards = 0, weights = 0;  // kept until their input gradient, and from then on
+  double peak = 0;
+  for (const Action& action : list) {
+    forwards += action.kind == ActionKind::forward ? 1 : action.kind == ActionKind::backward_input ? -1 : 0;
+    weights += action.kind == ActionKind::backward_input ? 1 : action.kind == ActionKind::backward_weight ? -1 : 0;
+    peak = std::max(peak, static_cast<double>(forwards) * bytes.forward + static_cast<double>(weights) * bytes.weight);
+  }
+  return peak;
+}
+
+/// Every backward as an input gradient and at once its weight gradient.
+Schedule with_split_backwards(Schedule schedule) {
+  for (std::vector<Action>& list : schedule.actions) {
+    std::vector<Action> split;
+    for (const Action& action : list) {
+      const bool whole = action.kind == ActionKind::backward;
+      split.push_back(whole ? backward_input(action.chunk, action.microbatch) : action);
+      if (whole) split.push_back(backward_weight(action.chunk, action.microbatch));
+    }
+    list = std::move(split);
+  }
+  return schedule;
+}
+
 /// Of the first two ranks, as in the released scheduler, and at least the median: frozen ranks keep nearly nothing.
 double typical_forward_bytes(const std::vector<ScheduledRank>& ranks) {
   std::vector<double> bytes;
@@ -112,6 +146,13 @@ std::vector<ScheduledRank> ranks_of(const ScheduleRequest& request, double micro
   return ranks;
 }
 
+/// A whole order and its times.
+struct Order {
+  std::vector<std::vector<Action>> actions;
+  std::int64_t makespan = 0;
+  std::int64_t longest_span = 0;
+};
+
 class Greedy {
  public:
   Greedy(std::vector<ScheduledRank> ranks, const ScheduleRequest& request, const Choices& choices)
@@ -129,16 +170,14 @@ class Greedy {
     }
   }
 
-  std::int64_t longest_span() const {
-    std::int64_t longest = 0;
-    for (const ScheduledRank& rank : ranks_) longest = std::max(longest, rank.span());
-    return longest;
-  }
-
-  std::vector<std::vector<Action>> take() {
-    std::vector<std::vector<Action>> lists;
-    for (ScheduledRank& rank : ranks_) lists.push_back(std::move(rank.list));
-    return lists;
+  Order take() {
+    Order order;
+    for (ScheduledRank& rank : ranks_) {
+      order.makespan = std::max(order.makespan, rank.free_at);
+      order.longest_span = std::max(order.longest_span, rank.span());
+      order.actions.push_back(std::move(rank.list));
+    }
+    return order;
   }
 
  private:
@@ -250,21 +289,69 @@ class Greedy {
   std::int64_t longest_idle_ = 0;
 };
 
+Order timed(Schedule schedule, const std::vector<ScheduledRank>& ranks, std::int64_t latency) {
+  PipelineTimes times{.stages = {}, .latency = latency, .overlapped = {}, .scale = 1};
+  for (const ScheduledRank& rank : ranks) times.stages.push_back(rank.time);
+  OutputTimes outputs(schedule, latency);
+  std::vector<std::int64_t> starts(ranks.size()), ends(ranks.size());
+  run_order(schedule, [&](int rank, std::size_t index, const Dependencies& d) {
+    const auto r = static_cast<std::size_t>(rank);
+    const std::int64_t start = std::max(ends[r], outputs.ready(rank, d));
+    if (index == 0) starts[r] = start;
+    ends[r] = start + duration(schedule, times, rank, schedule.actions[r][index]);
+    outputs.record(rank, d, ends[r]);
+  });
+  Order order{.actions = std::move(schedule.actions), .makespan = *std::ranges::max_element(ends), .longest_span = 0};
+  for (std::size_t r = 0; r < ends.size(); ++r) order.longest_span = std::max(order.longest_span, ends[r] - starts[r]);
+  return order;
+}
+
+bool fits(const Schedule& schedule, const std::vector<ScheduledRank>& ranks) {
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    if (peak_bytes(schedule.actions[r], ranks[r].bytes) > ranks[r].limit) return false;
+  return true;
+}
+
+/// The fixed orders within the limits, and the shortest makespan of those that they come from.
+struct FixedOrders {
+  std::vector<Order> orders;
+  std::int64_t makespan = std::numeric_limits<std::int64_t>::max();
+};
+
+FixedOrders fixed_orders(const std::vector<ScheduledRank>& ranks, const ScheduleRequest& request) {
+  FixedOrders fixed;
+  for (const ScheduleVariant* variant : {&kZbH1, &kZbH2, &k1f1b}) {
+    const Schedule published = *variant->make(request);  // they take every request
+    const Schedule split = with_split_backwards(published);
+    if (!fits(split, ranks)) continue;
+    const Order& order = fixed.orders.emplace_back(timed(split, ranks, request.times.latency));
+    const bool same = split.actions == published.actions;
+    fixed.makespan =
+        std::min(fixed.makespan, same ? order.makespan : timed(published, ranks, request.times.latency).makespan);
+  }
+  return fixed;
+}
+
 Result<Schedule> search(const char* name, const ScheduleRequest& request, double microbatches_in_flight) {
   if (microbatches_in_flight < 1)
-    return fail_key("memory_limit", "", std::string(name) + " needs memory for at least 1 micro-batch");
+    return fail_key("memory_limit", fmt::format("{}", request.memory_limit),
+                    std::string(name) + " needs memory for at least 1 micro-batch");
   const std::vector<ScheduledRank> ranks = ranks_of(request, microbatches_in_flight);
-  std::optional<Greedy> best;
+  FixedOrders fixed = fixed_orders(ranks, request);
+  std::optional<Order> best;
+  const auto consider = [&](Order order) {
+    if (order.makespan > fixed.makespan) return;
+    if (!best || order.longest_span < best->longest_span) best = std::move(order);
+  };
   for (const bool wait_for_first : kYesNo) {
     for (const bool delay_forwards : kYesNo) {
-      for (const bool fill_every_wait : kYesNo) {
-        Greedy order(ranks, request, {wait_for_first, delay_forwards, fill_every_wait});
-        if (!best || order.longest_span() < best->longest_span()) best = std::move(order);
-      }
+      for (const bool fill_every_wait : kYesNo)
+        consider(Greedy(ranks, request, {wait_for_first, delay_forwards, fill_every_wait}).take());
     }
   }
+  for (Order& order : fixed.orders) consider(std::move(order));
   Schedule schedule = start_schedule(request, loop_placement(request.ranks, 1));
-  schedule.actions = best->take();
+  schedule.actions = std::move(best->actions);
   return schedule;
 }
 
