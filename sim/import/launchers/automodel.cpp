@@ -172,7 +172,7 @@ void import_loaded_type(RunImport& run) {
   const Name key = run.first_of({"model.torch_dtype", "model.dtype"});
   if (says_type(run, key, "fp32")) {
     run.put_flag("training.master_weights", true, key);
-    run.put("training.optimizer_state_dtype", std::string("fp32"), key);
+    run.put("training.optimizer_state_dtype", "fp32", key);
   } else if (!run.has(key)) {
     run.assume(
         "training.master_weights = false: the file has no torch_dtype, so parameters and optimizer states are bf16");
