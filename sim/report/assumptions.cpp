@@ -33,9 +33,9 @@ std::string slowest_gpu_text(const Scenario& s) {
   };
   const std::string factor = fmt::format("{:.3g}", s.profile.in_training.slowest_gpu);
   return fmt::format(
-      "kernels and host take {}that: the profile has the delay of {}, this job that of {} "
+      "kernels and host take {}: the profile has the delay of {}, this job that of {} "
       "(cluster.gpu_spread {:g})",
-      factor == "1" ? "" : factor + " times ", of(gpus_of_factors(s.profile)),
+      factor == "1" ? "as long" : factor + " times that", of(gpus_of_factors(s.profile)),
       s.gpu_spread == 0 ? "the mean GPU" : of(s.cluster.world_size), s.gpu_spread);
 }
 

@@ -38,7 +38,7 @@ std::vector<Chain> chains() {
       {"nccl-topology", machine("nccl-topology.xml", 4), "step time"},
       {"nccl-graph", machine("nccl-graph.xml", 4), "step time"},
       {"nvidia-smi", machine("nvidia-smi.txt", 4), "step time"},
-      {"ibnetdiscover", machine("ibnetdiscover.txt", 4), "step time"},
+      {"ibnetdiscover", machine("ibnetdiscover.txt", 2), "step time"},
       {"iblinkinfo", machine("iblinkinfo.txt", 1), "step time"},
       {"astra-sim", machine("astra-sim.yml", 4), "step time"},
       {"simai-topology", machine("simai-topology.txt", 2), "step time"},

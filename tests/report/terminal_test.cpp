@@ -96,7 +96,7 @@ TEST_CASE("the page says how far in-training factors may be off, and whose delay
   scenario.gpu_spread = 0;
   CHECK(line("kernels and host take ").ends_with(", this job that of the mean GPU (cluster.gpu_spread 0)"));
   scenario.profile.in_training.slowest_gpu = 1.0001;
-  CHECK(line("kernels and host take ").starts_with("that: the profile has the delay of"));
+  CHECK(line("kernels and host take ").starts_with("as long: the profile has the delay of"));
   scenario.profile.in_training.slowest_gpu = 0.963;
   scenario.profile.measured.emplace_back();
   CHECK(line("kernels and host take ").starts_with("0.963 times that: the profile has the delay of one GPU, this job"));

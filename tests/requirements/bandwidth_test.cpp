@@ -108,8 +108,8 @@ TEST_CASE("gathers and reductions of ZeRO-3 that ask for more than the links hav
     scenario.cluster.node.nic_rate.bytes_per_second = scenario.cluster.node.nic_rate.bytes_per_second * 49 / 50;
   }
   REQUIRE(ratio < 1.5 * passed);
+  // Some of it moves beside exposed transfers in the nodes.
   double exposed = 0;
-  for (const Traffic traffic : {Traffic::gradients, Traffic::parameters})
-    exposed += forecast_then.exposed_s[static_cast<std::size_t>(traffic)];
+  for (const double each : forecast_then.exposed_s) exposed += each;
   CHECK(exposed > 0.99 * (ratio - 1) * beside_transfers(forecast_then));
 }
