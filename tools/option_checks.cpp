@@ -25,8 +25,7 @@ CLI::Validator number(const std::string& allowed, const std::function<bool(doubl
   const auto check = [=](const std::string& text) {
     double value = 0;
     if (!CLI::detail::lexical_cast(text, value))
-      return std::string(starts_with_number(text) ? "not a number by itself, without a unit or other letters"
-                                                  : "not a number");
+      return std::string(starts_with_number(text) ? "needs a number without a unit" : "not a number");
     return accepted(value) ? "" : fmt::format("is out of range (allowed: {})", allowed);
   };
   return {check, allowed};

@@ -209,8 +209,9 @@ struct SizedTopology {
 
 SizedTopology sized_topology(const std::string& text) {
   const std::size_t colon = text.rfind(':');
-  const auto gpus =
-      colon == std::string::npos ? std::nullopt : parse_number<int>(std::string_view(text).substr(colon + 1));
+  const auto gpus = colon == std::string::npos || colon == 0
+                        ? std::nullopt
+                        : parse_number<int>(std::string_view(text).substr(colon + 1));
   if (!gpus || *gpus < 1 || *gpus > kMostPlannedGpus) return {text};
   return {text.substr(0, colon), *gpus};
 }
@@ -457,6 +458,22 @@ Result<Economics> load_economics(const PlanOptions& options, const DataPaths& da
   return economics;
 }
 
+/// Leaves out global batches of more tokens than the training has. Errors: all have.
+Result<void> leave_out_long_steps(PlanRequest& request, double tokens) {
+  std::string why;
+  std::erase_if(request.machines, [&](const MachineChoice& machine) {
+    const std::string less = less_than_a_step(machine.scenario.training, std::llround(tokens));
+    if (less.empty()) return false;
+    if (why.empty()) why = less;
+    const std::string line =
+        fmt::format("batches of {} sequences: --tokens {}", machine.scenario.training.global_batch_size, less);
+    if (std::ranges::find(request.left_out, line) == request.left_out.end()) request.left_out.push_back(line);
+    return true;
+  });
+  if (request.machines.empty()) return fail_key("--tokens", request.options.tokens, why);
+  return {};
+}
+
 }  // namespace
 
 Result<PlanRequest> plan_request(const PlanOptions& options) {
@@ -482,9 +499,9 @@ Result<PlanRequest> plan_request(const PlanOptions& options) {
   if ((options.days > 0 || options.budget > 0) && request.target.tokens <= 0)
     return fail_key("--tokens", "",
                     "is needed for --days and --budget, since the scenario has no training.train_tokens");
+  if (const Result<void> enough = leave_out_long_steps(request, *tokens); !enough)
+    return tl::unexpected(enough.error());
   for (const MachineChoice& machine : request.machines) {
-    const std::string less = less_than_a_step(machine.scenario.training, std::llround(*tokens));
-    if (!less.empty()) return fail_key("--tokens", options.tokens, less);
     SearchSpace space = default_space(machine.scenario, machine.gpus);
     if (const Result<void> done = restrict(space, options); !done) return tl::unexpected(done.error());
     if (const Result<void> good = check_sweep_of_layouts(options, machine.scenario, space); !good)

@@ -42,9 +42,11 @@ Result<void> check_times(const Trace& trace, const std::string& file) {
   if (!in_range(trace)) return fail({file, 0, "", "", "has a time out of range (allowed: nanoseconds below 2^62)"});
   if (auto ok = check_ends(trace, file); !ok) return ok;
   std::int64_t left = kLongestNs;
-  for (const TraceKernel& kernel : trace.kernels)
-    if (left = kernel.end_ns - kernel.start_ns > left ? -1 : left - (kernel.end_ns - kernel.start_ns); left < 0)
-      return fail({file, 0, "", "", "has kernels that take longer than 100 days together"});
+  for (const TraceKernel& kernel : trace.kernels) {
+    const std::int64_t length = kernel.end_ns - kernel.start_ns;
+    if (length > left) return fail({file, 0, "", "", "has kernels that take longer than 100 days together"});
+    left -= length;
+  }
   return {};
 }
 

@@ -21,6 +21,9 @@ struct ImportedTopology {
   std::vector<std::string> notes;                           ///< what was assumed or left out
 };
 
+/// Adds what no such format has: how fast collectives over PCIe are. An own export has it.
+void complete(Cluster& imported);
+
 /// As a topology file: read_topology gives the same machine back. `origin` is named as the source of what was read.
 std::string to_topology_json(const ImportedTopology& imported, const std::string& origin);
 

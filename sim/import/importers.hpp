@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -75,7 +76,10 @@ template <class T>
 Result<T> import_as(std::string_view content, const std::string& file, std::string_view name = "") {
   constexpr auto kKind = static_cast<ImportKind>(decltype(Importer::read)(Reader<T>()).index());
   return find_importer(content, file, name, {kKind}).and_then([&](const Importer* importer) {
-    return std::get<Reader<T>>(importer->read)(content, file);
+    Result<T> read = std::get<Reader<T>>(importer->read)(content, file);
+    if constexpr (std::is_same_v<T, ImportedTopology>)
+      if (read) complete(read->cluster);
+    return read;
   });
 }
 

@@ -24,6 +24,8 @@ class AtomicFile {
   bool write(std::string_view piece);
   /// The temporary file, for a writer that opens files itself and then calls commit().
   const std::filesystem::path& partial() const { return partial_; }
+  /// What it replaces: its path after following symlinks.
+  const std::filesystem::path& target() const { return target_; }
   /// Writes what is buffered and closes the file. Errors: the folder does not exist or is not writable, the disk is full.
   Result<void> finish();
   /// Renames the file to its final path, finished or not. Errors: as of finish().

@@ -41,6 +41,9 @@ Result<Scenario> read_scenario(const std::filesystem::path& path, const DataPath
 Result<Cluster> read_topology(const std::filesystem::path& path);
 /// The same from a text; `file` is for messages, its stem the cluster's name.
 Result<Cluster> read_topology_text(std::string text, const std::string& file);
+/// Collectives over PCIe that nobody measured on this machine. NCCL's own numbers are the rate of a copy; eight RTX PRO 6000 reached
+/// half of it (topologies/rtx-pro-6000-pcie.json). Boards, switches and roots differ: the residual is assumed.
+CollectiveTuning unmeasured_pcie();
 Result<Profile> read_profile(const std::filesystem::path& path);
 /// A Hugging Face config.json as published, or a file with our own keys.
 Result<Model> read_model(const std::filesystem::path& path);

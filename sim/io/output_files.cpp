@@ -7,6 +7,9 @@ void OutputFiles::write(const std::filesystem::path& path, std::string_view cont
 }
 
 Result<void> OutputFiles::commit() {
+  for (const AtomicFile& each : files_)
+    if (folder_ && folder_->replaces(each.target()))
+      return fail({each.target().string(), 0, "", "", "is a file of the output folder, too: give another name"});
   if (folder_)
     if (Result<void> finished = folder_->finish(); !finished) return finished;
   for (AtomicFile& each : files_)

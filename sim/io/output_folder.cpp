@@ -1,5 +1,6 @@
 #include "sim/io/output_folder.hpp"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -26,6 +27,11 @@ void OutputFolder::write(const std::string& name, std::string_view content) {
   AtomicFile& written = file(name);
   written.write(content);
   (void)written.finish();  // closed at once: a folder may get more files than a process may have open
+}
+
+bool OutputFolder::replaces(const fs::path& target) const {
+  const auto place = [](const fs::path& path) { return fs::weakly_canonical(path); };
+  return std::ranges::any_of(files_, [&](const AtomicFile& file) { return place(file.target()) == place(target); });
 }
 
 Result<void> OutputFolder::finish() {

@@ -25,6 +25,8 @@ class OutputFolder {
   /// A whole file. Errors are those of commit().
   void write(const std::string& name, std::string_view content);
 
+  /// True if one of its files replaces `target`.
+  bool replaces(const std::filesystem::path& target) const;
   /// Writes what is buffered. Errors: the path is not a folder and cannot be created; a file could not be written.
   Result<void> finish();
   /// Renames the files to their names, finished or not. Errors: as of finish().

@@ -18,6 +18,15 @@
 #include "sim/io/scenario_document.hpp"
 
 namespace tracecast {
+
+CollectiveTuning unmeasured_pcie() {
+  CollectiveTuning tuning;
+  tuning.intra_bandwidth = 0.5;
+  tuning.direct_link = 0.42;
+  tuning.residual = 0.3;
+  return tuning;
+}
+
 namespace {
 
 constexpr int kMaxCount = kMostGpus;
@@ -227,16 +236,6 @@ struct SourceCheck {
     for (const JsonNode& child : node.items) check(child, path);
   }
 };
-
-/// Collectives over PCIe that nobody measured on this machine. NCCL's own numbers are the rate of a copy; eight RTX PRO 6000 reached
-/// half of it (topologies/rtx-pro-6000-pcie.json). Boards, switches and roots differ: the residual is assumed.
-CollectiveTuning unmeasured_pcie() {
-  CollectiveTuning tuning;
-  tuning.intra_bandwidth = 0.5;
-  tuning.direct_link = 0.42;
-  tuning.residual = 0.3;
-  return tuning;
-}
 
 /// The sources by dotted key; one line each in Cluster::source.
 void read_sources(ObjectReader& root, const JsonDocument& document, Cluster& cluster, std::vector<Diagnostic>& errors) {

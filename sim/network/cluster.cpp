@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -213,14 +214,15 @@ DomainNics share_of_nics(const Cluster& cluster, const Domain& domain, int shari
   const double all = static_cast<double>(node.nics) * node.gpus / node.gpus_per_host;
   DomainNics nics;
   nics.together = std::min(all / sharing, static_cast<double>(domain.nics));
+  const bool uneven = node.nics % node.gpus_per_host != 0 && node.gpus_per_host % node.nics != 0;
+  const bool faulty = !cluster.faults.lost_rails.empty() || has_slow_nic(cluster, domain.node);
+  std::optional<NicUse> healthy;
+  if (uneven || faulty)
+    healthy.emplace(node, std::vector<double>(static_cast<std::size_t>(node.hosts() * node.nics), 1.0));
   // Where some NICs have more GPUs than others, a group has its own, not the mean.
-  if (node.nics % node.gpus_per_host != 0 && node.gpus_per_host % node.nics != 0)
-    nics.together = std::min(nics.together, use.of_group(own, sharing));
+  if (uneven) nics.together = std::min(nics.together, healthy->of_group(healthy->users(domain.gpus), sharing));
   nics.working = std::min(use.working(own), static_cast<int>(nics.together + 1e-9));
-  if (!cluster.faults.lost_rails.empty() || has_slow_nic(cluster, domain.node)) {
-    const NicUse healthy(node, std::vector<double>(static_cast<std::size_t>(node.hosts() * node.nics), 1.0));
-    nics.together *= use.equivalent(own) / healthy.equivalent(healthy.users(domain.gpus));
-  }
+  if (faulty) nics.together *= use.equivalent(own) / healthy->equivalent(healthy->users(domain.gpus));
   nics.of_a_rank = use.of_gpu(domain.gpus.front(), own, sharing);
   for (const int gpu : domain.gpus) nics.of_a_rank = std::min(nics.of_a_rank, use.of_gpu(gpu, own, sharing));
   nics.of_a_ring_end = use.of_gpu_alone(domain.gpus.front(), sharing);

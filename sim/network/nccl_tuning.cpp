@@ -29,9 +29,11 @@ constexpr std::array<double, 12> kLadderIntraBlackwell{90, 80, 70, 60, 50, 45, 4
 /// What NCCL's ladders of network speeds leave of the usual rates: 48 of 50 GB/s, 24 of 25, 12 of 12.5. The ladders have no steps
 /// between these, but channels move as fast as the wire: so this share is taken of any rate.
 constexpr double kShareOfNics = 0.96;
-/// The same of NVLink's rate by rings over several nodes: 8 channels of 45, where it counts 46.35 for each (H100 with 8 NDR NICs), and
-/// of 86 for 90.2 (B300); of Ampere's all.
-double share_of_rings(NcclArchitecture architecture) {
+/// The same of the links of a node by rings over several nodes: 8 channels of 45 GB/s, where NCCL counts 46.35 for each (H100 with 8
+/// NICs of 400 Gb/s), of 86 for 90.2 (B300), 7 channels of 48 for 51.2 (MI300X, which RCCL's tuning was fitted to); of A100's and A800's
+/// links all.
+double share_of_rings(NcclArchitecture architecture, IntraLink link) {
+  if (link == IntraLink::xgmi) return 48 / 51.2;
   switch (architecture) {
     case NcclArchitecture::hopper:
       return 45 / 46.35;
@@ -151,7 +153,8 @@ NcclCommunicator nccl_communicator(const Cluster& cluster, const GroupPlacement&
   const int channels = inter_channels(group);
   const double inside = group.ranks_per_node == 1 ? network : gpu;
   const double flow =
-      (group.ranks_per_node == 1 ? network : std::min(network, share_of_rings(architecture) * gpu)) / channels;
+      (group.ranks_per_node == 1 ? network : std::min(network, share_of_rings(architecture, cluster.node.link) * gpu)) /
+      channels;
   comm.ring = {channels, flow, flow};
   if (group.ranks_per_node > 1 && (cluster.node.link == IntraLink::nvswitch || comm.pcie))
     comm.ring_inside = total_rate(fill(ladder_intra(architecture), gpu));

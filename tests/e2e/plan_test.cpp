@@ -262,6 +262,16 @@ TEST_CASE("plan: machines of other GPUs and of other sizes stand beside each oth
         "--gpus = 1024: is more than abci-a has (allowed: 1 to 960)\n");
 }
 
+TEST_CASE("plan: global batches of more tokens than the training are left out", "[e2e][search]") {
+  const Sandbox sandbox;
+  const std::string command =
+      "tracecast plan p5-llama2-7b-8 --tokens 3M --tp 1 --no-upgrades --failures none --global-batch ";
+  const Outcome both = sandbox.run(command + "512,1024");
+  CHECK(both.code == 0);
+  CHECK(both.out.find("batches of 1024 sequences: --tokens") != std::string::npos);
+  CHECK(sandbox.run(command + "1024,2048").code == 2);
+}
+
 TEST_CASE("plan: every error is one message", "[e2e][search][error]") {
   const Sandbox sandbox;
   CHECK(complaint(sandbox, "llama3-405b-16k --gpus 16..x") ==

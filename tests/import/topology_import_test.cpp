@@ -164,7 +164,11 @@ TEST_CASE("NCCL topology: GPUs of every generation by what the file says", "[io]
     CHECK(read.notes[0] == "the file has no NVLinks: taken as 12 of 25.0 GB/s to an NVSwitch");
   }
   SECTION("the same of A100 cards: PCIe") {
-    CHECK(imported_text(nccl_file(8, full + "0x20b5" + slow, "", kNics)).cluster.node.link == IntraLink::pcie);
+    ImportedTopology cards = imported_text(nccl_file(8, full + "0x20b5" + slow, "", kNics));
+    CHECK(cards.cluster.node.link == IntraLink::pcie);
+    CHECK(cards.cluster.tuning == unmeasured_pcie());
+    cards.cluster.tuning = {};  // as its reader gives it
+    CHECK(value_of(read_topology_text(to_topology_json(cards, "x"), "x.json")).tuning == unmeasured_pcie());
   }
   SECTION("the same with <gpu>: a board's NVLinks are there, whether or not the file has them") {
     const ImportedTopology read =

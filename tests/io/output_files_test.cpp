@@ -27,5 +27,6 @@ TEST_CASE("files of one command: all are written, or none", "[io][error]") {
   CHECK(fs::is_empty(root));
   CHECK(commit(root / "out/page.html").empty());
   for (const char* name : {"out/a.txt", "table.csv", "out/page.html"}) CHECK(value_of(read_file(root / name)) == "new");
+  CHECK(commit(root / "out/../out/a.txt").find("is a file of the output folder, too") != std::string::npos);
   CHECK(std::distance(fs::recursive_directory_iterator(root), {}) == 4);
 }

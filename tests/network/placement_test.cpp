@@ -157,6 +157,9 @@ TEST_CASE("A group has its own NICs where some have more GPUs than others", "[or
   CHECK(place(cluster, range(8, 2, 8), 8).nics ==
         7.0 / 8);  // its own NIC, of which no group has more than an eighth of all
   CHECK(place(cluster, range(8, 0, 8), 1).nics == 1);
+  cluster.faults.slow_nics = {{2, 0, 0.5}};  // as much slower
+  CHECK(place(cluster, range(8, 0, 8), 8).nics == 0.25);
+  CHECK(place(cluster, range(8, 2, 8), 8).nics == 7.0 / 8);
 }
 
 }  // namespace

@@ -180,7 +180,7 @@ TEST_CASE("an amount may be a count, and a number with a unit is told so", "[too
   text = "2.5";
   CHECK(count_or_above_zero()(text).empty());
   text = "60d";
-  CHECK(above_zero()(text) == "not a number by itself, without a unit or other letters");
+  CHECK(above_zero()(text) == "needs a number without a unit");
   text = "many";
   CHECK(above_zero()(text) == "not a number");
 }

@@ -7,7 +7,8 @@
 /// the shortest span of a rank, from its own first start to its own last end, wins, the first found among equals.
 ///
 /// The released scheduler stops there. With unequal ranks its order can take longer than a fixed one. So ZB-H1, ZB-H2 and 1F1B, its
-/// backward in two parts, compete where they keep to the limit, and no order wins whose makespan is above the least of theirs.
+/// backward in two parts, compete where they keep to the limit, and no order wins whose makespan is above the least of theirs,
+/// by the times of passes and messages alone.
 ///
 /// The limit is k times the larger forward of ranks 0 and 1, in bytes: a micro-batch that waits for its weight gradient
 /// counts only what is left of it. zb-auto-1p has k = P, which 1F1B's rank 0 keeps, zb-auto-2p k = 2P, and zb-auto the k of
