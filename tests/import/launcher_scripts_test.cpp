@@ -239,15 +239,15 @@ TEST_CASE("scripts: what a script itself decides is decided", "[io][launch]") {
     return tp("A=bf16\nN=2\nTP=1\nif " + test + "; then TP=2; fi\n");
   };
   for (const char* holds : {"[ $A = bf16 ]", "[[ \"$A\" == \"bf16\" ]]", "[ \"${A}\" != fp8 ]", "[ -n \"$A\" ]",
-                            "test $N -ge 2", "[[ ! -z $A ]]", "! [ $A = fp8 ]", "[ $A = fp8 ] || [ $N -lt 3 ]",
-                            "[ \"$1\" ] || [ $N -eq 2 ]", "[ $((N * 2 - 1)) -eq 3 ]"})
+                            "test $N -ge 2", "[[ ! -z $A ]]", "[[ $A == b* ]]", "! [ $A = fp8 ]",
+                            "[ $A = fp8 ] || [ $N -lt 3 ]", "[ \"$1\" ] || [ $N -eq 2 ]", "[ $((N * 2 - 1)) -eq 3 ]"})
     CHECK_THAT(std::string(holds),
                Catch::Predicate<std::string>([&](const std::string& test) { return branch(test) == decided(2); }));
   for (const char* fails :
        {"[ $A = fp8 ]", "[ \"$A\" != bf16 ]", "[[ -z $A ]]", "[ $N -gt 2 ]", "[ $A = fp8 ] && [ $1 = 8b ]"})
     CHECK_THAT(std::string(fails),
                Catch::Predicate<std::string>([&](const std::string& test) { return branch(test) == decided(1); }));
-  for (const char* unknown : {"[ $B = fp8 ]", "[[ $A == b* ]]", "[ -f $A ]", "[ $N -lt x ]", "grep -q $A file",
+  for (const char* unknown : {"[ $B = fp8 ]", "[ $A = b* ]", "[ -f $A ]", "[ $N -lt x ]", "grep -q $A file",
                               "(( N > 2 ))", "[ $A = fp8 -a $N = 2 ]", "[ $N -eq $((1 / 0)) ]"})
     CHECK_THAT(std::string(unknown),
                Catch::Predicate<std::string>([&](const std::string& test) { return branch(test) == open(2); }));
@@ -441,7 +441,9 @@ TEST_CASE("scripts: a variable before a shell holds for that shell", "[io][launc
   const std::string tensor = "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $TP\n";
   for (const char* other : {"bash convert.sh", "sh ./convert.sh", "srun hostname", "eval echo"})
     CHECK(script(kArray + "export TP=2\nTP=8 " + other + "; " + tensor).scenario.parallel.tp == 2);
-  CHECK(script(kArray + "TP=2\nTP=4 srun " + tensor).scenario.parallel.tp == 4);
+  CHECK(
+      script(kArray + "TP=2\nTP=4 srun bash -c '" + tensor.substr(0, tensor.size() - 1) + "'\n").scenario.parallel.tp ==
+      4);
   CHECK(script(kArray + "TP=2\nTP=4 bash <<'EOF'\n" + tensor + "EOF\n").scenario.parallel.tp == 4);
   CHECK(script(kArray + "TP=2\nTP=4 X=1\n" + tensor).scenario.parallel.tp == 4);  // no program
 }
@@ -475,6 +477,14 @@ TEST_CASE("scripts: patterns in variables and numbers to other bases decide noth
   const ImportedRun open = degree("[[ 1abc == $A ]]");
   CHECK(open.scenario.parallel.tp == 2);
   CHECK(notes(open) == std::vector{not_evaluated("line 4 sets")});
+  for (const char* holds : {"[[ 1abc == 1* ]]", "[[ 1abc != 2* ]]", "[[ ! 1abc = ?bc ]]"}) {
+    INFO(holds);
+    CHECK(degree(holds).scenario.parallel.tp == 2);
+    CHECK(notes(degree(holds)).empty());
+  }
+  CHECK(degree("[[ 1abc == 2* ]]").scenario.parallel.tp == 1);
+  for (const char* left : {"[ 1abc = 2* ]", "[[ 1abc == \"2\"* ]]", "[[ 1abc == [2]* ]]"})
+    CHECK(notes(degree(left)) == std::vector{not_evaluated("line 4 sets")});
   CHECK(degree("true", "$((2 + 0))").scenario.parallel.tp == 2);
   CHECK(refusal("megatron", kArray + "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $((010))\n",
                 "run.sh", {.model = "gpt2-small", .topology = "dgx-h100", .gpus = 8, .overrides = {}})
