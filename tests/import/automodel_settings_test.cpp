@@ -219,22 +219,22 @@ TEST_CASE("launchers: AutoModel rounds its virtual stages", "[io][launch]") {
 
 // auto_model.py: torch_dtype="auto"; FSDP2 shards what was loaded.
 TEST_CASE("launchers: AutoModel's parameters and states have the type that the model is loaded in", "[io][launch]") {
-  const auto automodel = [](const std::string& type, const std::string& optimizer = "") {
+  const auto automodel = [](const std::string& type, const std::string& optimizer = "",
+                            const std::vector<std::string>& overrides = {}) {
     return imported("automodel",
                     "model:\n  pretrained_model_name_or_path: meta-llama/Llama-3.1-8B\n" + type +
                         "dataset: {seq_length: 4096}\nstep_scheduler: {global_batch_size: 64, local_batch_size: 1}\n"
                         "distributed: {strategy: fsdp2, sequence_parallel: false}\noptimizer: {lr: 1.0e-5" +
                         optimizer + "}\n",
-                    "a.yaml", {.model = "", .topology = "dgx-h100", .gpus = 8, .overrides = {}});
+                    "a.yaml", {.model = "", .topology = "dgx-h100", .gpus = 8, .overrides = overrides});
   };
   const auto states = [](const ImportedRun& run) {
     return std::pair(run.scenario.training.master_weights, run.scenario.training.optimizer_state_dtype);
   };
   const ImportedRun plain = automodel("");
   CHECK(states(plain) == std::pair(false, Precision::bf16));
-  CHECK(assumes(plain,
-                "training.master_weights = false: the file has no torch_dtype, so parameters and optimizer states are "
-                "bf16"));
+  CHECK(assumes(plain, "training.master_weights = false: the file has no torch_dtype"));
+  CHECK(assumes(plain, "training.optimizer_state_dtype = bf16: the file has no torch_dtype"));
   CHECK(plain.unmapped.empty());
   for (const char* type : {"bf16", "bfloat16", "torch.bfloat16"}) {
     const ImportedRun run = automodel(std::string("  torch_dtype: ") + type + "\n");
@@ -245,4 +245,12 @@ TEST_CASE("launchers: AutoModel's parameters and states have the type that the m
   for (const char* type : {"fp32", "float32", "torch.float32"})
     CHECK(states(automodel(std::string("  torch_dtype: ") + type + "\n")) == std::pair(true, Precision::fp32));
   CHECK(states(automodel("  torch_dtype: bf16\n", ", master_weights: true")) == std::pair(true, Precision::bf16));
+  CHECK(assumes(automodel("  torch_dtype: float16\n"), "model.torch_dtype = float16 is taken as bf16"));
+  // What the optimizer or the user says is not assumed.
+  for (const ImportedRun& run :
+       {automodel("", ", master_weights: true, exp_avg_dtype: float32, exp_avg_sq_dtype: float32"),
+        automodel("", "", {"training.master_weights=true", "training.optimizer_state_dtype=fp32"})}) {
+    CHECK(states(run) == std::pair(true, Precision::fp32));
+    CHECK_FALSE(assumes(run, "training."));
+  }
 }

@@ -152,6 +152,13 @@ TEST_CASE("importers: launchers that are not read are named, with what to give i
         "p.yaml: is a configuration of Primus, which is not read: its own files set the rest: give all settings of the "
         "run as arguments of Megatron-LM (megatron), with --bf16 and what its pre_trainer.yaml has, or as the TOML of "
         "torchtitan");
+  for (const std::string by : {" ", "    "})
+    CHECK(to_string(import_run("megatron",
+                               "modules:\n" + by + "pre_trainer:\n" + by + by + "\"framework\": megatron\n" + by + by +
+                                   "micro_batch_size: 2\n",
+                               "p.yaml", {}, shipped_data())
+                        .error())
+              .starts_with("p.yaml: is a configuration of Primus"));
   const std::string titan = "from torchtitan.trainer import Trainer\n", nemo = "import nemo_run as run\n";
   CHECK(recognised(titan, "config_registry.py") ==
         "config_registry.py: is a configuration of torchtitan in Python: give the JSON that a run saves with "

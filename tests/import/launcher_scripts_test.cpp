@@ -239,15 +239,15 @@ TEST_CASE("scripts: what a script itself decides is decided", "[io][launch]") {
     return tp("A=bf16\nN=2\nTP=1\nif " + test + "; then TP=2; fi\n");
   };
   for (const char* holds : {"[ $A = bf16 ]", "[[ \"$A\" == \"bf16\" ]]", "[ \"${A}\" != fp8 ]", "[ -n \"$A\" ]",
-                            "test $N -ge 2", "[[ ! -z $A ]]", "! [ $A = fp8 ]", "[ $A = fp8 ] || [ $N -lt 3 ]",
-                            "[ \"$1\" ] || [ $N -eq 2 ]", "[ $((N * 2 - 1)) -eq 3 ]"})
+                            "test $N -ge 2", "[[ ! -z $A ]]", "[[ $A == b* ]]", "! [ $A = fp8 ]",
+                            "[ $A = fp8 ] || [ $N -lt 3 ]", "[ \"$1\" ] || [ $N -eq 2 ]", "[ $((N * 2 - 1)) -eq 3 ]"})
     CHECK_THAT(std::string(holds),
                Catch::Predicate<std::string>([&](const std::string& test) { return branch(test) == decided(2); }));
   for (const char* fails :
        {"[ $A = fp8 ]", "[ \"$A\" != bf16 ]", "[[ -z $A ]]", "[ $N -gt 2 ]", "[ $A = fp8 ] && [ $1 = 8b ]"})
     CHECK_THAT(std::string(fails),
                Catch::Predicate<std::string>([&](const std::string& test) { return branch(test) == decided(1); }));
-  for (const char* unknown : {"[ $B = fp8 ]", "[[ $A == b* ]]", "[ -f $A ]", "[ $N -lt x ]", "grep -q $A file",
+  for (const char* unknown : {"[ $B = fp8 ]", "[ $A = b* ]", "[ -f $A ]", "[ $N -lt x ]", "grep -q $A file",
                               "(( N > 2 ))", "[ $A = fp8 -a $N = 2 ]", "[ $N -eq $((1 / 0)) ]"})
     CHECK_THAT(std::string(unknown),
                Catch::Predicate<std::string>([&](const std::string& test) { return branch(test) == open(2); }));
@@ -437,6 +437,37 @@ TEST_CASE("scripts: a variable before a program holds for that alone", "[io][lau
   CHECK(script(kArray + "TP=2\nTP=4 bash -c '" + run.substr(0, run.size() - 1) + "'\n").scenario.parallel.tp == 4);
 }
 
+TEST_CASE("scripts: a variable before a shell holds for that shell", "[io][launch]") {
+  const std::string tensor = "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $TP\n";
+  for (const char* other : {"bash convert.sh", "sh ./convert.sh", "srun hostname", "eval echo"})
+    CHECK(script(kArray + "export TP=2\nTP=8 " + other + "; " + tensor).scenario.parallel.tp == 2);
+  CHECK(
+      script(kArray + "TP=2\nTP=4 srun bash -c '" + tensor.substr(0, tensor.size() - 1) + "'\n").scenario.parallel.tp ==
+      4);
+  CHECK(script(kArray + "TP=2\nTP=4 bash <<'EOF'\n" + tensor + "EOF\n").scenario.parallel.tp == 4);
+  CHECK(script(kArray + "TP=2\nTP=4 X=1\n" + tensor).scenario.parallel.tp == 4);  // no program
+}
+
+// "${ARGS[@]:-}" is the usual form under set -u.
+TEST_CASE("scripts: defaults of arrays leave their arguments", "[io][launch]") {
+  const std::string set = kArray + "MORE=(--tensor-model-parallel-size 2)\n";
+  for (const std::string more :
+       {"\"${MORE[@]:-}\"", "\"${MORE[*]:-}\"", "\"${MORE[@]-}\"", "${MORE[@]+\"${MORE[@]}\"}",
+        "\"${MORE[@]:+${MORE[@]}}\"", "\"${MORE[@]:0}\"", "\"${OTHER[@]:-${MORE[@]}}\"", "\"${MORE[@]:?no}\""}) {
+    INFO(more);
+    for (const std::string& run : {"torchrun pretrain_gpt.py ${ARGS[@]} " + more + "\n",
+                                   "ALL=(" + more + " --bf16)\ntorchrun pretrain_gpt.py ${ARGS[@]} ${ALL[@]}\n"}) {
+      const ImportedRun made = script(set + run);
+      CHECK(made.scenario.parallel.tp == 2);
+      CHECK_FALSE(assumes(made, "is not known"));
+    }
+  }
+  const ImportedRun none =
+      script(kArray + "MORE=()\ntorchrun pretrain_gpt.py ${ARGS[@]} \"${MORE[@]:-}\" \"${NO[@]:-}\"\n");
+  CHECK_FALSE(assumes(none, "is not known"));
+  CHECK(assumes(script(set + "torchrun pretrain_gpt.py ${ARGS[@]} ${MORE[0]}\n"), "${MORE[0]} of line 3 is not known"));
+}
+
 TEST_CASE("scripts: patterns in variables and numbers to other bases decide nothing", "[io][launch]") {
   const auto degree = [](const std::string& test, const std::string& number = "2") {
     return script(kArray + "A=\"1*\"\nif " + test + "; then\n  ARGS+=(--tensor-model-parallel-size " + number +
@@ -446,6 +477,14 @@ TEST_CASE("scripts: patterns in variables and numbers to other bases decide noth
   const ImportedRun open = degree("[[ 1abc == $A ]]");
   CHECK(open.scenario.parallel.tp == 2);
   CHECK(notes(open) == std::vector{not_evaluated("line 4 sets")});
+  for (const char* holds : {"[[ 1abc == 1* ]]", "[[ 1abc != 2* ]]", "[[ ! 1abc = ?bc ]]"}) {
+    INFO(holds);
+    CHECK(degree(holds).scenario.parallel.tp == 2);
+    CHECK(notes(degree(holds)).empty());
+  }
+  CHECK(degree("[[ 1abc == 2* ]]").scenario.parallel.tp == 1);
+  for (const char* left : {"[ 1abc = 2* ]", "[[ 1abc == \"2\"* ]]", "[[ 1abc == [2]* ]]"})
+    CHECK(notes(degree(left)) == std::vector{not_evaluated("line 4 sets")});
   CHECK(degree("true", "$((2 + 0))").scenario.parallel.tp == 2);
   CHECK(refusal("megatron", kArray + "torchrun pretrain_gpt.py ${ARGS[@]} --tensor-model-parallel-size $((010))\n",
                 "run.sh", {.model = "gpt2-small", .topology = "dgx-h100", .gpus = 8, .overrides = {}})
@@ -460,6 +499,8 @@ TEST_CASE("scripts: programs that are not Megatron-LM are refused, with what to 
   for (const char* command : {"sft", "pt", "rlhf"})
     CHECK(refused("set -e\nNPROC_PER_NODE=8 megatron " + std::string(command) +
                   " --load a --tensor_model_parallel_size 4 --micro_batch_size 1\n") == swift);
+  for (const char* program : {"-m swift.cli._megatron.sft", "swift/cli/_megatron/pt.py"})
+    CHECK(refused("set -e\ntorchrun " + std::string(program) + " --load a --micro_batch_size 1\n") == swift);
   CHECK(refused("torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file a.toml --training.seq_len 8192\n") ==
         "run.sh:1: starts torchtitan: import the job's TOML, or the JSON that it saves (torchtitan)");
   CHECK(refused("python scripts/performance/run_script.py --model_name llama3 --num_gpus 64\n") ==

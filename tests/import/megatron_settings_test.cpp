@@ -537,6 +537,10 @@ TEST_CASE("launchers: Megatron's attention backend is a kernel of the GPU", "[io
   CHECK(assumes(
       flash, "attention-backend = flash: attention_kernel = fa2, FlashAttention 2; fa3 if flash-attn 3 is installed"));
   CHECK(flash.scenario.source.find("FlashAttention 2") != std::string::npos);
+  const ImportedRun narrow = run(" --attention-backend flash --fp8-format hybrid --fp8-dot-product-attention");
+  CHECK(narrow.scenario.training.attention_kernel.empty());
+  CHECK(narrow.scenario.training.fp8_attention);
+  CHECK(assumes(narrow, "asks for FlashAttention 3, of which h100 has no times in fp8"));
   const ImportedRun ampere = run(" --attention-backend fused", "dgx-a100");
   CHECK(ampere.scenario.training.attention_kernel.empty());
   CHECK(assumes(ampere, "asks for cudnn, of which a100 has no times"));
@@ -591,5 +595,11 @@ TEST_CASE("launchers: Megatron-FSDP divides nothing without a strategy", "[io][l
   const ImportedRun run = megatron("--use-megatron-fsdp --use-distributed-optimizer --ckpt-format fsdp_dtensor");
   CHECK(run.scenario.parallel.zero_stage == 0);
   CHECK(assumes(run, "parallel.zero_stage = 0: data-parallel-sharding-strategy is no_shard, Megatron-LM's default"));
+  RunGivens given = job("", 8);
+  given.overrides = {"parallel.zero_stage=3"};
+  const ImportedRun other = imported(
+      "megatron", kModel + "--num-layers 32 --use-megatron-fsdp --ckpt-format fsdp_dtensor\n", "run.sh", given);
+  CHECK(other.scenario.parallel.zero_stage == 3);
+  CHECK_FALSE(assumes(other, "parallel.zero_stage"));
   CHECK(megatron("--use-distributed-optimizer").scenario.parallel.zero_stage == 1);
 }

@@ -182,6 +182,13 @@ TEST_CASE("launchers: torchtitan may stop a recomputation early", "[io][launch]"
   const std::string full = "[activation_checkpoint]\nmode = \"full\"\n";
   CHECK(assumes(torchtitan(titan(kLocal + full)),
                 "activation_checkpoint.early_stop = false, torchtitan's default since 0.2"));
+  const ImportedRun set = imported("torchtitan", titan(kLocal + full), "t.toml",
+                                   {.model = "",
+                                    .topology = "dgx-h100",
+                                    .gpus = 8,
+                                    .overrides = {"training.seq_length=8192", "training.recompute_early_stop=true"}});
+  CHECK(set.scenario.training.recompute_early_stop);
+  CHECK_FALSE(assumes(set, "early_stop"));
   CHECK(torchtitan(titan("[training]\nbatch_size = 3\n" + full)).scenario.training.recompute_early_stop);
   CHECK(
       torchtitan(titan(kLocal + "[activation_checkpoint]\nmode = \"none\"\n")).scenario.training.recompute_early_stop);

@@ -4,13 +4,14 @@
 ///   torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size $TP
 ///            --sequence-parallel --step-batch-size-schedule "0:384 200B:768"
 ///
-/// A word that begins with "--" is an argument, the words up to the next one or the end of the line are its value (none: true; several: one text
-/// with blanks); "--name=value" is the same. The last of equal names holds, as argparse has it, and its names use '-' and
-/// '_' alike; here they have '-'. What becomes of variables: shell_script.hpp.
+/// A word that begins with "--" is an argument, the words up to the next one or the end of the line are its value (none: true;
+/// several: one text with blanks); "--name=value" is the same. The last of equal names holds, as argparse has it, and its names use '-'
+/// and '_' alike; here they have '-'. What becomes of variables: shell_script.hpp.
 ///
 /// Counted are the arguments of commands that train (they have --num-layers, --micro-batch-size or the like, themselves or in their
 /// variables), and of lines that have no program, unless they stand behind such a command: a comment between lines that backslashes
-/// join ends it. Not counted is what echo and the like print, and text in files that the script does not run. A file whose commands expand no variable with arguments is a part of a script: all of them count.
+/// join ends it. Not counted is what echo and the like print, and text in files that the script does not run. A file whose commands
+/// expand no variable with arguments is a part of a script: all of them count.
 /// Of branches, loops and functions, and of several programs, the last value counts. kScriptNotes says what was assumed,
 /// and what is not known.
 #pragma once

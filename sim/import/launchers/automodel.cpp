@@ -8,6 +8,7 @@
 #include "sim/import/launchers/setting_rows.hpp"
 #include "sim/import/launchers/yaml_document.hpp"
 #include "sim/import/recognise.hpp"
+#include "sim/io/fields.hpp"
 
 namespace tracecast {
 namespace {
@@ -166,20 +167,23 @@ void import_optimizer(RunImport& run) {
   run.assume(fmt::format("optimizer._target_ = {}: taken as adam, with its states and its update", written));
 }
 
-/// FSDP2 shards the parameters in the type that the model is loaded in, and the optimizer has no other copy. Its default, "auto", is that of
-/// the hub's file: bf16, as the stacks have it.
+/// FSDP2 shards the parameters in the type that the model is loaded in, and the optimizer has no other copy, unless it says so
+/// (import_states). The default, "auto", is the type of the hub's file: bf16.
 void import_loaded_type(RunImport& run) {
   const Name key = run.first_of({"model.torch_dtype", "model.dtype"});
-  if (says_type(run, key, "fp32")) {
-    run.put_flag("training.master_weights", true, key);
-    run.put("training.optimizer_state_dtype", "fp32", key);
-  } else if (!run.has(key)) {
-    run.assume(
-        "training.master_weights = false: the file has no torch_dtype, so parameters and optimizer states are bf16");
-  } else if (!says_type(run, key, "bf16")) {
-    run.assume(
-        fmt::format("{} = {}: parameters and optimizer states are taken as bf16", key, shortened(run.word(key))));
-  }
+  const bool fp32 = says_type(run, key, "fp32");
+  const bool said = fp32 || says_type(run, key, "bf16");
+  const std::string why = run.has(key) ? fmt::format("{} = {} is taken as bf16", key, shortened(run.word(key)))
+                                       : "the file has no torch_dtype";
+  const auto take_over = [&](const std::string& ours, JsonNode value, Name text) {
+    if (run.given(ours) != nullptr) return;
+    if (said)
+      run.put(ours, std::move(value), key);
+    else
+      run.put_default(ours, std::move(value), fmt::format("{} = {}: {}", ours, text, why));
+  };
+  take_over("training.master_weights", node_of(fp32), "false");
+  take_over("training.optimizer_state_dtype", node_of(std::string(fp32 ? "fp32" : "bf16")), "bf16");
   run.take(key);
 }
 
@@ -278,8 +282,8 @@ void import_automodel(RunImport& run) {
   import_pipeline(run);
   import_batches(run);
   import_optimizer(run);
-  import_loaded_type(run);
   import_states(run);
+  import_loaded_type(run);
   import_loss(run);
   import_dispatcher(run);
   import_length(run);

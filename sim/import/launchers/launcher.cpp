@@ -243,27 +243,25 @@ Result<void> complete_recompute(const RunImport& run, const Plan& plan, Training
 }
 
 /// The kernel of fused attention, which is known with the GPU alone.
-Result<void> complete_attention(RunImport& run, Scenario& scenario) {
+void complete_attention(RunImport& run, Scenario& scenario) {
   Training& training = scenario.training;
   const std::string& kernel = run.attention_kernel;
-  if (kernel.empty() || !training.flash_attention || run.is_overridden("training.attention_kernel")) return {};
+  if (kernel.empty() || !training.flash_attention || run.is_overridden("training.attention_kernel")) return;
   const std::vector<std::string> known = attention_kernels(scenario.profile);
   const auto has = [&](const char* name) { return std::ranges::find(known, name) != known.end(); };
-  if (!has(kernel.c_str())) {
-    run.assume(fmt::format("{} asks for {}, of which {} has no times: attention is the profile's first kernel",
-                           run.attention_key, kernel, scenario.profile.name));
-    return {};
-  }
+  if (!has(kernel.c_str()))
+    return run.assume(fmt::format("{} asks for {}, of which {} has no times: attention is the profile's first kernel",
+                                  run.attention_key, kernel, scenario.profile.name));
+  // What multiplies in 8 bits is FlashAttention 3.
   if (training.fp8_attention && !has_attention_in(scenario.profile, kernel, training.dtype))
-    return fail({run.file(), 0, run.attention_key, "",
-                 fmt::format("asks for {}, which does not multiply in {} (training.fp8_attention)", kernel,
-                             to_string(training.dtype))});
+    return run.assume(fmt::format(
+        "{} asks for {}, of which {} has no times in {}: attention is the profile's first kernel", run.attention_key,
+        kernel == "fa2" ? "FlashAttention 3" : kernel, scenario.profile.name, to_string(training.dtype)));
   training.attention_kernel = kernel;
   if (kernel == "fa2")
     run.assume(
         fmt::format("{}: attention_kernel = fa2, FlashAttention 2{}", run.attention_key,
                     has("fa3") ? "; fa3 if flash-attn 3 is installed (--set training.attention_kernel=fa3)" : ""));
-  return {};
 }
 
 /// Tells what a scenario's reader or a plan found with the launcher's key in place of ours.
@@ -321,7 +319,7 @@ Result<ImportedRun> import_run(std::string_view name, const std::string& content
   if (!run.errors.empty()) return tl::unexpected(in_file_order(std::move(run.errors)));
   Result<Scenario> scenario = read_scenario(JsonDocument{file, run.ours}, data, read_any_topology);
   if (!scenario) return tl::unexpected(in_their_words(std::move(scenario.error()), run));
-  if (const Result<void> done = complete_attention(run, *scenario); !done) return tl::unexpected(done.error());
+  complete_attention(run, *scenario);
   scenario->source = source_of(run, name);
   const Result<Plan> plan =
       make_plan(scenario->model, scenario->parallel, scenario->training, scenario->cluster.world_size);

@@ -156,10 +156,12 @@ void import_sharding(RunImport& run, bool bridge) {
   else
     run.put("parallel.zero_stage", 0, "use-distributed-optimizer");
   if (fsdp && !strategy && !bridge)
-    run.assume(fmt::format("parallel.zero_stage = 0: {} is no_shard, Megatron-LM's default", kStrategy));
+    run.put_default("parallel.zero_stage", node_of(0),
+                    fmt::format("parallel.zero_stage = 0: {} is no_shard, Megatron-LM's default", kStrategy));
   if (strategy && !fsdp) run.assume(fmt::format("{} has no effect without use-megatron-fsdp", kStrategy));
   if (bridge && !nemo && !distributed && !(strategy && fsdp))
-    run.assume("parallel.zero_stage = 1: the recipes of Megatron-Bridge use the distributed optimizer");
+    run.put_default("parallel.zero_stage", node_of(1),
+                    "parallel.zero_stage = 1: the recipes of Megatron-Bridge use the distributed optimizer");
   // Without shards nothing is gathered, and Megatron-LM refuses the flag.
   if (const auto gather = run.flag("overlap-param-gather"))
     run.put_flag("parallel.overlap_param_gather", *gather, "overlap-param-gather");

@@ -241,6 +241,12 @@ void RunImport::put_flag(const std::string& our_key, bool value, std::string_vie
   put(our_key, node_of(value), from);
 }
 
+void RunImport::put_default(const std::string& our_key, JsonNode value, std::string sentence) {
+  if (is_overridden(our_key)) return;
+  put(our_key, std::move(value));
+  assume(std::move(sentence));
+}
+
 const JsonNode* RunImport::given(const std::string& our_key) const {
   const JsonNode* node = &ours;
   for (std::size_t begin = 0; begin <= our_key.size() && node != nullptr;) {

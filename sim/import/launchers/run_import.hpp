@@ -69,6 +69,8 @@ class RunImport {
   void put(const std::string& ours, std::int64_t value, std::string_view from = "");
   void put(const std::string& ours, std::string_view value, std::string_view from = "");
   void put_flag(const std::string& ours, bool value, std::string_view from = "");
+  /// A value that the file does not say, and the sentence that tells so, unless the user sets it.
+  void put_default(const std::string& ours, JsonNode value, std::string sentence);
   /// What was put, or given from outside; nullptr: nothing was.
   const JsonNode* given(const std::string& ours) const;
   std::int64_t given_count(const std::string& ours, std::int64_t otherwise) const;

@@ -129,10 +129,18 @@ bool is_unset(Name text, const ShellLookup& lookup) {
   return plain && lookup.is_unset && lookup.is_unset(expansion.name);
 }
 
-/// What stands between the brackets of a test.
-std::optional<bool> inside_test(Words words, const ShellLookup& lookup) {
+/// "llama*" behind [[ … ==. Of quotes it is not known which part they are around.
+std::optional<bool> matched(const std::string& left, Name by, const ShellWord& pattern) {
+  const bool plain = !pattern.quoted && pattern.text.find_first_of("$`") == Name::npos;
+  if (!plain || (by != "=" && by != "==" && by != "!=")) return std::nullopt;
+  const std::optional<bool> matches = matches_pattern(left, pattern.text);
+  return matches ? std::optional(*matches == (by != "!=")) : std::nullopt;
+}
+
+/// What stands between the brackets of a test. `patterns`: [[ has them; in [ they are names of files.
+std::optional<bool> inside_test(Words words, const ShellLookup& lookup, bool patterns) {
   if (words.size() > 1 && words[0].text == "!") {
-    const std::optional<bool> value = inside_test(words.subspan(1), lookup);
+    const std::optional<bool> value = inside_test(words.subspan(1), lookup, patterns);
     return value ? std::optional(!*value) : std::nullopt;
   }
   if (words.size() != 2 && words.size() != 3) return std::nullopt;
@@ -143,7 +151,9 @@ std::optional<bool> inside_test(Words words, const ShellLookup& lookup) {
     return words[0].text == "-z" || words[0].text == "-n" ? std::optional(last->empty() == (words[0].text == "-z"))
                                                           : std::nullopt;
   const std::optional<std::string> first = known_text(words[0].text, lookup);
-  if (!first || (!words[2].quoted && (is_pattern(words[2].text) || is_pattern(*last)))) return std::nullopt;
+  if (!first) return std::nullopt;
+  if (is_pattern(words[2].text)) return patterns ? matched(*first, words[1].text, words[2]) : std::nullopt;
+  if (!words[2].quoted && is_pattern(*last)) return std::nullopt;
   return compared(*first, words[1].text, *last);
 }
 
@@ -155,8 +165,8 @@ std::optional<bool> one_test(Words words, const ShellLookup& lookup) {
   constexpr std::array<std::pair<Name, Name>, 3> kTests{{{"[", "]"}, {"[[", "]]"}, {"test", ""}}};
   for (const auto& [begins, ends] : kTests) {
     if (words.empty() || words.front().text != begins) continue;
-    if (ends.empty()) return inside_test(words.subspan(1), lookup);
-    if (words.back().text == ends) return inside_test(words.subspan(1, words.size() - 2), lookup);
+    if (ends.empty()) return inside_test(words.subspan(1), lookup, false);
+    if (words.back().text == ends) return inside_test(words.subspan(1, words.size() - 2), lookup, begins == "[[");
   }
   return std::nullopt;
 }

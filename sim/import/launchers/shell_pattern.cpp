@@ -117,4 +117,8 @@ std::optional<std::string> part_of(const std::string& text, Name rest) {
   return is_plain(rest) ? std::optional(without_end(text, mark, longest, rest)) : std::nullopt;
 }
 
+std::optional<bool> matches_pattern(Name text, Name pattern) {
+  return is_plain(pattern) ? std::optional(matches(text, pattern)) : std::nullopt;
+}
+
 }  // namespace tracecast

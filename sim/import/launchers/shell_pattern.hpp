@@ -18,4 +18,7 @@ namespace tracecast {
 /// more than 128 bytes for a pattern.
 std::optional<std::string> part_of(const std::string& text, std::string_view rest);
 
+/// Whether a pattern of characters, * and ? matches all of a text. Nothing: another pattern.
+std::optional<bool> matches_pattern(std::string_view text, std::string_view pattern);
+
 }  // namespace tracecast

@@ -27,6 +27,7 @@ class ScriptReader {
   void read(const ShellWord& word, bool followed) {
     followed_ = followed;
     if (word.begins > 0) {
+      reads_document_ = true;
       outputs_.give_document(word.begins);
       if (branches_.dead()) skipped_.insert(word.begins);
       return;
@@ -75,8 +76,11 @@ class ScriptReader {
 
   /// `pipes`: what it writes goes to the next command.
   void end_command(bool pipes) {
+    // A document is read behind its command, with the command's variables.
+    if (command_ && !reads_document_) restore_variables();
     command_.reset();
     before_.clear();
+    reads_document_ = false;
     outputs_.end_command(pipes);
   }
 
@@ -167,7 +171,7 @@ class ScriptReader {
       made.line = word.line;
       made.document = word.document;
       outputs_.begin_command(made.program, word.document);
-      restore_variables(made.program);
+      if (!expands_itself(made.program)) restore_variables();
     }
     script_.commands[*command_].words.push_back(word.text);
     const std::string& program = script_.commands[*command_].program;
@@ -178,12 +182,15 @@ class ScriptReader {
     outputs_.add_word(word.text);
   }
 
-  /// TP=8 torchrun … $TP: the shell expands the words of a command before it assigns what stands before the program, and for that alone.
-  /// Other shells expand their words themselves.
-  void restore_variables(Name program) {
+  /// Other shells expand their words themselves: what stands before them holds to the end of the command.
+  static bool expands_itself(Name program) {
     constexpr std::array<Name, 6> kExpandThemselves{"bash", "sh", "eval", "srun", "ssh", "sbatch"};
+    return is_one_of(kExpandThemselves, program);
+  }
+
+  /// TP=8 torchrun … $TP: the shell expands the words of a command before it assigns what stands before the program, and for that alone.
+  void restore_variables() {
     for (; !before_.empty(); before_.pop_back()) {
-      if (is_one_of(kExpandThemselves, program)) continue;
       auto& [name, variable] = before_.back();
       if (variable)
         script_.variables[name] = std::move(*variable);
@@ -445,13 +452,15 @@ class ScriptReader {
     return rest == "[@]" || rest == "[*]" || (expansion.name.empty() && (rest.starts_with("@") || rest == "*"));
   }
 
-  /// ${TP:-8} and ${SP:+--sequence-parallel} replaced by what they stand for; ${TP:=8} sets TP.
+  /// ${TP:-8}, ${ARGS[@]:-} and ${SP:+--sequence-parallel} replaced by what they stand for; ${TP:=8} sets TP.
   std::string expanded(Name text, int line) {
     std::string result;
     while (!text.empty() && result.size() < kMaxShellValue) {
       const Expansion expansion = expansion_at(text);
-      const std::size_t colon = expansion.rest.starts_with(":") ? 1 : 0;
-      const Name rest = expansion.rest.substr(colon);
+      const bool all = expansion.rest.starts_with("[@]") || expansion.rest.starts_with("[*]");
+      const Name behind = expansion.rest.substr(all ? 3 : 0);
+      const std::size_t colon = behind.starts_with(":") ? 1 : 0;
+      const Name rest = behind.substr(colon);
       if (expansion.name.empty() || rest.empty() || Name("-=+?").find(rest[0]) == Name::npos) {
         result += text[0];
         text.remove_prefix(1);
@@ -530,6 +539,7 @@ class ScriptReader {
   ShellScript script_;
   bool begins_command_ = true;
   bool is_program_ = false;             ///< the word is the first of its command
+  bool reads_document_ = false;         ///< the command is given one
   bool followed_ = false;               ///< the word, by another one of its command
   Target takes_target_ = Target::none;  ///< the next word is a file
   ShellBranches branches_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <utility>
 
 namespace tracecast {
@@ -227,7 +228,8 @@ Expansion expansion_at(std::string_view text) {
 }
 
 bool is_whole(const Expansion& expansion) {
-  return expansion.rest.empty() || expansion.rest == "[@]" || expansion.rest == "[*]";
+  constexpr std::string_view kWhole[] = {"", "[@]", "[*]", "[@]:0", "[*]:0"};
+  return std::ranges::find(kWhole, expansion.rest) != std::end(kWhole);
 }
 
 }  // namespace tracecast

@@ -243,8 +243,8 @@ void import_early_stop(RunImport& run) {
   if (const auto early = run.flag(kEarly)) return run.put_flag("training.recompute_early_stop", *early, kEarly);
   const bool whole = recompute != nullptr && recompute->string == "full";
   if (!whole || run.has("training.batch_size")) return;
-  run.put_flag("training.recompute_early_stop", false);
-  run.assume(fmt::format("{} = false, torchtitan's default since 0.2", kEarly));
+  run.put_default("training.recompute_early_stop", node_of(false),
+                  fmt::format("{} = false, torchtitan's default since 0.2", kEarly));
 }
 
 constexpr const char* kOldFloat8Section = "float8";  ///< of earlier releases

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/words.hpp"
 #include "sim/import/recognise.hpp"
 
 namespace tracecast {
@@ -15,7 +16,7 @@ using Name = std::string_view;
 constexpr Name kOfModel =
     "import the model's config.json (hugging-face) or the file of DeepSpeed (deepspeed), and give the rest with --set";
 
-/// Keys that a YAML file of the launcher has, each at the start of a line, and what to give instead.
+/// Keys that a YAML file of the launcher has, each at the start of a line (with a blank: inside other keys), and what to give instead.
 struct Yaml {
   Name launcher;
   std::array<Name, 2> keys;
@@ -29,7 +30,7 @@ constexpr Yaml kYaml[] = {
     {"llm-foundry", {"max_seq_len", "train_loader"}},
     {"Nanotron", {"parallelism", "tokens"}},
     {"Primus",
-     {"modules", "    framework"},
+     {"modules", " framework"},
      "its own files set the rest: give all settings of the run as arguments of Megatron-LM (megatron), with --bf16 and "
      "what its pre_trainer.yaml has, or as the TOML of torchtitan"},
 };
@@ -52,7 +53,9 @@ bool has_end(std::span<const std::string> words, std::initializer_list<Name> end
 
 constexpr Command kCommands[] = {
     {[](std::span<const std::string> words, const std::function<bool(Name)>&) {
-       return has_words(words, "megatron", {"sft", "pt", "rlhf"});
+       return has_words(words, "megatron", {"sft", "pt", "rlhf"}) ||
+              has_end(words, {"_megatron/sft.py", "_megatron/pt.py", "_megatron/rlhf.py", "swift.cli._megatron.sft",
+                              "swift.cli._megatron.pt", "swift.cli._megatron.rlhf"});
      },
      "starts ms-swift, whose defaults are not Megatron-LM's: give its settings as arguments of Megatron-LM, with "
      "--bf16, --use-distributed-optimizer and --recompute-granularity selective, unless it has others"},
@@ -93,11 +96,15 @@ constexpr Python kPython[] = {
 };
 
 /// Words may be quoted, as JSON has them.
-bool has_line_of(Name content, Name key) {
+bool has_line_of(Name head, Name key) {
   for (const char* quote : {"", "\""}) {
-    const std::string word = fmt::format("{0}{1}{0}:", quote, key);
-    for (const Name before : {"\n", "\n  "})
-      if (content.starts_with(word) || head_contains(content, std::string(before) + word)) return true;
+    const std::string word = fmt::format("{0}{1}{0}:", quote, trim(key));
+    for (std::size_t at = head.find(word); at != Name::npos; at = head.find(word, at + 1)) {
+      const std::size_t before = head.substr(0, at).find_last_not_of(' ');
+      const std::size_t begin = before == Name::npos ? 0 : before + 1;
+      const bool begins = begin == 0 || head[begin - 1] == '\n';
+      if (begins && (key.starts_with(' ') ? at > begin : at - begin <= 2)) return true;
+    }
   }
   return false;
 }
@@ -111,8 +118,10 @@ std::string unread_launcher(Name content, Name file) {
     return found == std::end(kPython) ? "" : std::string(found->message);
   }
   if (!file.ends_with(".yaml") && !file.ends_with(".yml")) return "";
+  constexpr std::size_t kHead = 64 * 1024;
+  const Name head = content.substr(0, kHead);
   const auto* const found = std::ranges::find_if(kYaml, [&](const Yaml& each) {
-    return std::ranges::all_of(each.keys, [&](Name key) { return has_line_of(content, key); });
+    return std::ranges::all_of(each.keys, [&](Name key) { return has_line_of(head, key); });
   });
   if (found == std::end(kYaml)) return "";
   return fmt::format("is a configuration of {}, which is not read: {}", found->launcher, found->instead);
