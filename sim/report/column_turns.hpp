@@ -5,6 +5,8 @@
 #include <array>
 #include <cstddef>
 
+#include "sim/base/result.hpp"
+
 namespace tracecast {
 
 /// Chooses the activity of each column of a row. What a column does not show of its activities is carried to the next columns that have
@@ -22,6 +24,7 @@ class ColumnTurns {
       all += shares[i];
       if (shares[i] > kLeast && (shown == N || due_[i] > due_[shown] + kLeast)) shown = i;
     }
+    TRACECAST_ASSERT(shown < N, "a column has an activity");
     due_[shown] -= all;
     return shown;
   }

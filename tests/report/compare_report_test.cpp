@@ -53,6 +53,7 @@ TEST_CASE("compare: the picture has two rows per rank on one time axis", "[repor
 TEST_CASE("compare: rows of both timelines are of the same rank", "[report]") {
   // Two classes of ranks against eight ranks: rank 4 is the second class.
   StepRecord folded, unfolded;
+  folded.step_time = unfolded.step_time = Duration{1'000'000'000};
   for (const int r : {0, 4})
     folded.ranks.push_back({.number = r, .multiplicity = 4, .pp_rank = r / 4, .first_layers = {}, .time = {}});
   for (int r = 0; r < 8; ++r)
