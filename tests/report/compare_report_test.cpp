@@ -53,7 +53,6 @@ TEST_CASE("compare: the picture has two rows per rank on one time axis", "[repor
 TEST_CASE("compare: rows of both timelines are of the same rank", "[report]") {
   // Two classes of ranks against eight ranks: rank 4 is the second class.
   StepRecord folded, unfolded;
-  folded.step_time = unfolded.step_time = Duration{1'000'000'000};
   for (const int r : {0, 4})
     folded.ranks.push_back({.number = r, .multiplicity = 4, .pp_rank = r / 4, .first_layers = {}, .time = {}});
   for (int r = 0; r < 8; ++r)
@@ -101,6 +100,7 @@ TEST_CASE("compare: the size of the picture does not grow with the number of ope
 
 TEST_CASE("compare: ranks that are named are drawn", "[report]") {
   StepRecord folded, unfolded;
+  folded.step_time = unfolded.step_time = 1_s;
   for (const int r : {0, 4})
     folded.ranks.push_back({.number = r, .multiplicity = 4, .pp_rank = r / 4, .first_layers = {}, .time = {}});
   for (int r = 0; r < 8; ++r)
