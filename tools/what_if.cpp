@@ -100,7 +100,7 @@ Result<std::optional<GoodputForecast>> goodput_of(const Json& request, const Sce
   std::vector<std::string> overrides;
   if (*spares >= 0) overrides.push_back(fmt::format("recovery.spares={:.0f}", *spares));
   if (has_interval) overrides.push_back(fmt::format("checkpoint.interval={}", asked["checkpoint"].dump()));
-  const Result<fs::path> path = shipped_file(*name, data.scenarios / "failures", "failure model");
+  const Result<fs::path> path = find_named(*name, data.scenarios / "failures", "failure model");
   if (!path) return tl::unexpected(path.error());
   Result<FailureFile> failures = read_failure_file(*path, overrides);
   if (!failures) return tl::unexpected(failures.error());

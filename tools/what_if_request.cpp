@@ -117,19 +117,6 @@ Result<void> check_failure_keys(const Json& failures) {
   return check_keys(failures, {"model", "days", "mtbf_hours", "checkpoint", "spares"}, "failures.");
 }
 
-Result<fs::path> shipped_file(const std::string& name, const fs::path& folder, std::string_view what) {
-  std::vector<std::string> names;
-  for (const fs::path& file : data_files(folder)) {
-    names.push_back(file.stem().string());
-    if (names.back() == name) return file;
-  }
-  constexpr std::size_t kFew = 12;
-  const std::string meant = nearest_match(name, names);
-  std::string hint = meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant);
-  if (meant.empty() && names.size() <= kFew) hint = fmt::format(" (allowed: {})", fmt::join(names, " "));
-  return fail(fmt::format("unknown {} '{}'{}", what, name, hint));
-}
-
 Result<std::string> name_at(const Json& request, const char* key) {
   if (!request.contains(key) || !request[key].is_string())
     return fail_key(key, "", "is missing: the name of a shipped file");
@@ -157,7 +144,7 @@ Result<Asked> scenario_of(const Json& request, const DataPaths& data) {
   Result<Scenario> scenario = [&, &plain = of_scenario]() -> Result<Scenario> {
     if (request.contains("file") && !request["file"].is_null())
       return dropped_scenario(request["file"], *name, plain, data);
-    const Result<fs::path> path = shipped_file(*name, data.scenarios, "scenario");
+    const Result<fs::path> path = find_named(*name, data.scenarios, "scenario");
     if (!path) return tl::unexpected(path.error());
     return read_scenario(*path, data, plain);
   }();

@@ -2,9 +2,7 @@
 /// What a request of the what-if page (what_if.hpp) names: its scenario and single values. Names of shipped files are read, never paths.
 #pragma once
 
-#include <filesystem>
 #include <string>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -18,10 +16,6 @@ namespace tracecast::cli {
 Result<void> check_request(const nlohmann::ordered_json& request);
 /// Errors: a key of "failures" that it does not have.
 Result<void> check_failure_keys(const nlohmann::ordered_json& failures);
-
-/// The file of this name in `folder`, which is never a path.   Errors: there is none; the sentence names those that there are
-Result<std::filesystem::path> shipped_file(const std::string& name, const std::filesystem::path& folder,
-                                           std::string_view what);
 
 /// The name of a shipped file at `key`.   Errors: there is none, or it could be a path
 Result<std::string> name_at(const nlohmann::ordered_json& request, const char* key);

@@ -23,8 +23,8 @@ bool is_other_kind(const fs::path& folder) {
 }
 
 /// " (did you mean 'a'?)": the nearest name, else the names that contain the words, else all names if they are few, else
-/// the command that lists them.
-std::string hint(const std::string& name, const std::vector<std::string>& names) {
+/// the command that lists them. `paths`: whether a path would do as well.
+std::string hint(const std::string& name, const std::vector<std::string>& names, bool paths) {
   constexpr std::size_t kFew = 12;
   std::vector<std::string> containing = names_with(name, names);
   containing.erase(std::unique(containing.begin(), containing.end()), containing.end());
@@ -33,11 +33,11 @@ std::string hint(const std::string& name, const std::vector<std::string>& names)
   const std::string nearest = nearest_match(name, names);
   if (!nearest.empty()) return fmt::format(" (did you mean '{}'?)", nearest);
   if (names.empty()) return "";
-  if (names.size() <= kFew) return fmt::format(" (allowed: {}, or a path)", fmt::join(names, " "));
-  return fmt::format(" (a path, or one of the {} that `tracecast list` shows)", names.size());
+  if (names.size() <= kFew) return fmt::format(" (allowed: {}{})", fmt::join(names, " "), paths ? ", or a path" : "");
+  return fmt::format(" ({}one of the {} that `tracecast list` shows)", paths ? "a path, or " : "", names.size());
 }
 
-Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, std::string_view what) {
+Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, std::string_view what, bool paths) {
   std::vector<fs::path> found;
   std::vector<std::string> names;
   for (const fs::path& file : data_files(folder)) {
@@ -45,10 +45,10 @@ Result<fs::path> find_by_name(const std::string& name, const fs::path& folder, s
     if (names.back() == name) found.push_back(file);
   }
   if (found.size() == 1) return found.front();
-  if (found.empty()) return fail(fmt::format("unknown {} '{}'{}", what, name, hint(name, names)));
-  std::string paths;
-  for (const fs::path& file : found) paths += (paths.empty() ? "" : ", ") + file.string();
-  return fail(fmt::format("more than one {} has the name '{}' (give the path: {})", what, name, paths));
+  if (found.empty()) return fail(fmt::format("unknown {} '{}'{}", what, name, hint(name, names, paths)));
+  std::string all;
+  for (const fs::path& file : found) all += (all.empty() ? "" : ", ") + file.string();
+  return fail(fmt::format("more than one {} has the name '{}' (give the path: {})", what, name, all));
 }
 
 Diagnostic about(const fs::path& path, std::string message) { return {path.string(), 0, "", "", std::move(message)}; }
@@ -85,10 +85,14 @@ Result<fs::path> find_file(const std::string& name, const fs::path& folder, std:
       fs::is_character_file(name, code))
     return fail(fmt::format("{}: is not a file; files are read more than once, so a pipe cannot be given", name));
   const bool is_path = name.find('/') != std::string::npos || name.ends_with(".json");
-  if (!is_path) return find_by_name(name, folder, what);
+  if (!is_path) return find_by_name(name, folder, what, true);
   for (const std::string& below : {name, name + ".json"})  // "published/llama3-405b-16k" below the folder
     if (const fs::path file = folder / below; fs::is_regular_file(file, code)) return file;
   return fail(about(name, fs::is_directory(name, code) ? "is a folder, not a file" : "does not exist"));
+}
+
+Result<fs::path> find_named(const std::string& name, const fs::path& folder, std::string_view what) {
+  return find_by_name(name, folder, what, false);
 }
 
 Result<void> write_file(const fs::path& path, std::string_view content) {

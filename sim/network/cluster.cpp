@@ -165,18 +165,16 @@ class NicUse {
     return working(own) * smallest_share(own, [this](std::size_t nic) { return load_[nic]; });
   }
 
-  /// The same for one GPU, while the users `sending` of a group send, and those of each of its siblings.
-  double of_gpu(int gpu, const std::vector<int>& sending, int sharing) const {
-    const std::vector<int> own = users({&gpu, 1});
+  /// The same for `own`, while the users `sending` of a group send, and those of each of its siblings.
+  double equivalent(const std::vector<int>& own, const std::vector<int>& sending, int sharing) const {
     return working(own) *
            smallest_share(own, [&](std::size_t nic) { return std::min(load_[nic], sending[nic] * sharing); });
   }
-  /// The same for all of a group's users.
-  double of_group(const std::vector<int>& own, int sharing) const {
-    return working(own) *
-           smallest_share(own, [&](std::size_t nic) { return std::min(load_[nic], own[nic] * sharing); });
+  double of_group(const std::vector<int>& own, int sharing) const { return equivalent(own, own, sharing); }
+  double of_gpu(int gpu, const std::vector<int>& sending, int sharing) const {
+    return equivalent(users({&gpu, 1}), sending, sharing);
   }
-  double of_gpu_alone(int gpu, int sharing) const { return of_gpu(gpu, users({&gpu, 1}), sharing); }
+  double of_gpu_alone(int gpu, int sharing) const { return of_group(users({&gpu, 1}), sharing); }
 
  private:
   template <class Load>

@@ -7,6 +7,7 @@
 
 #include "sim/base/markup.hpp"
 #include "sim/base/quantity_text.hpp"
+#include "sim/base/words.hpp"
 #include "sim/report/svg.hpp"
 #include "sim/report/topology_report.hpp"
 
@@ -55,9 +56,8 @@ class Drawing {
 
  private:
   std::string summary() const {
-    std::string line =
-        fmt::format("{} GPU{} on {} node{}, fabric {}", grouped(report_.ranks), report_.ranks == 1 ? "" : "s",
-                    grouped(report_.nodes), report_.nodes == 1 ? "" : "s", report_.fabric);
+    std::string line = fmt::format("{} GPU{} on {} node{}, fabric {}", grouped(report_.ranks), plural(report_.ranks),
+                                   grouped(report_.nodes), plural(report_.nodes), report_.fabric);
     if (report_.bisection.bytes_per_second > 0) line += ", bisection " + to_text(report_.bisection);
     return line;
   }

@@ -86,7 +86,7 @@ double around_ring(Collective collective, const GroupPlacement& group) {
   return bus_bandwidth(collective, group.ranks, {1}, from_seconds(1));
 }
 
-double through_trees(Collective, const GroupPlacement& group) { return tracecast::through_trees(group.nodes); }
+double through_trees(Collective, const GroupPlacement& group) { return through_trees(group.nodes); }
 
 double through_network(Collective, const GroupPlacement&) { return 1; }
 

@@ -313,7 +313,8 @@ bool fits(const Schedule& schedule, const std::vector<ScheduledRank>& ranks) {
   return true;
 }
 
-/// The fixed orders within the limits, and the shortest makespan of those that they come from.
+/// The fixed orders within the limits, and the shortest makespan of those that they come from: with whole backwards 1F1B is no shorter
+/// than in two parts, so at least one of `orders` keeps to it.
 struct FixedOrders {
   std::vector<Order> orders;
   std::int64_t makespan = std::numeric_limits<std::int64_t>::max();
