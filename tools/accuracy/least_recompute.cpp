@@ -46,8 +46,9 @@ std::optional<Recomputed> part_that_fits(const RowScenario& row, const ForecastR
   return std::nullopt;
 }
 
-Recomputed everything(const RowScenario& row, const ForecastRun& run) {
-  Recomputed all{row.scenario.training, "everything, less does not fit"};
+Recomputed everything(const RowScenario& row, const ForecastRun& run, bool higher_stage) {
+  const char* with = higher_stage ? " with a lower ZeRO stage" : "";
+  Recomputed all{row.scenario.training, fmt::format("everything, less does not fit{}", with)};
   all.training.recompute = Recompute::full;
   all.training.recompute_num_layers = 0;
   if (!fits_with(row, run, all.training)) all.what = "everything, though even that does not make it fit";
@@ -58,10 +59,34 @@ void assume_recompute(RowScenario& row, const std::string& what) {
   row.assumptions.emplace_back("recomputation not reported: " + what);
 }
 
-/// True if nothing is said of the optimizer and several ranks can divide it.
-bool may_divide_optimizer(const RowScenario& row) {
+/// The highest ZeRO stage to be tried; 0: the row says which, or no ranks can divide anything.
+int highest_zero_stage(const RowScenario& row) {
   const Parallel& p = row.scenario.parallel;
-  return row.guess_zero_stage && p.zero_stage == 0 && row.scenario.cluster.world_size > p.tp * p.pp;
+  return p.zero_stage == 0 && row.scenario.cluster.world_size > p.tp * p.pp ? row.highest_zero_stage : 0;
+}
+
+/// True if `run` fits, or would with everything recomputed where that is not reported.
+bool can_fit(const RowScenario& row, const ForecastRun& run) {
+  Training training = row.scenario.training;
+  if (row.guess_recompute) {
+    training.recompute = Recompute::full;
+    training.recompute_num_layers = 0;
+  }
+  return fits_with(row, run, training);
+}
+
+/// The lowest ZeRO stage above 0 with which the row can fit, else the highest.
+Result<ForecastRun> with_least_stage(RowScenario& row, int highest, const ForecastOptions& how) {
+  int& stage = row.scenario.parallel.zero_stage;
+  for (stage = 1;; ++stage) {
+    Result<ForecastRun> run = forecast(row.scenario, how);
+    if (!run) return run;
+    const bool fits = can_fit(row, *run);
+    if (!fits && stage < highest) continue;
+    row.assumptions.push_back(fmt::format("ZeRO stage not reported: {}, {}", stage,
+                                          fits ? "the least that fits" : "though even that does not make it fit"));
+    return run;
+  }
 }
 
 /// False: this schedule has another number of virtual stages.
@@ -115,20 +140,17 @@ std::optional<ForecastRun> with_fewer_virtual_stages(RowScenario& row, const For
 
 Result<ForecastRun> with_least_recompute(RowScenario& row, const ForecastOptions& how) {
   Result<ForecastRun> run = forecast(row.scenario, how);
+  const int stages = highest_zero_stage(row);
+  if (run && !run->forecast.fits && stages > 0) run = with_least_stage(row, stages, how);
   if (!run || !row.guess_recompute) return run;
-  if (!run->forecast.fits && may_divide_optimizer(row)) {
-    row.scenario.parallel.zero_stage = 1;
-    row.assumptions.emplace_back("optimizer not reported: distributed (ZeRO-1), since the run does not fit without");
-    run = forecast(row.scenario, how);
-    if (!run) return run;
-  }
-  if (run->forecast.fits) {
+  const bool higher_stage = stages > 1 && row.scenario.parallel.zero_stage > 1;
+  if (run->forecast.fits && !higher_stage) {
     row.guess_recompute = false;
     if (row.scenario.training.recompute == Recompute::none) assume_recompute(row, "none fits");
     return run;
   }
-  const std::optional<Recomputed> part = part_that_fits(row, *run);
-  const Recomputed chosen = part ? *part : everything(row, *run);
+  const std::optional<Recomputed> part = higher_stage ? std::nullopt : part_that_fits(row, *run);
+  const Recomputed chosen = part ? *part : everything(row, *run, higher_stage);
   RowScenario fewer = row;
   row.scenario.training = chosen.training;
   assume_recompute(row, chosen.what);

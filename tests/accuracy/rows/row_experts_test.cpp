@@ -14,9 +14,9 @@ namespace {
 /// The parallelism of a run of a model with experts; `values` of kColumnsWithExperts.
 constexpr const char* kColumnsWithExperts =
     "layers,hidden,heads,vocab,seq_len,global_batch_seqs,gpu,gpu_count,framework,attention_kind,moe_experts,"
-    "moe_topk,moe_ffn_hidden,pp,vp\n";
+    "moe_topk,moe_ffn_hidden,pp,vp";
 Parallel parallel_with_experts(const std::string& values) {
-  const CsvTable table = CsvTable::parse(kColumnsWithExperts + values + "\n", "t.csv").value();
+  const CsvTable table = CsvTable::parse(std::string(kColumnsWithExperts) + "\n" + values + "\n", "t.csv").value();
   return scenario_of_row(table, 0, RowLibrary::open(shipped_data()).value()).value().scenario.parallel;
 }
 
@@ -87,6 +87,23 @@ TEST_CASE("row: an unreported dispatcher is that of the release's recipes", "[ac
   CHECK(dispatcher("Megatron-Bridge 26.04", "H100", ",128") == MoeDispatcher::hybridep);
   CHECK(dispatcher("Megatron-Bridge", "H100", ",128") == MoeDispatcher::hybridep);
   CHECK(dispatcher("Megatron-Core (MoE dev)", "H100", ",128") == MoeDispatcher::deepep);
+  CHECK(dispatcher("Megatron-Core 0.15", "H100", ",128") == MoeDispatcher::deepep);
+  CHECK(dispatcher("Megatron-Core 0.15", "GB200", ",128") == MoeDispatcher::hybridep);
+  CHECK(dispatcher("Megatron-Core 0.13", "GB200", ",128") == MoeDispatcher::deepep);  // before there was another
+}
+
+TEST_CASE("row: Megatron-Bridge has no DeepEP on racks", "[accuracy]") {
+  const auto dispatcher = [](const char* framework, const char* gpu) {
+    const std::string text =
+        fmt::format("{},moe_dispatcher,ep\n4,4096,32,32000,4096,128,{},16,{},,128,8,1024,,,deepep,8\n",
+                    kColumnsWithExperts, gpu, framework);
+    return scenario_of_row(CsvTable::parse(text, "t.csv").value(), 0, RowLibrary::open(shipped_data()).value()).value();
+  };
+  const RowScenario rack = dispatcher("Megatron-Bridge 26.04", "GB200");
+  CHECK(rack.scenario.parallel.moe_dispatcher == MoeDispatcher::alltoall);
+  CHECK(assumes(rack, "to which Megatron-Bridge falls back"));
+  CHECK(dispatcher("Megatron-Bridge 26.04", "H100").scenario.parallel.moe_dispatcher == MoeDispatcher::deepep);
+  CHECK(dispatcher("Megatron-Core (MoE guide)", "GB200").scenario.parallel.moe_dispatcher == MoeDispatcher::deepep);
 }
 
 TEST_CASE("row: dropped tokens go by all-to-all, which overlaps with nothing", "[accuracy]") {

@@ -102,6 +102,8 @@ TEST_CASE("row words: NeMo, Megatron-Bridge and Megatron-Core by release", "[acc
   CHECK(named("NeMo AutoModel 26.06") == "NeMo AutoModel 26.06");
   CHECK(named("Megatron Bridge v0.2.0") == "Megatron-Bridge 25.11");
   CHECK(named("Megatron-Bridge 0.6") == "Megatron-Bridge 26.08");
+  CHECK(named("Megatron-Bridge 0.8") == "Megatron-Bridge 26.12");  // as if one came every second month
+  CHECK(named("Megatron-Bridge 0.9") == "Megatron-Bridge 27.02");
   CHECK(named("mcore v0.12") == "Megatron-Core 0.12");
   CHECK(named("Megatron-Core") == "Megatron-Core");
   CHECK(stack_of("NeMo 23.08") == "nemo-2024");
@@ -120,7 +122,8 @@ TEST_CASE("row words: versions and releases of NeMo in other spellings", "[accur
   CHECK(stack_of("NeMo 22.11") == "nemo-2024");
   CHECK(named("NeMo 2.5") == "Megatron-Bridge 25.09");
   CHECK(named("NeMo 2.6.1") == "Megatron-Bridge 25.11");
-  CHECK(named("NeMo 2.10") == "Megatron-Bridge");
+  CHECK(named("NeMo 2.7") == "Megatron-Bridge 26.02");
+  CHECK(named("NeMo 2.10") == "Megatron-Bridge 26.08");
   CHECK(named("NeMo (PyTorch 2.1)") == "NeMo (PyTorch 2.1)");
 }
 

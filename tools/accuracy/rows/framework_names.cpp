@@ -130,18 +130,25 @@ std::string megatron_lm(const TableFields& fields, const std::string& small) {
   return year == 0 ? "Megatron-LM" : fmt::format("Megatron-LM ({})", std::clamp(year, 2020, 2026));
 }
 
+/// Releases since February 2026 came every second month, and later ones are taken to.
+std::string release_after_february_2026(int releases) {
+  const int months = 1 + 2 * releases;  // since January
+  return fmt::format("{}.{:02}", 26 + months / 12, 1 + months % 12);
+}
+
 std::string megatron_bridge(const std::string& name) {
   if (const std::string release = release_in(name); !release.empty()) return "Megatron-Bridge " + release;
   struct Version {
     const char* number;
     const char* release;
   };
-  constexpr Version kVersions[] = {{"0.1", "25.09"}, {"0.2", "25.11"}, {"0.3", "26.02"},
-                                   {"0.4", "26.04"}, {"0.5", "26.06"}, {"0.6", "26.08"}};
+  constexpr Version kVersions[] = {{"0.1", "25.09"}, {"0.2", "25.11"}};
+  constexpr int kMinorOfFebruary2026 = 3;
   const std::string version = version_in(name);
   for (const Version& each : kVersions)
     if (version == each.number) return std::string("Megatron-Bridge ") + each.release;
-  return "Megatron-Bridge";
+  const int minor = number_after(version, "0.");
+  return "Megatron-Bridge" + (minor == 0 ? "" : " " + release_after_february_2026(minor - kMinorOfFebruary2026));
 }
 
 /// What follows a framework's name, but for words like "framework": "2.1.0" of "nvidia nemo framework v2.1.0".
@@ -169,9 +176,9 @@ std::string nemo(const TableFields& fields, const std::string& small) {
   const std::vector<std::string_view> words = words_of_name(small);
   const auto [major, minor] = major_and_minor(word_behind(words, "nemo"));
   std::string release = release_in(name);
-  if (contains(small, "bridge") || (release.empty() && major == 2 && minor >= std::ssize(kContainers)))
-    return megatron_bridge(name);
-  if (release.empty() && major == 2) release = kContainers[minor];
+  if (contains(small, "bridge")) return megatron_bridge(name);
+  if (const int later = minor - static_cast<int>(std::size(kContainers)); release.empty() && major == 2)
+    release = later < 0 ? kContainers[minor] : release_after_february_2026(later);
   const double released = year_of_release(release);
   if (released >= kFirstBridge) return "Megatron-Bridge " + release;
   if (released > 0) return "NeMo " + release;

@@ -227,8 +227,14 @@ class ParallelReader : RowPart {
       p.zero_stage = 1;
       assume("optimizer not reported: distributed, as in recipes of Megatron-Core");
     } else {
-      result_.guess_zero_stage = !runs("megatron-lm-2021");  // it had no distributed optimizer
+      result_.highest_zero_stage = highest_zero_stage(p);
     }
+  }
+
+  /// Megatron-LM of 2021 had no distributed optimizer; DeepSpeed refuses stages above 1 with its pipelines, Megatron has none.
+  int highest_zero_stage(const Parallel& p) const {
+    if (runs("megatron-lm-2021")) return 0;
+    return p.pp > 1 || (stack_ != nullptr && stack_->name.starts_with("megatron-lm")) ? 1 : 3;
   }
 
   /// The dispatcher of experts, of a column or of the words of the source, else that of its release's recipes.
@@ -251,7 +257,15 @@ class ParallelReader : RowPart {
       p.moe_dispatcher = MoeDispatcher::deepep;  // docs/references.md#nemo-deepep
       assume("dispatcher of experts not reported: deepep, as in NeMo's recipe");
     } else if (is_megatron_core() && !is_bridge() && p.ep > 1) {
+      if (p.moe_dispatcher == MoeDispatcher::deepep && has_racks() && !precedes_hybridep_in_megatron()) {
+        p.moe_dispatcher = MoeDispatcher::hybridep;
+        return assume("dispatcher of experts not reported: hybridep, as in NVIDIA's recipes for racks");
+      }
       assume(fmt::format("dispatcher of experts not reported: {}, as the stack's", to_string(p.moe_dispatcher)));
+    }
+    if (is_bridge() && has_racks() && p.moe_dispatcher == MoeDispatcher::deepep) {
+      p.moe_dispatcher = MoeDispatcher::alltoall;  // docs/references.md#bridge-dispatchers
+      assume("DeepEP on racks: experts by all-to-all, to which Megatron-Bridge falls back");
     }
     // The provider of DeepSeek's models has it, and only other dispatchers and overlapped exchanges turn it off.
     if (is_bridge() && is_deepseek() && p.moe_dispatcher == MoeDispatcher::alltoall && !overlaps_exchanges())
@@ -296,6 +310,12 @@ class ParallelReader : RowPart {
 
   /// Megatron-Bridge's recipes before release 26.04 choose HybridEP on racks only: docs/references.md#bridge-dispatchers
   bool precedes_hybridep_on_nodes() const { return is_bridge() && !is_bridge_since(2026.25) && !has_racks(); }
+
+  /// Megatron-Core has HybridEP since version 0.15: docs/references.md#bridge-dispatchers
+  bool precedes_hybridep_in_megatron() const {
+    const double year = year_of_megatron(framework_, fields_);
+    return year > 0 && year < 2025.85;
+  }
 
   void read_stages(Parallel& p) {
     if (p.pp == 1) {

@@ -69,7 +69,7 @@ struct RowScenario {
   bool guessed_layout = false;           ///< micro-batch, virtual stages or ranks of experts are not reported
   bool guessed_chunks = false;           ///< of these, virtual stages
   bool guess_recompute = false;          ///< to be chosen by memory, from training.recompute on
-  bool guess_zero_stage = false;         ///< nothing says how the optimizer is divided
+  int highest_zero_stage = 0;            ///< to be chosen by memory, up to this one; 0: something says it
   std::vector<std::string> assumptions;  ///< sentences
 };
 
