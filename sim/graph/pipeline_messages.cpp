@@ -11,7 +11,7 @@ namespace {
 
 bool host_waits_for_messages(const Parallel& parallel) {
   const ScheduleVariant* schedule = find_schedule(parallel.pp_schedule);
-  return !parallel.overlap_p2p && schedule != nullptr && schedule->host_waits_for_messages;
+  return !overlaps_messages(parallel) && schedule != nullptr && schedule->host_waits_for_messages;
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ void PipelineMessages::send(TemplateWriter& writer, int chunk, ChannelSide side,
   if (message < 0) return;
   const EventRef computed = event(chunk, side);
   writer.mark_as(computed);
-  const bool blocking = !context_.plan.parallel.overlap_p2p;
+  const bool blocking = !overlaps_messages(context_.plan.parallel);
   const EventRef sent = blocking ? writer.new_local_event() : EventRef{};
   writer.transfer(OpType::send, stream(chunk, side), message, {computed}, sent);
   if (blocking) writer.wait(sent);

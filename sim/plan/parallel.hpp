@@ -182,7 +182,9 @@ struct Parallel {
   /// zero_stage 3 but for DeepSpeed's: parameters are views of what was gathered, as fsdp1's always are, not copied out of it
   /// (Megatron-FSDP).
   bool gathers_in_place = false;
-  bool overlap_p2p = true;          ///< sends and receives do not block the compute stream
+  bool overlap_p2p = true;  ///< sends and receives do not block the compute stream
+  /// With overlap_p2p: so in the schedule 1f1b. Megatron-LM overlaps only where stages are interleaved (docs/references.md#overlap-p2p).
+  bool overlap_p2p_1f1b = true;
   bool scatter_gather_p2p = false;  ///< without sequence parallelism: each tensor rank sends 1/tp, the receivers gather
   /// Stages keep their outputs until the backward, each tensor rank a part (DeepSpeed's PipelineEngine); Megatron-LM frees them.
   bool keep_stage_outputs = false;
@@ -226,6 +228,11 @@ struct Parallel {
   }
   bool operator==(const Parallel&) const = default;
 };
+
+inline bool is_1f1b(const Parallel& p) { return p.pp_schedule == "1f1b" || (p.pp_schedule.empty() && p.vpp == 1); }
+
+/// True if pipeline messages run beside computation.
+inline bool overlaps_messages(const Parallel& p) { return p.overlap_p2p && (p.overlap_p2p_1f1b || !is_1f1b(p)); }
 
 enum class Recompute {
   none,

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 #include "sim/forecast/forecast.hpp"
 #include "sim/graph/traffic.hpp"
@@ -309,6 +312,19 @@ TEST_CASE("builder: a host that waits for its messages cannot issue ahead while 
   CHECK(hidden == Approx(pass).epsilon(0.1));
   // Zero Bubble's runtime waits for nothing.
   CHECK(step(false, 4, "zb-h1") - step(true, 4, "zb-h1") < 0.1 * pass);
+}
+
+TEST_CASE("builder: Megatron-LM's stacks overlap messages of interleaved stages only", "[graph]") {
+  const auto step = [](int vpp, std::vector<std::string> changes) {
+    changes.insert(changes.end(), {"stack=megatron-core", "parallel.zero_stage=1", "parallel.tp=4", "parallel.pp=4",
+                                   "parallel.dp=4", fmt::format("parallel.vpp={}", vpp)});
+    return forecast(shipped_scenario("p5-llama3-70b-64", changes), {}).value().forecast.step_time_s;
+  };
+  const std::vector<std::string> none = {"parallel.overlap_p2p=false"}, all = {"parallel.overlap_p2p_1f1b=true"};
+  CHECK(step(1, {}) == step(1, none));
+  CHECK(step(1, {}) > step(1, all));
+  CHECK(step(2, {}) < step(2, none));
+  CHECK(step(2, {}) == step(2, all));
 }
 
 TEST_CASE("builder: adapters take the host calls of the framework, not operators of a stack", "[oracle][graph][lora]") {

@@ -574,16 +574,16 @@ TEST_CASE("launchers: what a whole configuration of Megatron-Bridge turns off is
 // validate_args of arguments.py: "Setting args.overlap_p2p_comm to False since non-interleaved schedule does not support …"
 TEST_CASE("launchers: Megatron-LM overlaps messages of interleaved stages only", "[io][launch]") {
   const std::string two = "--pipeline-model-parallel-size 2";
-  CHECK_FALSE(megatron(two).scenario.parallel.overlap_p2p);
-  CHECK(megatron(two + " --num-virtual-stages-per-pipeline-rank 2").scenario.parallel.overlap_p2p);
-  CHECK(megatron(two + " --pipeline-model-parallel-layout 'Et*8|t*8|t*8|t*8L'").scenario.parallel.overlap_p2p);
-  CHECK(megatron("").scenario.parallel.overlap_p2p);  // no messages
-  CHECK_FALSE(bridge("model:\n  pipeline_model_parallel_size: 2\n").scenario.parallel.overlap_p2p);
+  CHECK_FALSE(overlaps_messages(megatron(two).scenario.parallel));
+  CHECK_FALSE(overlaps_messages(megatron(two + " --transformer-impl local").scenario.parallel));
+  CHECK(overlaps_messages(megatron(two + " --num-virtual-stages-per-pipeline-rank 2").scenario.parallel));
+  CHECK(overlaps_messages(megatron(two + " --pipeline-model-parallel-layout 'Et*8|t*8|t*8|t*8L'").scenario.parallel));
+  CHECK_FALSE(overlaps_messages(bridge("model:\n  pipeline_model_parallel_size: 2\n").scenario.parallel));
   for (const std::string format : {"megatron", "megatron-bridge"}) {
     const auto listed = [&](const char* overlap) {
       const Scenario scenario = shipped_scenario(
-          "p5-llama3-70b-64", {"parallel.pp=2", "parallel.dp=4", std::string("parallel.overlap_p2p=") + overlap});
-      return std::ranges::count(emit_run(format, in_plain_terms(scenario)).unmapped, "parallel.overlap_p2p=true");
+          "p5-llama3-70b-64", {"parallel.pp=2", "parallel.dp=4", std::string("parallel.overlap_p2p_1f1b=") + overlap});
+      return std::ranges::count(emit_run(format, in_plain_terms(scenario)).unmapped, "parallel.overlap_p2p_1f1b=true");
     };
     CHECK(listed("true") == 1);
     CHECK(listed("false") == 0);

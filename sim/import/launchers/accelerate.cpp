@@ -138,7 +138,6 @@ void import_megatron_section(RunImport& run) {
   import_rows(run, kMegatronRows, AbsentFlag::is_false);  // Megatron-LM's own arguments, none of which is given
   run.put_flag("parallel.overlap_param_gather", false);
   import_rows(run, kMegatronSection, AbsentFlag::is_false);
-  if (run.given_count("parallel.pp", 1) > 1) run.put_flag("parallel.overlap_p2p", false);  // stages are not interleaved
   run.put("training.cross_entropy", "automatic");  // without --cross-entropy-loss-fusion
   if (run.flag(kRecompute).value_or(false)) run.put("training.recompute", "selective", kRecompute);
   if (run.flag(kDistributed).value_or(false)) run.put("parallel.zero_stage", 1, kDistributed);

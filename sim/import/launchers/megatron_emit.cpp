@@ -259,9 +259,6 @@ void emit_loss(Settings& said, RunSettings& settings, const Scenario& s) {
   said.push_back({"cross-entropy-fusion-impl", kernel ? "te" : "native"});
 }
 
-/// A pipeline without virtual stages, whose messages Megatron-LM never overlaps.
-bool sends_in_line(const Parallel& p) { return p.pp > 1 && p.vpp == 1; }
-
 Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   Settings said;
   for (const auto& [key, value] : emit_rows(settings, kMegatronRows))
@@ -275,8 +272,10 @@ Settings emit_settings(const Scenario& scenario, RunSettings& settings) {
   emit_graphs(said, settings, scenario.training);
   emit_loss(said, settings, scenario);
   emit_experts(said, settings, scenario);
-  if (sends_in_line(scenario.parallel) && scenario.parallel.overlap_p2p) settings.list("parallel.overlap_p2p");
-  if (scenario.parallel.cp > 1) said.push_back({"cp-comm-type", settings.take("parallel.cp_comm_type").string});
+  const Parallel& p = scenario.parallel;
+  settings.list_unless_of_stack(kStack, true, "parallel.overlap_p2p_1f1b");
+  if (p.pp > 1 && is_1f1b(p) && overlaps_messages(p)) settings.list("parallel.overlap_p2p_1f1b");
+  if (p.cp > 1) said.push_back({"cp-comm-type", settings.take("parallel.cp_comm_type").string});
   settings.list_unless_of_stack(kStack, scenario.training.transformer_engine, "training.transformer_engine");
   for (const char* covered : {"parallel.dp", "parallel.cp_comm_type", "training.train_tokens"}) settings.take(covered);
   return said;

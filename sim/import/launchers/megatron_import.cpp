@@ -412,15 +412,14 @@ void import_megatron_settings(RunImport& run, bool bridge) {
   if (run.given_count("parallel.tp", 1) <= 1) run.put_flag("parallel.sequence_parallel", false);  // as Megatron does
   const bool deepspeed = run.flag("deepspeed").value_or(false);
   const bool from_local = deepspeed || run.word("transformer-impl") == "local";
-  if (!from_local) run.put("stack", "megatron-core");
+  if (from_local)
+    run.put_flag("parallel.overlap_p2p_1f1b", false);
+  else
+    run.put("stack", "megatron-core");
   import_batch_ramp(run);
   import_megatron_model(run, bridge);
   const std::int64_t layers = run.given_count("model.num_layers", 0);
   import_megatron_pipeline(run, layers);
-  // As Megatron-LM does, which overlaps messages where stages are interleaved.
-  if (run.given_count("parallel.pp", 1) > 1 && run.given_count("parallel.vpp", 1) <= 1 &&
-      !run.is_overridden("parallel.vpp"))
-    run.put_flag("parallel.overlap_p2p", false);
   import_sharding(run, bridge);
   import_megatron_precision(run, bridge);
   if (deepspeed) import_megatron_deepspeed(run);
