@@ -31,6 +31,8 @@ TEST_CASE("attention words: tokens of a window and its layers", "[accuracy]") {
       {"window 128 in every second layer", {.tokens = 128, .global_every = 2}},
       {"window 4096 but every 4th layer", {.tokens = 4096, .global_every = 4}},
       {"window 4096, full attention in every 4th layer", {.tokens = 4096, .global_every = 4}},
+      {"window 4096, every 4th layer is global", {.tokens = 4096, .global_every = 4}},
+      {"window 4096 in every 4th layer, full in the others", {.tokens = 4096, .unread_layers = true}},
       {"window 4096 in every layer", {.tokens = 4096, .global_every = 0}},
       {"window 4096 in all layers", {.tokens = 4096, .global_every = 0}},
       {"window 4096 in 1 of 4 layers", {.tokens = 4096, .unread_layers = true}},

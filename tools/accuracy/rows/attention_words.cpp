@@ -52,8 +52,11 @@ int ordinal_in(std::string_view word) {
 /// The words of a cell. A window is local, what attends to all tokens is global.
 class WindowWords {
  public:
-  explicit WindowWords(const std::string& lower) : words_(split_words(lower, " \t\r;()[]=")) {
-    for (std::string_view& word : words_) word = trim(word, ",.");
+  explicit WindowWords(const std::string& lower) {
+    for (const std::string_view word : split_words(lower, " \t\r;()[]=")) {
+      words_.push_back(trim(word, ",."));
+      ends_clause_.push_back(word.ends_with(','));
+    }
   }
 
   /// Behind the word for a window, else the last one before it: "window of 4k", "4096-token window".
@@ -118,8 +121,15 @@ class WindowWords {
     if (interval == 1)
       set(window, !is_global(at), 0);
     else
-      set(window, interval == 2 || is_global(at), interval);
+      set(window, interval == 2 || is_global(at) || is_global_behind(at + 1), interval);
     return true;
+  }
+
+  /// "every 4th layer is global", not "every 4th layer, full in the others".
+  bool is_global_behind(std::size_t ordinal) const {
+    for (std::size_t i = ordinal + 1; i < words_.size() && i < ordinal + 4 && !ends_clause_[i - 1]; ++i)
+      if (begins_with_any(words_[i], kGlobal)) return true;
+    return false;
   }
 
   static void set(ReportedWindow& window, bool known, int global_every) {
@@ -143,6 +153,7 @@ class WindowWords {
   }
 
   std::vector<std::string_view> words_;
+  std::vector<bool> ends_clause_;  ///< a comma follows the word
 };
 
 }  // namespace

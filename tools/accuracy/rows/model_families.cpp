@@ -133,6 +133,9 @@ constexpr ExpertFamily kExperts[] = {
     {"ernie-4.5-21b", 2560, 64, 6, 1536, 3072, 1},
 };
 
+/// Models with experts of which there is no entry above.
+constexpr const char* kOtherExperts[] = {"dots.llm1", "ling-mini", "ling-flash", "ling-1t", "mistral-large-3"};
+
 constexpr AttentionWindow kWindows[] = {
     {"gemma-2", "Gemma", 4096, 2},
     {"gemma-3n", "Gemma", 512, 5},
@@ -279,7 +282,7 @@ bool is_named_for_experts(std::string_view name) {
     const bool active = word.size() > 2 && word[0] == 'a' && is_digit(word[1]) && word.back() == 'b';
     return active || word.ends_with("moe");  // also "JetMoE"
   };
-  return has_known_experts(name) || std::ranges::any_of(split_words(name, "-"), says);
+  return has_known_experts(name) || is_of_any(kOtherExperts, name) || std::ranges::any_of(split_words(name, "-"), says);
 }
 
 const AttentionWindow* window_of(std::string_view name) { return find(kWindows, name); }

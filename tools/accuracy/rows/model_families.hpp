@@ -40,7 +40,7 @@ struct ExpertFamily {
 const ExpertFamily* experts_of(std::string_view name, std::int64_t hidden);
 /// True if experts of that family are known, of whatever width.
 bool has_known_experts(std::string_view name);
-/// True if the name says that there are experts: one of these, "moe", or how many parameters are active ("a3b").
+/// True if the name says that there are experts: one of these or of others, "moe", or how many parameters are active ("a3b").
 bool is_named_for_experts(std::string_view name);
 
 /// Layers of which all but every n-th attend to `tokens`.

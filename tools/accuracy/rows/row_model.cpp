@@ -220,7 +220,8 @@ class ModelReader : RowPart {
     const std::string kind = lower_case(text("attention_kind"));
     const bool grouped = contains(kind, "gqa") || contains(kind, "mqa") || contains(kind, "group");
     const bool fewer = grouped && reported("kv_heads") && m.num_query_groups < m.num_attention_heads;
-    if (!fewer && !mentioned(kind, "mla") && !mentioned(kind, "latent")) return false;
+    const bool denied = mentioned(kind, "mla") == false || mentioned(kind, "latent") == false;
+    if (!fewer && !denied) return false;
     assume(fmt::format("attention '{}': not the latent attention of {}", shortened(kind), family.family));
     return true;
   }
