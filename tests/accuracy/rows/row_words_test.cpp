@@ -304,7 +304,7 @@ TEST_CASE("row words: latent attention and MLPs without a gate", "[accuracy]") {
     CHECK(model(name, "").latent_attention.has_value());
   CHECK(model("Ours", "MLA (latent)").latent_attention.has_value());
   CHECK(model("DeepSeek-V2-Lite", "mla").latent_attention->q_rank == 0);
-  CHECK_FALSE(model("DeepSeek-V3", "mha").latent_attention.has_value());
+  CHECK(model("DeepSeek-V3", "mha").latent_attention.has_value());  // as of any model that has not fewer heads of keys
   // With three matrices a layer the model has 6.7e9 parameters, with two 5.3e9.
   const auto gated = [](const std::string& columns, const std::string& values) {
     const RowScenario r = row(columns, values).value();

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/model/model.hpp"
 
@@ -38,7 +40,7 @@ struct ExpertFamily {
 const ExpertFamily* experts_of(std::string_view name, std::int64_t hidden);
 /// True if experts of that family are known, of whatever width.
 bool has_known_experts(std::string_view name);
-/// True if the name says that there are experts: one of these, "moe", or how many parameters are active ("a3b").
+/// True if the name says that there are experts: one of these or of others, "moe", or how many parameters are active ("a3b").
 bool is_named_for_experts(std::string_view name);
 
 /// Layers of which all but every n-th attend to `tokens`.
@@ -46,7 +48,9 @@ struct AttentionWindow {
   const char* family;
   const char* name;  ///< in sentences
   int tokens;
-  int global_every;
+  int global_every;            ///< 0: all do
+  bool chunked = false;        ///< to those of their chunk of so many
+  bool of_checkpoint = false;  ///< only where the software takes the model's keys from its checkpoint
 };
 /// nullptr: none.
 const AttentionWindow* window_of(std::string_view name);
@@ -76,11 +80,16 @@ bool is_ungated(std::string_view name);
 
 /// True if queries and keys are normalised.
 bool has_qk_norm(std::string_view name);
+/// True if attention and feed-forward are normalised behind, too, which models here are not.
+bool has_four_norms(std::string_view name);
 /// True if every second layer has experts.
 bool alternates_experts(std::string_view name);
 
 /// True if attention and feed-forward read the same input: docs/references.md#parallel-residual
 bool has_parallel_residual(std::string_view name);
+
+/// All that have an entry of head sizes, experts, windows, latent attention or norms: for a test that they have a vocabulary, too.
+std::vector<std::string> families_with_entries();
 
 /// Layers that neither columns nor rules describe: "layers of Mamba"; "": none.
 std::string_view unmodelled_layers(std::string_view name);

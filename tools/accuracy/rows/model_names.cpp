@@ -20,8 +20,8 @@ bool is_version(std::string_view word) {
 /// Words with hyphens between them, without a maker before them, and versions behind their names: "llama3.1-8b" of
 /// "Meta Llama 3.1 (8B)".
 std::string in_one_spelling(std::string_view model) {
-  constexpr std::string_view kMakers[] = {"meta",     "openai",     "google",    "nvidia", "alibaba",
-                                          "moonshot", "moonshotai", "mistralai", "zhipu",  "huawei"};
+  constexpr std::string_view kMakers[] = {"meta",       "openai",    "google", "nvidia", "alibaba", "moonshot",
+                                          "moonshotai", "mistralai", "zhipu",  "huawei", "c4ai"};
   std::vector<std::string_view> words = split_words(model, " \t\r-_()[],:");
   if (words.size() > 1 && std::ranges::find(kMakers, words.front()) != std::end(kMakers)) words.erase(words.begin());
   std::string name;

@@ -7,6 +7,7 @@
 #include "sim/base/integers.hpp"
 #include "sim/base/words.hpp"
 #include "sim/model/parameters.hpp"
+#include "tools/accuracy/rows/attention_words.hpp"
 #include "tools/accuracy/rows/model_families.hpp"
 #include "tools/accuracy/rows/row_part.hpp"
 
@@ -55,6 +56,8 @@ class ModelReader : RowPart {
     }
     if (is_fine_tuning() && is_packed().value_or(is_megatron_core())) {
       m.sliding_window = kPackedSpan;
+      m.global_layer_interval = 0;
+      m.chunked_attention = false;
       assume(fmt::format("packed fine-tuning: a token attends to {} others", kPackedSpan));
     }
   }
@@ -123,10 +126,10 @@ class ModelReader : RowPart {
                              ? shortened(text("model_name")) + " has experts, but not with this width"
                              : "the name says experts, which are not known here"));
     if (is_of("gpt-oss")) complete_gpt_oss(m);
-    m.qk_norm = has_qk_norm(family_);
+    set_norms(m);
     m.parallel_residual = mentions("parallel transformer block") || has_parallel_residual(family_);
-    say_what_is_unknown(m);
     set_window(m);
+    say_what_is_unknown(m);
     if (m.head_dim == 0 && !m.latent_attention) m.head_dim = head_size_by_parameters(m);
   }
 
@@ -198,9 +201,9 @@ class ModelReader : RowPart {
   void set_latent_attention(Model& m) {
     const std::string kind = lower_case(text("attention_kind"));
     const LatentFamily* family = latent_family(family_);
-    const auto says = [&](const char* word) { return kind.find(word) != std::string::npos; };
-    const bool sparse = says("dsa") || (family != nullptr && says("sparse"));
-    if (!sparse && !says("mla") && !says("latent") && (family == nullptr || !kind.empty())) return;
+    const bool sparse = contains(kind, "dsa") || (family != nullptr && contains(kind, "sparse"));
+    const bool named = sparse || affirms(kind, "mla") || affirms(kind, "latent");
+    if (!named && (family == nullptr || denies_latent_attention(m, *family))) return;
     m.latent_attention = family != nullptr ? family->sizes : latent_family("deepseek-v3")->sizes;
     m.num_query_groups = 0;
     const int index_heads = family != nullptr && family->index_heads > 0 ? family->index_heads
@@ -212,43 +215,65 @@ class ModelReader : RowPart {
                        index_heads > 0 ? ", which attends to the keys that an indexer chooses" : ""));
   }
 
-  /// Local layers of families: docs/references.md#families
+  /// Words for any kind of attention, as "full" or "mha", do not deny a family's. Fewer heads of keys do, which it does not have.
+  bool denies_latent_attention(const Model& m, const LatentFamily& family) {
+    const std::string kind = lower_case(text("attention_kind"));
+    const bool grouped = contains(kind, "gqa") || contains(kind, "mqa") || contains(kind, "group");
+    const bool fewer = grouped && reported("kv_heads") && m.num_query_groups < m.num_attention_heads;
+    const bool denied = mentioned(kind, "mla") == false || mentioned(kind, "latent") == false;
+    if (!fewer && !denied) return false;
+    assume(fmt::format("attention '{}': not the latent attention of {}", shortened(kind), family.family));
+    return true;
+  }
+
+  void set_norms(Model& m) {
+    m.qk_norm = has_qk_norm(family_) && !m.latent_attention;
+    if (has_four_norms(family_)) assume("norms behind attention and feed-forward, which this family has, are left out");
+  }
+
+  /// As reported, else of the family. docs/references.md#families
   void set_window(Model& m) {
-    const AttentionWindow* window = window_of(family_);
-    if (window == nullptr) return;
-    m.sliding_window = window->tokens;
-    m.global_layer_interval = window->global_every;
-    assume(fmt::format("{}: a window of {} tokens, but for every layer of {}", window->name, window->tokens,
-                       window->global_every));
+    const std::string kind = lower_case(text("attention_kind"));
+    const std::optional<ReportedWindow> reported = reported_window(kind);
+    const AttentionWindow* family = window_of(family_);
+    if (family != nullptr && family->of_checkpoint && !reads_checkpoints()) family = nullptr;
+    if (reported && reported->denied) {
+      if (family != nullptr)
+        assume(fmt::format("attention '{}': without the windows of {}", shortened(kind), family->name));
+      return;
+    }
+    if (family == nullptr && !reported) return;
+    const std::string source = reported ? fmt::format("attention '{}'", shortened(kind)) : std::string(family->name);
+    const ReportedWindow said = reported.value_or(ReportedWindow{});
+    m.sliding_window = said.tokens.value_or(family != nullptr ? family->tokens : 0);
+    if (m.sliding_window == 0) return assume(source + ": the window is not read");
+    m.global_layer_interval = said.global_every.value_or(family != nullptr ? family->global_every : 0);
+    m.chunked_attention = said.chunked || (family != nullptr && family->chunked);
+    assume(fmt::format("{}: {}{}", source,
+                       window_in_words(m.sliding_window, m.global_layer_interval, m.chunked_attention),
+                       said.unread_layers ? "; the layers that it names are not read" : ""));
   }
 
-  /// "sliding window 4096", "window of 4k"; empty: there is no such number.
-  static std::optional<std::int64_t> window_in(const std::string& kind) {
-    for (const std::string_view word : split_words(std::string_view(kind).substr(kind.find("window") + 6), " =:()"))
-      if (const std::optional<double> tokens = tokens_in(std::string(word)); tokens && *tokens >= 1 && *tokens < 1e9)
-        return static_cast<std::int64_t>(*tokens);
-    return std::nullopt;
+  /// Megatron-LM and others have flags for what these take from a checkpoint's config.json or write beside the model's other sizes.
+  bool reads_checkpoints() const {
+    return stack_ != nullptr &&
+           (stack_->name.starts_with("nemo") || is_bridge() || runs("hugging-face") || runs("deepspeed"));
   }
 
-  /// Words of arch and attention_kind that change nothing. A window is read.
-  void say_what_is_unknown(Model& m) {
+  /// Words of arch and attention_kind that change nothing.
+  void say_what_is_unknown(const Model& m) {
     const std::string arch = lower_case(text("arch")), kind = lower_case(text("attention_kind"));
     constexpr std::string_view kArchs[] = {"",      "dense", "moe", "decoder", "decoder-only", "transformer",
                                            "llama", "gpt"};
     if (std::ranges::find(kArchs, arch) == std::end(kArchs) && !contains(arch, "moe") && !contains(arch, "dense"))
       assume(fmt::format("arch '{}': as a decoder with causal attention", shortened(arch)));
-    if (contains(kind, "window")) {
-      const std::optional<std::int64_t> tokens = window_in(kind);
-      if (tokens) m.sliding_window = *tokens;
-      assume(tokens ? fmt::format("attention '{}': a window of {} tokens in every layer", shortened(kind), *tokens)
-                    : fmt::format("attention '{}': the window is not read", shortened(kind)));
-      return;
-    }
+    if (reported_window(kind)) return;
     constexpr const char* kKinds[] = {"mha",  "gqa",    "mqa",   "mla",     "latent", "dsa",
                                       "full", "causal", "multi", "grouped", "group"};
     if (!kind.empty() && std::ranges::none_of(kKinds, [&](const char* known) { return contains(kind, known); }) &&
-        !m.sparse_attention && m.sliding_window == 0)
-      assume(fmt::format("attention '{}' is not known: every token attends to all before it", shortened(kind)));
+        !m.sparse_attention)
+      assume(fmt::format("attention '{}' is not known: {}", shortened(kind),
+                         m.sliding_window == 0 ? "every token attends to all before it" : "that of the family"));
   }
 
   /// Empty: the row does not say.
@@ -306,11 +331,9 @@ class ModelReader : RowPart {
 
   /// Tables print no more than its sizes. docs/references.md#families
   void complete_gpt_oss(Model& m) {
-    m.sliding_window = 128;
-    m.global_layer_interval = 2;
     m.attention_sinks = m.yarn = m.qkv_bias = m.attention_output_bias = true;
     if (m.moe) m.moe->router_bias = m.moe->expert_bias = m.moe->clamped_activation = true;
-    assume("GPT-OSS: a window of 128 tokens in every second layer, sinks, biases");
+    assume("GPT-OSS: sinks, biases, rotary positions of YaRN, clamped activations");
   }
 
   void read_experts(Model& m) {
