@@ -148,15 +148,33 @@ Result<std::optional<Unchanged>> forecast_unchanged(const PredictOptions& option
   return unchanged;
 }
 
+/// The first option that is given of those that belong to one forecast; "": none is.
+const char* option_of_one_forecast(const PredictOptions& options) {
+  const std::pair<const char*, bool> all[] = {{"--html", !options.html.empty()},
+                                              {"--out", !options.out.empty()},
+                                              {"--explain", options.explain},
+                                              {"--emit", !options.emit.empty()},
+                                              {"--co-located", !options.co_located.empty()}};
+  for (const auto& [name, given] : all)
+    if (given) return name;
+  return "";
+}
+
 /// --sweep writes tables; what belongs to one forecast is refused.
 Result<void> check_sweep(const PredictOptions& options) {
-  const std::pair<const char*, bool> kOfOneForecast[] = {{"--html", !options.html.empty()},
-                                                         {"--out", !options.out.empty()},
-                                                         {"--explain", options.explain},
-                                                         {"--emit", !options.emit.empty()},
-                                                         {"--co-located", !options.co_located.empty()}};
-  for (const auto& [name, given] : kOfOneForecast)
-    if (given) return fail_key(name, "", "is for one forecast (allowed with --sweep: --csv --svg --json)");
+  const std::string of_one = options.evidence ? "--evidence" : option_of_one_forecast(options);
+  if (of_one.empty()) return {};
+  return fail_key(of_one, "", "is for one forecast (allowed with --sweep: --csv --svg --json)");
+}
+
+/// --evidence and --emit write something else than the forecast.
+Result<void> check_outputs(const PredictOptions& options) {
+  if (options.evidence)
+    if (const std::string other = option_of_one_forecast(options); !other.empty())
+      return fail_key("--evidence", "",
+                      fmt::format("lists published runs and forecasts nothing (allowed: without {})", other));
+  if (options.json && !options.emit.empty())
+    return fail_key("--json", "", "--emit writes the run in place of the forecast (allowed: one of them)");
   return {};
 }
 
@@ -174,6 +192,7 @@ Result<void> check_emit(const PredictOptions& options) {
 Result<void> check_options(const PredictOptions& options) {
   if (options.explain && options.network == "simgrid")
     return fail_key("--network", options.network, "--explain simulates once for each cause (allowed: fluid isolated)");
+  if (const Result<void> good = check_outputs(options); !good) return good;
   if (options.explain && !options.co_located.empty())
     return fail_key("--explain", "", "explains one job (allowed: without --co-located)");
   if (!options.co_located.empty() && options.network == "isolated")

@@ -48,10 +48,11 @@ double convention_factor(const Operator& op, FlopsConvention convention) {
 
 TemplateWork sum_up(const StepGraph& graph, const Template& each, FlopsConvention convention) {
   TemplateWork work;
+  const bool update =
+      each.phase == Phase::optimizer;  // as the engine: Muon's multiplications and copies of gradients, too
   for (const Op& op : each.ops) {
     if (op.type != OpType::compute || op.payload < 0) continue;
     const CostedOperator& costed = graph.operators[static_cast<std::size_t>(op.payload)];
-    const bool update = costed.op.pass == Pass::optimizer;  // Muon's multiplications too
     const auto kind = static_cast<std::size_t>(update ? OperatorKind::optimizer : costed.op.kind);
     work.by_kind[kind] += op.duration.picoseconds;
     work.by_provenance[static_cast<std::size_t>(costed.cost.provenance)] += op.duration.picoseconds;

@@ -233,8 +233,9 @@ class ScenarioReader {
     if (!documents.histogram.empty()) return reader.error("file", "is given besides a histogram");
     std::error_code code;
     const fs::path beside = folder_ / documents.file;
-    take(read_length_histogram(fs::is_regular_file(beside, code) ? beside : fs::path(documents.file)),
-         documents.histogram);
+    const fs::path file = fs::exists(beside, code) ? beside : fs::path(documents.file);
+    if (!fs::exists(file, code)) return reader.error("file", "does not exist");
+    take(read_length_histogram(file), documents.histogram);
     documents.law = LengthLaw::histogram;
     documents.file.clear();
   }

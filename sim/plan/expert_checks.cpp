@@ -78,6 +78,13 @@ void check_experts(PlanCheck& check, const Model& model, const Parallel& p, cons
   if (!(t.expert_capacity_factor >= 0)) {
     check.fault("training.expert_capacity_factor", fmt::to_string(t.expert_capacity_factor), "must be at least 0");
   }
+  if (t.expert_capacity_padding && model.moe && model.moe->topk > 0 &&
+      t.expert_capacity_factor * model.moe->topk > model.moe->experts)
+    check.fault(
+        "training.expert_capacity_factor", fmt::to_string(t.expert_capacity_factor),
+        fmt::format("with expert_capacity_padding is more than model.moe.experts / topk = {:.4g}, which every token "
+                    "once fills",
+                    static_cast<double>(model.moe->experts) / model.moe->topk));
   if (t.expert_capacity_padding && t.expert_capacity_factor == 0)
     check.fault("training.expert_capacity_padding", "true", "needs training.expert_capacity_factor above 0");
   // Megatron-Core's flex dispatcher asserts it. Source: docs/references.md#token-drop

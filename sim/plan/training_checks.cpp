@@ -178,7 +178,9 @@ void check_documents(PlanCheck& check, const Model& model, const Parallel& p, co
   const Documents& d = *t.documents;
   if (d.packing == Packing::dynamic_cp) check_dynamic_context(check, model, p, t);
   const bool has_mean = d.law == LengthLaw::fixed || d.law == LengthLaw::lognormal;
-  if (has_mean) check.at_least("training.documents.mean", d.mean, 1);
+  if (has_mean && d.mean < 1)
+    check.fault("training.documents.mean", fmt::to_string(d.mean),
+                "must be at least 1 (or give a file, or law histogram)");
   if (!has_mean && d.mean != 0)
     check.fault("training.documents.mean", fmt::to_string(d.mean),
                 fmt::format("does not belong to the law {} (allowed: fixed lognormal)", to_string(d.law)));

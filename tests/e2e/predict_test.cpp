@@ -247,6 +247,12 @@ TEST_CASE("predict: exit codes and sentences", "[e2e][error]") {
   check("pipeline-interleaved --set parallel.overlap_p2p=false --set training.global_batch_size=18", 2,
         "training.global_batch_size = 18: is not a multiple of micro_batch_size 1 x dp 1 x pp 4 = 4: with "
         "parallel.overlap_p2p = false, interleaved-1f1b waits forever for a message (nearest: 16 or 20)\n");
+  check("zero-1-7.5b --sweep parallel.zero_stage=1,2 --evidence", 2,
+        "--evidence: is for one forecast (allowed with --sweep: --csv --svg --json)\n");
+  check("zero-1-7.5b --evidence --explain", 2,
+        "--evidence: lists published runs and forecasts nothing (allowed: without --explain)\n");
+  check("zero-1-7.5b --json --emit megatron", 2,
+        "--json: --emit writes the run in place of the forecast (allowed: one of them)\n");
   check("llama3-405b-16k --trace-ranks 3", 2, "--trace-ranks requires --out");
   check("llama3-405b-16k --out new --trace-ranks 16384", 2,
         "--trace-ranks = 16384: is not a rank of this job (allowed: 0 to 16383)\n");

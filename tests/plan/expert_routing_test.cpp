@@ -199,6 +199,24 @@ TEST_CASE("routing: experts are not filled to their capacity with DeepEP", "[err
   CHECK(error(MoeDispatcher::alltoall).empty());
 }
 
+TEST_CASE("routing: experts are not filled with more than every token once", "[error][plan][moe]") {
+  Model model = llama(32, 4096, 11008, 32, 32, 32000);
+  model.moe = MixtureOfExperts{.experts = 8, .topk = 2, .ffn_hidden = 2048};
+  const auto error = [&](double factor, bool padding) {
+    const Training training{.seq_length = 2048,
+                            .global_batch_size = 8,
+                            .expert_capacity_factor = factor,
+                            .expert_capacity_padding = padding};
+    return error_text(make_plan(model, {.ep = 8}, training, 8));
+  };
+  CHECK(error(4, true).empty());
+  CHECK(
+      error(4.5, true) ==
+      "training.expert_capacity_factor = 4.5: with expert_capacity_padding is more than model.moe.experts / topk = 4, "
+      "which every token once fills");
+  CHECK(error(4.5, false).empty());  // a limit that nothing reaches
+}
+
 TEST_CASE("routing: copies of popular experts", "[oracle][plan][moe]") {
   const MixtureOfExperts moe{.experts = 4, .topk = 1};
   const Parallel four{.ep = 4};

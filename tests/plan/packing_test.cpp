@@ -206,7 +206,7 @@ TEST_CASE("documents: what dynamic context parallelism is not for", "[error][pla
 
 TEST_CASE("documents: every mistake has its sentence", "[error][plan][packing]") {
   Documents documents;
-  CHECK(mistake(documents) == "training.documents.mean = 0: must be at least 1");
+  CHECK(mistake(documents) == "training.documents.mean = 0: must be at least 1 (or give a file, or law histogram)");
   documents.mean = 500;
   CHECK(mistake(documents).empty());
   CHECK(mistake(documents, false) ==
