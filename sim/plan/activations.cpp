@@ -181,12 +181,14 @@ TokenBytes linear_attention_weight_inputs(const Model& model, const Sizes& s, in
 TokenBytes attention_weight_inputs(const Model& model, const Sizes& s) {
   const double operand = s.attention_operand;
   TokenBytes bytes;
+  double key = s.key;
   if (model.latent_attention) {
     const LatentAttention& latent = *model.latent_attention;
     bytes.whole = operand * static_cast<double>(2 * (latent.q_rank + latent.kv_rank) + latent.rope_dim);
+    key = s.heads * static_cast<double>(latent.nope_dim);  // all heads share the part with a position
   }
   bytes.whole += 2 * operand * s.hidden;  // input of QKV, gradient of the projection's output
-  bytes.split += operand * ((model.attention_output_gate ? 2 : 1) * s.query + s.key + s.value);
+  bytes.split += operand * ((model.attention_output_gate ? 2 : 1) * s.query + key + s.value);
   (s.gathered ? bytes.whole : bytes.split) += operand * s.output;
   return bytes;
 }
@@ -229,6 +231,11 @@ TokenBytes experts(const Model& model, const Plan& plan, const Sizes& s, double 
   return bytes;
 }
 
+/// Whether the layer has matrices outside of routed experts.
+bool has_dense_feed_forward(const Model& model, int layer) {
+  return !model.is_moe_layer(layer) || model.moe->shared_ffn_hidden > 0;
+}
+
 TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, int layer) {
   TokenBytes bytes;
   const bool repeated = repeats(plan.training, RecomputeModule::activation);
@@ -245,8 +252,7 @@ TokenBytes feed_forward(const Model& model, const Plan& plan, const Sizes& s, in
   }
   // The norm's input is the attention's when both read the same. The router reads the norm's result in 16 bit; frozen, it keeps none.
   const bool routes = moe_layer && plan.training.lora_rank == 0;
-  const bool reads = !moe_layer || model.moe->shared_ffn_hidden > 0;
-  const double norm_result = routes ? s.element : reads ? s.mlp_operand : 0;
+  const double norm_result = routes ? s.element : has_dense_feed_forward(model, layer) ? s.mlp_operand : 0;
   bytes.whole += (model.parallel_residual ? 0 : s.element) * s.hidden + (s.dropout ? s.hidden : 0);
   if (!repeats(plan.training, RecomputeModule::norm)) bytes.whole += norm_result * s.hidden;
   return bytes;
@@ -363,7 +369,8 @@ TokenBytes layer_weight_gradient_inputs(const Model& model, const Plan& plan, in
   } else {
     bytes += dense_inner(model, s, dense);
   }
-  bytes.whole += 2 * s.mlp_operand * s.hidden;
+  // No router's gradient waits.
+  if (has_dense_feed_forward(model, layer)) bytes.whole += 2 * s.mlp_operand * s.hidden;
   return bytes;
 }
 
@@ -400,7 +407,8 @@ TokenBytes head_activations(const Model& model, const Plan& plan) {
 TokenBytes head_weight_gradient_inputs(const Model& model, const Plan& plan) {
   const double element = element_of(plan.training);
   const double hidden = element * static_cast<double>(model.hidden_size);
-  const TokenBytes head{.split = element * logits(model, plan), .whole = hidden};
+  const bool trained = trains_output(model, plan.training);
+  const TokenBytes head{.split = trained ? element * logits(model, plan) : 0, .whole = trained ? hidden : 0};
   TokenBytes bytes = head;
   for (int layer = 0; layer < model.mtp_layers; ++layer) {
     bytes += layer_weight_gradient_inputs(model, plan, model.layers() - 1);

@@ -171,6 +171,16 @@ TEST_CASE(
     return static_cast<double>(weight_gradient_bytes(model, plan_of(model, {}, each), one).count);
   };
   CHECK(waits(training) / waits(wide) == Approx(fp8 / 2));
+  // Both ends of the matrices: the layer's and the latent vectors', Q of 192 dimensions, K without the 64 of positions, V and its
+  // result; of the shared expert and of eight others rows and inner results.
+  const double attention = 2 * 7168 + 2 * (1536 + 512) + 64 + 128 * (192 + 128 + 2 * 128);
+  CHECK(waits(wide) / 1024 == Approx(2 * (attention + 2 * 7168 + 3 * 2048 + 8 * (2 * 7168 + 3 * 2048))));
+  // Without a shared expert only the router reads the layer's own rows.
+  Model routed = model;
+  routed.moe->shared_ffn_hidden = 0;
+  CHECK((waits(wide) - static_cast<double>(weight_gradient_bytes(routed, plan_of(routed, {}, wide), one).count)) /
+            1024 ==
+        Approx(2 * (2 * 7168 + 3 * 2048)));
 }
 
 TEST_CASE("activations of other layers: experts, latent attention, norms over heads", "[oracle][memory]") {

@@ -177,6 +177,19 @@ TEST_CASE("frozen layers: a tied output layer is frozen with the embedding", "[o
   CHECK(trains_output(model, training));
 }
 
+TEST_CASE("lora: no weight gradient of a frozen output layer waits", "[oracle][plan][lora]") {
+  const Model model = llama(32, 4096, 14336, 32, 8, 128256);
+  const auto of_head = [&](const Training& training) {
+    const Plan plan = value_of(make_plan(model, {.pp = 8}, training, 8));
+    Stage last = plan.stages[7];
+    const Bytes whole = weight_gradient_bytes(model, plan, last);
+    last.head = false;
+    return whole - weight_gradient_bytes(model, plan, last);
+  };
+  CHECK(of_head(training_of()) == Bytes{4096LL * 2 * (128256 + 4096)});
+  CHECK(of_head(attention_lora(16)) == Bytes{});
+}
+
 TEST_CASE("lora: settings that mean nothing", "[error][plan][lora]") {
   const Model model = llama(32, 4096, 11008, 32, 32, 32000);
   Training training = training_of();
