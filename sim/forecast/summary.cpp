@@ -48,8 +48,8 @@ double convention_factor(const Operator& op, FlopsConvention convention) {
 
 TemplateWork sum_up(const StepGraph& graph, const Template& each, FlopsConvention convention) {
   TemplateWork work;
-  const bool update =
-      each.phase == Phase::optimizer;  // as the engine: Muon's multiplications and copies of gradients, too
+  // By the phase, as the engine counts: Muon's multiplications and late copies of gradients, too.
+  const bool update = each.phase == Phase::optimizer;
   for (const Op& op : each.ops) {
     if (op.type != OpType::compute || op.payload < 0) continue;
     const CostedOperator& costed = graph.operators[static_cast<std::size_t>(op.payload)];

@@ -48,7 +48,7 @@ struct AttentionWindow {
   const char* family;
   const char* name;  ///< in sentences
   int tokens;
-  int global_every;            ///< 0: all do
+  int global_every;            ///< 0: no layer attends to all
   bool chunked = false;        ///< to those of their chunk of so many
   bool of_checkpoint = false;  ///< only where the software takes the model's keys from its checkpoint
 };
